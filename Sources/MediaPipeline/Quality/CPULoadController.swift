@@ -63,7 +63,7 @@ package struct CPULoadController: Sendable {
 
     private static let lowestShare = 1.0 / 6
     /// A step down leaves some of the time free, so that the queues stay empty.
-    private static let carriedShare = 0.85
+    private static let carriedShare = 0.92
     /// A step down if the decoder's thread is busy, whose frame rate is not known; and the inverse of a step up.
     private static let step = 2.0 / 3
     private static let windowLength = Duration.seconds(1)
