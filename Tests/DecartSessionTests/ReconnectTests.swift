@@ -484,6 +484,7 @@ struct ReconnectTests {
         #expect(driver.actions.contains(.stopMedia(old)))
         #expect(driver.runningTimers == [.retry])
     }
+
     // MARK: Media closed by the service
 
     private static let closed = SessionError(.webRTC, "closed", stage: .media)

@@ -45,8 +45,8 @@ package struct SessionConfiguration: Sendable, Equatable {
     package var suspensionTimeout: Duration = .seconds(15)
     /// Time for packets of a suspended attempt once the channel of the next attempt is open.
     package var takeoverDelay: Duration = .milliseconds(300)
-    /// Wait for the control channel once the service has closed the media path. The two take different ways, so a service
-    /// that ends both at once is noticed by either.
+    /// Wait for the control channel once the service has closed the media path. If the service ends both at once, either
+    /// end may arrive first.
     package var mediaClosedDelay: Duration = .milliseconds(250)
     /// A connection of this length resets the count of retries.
     package var stableAfter: Duration = .seconds(30)

@@ -1,4 +1,4 @@
-// What rules out a camera whose frames stay encoded (`camera-encoded`): they pass by crop, mirror and preview.
+// Refuses settings that need raw video together with `camera-encoded`: encoded frames bypass crop, mirror and preview.
 import MirrorElement
 
 extension SourceSettings {
