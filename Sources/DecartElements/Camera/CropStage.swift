@@ -73,7 +73,7 @@ final class CropStage: @unchecked Sendable {
     private func take(_ event: Event) {
         switch event.kind {
         case .caps:
-            // Encoded frames pass by the stage.
+            // The probe sees the caps of encoded frames too, which bypass the stage.
             guard let caps = event.caps, caps.first?.name == CameraFormat.raw, let info = VideoInfo(caps: caps)
             else { return }
             state.withLock { $0.input = info }

@@ -50,8 +50,9 @@ final class DecartSource: ElementImplementation {
         var settings = SourceSettings()
         var parts: Parts?
         var preview: PreviewBranch?
-        /// Set while the camera's frames stay encoded.
+        /// The link for `camera-encoded`, from the last start.
         var bypass: EncodedBypass?
+        var sendsEncodedCamera: Bool { bypass != nil && settings.sendsEncodedCamera }
         var microphone: Microphone?
         /// The transform's `audio_sink` for the audio of a camera that answers offers.
         var cameraAudio: Pad?
@@ -119,8 +120,7 @@ final class DecartSource: ElementImplementation {
                 offered: { [weak self] () throws(ElementFailure) in try self?.offeredCamera(transform) }))
         return Parts(
             transform: ProxiedElement(transform, of: DecartTransform.elementClass, in: handle, own: Self.own),
-            mirror: mirror, selector: selector,
-            tee: tee, stage: stage, camera: camera)
+            mirror: mirror, selector: selector, tee: tee, stage: stage, camera: camera)
     }
 
     /// Forwards the transform's `audio_src`, which comes and goes with the negotiation.
@@ -151,9 +151,7 @@ final class DecartSource: ElementImplementation {
 
     func requestPad(template: String) -> Pad? {
         if template == "talkback" { return talkback.request() }
-        let (hasPreview, isEncoded) = state.withLock {
-            ($0.preview != nil, $0.bypass != nil && $0.settings.sendsEncodedCamera)
-        }
+        let (hasPreview, isEncoded) = state.withLock { ($0.preview != nil, $0.sendsEncodedCamera) }
         if isEncoded {
             handle.unowned.postWarning(ElementProblem(.resourceSettings, SourceSettings.encodedPreviewConflict))
             return nil
@@ -185,7 +183,7 @@ final class DecartSource: ElementImplementation {
         }
         let (settings, isEncoded) = state.withLock { state in
             SourceSettings.properties.set(name, value, in: &state.settings)
-            return (state.settings, state.bypass != nil && state.settings.sendsEncodedCamera)
+            return (state.settings, state.sendsEncodedCamera)
         }
         // Before a start, the error of the start is enough.
         if isEncoded, [.paused, .playing].contains(handle.unowned.state()),
@@ -299,11 +297,12 @@ final class DecartSource: ElementImplementation {
             return change == .nullToReady ? .failure : chainUp()
         }
         switch change {
-        // Before the transform looks which codecs it needs.
+        // In this change the transform checks that the codecs it needs are installed: the link decides which.
         case .nullToReady: return updateBypass(parts) ? chainUp() : .failure
         case .readyToPaused:
             // Read once for each start: while a session is watched, the camera switch never runs.
             let captures = state.withLock { $0.settings.subscribeToken == nil }
+            // The property may have changed in READY.
             guard updateBypass(parts), start(parts, captures: captures) else { return .failure }
             let result = chainUp()
             guard result != .failure else {
@@ -389,7 +388,7 @@ final class DecartSource: ElementImplementation {
 
     private func checkEncodedCamera(_ settings: SourceSettings, _ parts: Parts) throws(ElementFailure) {
         guard settings.sendsEncodedCamera else { return }
-        let property = (parts.transform.element.implementation as? DecartTransform)?.rawInputProperty
+        let property = (parts.transform.element.implementation as? DecartTransform)?.propertyForRawInput
         let hasPreview = state.withLock { $0.preview != nil }
         if let text = settings.conflictWithEncodedCamera(transform: property, hasPreview: hasPreview) {
             throw ElementFailure(.resourceSettings, text)

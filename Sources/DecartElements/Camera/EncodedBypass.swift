@@ -1,5 +1,5 @@
-// The link of encoded frames from the camera to the transform, past crop, mirror and preview, which are for raw video.
-// While it exists, those elements are linked to nothing.
+// Links the camera directly to the transform, for encoded frames. Meanwhile the elements for raw frames (crop, mirror,
+// preview) are linked to nothing.
 import GStreamerKit
 import MediaPipeline
 

@@ -38,6 +38,7 @@ extension MediaSettings {
         // Without a decoder the installed codecs count for nothing.
         if encoding != nil {
             settings.connection.usableCodecs = [settings.connection.codec]
+            // A depayloader alone does not keep the network thread.
             settings.connection.pushesVideoOnNetworkThread = true
         }
         return settings

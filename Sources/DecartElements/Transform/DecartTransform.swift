@@ -474,8 +474,8 @@ final class DecartTransform: ElementImplementation {
         try CameraAccess(state.withLock(\.settings), isLoopback: isLoopback)
     }
 
-    /// The property of this element that rules an encoded camera out; nil: there is none.
-    var rawInputProperty: String? { state.withLock(\.settings).rawInputProperty() }
+    /// A property that is set and needs raw input; nil: there is none.
+    var propertyForRawInput: String? { state.withLock(\.settings).propertyForRawInput() }
 
     /// The codecs that an encoded input may have, by the property `codec` and by what downstream takes.
     var encodedCodecs: [VideoCodec] {

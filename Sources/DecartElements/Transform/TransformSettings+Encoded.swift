@@ -4,9 +4,9 @@ import MediaPipeline
 import WebRTCTransport
 
 extension TransformSettings {
-    /// The first property that an encoded input rules out, with its value if that counts; nil: there is none.
+    /// The first property that is set and needs raw input, with its value if that decides; nil: there is none.
     /// - Parameter property: only this one counts; nil: all.
-    func rawInputProperty(by property: String? = nil) -> String? {
+    func propertyForRawInput(by property: String? = nil) -> String? {
         let rows: [(name: String, isSet: Bool)] = [
             ("processor", processor?.contains { !$0.isWhitespace } ?? false), ("fit=\(fit.rawValue)", fit != .crop),
             ("encoder", !encoder.isEmpty), ("simulcast", simulcast),
@@ -19,7 +19,7 @@ extension TransformSettings {
     /// A sentence about the first property that an encoded input rules out; nil: there is none.
     /// - Parameter property: only this one counts; nil: all.
     func conflict(withInput codec: VideoCodec, by property: String? = nil) -> String? {
-        if let name = rawInputProperty(by: property) {
+        if let name = propertyForRawInput(by: property) {
             return
                 "\(name) needs raw video, but the input is \(codec.encodingName). Unset it, or decode in front of the "
                 + "element."

@@ -61,6 +61,21 @@ package struct CPULoadController: Sendable {
         }
     }
 
+    /// Windows of overuse in a row. One alone says little about the frame rate that a quota carries.
+    private struct Overuse {
+        private(set) var windows = 0
+        private var framesSent = 0.0
+        private var seconds = 0.0
+
+        var frameRate: Double { framesSent / max(seconds, .leastNonzeroMagnitude) }
+
+        mutating func add(_ window: Window) {
+            windows += 1
+            framesSent += window.framesSent
+            seconds += window.seconds
+        }
+    }
+
     private static let lowestShare = 1.0 / 6
     /// A step down leaves some of the time free, so that the queues stay empty.
     private static let carriedShare = 0.92
@@ -72,7 +87,7 @@ package struct CPULoadController: Sendable {
     /// Windows of overuse in a row before a step down: other processes may need the CPU for some seconds.
     private static let windowsDown = 4
     /// The same below the full frame rate. Soon after a step up, one suffices.
-    private static let windowsDownAgain = 3
+    private static let windowsDownFurther = 3
     /// A step down within this time shows that the step up before it was wrong.
     private static let trial = Duration.seconds(5)
     /// No other step up is made for this long then. With the windows of each step, the full rate is back within 10 s.
@@ -95,12 +110,10 @@ package struct CPULoadController: Sendable {
     private var window: (start: Duration, reading: Reading)?
     /// The longest work without a pause since the current window began.
     private var longestWork = Duration.zero
-    /// The windows of overuse in a row. One alone says little about the frame rate that a quota carries.
-    private var overuse = (windows: 0, framesSent: 0.0, seconds: 0.0)
+    private var overuse = Overuse()
     private var calmWindows = 0
     private var windowsUp = Self.windowsUp.first
-    /// The last step up.
-    private var raise: (time: Duration, from: Double)?
+    private var lastStepUp: (time: Duration, from: Double)?
     private var holdEnds: Duration?
     /// Work for a frame at the full frame rate without overuse, seconds, smoothed.
     private var usualWork: Double?
@@ -130,7 +143,7 @@ package struct CPULoadController: Sendable {
         window = (now, reading)
         defer { longestWork = .zero }
         guard time <= Self.longestWindow else {
-            (overuse, calmWindows) = ((0, 0, 0), 0)
+            (overuse, calmWindows) = (Overuse(), 0)
             return false
         }
         let before = share
@@ -143,33 +156,31 @@ package struct CPULoadController: Sendable {
         guard !window.isOverused(isReduced: share < 1) && !(isTrial && window.delaysFrames(at: inputRate * share))
         else {
             calmWindows = 0
-            overuse.windows += 1
-            overuse.framesSent += window.framesSent
-            overuse.seconds += window.seconds
-            let needed = isTrial ? 1 : share < 1 ? Self.windowsDownAgain : Self.windowsDown
+            overuse.add(window)
+            let needed = isTrial ? 1 : share < 1 ? Self.windowsDownFurther : Self.windowsDown
             if overuse.windows >= needed { stepDown(window, now) }
             return
         }
-        overuse = (0, 0, 0)
+        overuse = Overuse()
         if share < 1 { return considerStepUp(window, now) }
         if window.framesSent >= 1 { usualWork = usualWork.map { 0.9 * $0 + 0.1 * window.work } ?? window.work }
         if !isTrial { windowsUp = Self.windowsUp.first }
     }
 
-    private func isTrial(_ now: Duration) -> Bool { raise.map { now - $0.time < Self.trial } ?? false }
+    private func isTrial(_ now: Duration) -> Bool { lastStepUp.map { now - $0.time < Self.trial } ?? false }
 
     /// To almost the frame rate that has been sent, so that the first step suffices, or back from a wrong step up.
     private mutating func stepDown(_ window: Window, _ now: Duration) {
-        defer { overuse = (0, 0, 0) }
-        if let raise, isTrial(now) {
+        defer { overuse = Overuse() }
+        if let lastStepUp, isTrial(now) {
             windowsUp = min(2 * windowsUp, Self.windowsUp.most)
             holdEnds = now + Self.hold
-            (share, self.raise) = (raise.from, nil)
+            (share, self.lastStepUp) = (lastStepUp.from, nil)
             return
         }
-        raise = nil
+        lastStepUp = nil
         if share == 1 { inputRate = min(highestRate, window.framesIn / window.seconds) }
-        let carried = Self.carriedShare * overuse.framesSent / overuse.seconds / max(inputRate, 1)
+        let carried = Self.carriedShare * overuse.frameRate / max(inputRate, 1)
         let wanted = window.framesLost > 0 ? min(carried, Self.carriedShare * share) : Self.step * share
         share = max(Self.lowestShare, wanted)
     }
@@ -186,7 +197,7 @@ package struct CPULoadController: Sendable {
         calmWindows += 1
         let needed = !isFree ? windowsUp : isTrial(now) ? 1 : Self.freeWindows
         guard calmWindows >= needed, holdEnds.map({ now >= $0 }) ?? true else { return }
-        (calmWindows, raise, holdEnds) = (0, (now, share), nil)
+        (calmWindows, lastStepUp, holdEnds) = (0, (now, share), nil)
         share = next
     }
 }

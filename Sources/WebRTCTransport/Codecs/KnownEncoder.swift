@@ -31,6 +31,7 @@ package struct KnownEncoder: Sendable, Equatable {
     package static func named(_ factory: String?) -> KnownEncoder? { all.first { $0.factory == factory } }
 
     package static let all: [KnownEncoder] = [
+        // The buffer of 120 ms bounds keyframes: large ones are paced, so that a session's first frame waits for them.
         KnownEncoder(
             "x264enc", .h264, .kbit("bitrate"), keyframes: [("key-int-max", "2560")],
             [

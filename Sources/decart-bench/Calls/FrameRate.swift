@@ -1,4 +1,3 @@
-import CGStreamer
 import GStreamerKit
 import Glibc
 import WebRTCTransport
@@ -18,8 +17,7 @@ struct FrameRate {
     /// Returns the figures by these names, each per second. `alone` is the frame rate of the encoder without session
     /// and decoder, fed at full speed.
     func measure() throws -> [String: Double] {
-        guard let loaded = gst_plugin_load_file(plugin, nil) else { throw BenchError("\(plugin) does not load") }
-        gst_object_unref(UnsafeMutableRawPointer(loaded))
+        try Plugin.load(plugin)
         var figures = try session()
         figures["alone"] = try alone()
         return figures

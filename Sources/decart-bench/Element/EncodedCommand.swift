@@ -1,5 +1,4 @@
 import ArgumentParser
-import CGStreamer
 import GStreamerKit
 import Glibc
 
@@ -28,8 +27,7 @@ struct EncodedCommand: ParsableCommand {
     func run() throws {
         signal(SIGPIPE, SIG_IGN)
         GStreamerRuntime.initialise()
-        guard let loaded = gst_plugin_load_file(plugin, nil) else { throw BenchError("\(plugin) does not load") }
-        gst_object_unref(UnsafeMutableRawPointer(loaded))
+        try Plugin.load(plugin)
         let clip = try Clip.encode(frames: 120)
         let standIn = try StandInProcess(["--echo-encoded"])
         defer { standIn.end() }

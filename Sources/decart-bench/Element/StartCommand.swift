@@ -1,5 +1,4 @@
 import ArgumentParser
-import CGStreamer
 import GStreamerKit
 import Glibc
 
@@ -31,8 +30,7 @@ struct StartCommand: ParsableCommand {
     func run() throws {
         signal(SIGPIPE, SIG_IGN)
         GStreamerRuntime.initialise()
-        guard let loaded = gst_plugin_load_file(plugin, nil) else { throw BenchError("\(plugin) does not load") }
-        gst_object_unref(UnsafeMutableRawPointer(loaded))
+        try Plugin.load(plugin)
         let standIn = try StandInProcess()
         defer { standIn.end() }
         let titles = Self.phases.map(\.title).joined(separator: " | ")

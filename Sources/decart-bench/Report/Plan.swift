@@ -44,6 +44,12 @@ struct Plan {
         return lines.joined(separator: "\n") + "\n"
     }
 
+    /// The report of a command that needs the plugin.
+    private func report(_ title: String, _ command: [String], _ plugin: String?, rounds: String) -> String {
+        guard let plugin else { return "## \(title)\n\nLeft out: no `--plugin`.\n" }
+        return report(title, command + ["--plugin", plugin, "--rounds", rounds])
+    }
+
     private func table(_ header: [String], _ rows: [[String]]) -> String {
         var lines = [
             "| " + header.joined(separator: " | ") + " |", "|" + String(repeating: "---|", count: header.count),
@@ -304,23 +310,19 @@ struct Plan {
     // MARK: Element, scaler, mirror
 
     func element(_ plugin: String?) -> String {
-        guard let plugin else { return "## Element against its codecs\n\nLeft out: no `--plugin`.\n" }
-        return ["h264", "vp8"].map { codec in
+        ["h264", "vp8"].map { codec in
             report(
-                "Element against its codecs, \(codec)",
-                ["element", "--plugin", plugin, "--codec", codec, "--rounds", quick ? "2" : "5"])
+                "Element against its codecs, \(codec)", ["element", "--codec", codec], plugin, rounds: quick ? "2" : "5"
+            )
         }.joined(separator: "\n")
     }
 
     func encoded(_ plugin: String?) -> String {
-        guard let plugin else { return "## Encoded in, encoded out\n\nLeft out: no `--plugin`.\n" }
-        return report("Encoded in, encoded out", ["encoded", "--plugin", plugin, "--rounds", quick ? "1" : "3"])
+        report("Encoded in, encoded out", ["encoded"], plugin, rounds: quick ? "1" : "3")
     }
 
     func start(_ plugin: String?) -> String {
-        let title = "From PLAYING to the first transformed frame"
-        guard let plugin else { return "## \(title)\n\nLeft out: no `--plugin`.\n" }
-        return report(title, ["start", "--plugin", plugin, "--rounds", quick ? "5" : "15"])
+        report("From PLAYING to the first transformed frame", ["start"], plugin, rounds: quick ? "5" : "15")
     }
 
     func scaler() -> String { report("Scaler", ["scale", "--rounds", quick ? "11" : "31"]) }
