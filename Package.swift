@@ -235,7 +235,7 @@ let package = Package(
         .testTarget(
             name: "StandInServerTests",
             dependencies: [
-                "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "WebRTCTransport",
+                "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "TestSupport", "WebRTCTransport",
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

@@ -1,18 +1,41 @@
 import Glibc
 import NIOCore
 import Signalling
+import TestSupport
 import Testing
 
-@Suite("The network thread", .timeLimit(.minutes(1)))
+// Serialized: a test replaces the process's handler of SIGPIPE.
+@Suite("The network thread", .serialized, .timeLimit(.minutes(1)))
 struct EventLoopsTests {
-    @Test func thereIsOneAndItCannotBeHitBySIGPIPE() throws {
+    @Test func thereIsOne() {
         #expect(EventLoops.group.makeIterator().reduce(0) { count, _ in count + 1 } == 1)
-        let isBlocked = try EventLoops.group.next().submit { () -> Bool in
-            var mask = sigset_t()
-            pthread_sigmask(SIG_BLOCK, nil, &mask)
-            return sigismember(&mask, SIGPIPE) == 1
-        }.wait()
-        #expect(isBlocked)
+    }
+
+    /// The disposition is the host's: it may be to end the process.
+    @Test func aWriteToAClosedConnectionRaisesNoSIGPIPE() throws {
+        let other = EventLoops.makeGroup()
+        defer { try? other.syncShutdownGracefully() }
+        for loop in [EventLoops.group.next(), other.next()] {
+            var error: CInt = 0
+            let signals = try BrokenPipe.signals { error = try loop.submit { BrokenPipe.write() }.wait() }
+            #expect(error == EPIPE)
+            #expect(signals == 0)
+        }
+        // This thread takes the signal: the handler works.
+        #expect(BrokenPipe.signals { _ = BrokenPipe.write() } == 1)
+    }
+
+    @Test func everyEventLoopOfTheProcessBlocksSIGPIPE() async throws {
+        try await withServer { server in
+            let client = try Client(port: server.port)
+            let events = client.open()
+            #expect(await events.next()?.isOpened == true)
+            let threads = BrokenPipe.eventLoopThreads()
+            // The client's and the server's.
+            #expect(threads.blocking.count >= 2)
+            #expect(threads.others == [])
+            client.channel.close()
+        }
     }
 
     @Test func childrenOfTheHostInheritNoConnection() async throws {

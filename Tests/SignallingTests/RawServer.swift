@@ -4,6 +4,7 @@ import Dispatch
 import NIOCore
 import NIOPosix
 import NIOSSL
+import Signalling
 import Synchronization
 
 /// Behaviour of the server on one connection.
@@ -84,7 +85,7 @@ final class RawServer: Sendable {
     init(
         _ script: Script = Script(), tls: NIOSSLContext? = nil, host: String = "127.0.0.1"
     ) async throws {
-        group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        group = EventLoops.makeGroup()
         let log = Log()
         self.log = log
         channel = try await ServerBootstrap(group: group)

@@ -1,39 +1,48 @@
 import Glibc
 package import NIOCore
-import NIOPosix
+package import NIOPosix
 
 /// The process's network thread for all control channels. It is not NIO's shared group, which starts a thread per core;
 /// loading the plugin must start none. The first channel creates it, and it never stops.
 package enum EventLoops {
     package static let group: any EventLoopGroup = {
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let group = makeGroup()
         keepHostsSIGPIPE(group)
         return group
     }()
 
-    /// Restores the host's SIGPIPE disposition. NIO makes the whole process ignore SIGPIPE when it opens its first
-    /// socket, and every child process that the host starts inherits that. Instead, the network thread blocks the
-    /// signal, which the kernel delivers to the writing thread.
-    private static func keepHostsSIGPIPE(_ group: MultiThreadedEventLoopGroup) {
-        var hosts = sigaction()
-        guard sigaction(SIGPIPE, nil, &hosts) == 0 else { return }
-        // Block the signal first: without the mask, a write could terminate the process as soon as the disposition is
-        // restored.
-        let isBlocked = try? group.next().submit { () -> Bool in
-            var mask = sigset_t()
-            sigemptyset(&mask)
-            sigaddset(&mask, SIGPIPE)
-            return pthread_sigmask(SIG_BLOCK, &mask, nil) == 0
-        }.wait()
-        guard isBlocked == true else { return }
+    /// Creates a group whose only thread blocks SIGPIPE, which the kernel delivers to the thread that writes to a closed
+    /// connection: the host's disposition may be to end the process. A new thread inherits its creator's mask, so there
+    /// is no moment at which the thread could be hit.
+    package static func makeGroup() -> MultiThreadedEventLoopGroup {
+        var pipe = sigset_t()
+        sigemptyset(&pipe)
+        sigaddset(&pipe, SIGPIPE)
+        var creators = sigset_t()
+        pthread_sigmask(SIG_BLOCK, &pipe, &creators)
+        defer { pthread_sigmask(SIG_SETMASK, &creators, nil) }
+        return MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    }
 
+    /// Restores the host's SIGPIPE disposition. NIO makes the whole process ignore SIGPIPE when it opens its first
+    /// socket, and every child process that the host starts inherits that.
+    private static func keepHostsSIGPIPE(_ group: MultiThreadedEventLoopGroup) {
         var pair: [CInt] = [-1, -1]
-        guard socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue), 0, &pair) == 0 else { return }
+        guard socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0, &pair) == 0 else {
+            return
+        }
         close(pair[1])
+        var hosts = sigaction()
+        sigaction(SIGPIPE, nil, &hosts)
         // Wrapping any socket makes NIO change the disposition. The wrapper owns and closes the socket.
         let channel = try? ClientBootstrap(group: group).withConnectedSocket(pair[0]).wait()
         channel?.close(promise: nil)
-        sigaction(SIGPIPE, &hosts, nil)
+        var former = sigaction()
+        sigaction(SIGPIPE, &hosts, &former)
+        // A thread of the host may have set another disposition since NIO did: that one stays.
+        let handler: (@convention(c) (CInt) -> Void)? = former.__sigaction_handler.sa_handler
+        let isIgnored = handler.map { unsafeBitCast($0, to: UInt.self) } == unsafeBitCast(SIG_IGN, to: UInt.self)
+        if !isIgnored { sigaction(SIGPIPE, &former, nil) }
     }
 }
 

@@ -26,7 +26,7 @@ struct TLSFaultTests {
         configuration.trustRoots = .file(trust)
         configuration.minimumTLSVersion = .tlsv12
         let context = try NIOSSLContext(configuration: configuration)
-        let loop = MultiThreadedEventLoopGroup.singleton.any()
+        let loop = TestLoop.group.next()
         let done = loop.makePromise(of: String?.self)
         let limit = loop.scheduleTask(in: .seconds(seconds)) { done.succeed("timed out") }
         let channel = try ClientBootstrap(group: loop)

@@ -40,8 +40,8 @@ final class TestClient: Sendable {
             return try NIOSSLContext(configuration: configuration)
         }
         let inbox = inbox
-        let upgraded = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: Void.self)
-        let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+        let upgraded = TestLoop.group.next().makePromise(of: Void.self)
+        let bootstrap = ClientBootstrap(group: TestLoop.group)
             .connectTimeout(.seconds(5))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -124,6 +124,11 @@ final class TestClient: Sendable {
     func close() {
         try? channel.close().wait()
     }
+}
+
+/// The event loop of all clients. Not NIO's shared group, whose threads take SIGPIPE.
+enum TestLoop {
+    static let group = ServerLoop.makeGroup()
 }
 
 /// Passes events from the client's event loop to the test's thread.
