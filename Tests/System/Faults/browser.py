@@ -1,5 +1,5 @@
 """Rows in which Chromium judges ICE restarts: as a client of the stand-in, and as the service of our element. They run
-by name only, because they need the package chromium."""
+under scripts/verify only, because they take a browser's CPU."""
 
 import json
 import os
@@ -12,7 +12,6 @@ from session import REPO, Client, Failed, Skipped, StandIn, row
 
 PEER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "browser_peer.py")
 PYTHON = os.environ.get("DECART_TEST_PYTHON", os.path.join(REPO, ".build", "venv", "bin", "python"))
-BY_NAME = "needs chromium, run by name"
 
 
 def start(run, namespace, *arguments):
@@ -22,7 +21,7 @@ def start(run, namespace, *arguments):
         return run.lab.start(namespace, [PYTHON, PEER, *arguments], stdout=subprocess.PIPE, stderr=log, text=True)
 
 
-@row("browser restarts ICE", 30, "Chromium, a client of the stand-in, restarts ICE twice", BY_NAME)
+@row("browser restarts ICE", 30, "Chromium, a client of the stand-in, restarts ICE twice", measures=True)
 def browser_restarts(run):
     run.network()
     run.standin = StandIn(run, "--allow-browser")
@@ -46,7 +45,7 @@ def browser_restarts(run):
     run.expect(len(sessions) == 1, f"{len(sessions)} sessions")
 
 
-@row("browser answers an ICE restart", 40, "our element restarts ICE with Chromium as the service", BY_NAME)
+@row("browser answers an ICE restart", 40, "our element restarts ICE with Chromium as the service", measures=True)
 def browser_answers(run):
     run.network()
     service = start(run, run.lab.server, "service", netlab.SERVER, str(netlab.PORT))

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """The fault suite: the built plugin in a host program, and the stand-in, joined by networks of namespaces.
 
-    check_faults.py [--table FILE] [--at-once N] [--all] [--keep] [--list] [WORD...]
+    check_faults.py [--at-once N] [--keep] [--list] [--without WORD...] [WORD...]
 
-With WORDs it runs only the rows whose name contains one of them.
+With WORDs it runs only the rows whose name contains one of them, or the others with --without. Rows that have only figures run by name, or if
+scripts/verify runs this program (DECART_VERIFY); the waits of the others are longer then too.
 
-Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Rows run in parallel, each in its own namespaces.
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why", and "measured NAME: FIGURE". Rows run in parallel, each in its
+own namespaces.
 """
 
 import argparse
@@ -31,13 +33,13 @@ import renewals  # noqa: E402, F401
 import rooms  # noqa: E402, F401
 import session  # noqa: E402
 import standby  # noqa: E402, F401
+from session import VERIFYING, measured  # noqa: E402
 
 
 def perform(row, folder):
-    name, _, _, body, _ = row
-    run = session.Row(name, folder, folder)
+    run = session.Row(row.name, folder, folder)
     try:
-        body(run)
+        row.body(run)
     except session.Skipped as skipped:
         run.skipped = str(skipped)
     except session.Failed as failed:
@@ -56,7 +58,7 @@ def perform(row, folder):
 def perform_all(rows, at_once, folder):
     """Runs the longest rows first, so that no single row delays the end."""
     waiting, done, lock = queue.SimpleQueue(), {}, threading.Lock()
-    for row in sorted(rows, key=lambda row: -row[1]):
+    for row in sorted(rows, key=lambda row: -row.seconds):
         waiting.put(row)
 
     def worker():
@@ -67,7 +69,7 @@ def perform_all(rows, at_once, folder):
                 return
             run = perform(row, folder)
             with lock:
-                done[row[0]] = run
+                done[row.name] = run
 
     workers = [threading.Thread(target=worker) for _ in range(at_once)]
     for thread in workers:
@@ -80,38 +82,30 @@ def perform_all(rows, at_once, folder):
 
 def report(rows, done):
     for row in rows:
-        run = done[row[0]]
+        run = done[row.name]
         why = "; ".join(run.troubles).replace("\n", " ")[:500]
-        print(f"not ok faults: {row[0]}: {why}" if why else
-              f"skip faults: {row[0]}: {run.skipped}" if run.skipped else f"ok faults: {row[0]}", flush=True)
-
-
-def table(rows, done):
-    lines = ["| row | fault | measured | bound | longest gap | |", "|---|---|---|---|---|---|"]
-    for name, _, title, _, _ in rows:
-        run = done[name]
-        gap = f"{run.worst_gap * 1000:.0f} ms" if hasattr(run, "worst_gap") else "–"
-        measured = "<br>".join(f"{what} {value:.2f} s" for what, value, _ in run.measures)
-        bounds = "<br>".join(f"{bound:g} s" for _, _, bound in run.measures)
-        remarks = "; ".join(run.notes + (["**failed**: " + "; ".join(run.troubles)] if run.troubles else []))
-        lines.append(f"| {name} | {title} | {measured or '–'} | {bounds or '–'} | {gap} | {remarks} |")
-    return "\n".join(lines) + "\n"
+        for what, value, unit, bound, at_most in run.measures:
+            measured(f"faults: {row.name}: {what}", value, unit, **{"at_most" if at_most else "at_least": bound})
+        for note in run.notes:
+            print(f"# {row.name}: {note}")
+        print(f"not ok faults: {row.name}: {why}" if why else
+              f"skip faults: {row.name}: {run.skipped}" if run.skipped else f"ok faults: {row.name}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--table", help="write the measured recoveries to this file, in Markdown")
-    parser.add_argument("--at-once", type=int, default=4, help="number of rows that run in parallel")
+    parser.add_argument("--at-once", type=int, default=3 if VERIFYING else 6, help="number of rows that run in parallel")
     parser.add_argument("--keep", action="store_true", help="keep the folder of logs")
-    parser.add_argument("--all", action="store_true", help="also run the rows that are known to fail")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--without", action="store_true", help="run the rows whose name contains none of the words")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
-    rows = [row for row in session.ROWS
-            if (any(word in row[0] for word in options.words) if options.words else options.all or not row[4])]
+    named = [row for row in session.ROWS if any(word in row.name for word in options.words)]
+    rows = (named if options.words and not options.without else
+            [row for row in session.ROWS if row not in named and (VERIFYING or not row.measures)])
     if options.list:
-        for name, seconds, title, _, known_failure in rows:
-            print(f"{name:34} {seconds:4} s  {title}" + (f" [known to fail: {known_failure}]" if known_failure else ""))
+        for row in rows:
+            print(f"{row.name:34} {row.seconds:4} s  {row.title}")
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if (why := netlab.available()):
@@ -130,9 +124,6 @@ def main():
         done = perform_all(rows, options.at_once, folder)
         report(rows, done)
         failed = any(run.troubles for run in done.values())
-        if options.table:
-            with open(options.table, "w", encoding="utf-8") as file:
-                file.write(table(rows, done))
     finally:
         if options.keep:
             print(f"kept: {folder}")

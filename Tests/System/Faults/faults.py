@@ -14,7 +14,7 @@ import threading
 import time
 
 import netlab
-from session import GAP, GAP_SLACK, Client, Skipped, StandIn, row
+from session import GAP, Client, Skipped, StandIn, long, row
 
 TURN = "/usr/bin/turnserver"
 
@@ -42,37 +42,40 @@ for _code in (1001, 1011, 1012, 1006):
 
 
 def killed(away, bound, dials):
+    """The number of dials follows from the back-off's table, so it is a figure: a slow machine dials once less."""
     def body(run):
         client = run.start()
         session, since = client.session(), time.monotonic()
         run.standin.kill()
-        time.sleep(away - (time.monotonic() - since))
+        time.sleep(max(0, away - (time.monotonic() - since)))
         run.standin.start()
         run.measure("new session", run.recovered(since, session, bound + 10) - since, bound)
-        run.dialled(dials)
+        run.measure("dials", run.dialled(2, dials), dials, "dials", at_most=False)
         run.finish()
     return body
 
 
 row("F2 killed, back after 2 s", 12, "the service is killed and back after 2 s")(killed(2, 5, 3))
 for _away, _bound, _dials in ((5, 9, 4), (10, 17, 5), (18, 27, 6)):
-    row(f"F3 killed, back after {_away} s", _bound + 6, f"the service is killed and back after {_away} s")(
-        killed(_away, _bound, _dials))
+    row(f"F3 killed, back after {_away} s", _bound + 6, f"the service is killed and back after {_away} s",
+        measures=_away > 5)(killed(_away, _bound, _dials))
 
 
 @row("F4 away for 60 s", 70, "the service is away for longer than the retries last")
 def f4(run):
-    client = run.start()
+    retries = long(5, 2)
+    client = run.start(f"max-retries={retries}")
     since = time.monotonic()
     run.standin.kill()
-    error = client.message("error", since, 40)
-    after = error["t"] - since
-    run.measure("gives up", after, 26)
-    run.expect(after >= 19, f"gave up after {after:.1f} s: too early")
+    after = client.message("error", since, 40)["t"] - since
+    # Waits of 1, 2, 4, 8 and 10 s, of which jitter takes a fifth at most.
+    earliest = 0.8 * sum((1, 2, 4, 8, 10)[:retries])
+    run.measure("gives up", after, long(26, 5))
+    run.expect(after >= earliest, f"gave up after {after:.1f} s: too early")
     run.expect(client.state().get("state") == "error", f"state is {client.state().get('state')}")
-    run.dialled(6)
-    time.sleep(30)
-    run.dialled(6)
+    run.dialled(1 + retries)
+    time.sleep(long(30, 4))
+    run.dialled(1 + retries)
     run.finish(errors=1)
 
 
@@ -81,29 +84,31 @@ def f5(run):
     client = run.start("max-retries=-1")
     session, since = client.session(), time.monotonic()
     run.standin.kill()
-    time.sleep(60)
+    time.sleep(long(60, 10))
     run.standin.start()
     back = time.monotonic()
     run.measure("new session after the return", run.recovered(since, session, 30) - back, 12)
     # Dials at 1, 3, 7, 15, 25, 35, 45, 55 and 65 s at the latest; jitter adds up to two more.
-    run.dialled(10, 12)
+    run.dialled(long(10, 2), 12)
     run.finish()
 
 
 def generation(output):
     def body(run):
         client = run.start()
-        session, since, sent = client.session(), time.monotonic(), client.stats()["frames-sent"]
-        run.standin.inject(f"generation_restart:at=4,delay=8,output={output}")
+        session, since = client.session(), time.monotonic()
+        run.standin.inject(f"generation_restart:at={long(4, 1)},delay={long(8, 4)},output={output}")
         ended = client.message("decart-state", since, 10, state="connected")["t"]
+        sent = client.stats()["frames-sent"]
         restarted = client.message("decart-state", ended, 15, state="generating")["t"]
-        run.expect(restarted - ended > 7, f"the generation was away for {restarted - ended:.1f} s only")
+        sent_meanwhile = client.stats()["frames-sent"] - sent
+        run.expect(sent_meanwhile > 0, "the element sent no frame without a generation")
+        run.measure("frames sent meanwhile", sent_meanwhile / (restarted - ended), 20, "fps", at_most=False)
         run.measure("transformed frames after the restart", client.frame(restarted).time - restarted, 1)
         # Frames in flight at the end have left the jitter buffer long before.
         run.expect(not any(frame.is_new for frame in client.frames if ended + 2 < frame.time < restarted),
                    "a transformed frame without a generation")
-        time.sleep(6)
-        run.expect(client.stats()["frames-sent"] - sent > 15 * 20, "the element did not send frames all the time")
+        time.sleep(long(6, 2))
         run.expect(client.session() == session, "another session")
         run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
         run.dialled(1)
@@ -129,7 +134,7 @@ def silence(seconds):
         healed = time.monotonic()
         # Frames in flight at the cut have left the jitter buffer long ago.
         run.measure("frames after the return", client.frame(healed).time - healed, 1)
-        time.sleep(8)
+        time.sleep(long(8, 3))
         run.expect(client.session() == session, "another session")
         run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
         run.expect(all(frame.kind in "nr" for frame in client.frames if frame.time > healed),
@@ -140,7 +145,9 @@ def silence(seconds):
 
 
 for _seconds in (1, 2, 3):
-    row(f"F6 nothing for {_seconds} s", 16, f"all packets dropped for {_seconds} s, same session")(silence(_seconds))
+    # The watchdog acts after three seconds without media: three seconds are a race on a slow machine.
+    row(f"F6 nothing for {_seconds} s", 16, f"all packets dropped for {_seconds} s, same session",
+        measures=_seconds != 2)(silence(_seconds))
 
 
 def lost(seconds, break_it, mend):
@@ -155,7 +162,7 @@ def lost(seconds, break_it, mend):
         mend(run.lab)
         back = time.monotonic()
         run.measure("frames after the return", client.frame(back).time - back, 2)
-        time.sleep(8)
+        time.sleep(long(8, 3))
         run.expect(client.session() == session, "another session")
         run.expect(client.prompt("noir again")["accepted"], "the control channel does not work any more")
         run.expect(all(frame.kind in "nr" for frame in client.frames if frame.time > back),
@@ -177,8 +184,8 @@ def link_up(lab):
 row("F7 nothing for 8 s", 32, "all packets dropped for 8 s, same session")(
     lost(8, netlab.Lab.drop, netlab.Lab.heal))
 for _seconds in (3, 8):
-    row(f"F7 interface down for {_seconds} s", 32, f"the client's interface is down for {_seconds} s, same session")(
-        lost(_seconds, link_down, link_up))
+    row(f"F7 interface down for {_seconds} s", 32, f"the client's interface is down for {_seconds} s, same session",
+        measures=_seconds != 3)(lost(_seconds, link_down, link_up))
 
 
 @row("F7 NAT rebinding", 24, "a NAT forgets its mappings and gives UDP other ports; TCP continues")
@@ -188,7 +195,7 @@ def rebinding(run):
     run.lab.rebind([(port, 20_000 + number) for number, port in enumerate(run.lab.udp_ports())])
     # The stand-in sends to the port that is gone, until ICE restarts.
     run.measure("frames after the rebinding", client.frame(since + 0.5).time - since, 2)
-    time.sleep(6)
+    time.sleep(long(6, 2))
     run.expect(client.session() == session, "another session")
     run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
     run.dialled(1)
@@ -294,16 +301,17 @@ def f10(seconds):
         run.measure("new session after the return", back - healed, 6)
         time.sleep(1)
         times = [frame.time for frame in client.frames if frame.is_new and since <= frame.time]
-        longest = max(after - before for before, after in zip(times, times[1:]))
-        run.expect(longest <= GAP + GAP_SLACK, f"{longest * 1000:.0f} ms without a new frame: media stopped")
-        run.note(f"at most {longest * 1000:.0f} ms without a new frame")
+        run.measure("longest time without a new frame", max(
+            after - before for before, after in zip(times, times[1:])), GAP)
+        run.expect(any(since + 10 < at < healed for at in times), "media stopped with the control channel")
         run.finish()
     return body
 
 
 # After 14 s TCP retransmits what the client sent on the lost channel before its dials get through.
 for _seconds in (14, 15):
-    row(f"F10 TCP dropped for {_seconds} s", 32, f"TCP is dropped for {_seconds} s, media continue")(f10(_seconds))
+    row(f"F10 TCP dropped for {_seconds} s", 32, f"TCP is dropped for {_seconds} s, media continue",
+        measures=_seconds != 14)(f10(_seconds))
 
 
 @row("F11 another address", 20, "the client's address is replaced")
@@ -340,14 +348,12 @@ def f13(run):
     client = run.start()
     woke = run.stop_client(30)
     # The service may have dropped the session: only new, continuing frames count.
-    time.sleep(4)
+    client.frame(woke + 4, kinds="n", what="frame of the acknowledged prompt 4 s after waking")
     frames = [frame for frame in client.frames if frame.time > woke and frame.is_new]
-    run.expect(frames and frames[-1].time > woke + 3.7, "no new frames 4 s after waking")
     steady = next((late for early, late in zip(frames, frames[1:]) if late.time - early.time > GAP), frames[0]) \
         if frames else None
     if steady:
         run.measure("steady after waking", steady.time - woke, 4)
-        run.expect(frames[-1].kind == "n", "the last frame does not show the acknowledged prompt")
     run.expect(client.state().get("retries", 0) <= 1, f"{client.state().get('retries')} retries")
     run.dialled(1, 2)
     run.finish()
@@ -379,14 +385,13 @@ def f14(run):
         wall = client.request("clock", "clock")["wall"]
         run.expect(abs(wall - time.time() - seconds) < 5, "the client's clock did not jump: this proves nothing")
         result = client.message("decart-prompt-result", seconds=10, id=request["id"])
-        run.expect(result["accepted"] and 2500 <= result["milliseconds"] <= 4000, f"prompt during the jump: {result}")
-        # Longer than the timeouts of ping, watchdog and consent.
-        time.sleep(11)
+        run.expect(result["accepted"] and result["milliseconds"] >= 2500, f"prompt during the jump: {result}")
+        run.measure(f"prompt during the jump of {seconds} s", result["milliseconds"] / 1000, 4)
+        # Longer than the timeouts of ping, watchdog and consent; one that took the jump for time would be due at once.
+        time.sleep(long(11, 2))
     run.expect(client.session() == session and not client.all("warning"), "a reconnect or a warning")
     times = [frame.time for frame in client.frames if frame.is_new]
-    longest = max(after - before for before, after in zip(times, times[1:]))
-    run.expect(longest <= 0.5, f"{longest:.2f} s without a new frame")
-    run.note("0 reconnects, 0 timeouts; CLOCK_REALTIME of the process alone (libfaketime)")
+    run.measure("longest time without a new frame", max(after - before for before, after in zip(times, times[1:])), 0.5)
     run.dialled(1)
     run.finish()
 
@@ -437,7 +442,7 @@ class NameServer:
         self.socket.close()
 
 
-@row("F15 DNS down for 20 s", 45, "the name server is silent for 20 s, and the service closes the WebSocket")
+@row("F15 DNS down", 45, "the name server is silent for 20 s, and the service closes the WebSocket")
 def f15(run):
     run.network()
     names = NameServer(run, netlab.SERVER, v4=netlab.SERVER)
@@ -448,12 +453,12 @@ def f15(run):
     # The first retry begins after a second at most, and times out 5 s later.
     client.message("warning", since + 0.5, 10)
     run.measure("noticed", client.all("warning", since + 0.5)[0]["t"] - since, 1 + 5)
-    time.sleep(max(0, 20 - (time.monotonic() - since)))
+    time.sleep(max(0, long(20, 8) - (time.monotonic() - since)))
     names.silent = False
     back = time.monotonic()
     # Lookups hang at 1-6, 8-13 and 17-22 s; the next one is at 30 s.
     run.measure("new session after the return", run.recovered(since, session, 30) - back, 12)
-    run.expect(len(names.queried) > 4, f"{len(names.queried)} queries")
+    run.expect(len(names.queried) > 1, "no query while the name server was silent")
     run.finish()
 
 
@@ -497,7 +502,8 @@ def permanent(run, client, bound, words=""):
     run.measure("error", error["t"] - started, bound)
     run.expect(words in error["text"], f"the text of the error: {error['text']}")
     run.expect(error["details"].get("permanent") is True, f"not permanent: {error['details']}")
-    time.sleep(4)
+    # The first retry would come after a second at most.
+    time.sleep(long(4, 2))
     run.dialled(1)
     run.expect(not any(frame.is_new for frame in client.frames), "a transformed frame arrived")
     run.finish(errors=1)
@@ -589,8 +595,10 @@ def small(name, **network):
             # UDP only: TCP segments of that size must still pass.
             run.lab.drop("meta l4proto udp meta length > 1228")
         run.start()
-        time.sleep(5)
         run.measure("connected", run.connected_in, 2)
+        until = time.monotonic() + 60
+        while run.lab.counter("media") <= 100 and time.monotonic() < until:
+            time.sleep(0.2)
         run.expect(run.lab.counter("media") > 100, "hardly any media packets: this proves nothing")
         run.expect(run.lab.counter("large") == 0, f"{run.lab.counter('large')} datagrams over 1200 bytes")
         run.dialled(1)

@@ -6,19 +6,22 @@ import threading
 import time
 
 import netlab
-from session import StandIn, row
+from session import VERIFYING, StandIn, long, row
 
 MIB = 1 << 20
 
 
-@row("1000 prompts", 75, "1,000 prompts at 20/s, the service closes the WebSocket three times meanwhile")
+@row("many prompts", 75, "1,000 prompts at 20/s, the service closes the WebSocket three times meanwhile")
 def prompts(run):
     client = run.start("max-retries=-1")
-    since = time.monotonic()
-    client.send("prompts", count=1000, rate=20)
-    for at in (10, 22, 36):
+    since, count = time.monotonic(), long(1000, 200)
+    client.send("prompts", count=count, rate=20)
+    for closes, at in enumerate(long((10, 22, 36), (2, 5, 8)), 1):
         time.sleep(max(0, at - (time.monotonic() - since)))
         run.standin.control("POST", "close?code=1012")
+        # Each close ends a session, not an attempt.
+        client.wait(20, f"session {closes + 1}", lambda closes=closes: True if client.state().get("connected") and len(
+            {message["session-id"] for message in client.all("decart-state") if message["connected"]}) > closes else None)
     client.message("prompts", since, 60)
     requested = {message["id"]: message["text"] for message in client.all("request", since)}
     client.wait(25, "a result for each prompt", lambda: True if len(
@@ -26,16 +29,16 @@ def prompts(run):
     time.sleep(2)
     results = client.all("decart-prompt-result", since)
     result_ids = [message["id"] for message in results]
-    run.expect(len(requested) == 1000, f"{len(requested)} requests")
+    run.expect(len(requested) == count, f"{len(requested)} requests")
     run.expect(sorted(result_ids) == sorted(requested),
                f"{len(result_ids)} results for {len(set(result_ids))} of {len(requested)} requests")
     run.expect(all(requested.get(message["id"]) == message["text"] for message in results),
                "a result of another prompt")
     accepted = [message for message in results if message["accepted"]]
     refused = {message["error"] for message in results if not message["accepted"]}
-    run.expect(len(accepted) >= 1 and accepted[-1]["text"] == "noir 999", "the last one was not acknowledged")
+    run.expect(accepted and accepted[-1]["text"] == f"noir {count - 1}", "the last one was not acknowledged")
     slowest = max(message["milliseconds"] for message in accepted) / 1000
-    run.note(f"{len(accepted)} acknowledged, {1000 - len(accepted)} reported otherwise "
+    run.note(f"{len(accepted)} acknowledged, {count - len(accepted)} reported otherwise "
              f"({'; '.join(sorted(map(str, refused))) or 'none'}), each once; slowest {slowest:.1f} s")
     run.dialled(4)
     run.finish()
@@ -54,7 +57,7 @@ def threads(figures):
     return sum(not name.startswith("-qos.") for name in figures["thread-names"])
 
 
-@row("200 reconnects", 320, "200 reconnects within one PLAYING, the service closes after each first frame")
+@row("many reconnects", 320, "200 reconnects within one PLAYING, the service closes after each first frame")
 def reconnects(run):
     client = run.start("max-retries=-1", "retry-delay-max=1")
 
@@ -68,30 +71,31 @@ def reconnects(run):
         run.standin.faults()
 
     # Measure after a warm-up: one-time allocations are done, and the arenas fit a reconnect.
-    held = []
-    for number in (21, 81, 141, 201):
+    held, numbers = [], long((21, 81, 141, 201), (5, 12))
+    for number in numbers:
         until(number, 150)
         held.append(settle(run))
     before, after = held[0], held[-1]
     # GLib keeps the idle threads of its pool, in which GStreamer's tasks run, for 15 s. Dispatch keeps as many workers
     # as were once busy together while each gets work within 5 s, as it does here: their number has a bound of its own.
-    idle = time.monotonic() + 20
-    while threads(after) > threads(before) and time.monotonic() < idle:
+    idle = time.monotonic() + 60
+    while (threads(after) > threads(before) or after["fds"] > before["fds"]) and time.monotonic() < idle:
         time.sleep(1)
         after = client.memory()
     count = sessions()
-    run.expect(count >= 201, f"{count} sessions")
+    run.expect(count >= numbers[-1], f"{count} sessions")
     run.expect(after["fds"] <= before["fds"], f"fds grew from {before['fds']} to {after['fds']}")
     workers = len(after["thread-names"]) - threads(after)
-    run.expect(threads(after) <= threads(before) and workers <= 5,
+    run.expect(threads(after) <= threads(before),
                f"threads grew from {before['thread-names']} to {after['thread-names']}")
-    slope = (after["used"] - before["used"]) / (count - 21) / 1024
-    run.expect(slope <= 4, f"memory in use grew by {slope:.1f} KiB a reconnect")
-    # Only an upper bound, no measure of leaks: arenas may fill less well than at the start.
-    run.expect(after["rss"] - before["rss"] <= 16 * MIB, f"RSS grew by {(after['rss'] - before['rss']) / MIB:.1f} MiB")
-    run.note(f"after 20 and {count - 1}: fds {before['fds']} and {after['fds']}, threads {before['threads']} and "
-             f"{after['threads']}; after 20, 80, 140, {count - 1}: in use "
-             f"{', '.join(format(one['used'] / MIB, '.2f') for one in held)} MiB ({slope:+.1f} KiB each), RSS "
+    if VERIFYING:
+        run.measure("workers of Dispatch", workers, 5, "threads")
+        slope = (after["used"] - before["used"]) / (count - numbers[0]) / 1024
+        run.measure("memory in use", slope, 4, "KiB a reconnect")
+        # Only an upper bound, no measure of leaks: arenas may fill less well than at the start.
+        run.measure("RSS", (after["rss"] - before["rss"]) / MIB, 16, "MiB more")
+    run.note(f"after {numbers[0] - 1} and {count - 1}: fds {before['fds']} and {after['fds']}, threads {before['threads']} and "
+             f"{after['threads']}; in use {', '.join(format(one['used'] / MIB, '.2f') for one in held)} MiB, RSS "
              f"{', '.join(format(one['rss'] / MIB, '.1f') for one in held)} MiB")
     run.finish()
 
@@ -99,20 +103,18 @@ def reconnects(run):
 def stalled(stall, resume):
     def body(run):
         client = run.start("max-retries=-1")
-        time.sleep(3)
+        time.sleep(long(3, 0))
         session, before = client.session(), client.memory()
         since = time.monotonic()
         stall(run)
         most = before["rss"]
-        while time.monotonic() - since < 60:
-            time.sleep(5)
+        while time.monotonic() - since < long(60, 15):
+            time.sleep(long(5, 1))
             most = max(most, client.memory()["rss"])
         resume(run)
         healed = time.monotonic()
         run.measure("new session after the return", run.recovered(since, session, 30) - healed, 17)
-        grown = (most - before["rss"]) / MIB
-        run.expect(grown <= 16, f"RSS grew by {grown:.1f} MiB")
-        run.note(f"RSS {before['rss'] / MIB:.1f} MiB, at most {grown:+.1f} MiB while stalled")
+        run.measure("RSS while stalled", (most - before["rss"]) / MIB, 16, "MiB more")
         run.finish()
     return body
 
@@ -206,7 +208,8 @@ def disconnect(run):
         client.message("decart-state", since, state="disconnected")
         time.sleep(0.5)
         dials = run.lab.dials()
-        time.sleep(12)
+        # The first retry would come after a second, the second one after two more.
+        time.sleep(long(12, 4))
         run.expect(run.lab.dials() == dials, f"dialled after disconnect {what}")
         run.expect(client.state()["state"] == "disconnected", f"state is {client.state()['state']}")
 
@@ -223,16 +226,16 @@ def disconnect(run):
     run.finish()
 
 
-@row("paused", 85, "PAUSED for 60 s: no media flow in either direction, and the session is kept")
+@row("paused", 85, "PAUSED for a minute: no media flow in either direction, and the session is kept")
 def paused(run):
     client = run.start()
     session = client.session()
     client.send("pause")
-    time.sleep(60)
+    time.sleep(long(60, 8))
     since = time.monotonic()
     client.send("play")
     run.measure("frames after PLAYING", client.wait(
-        5, "a new frame", lambda: next((one.time for one in client.frames if one.is_new and one.time > since), None))
+        5, "new frame", lambda: next((one.time for one in client.frames if one.is_new and one.time > since), None))
         - since, 1)
     run.expect(client.session() == session and not client.all("warning"), "a reconnect")
     run.dialled(1)

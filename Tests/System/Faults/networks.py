@@ -3,7 +3,7 @@ follow."""
 
 import time
 
-from session import row
+from session import long, row
 
 # str0m's presets (netem/src/config.rs): delay and jitter each way (s), mean loss and burst (packets), rate (bit/s),
 # queue (bytes). Then the share of frames that must return, the maximum time to connect (s), and `latency` (ms): a
@@ -41,16 +41,16 @@ def preset(name):
         else:
             run.note(f"connected in {run.connected_in:.2f} s")
         before, since = client.stats(), time.monotonic()
-        time.sleep(30)
+        time.sleep(long(30, 5))
         until, after = time.monotonic(), client.stats()
         service = run.standin.sessions()[-1]
         sent = after["frames-sent"] - before["frames-sent"]
         returned = sum(frame.is_new and since <= frame.time < until for frame in client.frames)
-        run.expect(sent > 100, f"only {sent} frames sent")
+        run.expect(sent > 0 and returned > 0, f"{returned} of {sent} frames returned")
         # One frame may be in flight at the end.
-        run.expect(returned + 1 >= share * sent, f"{returned} of {sent} frames returned: {returned / max(sent, 1):.1%},"
-                   f" promised {share:.1%}; {losses(client, before, after, service, since, until)}")
-        run.note(f"{returned} of {sent} frames ({returned / max(sent, 1):.1%}, promised {share:.1%})")
+        run.measure("frames returned", 100 * min(1, (returned + 1) / max(sent, 1)), 100 * share, "%", at_most=False)
+        if returned + 1 < share * sent:
+            run.note(losses(client, before, after, service, since, until))
         run.expect(not client.all("warning"), f"warnings: {[w['text'][:80] for w in client.all('warning')]}")
         run.dialled(1)
         run.finish()
@@ -58,7 +58,7 @@ def preset(name):
 
 
 for _name in PRESETS:
-    row(f"network {_name}", 38, f"30 s of the preset {_name}, latency={PRESETS[_name][3]}")(
+    row(f"network {_name}", 38, f"the preset {_name}, latency={PRESETS[_name][3]}")(
         preset(_name))
 
 
@@ -84,13 +84,13 @@ def quality(name):
         time.sleep(25)
         verdicts = [f"{one['quality']} {one['limiting-factor']}" for one in client.all("decart-quality")]
         run.note(", ".join(verdicts))
-        run.expect(verdicts and verdicts[-1] == f"{wanted} {factor}", f"{verdicts}, expected {wanted} {factor}")
+        run.measure(f"{wanted} {factor}", int(verdicts[-1:] == [f"{wanted} {factor}"]), 1, "verdict", at_most=False)
         run.finish(gaps=False)
     return body
 
 
 for _name in QUALITIES:
-    row(f"quality {_name}", 30, f"connection-quality on the network {_name}")(quality(_name))
+    row(f"quality {_name}", 30, f"connection-quality on the network {_name}", measures=True)(quality(_name))
 
 
 def narrow(pattern, highest):
@@ -115,7 +115,6 @@ def narrow(pattern, highest):
         # This bound has no extra second of slack: 5 s are generous.
         under = next((at for at, rate in seen if 0 < rate <= 1.1 * capacity), 99)
         run.measure("target within 1.1 of the capacity", under, 5)
-        run.expect(under <= 5, "later than 5 s")
         later = [rate for at, rate in seen if at >= 5]
         queues = [(one["t"] - since, one["up_wait"]) for one in run.lab.link.seen if since <= one["t"] <= since + 30]
         # The queue must drain first: it holds 1.6 s of the detailed pattern when the link narrows, and the encoder
@@ -125,10 +124,9 @@ def narrow(pattern, highest):
         run.measure("queueing below 400 ms", drained, 7)
         waits = sorted(wait for at, wait in queues if at >= 8)
         usual = waits[len(waits) * 95 // 100]
-        run.expect(usual < 0.4, f"95 % of the packets queue up to {usual * 1000:.0f} ms, 8 s after the throttling and "
-                   "later")
+        run.measure("queueing of 95 % of the packets, 8 s after the throttling and later", usual, 0.4)
         # The target probes upwards repeatedly, until a queue builds up.
-        run.expect(max(later) <= 1.2 * capacity, f"target up to {max(later) / 1000:.0f} kbit/s after 5 s")
+        run.measure("highest target after 5 s", max(later) / 1000, 1.2 * capacity / 1000, "kbit/s")
         run.note(f"target {min(later) / 1000:.0f} to {max(later) / 1000:.0f} kbit/s after 5 s; queueing at most "
                  f"{max(wait for _, wait in queues) * 1000:.0f} ms, from 8 s on {usual * 1000:.0f} ms (95 %), {waits[-1] * 1000:.0f} ms")
         run.lab.link.set(rate=0)
@@ -164,19 +162,18 @@ def short_queue(bitrate):
         lost = after["remote-packets-lost"] - max(0, before["remote-packets-lost"])
         run.expect(packets > 1000, f"only {packets} packets sent")
         # The link is a process: when it pauses, the packets of some milliseconds reach the queue at once.
-        run.expect(lost <= packets // 500, f"{lost} of {packets} packets lost")
-        run.expect(longest > 50_000_000, f"a keyframe left within {longest / 1e6:.0f} ms")
-        run.note(f"{lost} of {packets} packets lost; a keyframe took up to {longest / 1e6:.0f} ms to leave; target "
-                 f"{after['target-bitrate'] / 1000:.0f} kbit/s")
+        run.measure("packets lost", 100 * lost / packets, 0.2, "%")
+        run.measure("longest time for a keyframe to leave", longest / 1e6, 50, "ms", at_most=False)
+        run.note(f"target {after['target-bitrate'] / 1000:.0f} kbit/s")
         run.finish(gaps=False)
     return body
 
 
 row("short queue", 25, "a path of 2.5 Mbit/s whose queue holds 12,000 bytes, half of it as target, a keyframe of 60 kB each "
-    "second")(short_queue(1_250_000))
-row("short queue, 5 Mbit/s", 25, "the same on a path of 5 Mbit/s", "needs a machine without other work")(
+    "second", measures=True)(short_queue(1_250_000))
+row("short queue, 5 Mbit/s", 25, "the same on a path of 5 Mbit/s", measures=True)(
     short_queue(2_500_000))
 row("500 kbit/s", 90, "the link is throttled to 500 kbit/s for 30 s, then unlimited again; frames that the encoder "
-    "can compress to that rate")(narrow("pinwheel", 1_000_000))
+    "can compress to that rate", measures=True)(narrow("pinwheel", 1_000_000))
 row("500 kbit/s, detailed picture", 90, "the same, with detailed frames for which the encoder exceeds its "
-    "target bitrate")(narrow("smpte", 2_500_000))
+    "target bitrate", measures=True)(narrow("smpte", 2_500_000))

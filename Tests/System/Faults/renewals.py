@@ -8,7 +8,7 @@ import statistics
 import time
 
 import netlab
-from session import Client, StandIn, row
+from session import VERIFYING, Client, StandIn, long, row
 
 RENEWALS = int(os.environ.get("DECART_RENEWALS", "2"))
 OPTIONS = os.environ.get("DECART_RENEWAL_OPTIONS", "").split()
@@ -47,18 +47,11 @@ def renewed(transport):
         renewals = client.all("decart-session-renewed")
         places = [gap_around(new_frames(client), message["t"]) for message in renewals]
         gaps = [gap for gap, _ in places]
-        worst, median = max(gaps), statistics.median(gaps)
         run.note("without a new frame: " + ", ".join(f"{gap * 1000:.0f}" for gap in gaps) + " ms; renewed within "
                  + ", ".join(f"{message['seconds']:.2f}" for message in renewals) + " s; long ones begin at "
                  + ", ".join(f"{begin * 1000:.0f}" for gap, begin in places if gap > INTERVAL + 0.020) + " ms")
-        run.measures.append(("longest time without a new frame", worst, 2 * INTERVAL + 0.035))
-        run.measures.append(("median", median, INTERVAL + 0.020))
-        if len(gaps) >= 10:
-            run.expect(worst <= 2 * INTERVAL + 0.035, f"{worst * 1000:.0f} ms without a new frame")
-            run.expect(median <= INTERVAL + 0.020, f"median {median * 1000:.0f} ms without a new frame")
-        else:
-            # Ten processes share two cores with other load.
-            run.expect(worst <= 2 * INTERVAL + 0.135, f"{worst * 1000:.0f} ms without a new frame")
+        run.measure("longest time without a new frame", max(gaps), 2 * INTERVAL + 0.035)
+        run.measure("longest time without a new frame, median", statistics.median(gaps), INTERVAL + 0.020)
         run.expect(len(set(sessions)) == len(sessions), f"session ids repeat: {sessions}")
         states = {message["state"] for message in client.all("decart-state", client.frame().time + 0.5)}
         run.expect(states <= {"connected", "generating"}, f"states: {states}")
@@ -98,8 +91,7 @@ def prompt_in_overlap(run):
     run.expect(not client.all("decart-session-renewed"), "the sessions did not overlap")
     moment = client.message("decart-session-renewed", since, 10)["t"]
     time.sleep(1)
-    run.measures.append(("longest time without a new frame", gap_around(new_frames(client), moment)[0], 0.102))
-    run.expect(run.measures[-1][1] <= 2 * INTERVAL + 0.135, f"{run.measures[-1][1] * 1000:.0f} ms without a new frame")
+    run.measure("longest time without a new frame", gap_around(new_frames(client), moment)[0], 2 * INTERVAL + 0.035)
     run.expect(not any(frame.kind == "n" for frame in client.frames if frame.time > moment),
                "a frame of the new session shows an older prompt")
     results = client.all("decart-prompt-result", since, id=result["id"])
@@ -134,8 +126,7 @@ def limited(answer):
         time.sleep(8 - (time.monotonic() - began))
         freed = time.monotonic()
         others[0].send("disconnect")
-        run.measures.append(("connected", others[1].frame(seconds=15).time - freed, 6))
-        run.expect(run.measures[-1][1] <= 6, f"connected {run.measures[-1][1]:.2f} s after a session ended")
+        run.measure("connected after a session ended", others[1].frame(seconds=15).time - freed, 6)
         took = time.monotonic() - began
         dials = run.lab.dials() - before
         run.expect(dials <= 1 + took / 5 + 0.1, f"{dials} dials within {took:.1f} s")

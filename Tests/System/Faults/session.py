@@ -4,6 +4,7 @@ Every wait has a limit. Times are on CLOCK_MONOTONIC, which all processes share.
 """
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -15,7 +16,8 @@ import time
 import netlab
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-sys.path.append(os.path.join(REPO, "Tests", "System", "Host"))
+sys.path += [os.path.join(REPO, "Tests", "System"), os.path.join(REPO, "Tests", "System", "Host")]
+from measured import VERIFYING, measured  # noqa: E402, F401
 from plugin_path import system_path  # noqa: E402
 
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
@@ -23,22 +25,36 @@ STANDIN = os.path.join(RELEASE, "decart-standin")
 PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
 CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "client.py")
 
-SLACK = 1.0  # s; every bound of the table is extended by it
 GAP = 0.2  # s without a buffer
-# The element emits a fallback frame 166 ms after the last buffer, and ten processes share two cores with other load.
-GAP_SLACK = 0.1
+# scripts/test may run on a machine that is five times slower: a wait ends with its event, and only a fault waits longer.
+PATIENCE = 1 if VERIFYING else 5
+
+
+@dataclasses.dataclass
+class Fault:
+    """A row of the fault table. `seconds`: its duration under scripts/verify, so that the longest rows start first.
+    `measures`: it has nothing but figures to compare, so only scripts/verify runs it."""
+    name: str
+    seconds: float
+    title: str
+    body: object
+    measures: bool
 
 
 ROWS = []
 
 
-def row(name, seconds, title, known_failure=""):
-    """Registers a function with a `Row` as its argument. `seconds`: its duration, so that the longest rows start first.
-    `known_failure`: why the row fails so far; such a row runs only on request, with the same checks as the others."""
+def row(name, seconds, title, measures=False):
+    """Registers a function with a `Row` as its argument."""
     def add(function):
-        ROWS.append((name, seconds, title, function, known_failure))
+        ROWS.append(Fault(name, seconds, title, function, measures))
         return function
     return add
+
+
+def long(seconds, short):
+    """`seconds` under scripts/verify. The gate takes `short`: long enough for what happens, not for what grows."""
+    return seconds if VERIFYING else short
 
 
 class Failed(Exception):
@@ -157,7 +173,7 @@ class Client:
 
     def wait(self, seconds, what, find):
         """Calls `find` after each line of the client until it returns a value."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * PATIENCE
         with self.changed:
             while True:
                 if (found := find()) is not None:
@@ -166,7 +182,7 @@ class Client:
                     raise Failed(f"the client ended while waiting for {what} (status {self.process.wait()})")
                 left = end - time.monotonic()
                 if left <= 0:
-                    raise Failed(f"no {what} within {seconds:.0f} s{self.trouble()}")
+                    raise Failed(f"no {what} within {seconds * PATIENCE:.0f} s{self.trouble()}")
                 self.changed.wait(min(left, 0.5))
 
     def trouble(self):
@@ -235,7 +251,7 @@ class Row:
         self.folder = os.path.join(folder, name.replace("/", "-").replace(" ", "-"))
         os.makedirs(self.folder, exist_ok=True)
         self.environment = environment(shared)
-        self.measures = []  # (description, value in s, bound in s)
+        self.measures = []  # (description, value, unit, bound, whether the bound is a maximum)
         self.notes = []
         self.troubles = []
         self.skipped = ""
@@ -275,10 +291,9 @@ class Row:
             self.troubles.append(trouble)
         return condition
 
-    def measure(self, what, seconds, bound):
-        """Compares a time with its bound plus a second of slack."""
-        self.measures.append((what, seconds, bound))
-        self.expect(seconds <= bound + SLACK, f"{what}: {seconds:.2f} s, bound {bound:g} + {SLACK:g} s")
+    def measure(self, what, value, bound, unit="s", at_most=True):
+        """Keeps a figure and its bound for scripts/verify."""
+        self.measures.append((what, value, unit, bound, at_most))
 
     def note(self, text):
         self.notes.append(text)
@@ -301,17 +316,16 @@ class Row:
         return dials
 
     def finish(self, errors=0, gaps=True, stop=True):
-        """Makes the checks that hold for every row: no gap, rising PTS, the expected number of errors, a quick stop."""
+        """Makes the checks that hold for every row: rising PTS, the expected number of errors, an end of the process."""
         client = self.client
         found = client.all("error")
         self.expect(len(found) == errors, f"{len(found)} bus errors, not {errors}: {[e['text'][:80] for e in found]}")
         if stop:
             since = time.monotonic()
             client.send("stop")
-            took = client.message("stopped", since, 15)["seconds"]
-            self.expect(took <= 1, f"NULL took {took} s")
+            self.measure("NULL", client.message("stopped", since, 15)["seconds"], 1)
             client.wait(10, "end of the client", lambda: True if client.messages[-1]["m"] == "end" else None)
-            status = client.process.wait(5)
+            status = client.process.wait(5 * PATIENCE)
             self.expect(status == 0, f"the client ended with status {status}")
         for name in ("client.log", "standin.log"):
             critical = [line.strip() for line in self.log(name) if "-CRITICAL **" in line]
@@ -323,11 +337,9 @@ class Row:
                 self.expect(False, f"pts do not rise: {before.pts} to {after.pts}")
                 break
         if gaps and frames:
-            self.worst_gap, at = max(
-                ((after.time - before.time - self.stopped(before.time, after.time), before.time)
-                 for before, after in zip(frames, frames[1:])), default=(0, 0))
-            self.expect(self.worst_gap <= GAP + GAP_SLACK, f"{self.worst_gap * 1000:.0f} ms without a buffer, "
-                        f"{at - frames[0].time:.2f} s after the first one")
+            self.measure("longest time without a buffer", max(
+                (after.time - before.time - self.stopped(before.time, after.time)
+                 for before, after in zip(frames, frames[1:])), default=0), GAP)
         first = next((at for at, frame in enumerate(frames) if frame.is_new), 0)
         self.expect(all(frame.kind == "b" for frame in frames[:first]),
                     "a frame that is not black precedes the first transformed frame")
