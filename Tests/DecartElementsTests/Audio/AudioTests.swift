@@ -66,7 +66,7 @@ extension ElementTests {
                         let audioOut = try branch.audio()
                         #expect(audioOut.waitForTone(Float(440 + 220 * round)), "round \(round)")
                         branch.release()
-                        #expect(branch.isGone.wait(seconds: 10) { $0 }, "audio_src stays, round \(round)")
+                        #expect(branch.isGone.wait { $0 }, "audio_src stays, round \(round)")
                         #expect(audioOut.seen.value.isEnded)
                         #expect(pipeline.transform.staticPad("audio_src") == nil)
                         #expect(pipeline.transform.staticPad("audio_sink") == nil)
@@ -179,7 +179,7 @@ extension ElementTests {
                     #expect(standIn.wait { $0.count == 2 && $0.last?.isGenerating == true })
                     // Audio of the new connection, so that the tone below is no remainder of the old one.
                     let received = pipeline.count("audio-buffers-received")
-                    #expect(eventually(seconds: 20) { pipeline.count("audio-buffers-received") > received + 20 })
+                    #expect(eventually { pipeline.count("audio-buffers-received") > received + 20 })
                     #expect(audioOut.waitForTone(440))
                     let seen = audioOut.seen.value
                     #expect(!seen.isEnded && seen.events.filter { $0 == .streamStart }.count == 1)
@@ -200,8 +200,8 @@ extension ElementTests {
                     pipeline.play()
                     #expect(audioOut.waitForTone(440))
                     pipeline.transform.send(Event.eos())
-                    #expect(pipeline.wait(seconds: 5) { $0.isEnded })
-                    #expect(audioOut.wait(seconds: 5, until: \.isEnded))
+                    #expect(pipeline.wait { $0.isEnded })
+                    #expect(audioOut.wait(until: \.isEnded))
                     #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
                 }
                 standIn.expectGoodConduct()
@@ -247,11 +247,11 @@ extension ElementTests {
                     // The source may have pushed during the flush, got FLUSHING and ended its task.
                     branch.source.setState(.ready)
                     branch.source.syncStateWithParent()
-                    #expect(eventually(seconds: 10) { pipeline.count("audio-buffers-sent") > before + 50 })
+                    #expect(eventually { pipeline.count("audio-buffers-sent") > before + 50 })
                     #expect(audioOut.waitForTone(440))
                     #expect(!audioOut.seen.value.isEnded)
                     branch.release()
-                    #expect(branch.isGone.wait(seconds: 10) { $0 })
+                    #expect(branch.isGone.wait { $0 })
                     branch.end()
                 }
             }
@@ -312,9 +312,9 @@ extension ElementTests {
                     branch.pauseSink()
                     // Audio that arrives meanwhile queues in the output, which counts it as late.
                     let late = pipeline.count("audio-buffers-late")
-                    #expect(eventually(seconds: 10) { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
+                    #expect(eventually { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
                     branch.release()
-                    let isGone = branch.isGone.wait(seconds: 10) { $0 }
+                    let isGone = branch.isGone.wait { $0 }
                     #expect(isGone, "the pad stays")
                     branch.end()
                 }
@@ -327,7 +327,7 @@ extension ElementTests {
                     let audioOut = try pipeline.watchAudio()
                     let isHeld = Watched(false)
                     pipeline.pipeline.child(named: "audio-out")?.staticPad("sink")?.addProbe(.buffer) { _ in
-                        _ = isHeld.wait(seconds: 20) { !$0 }
+                        _ = isHeld.wait { !$0 }
                         return .pass
                     }
                     pipeline.play()
@@ -362,7 +362,7 @@ extension ElementTests {
                                 """)
                     ) { pipeline in
                         pipeline.play()
-                        #expect(pipeline.waitForFrames(60, seconds: 30))
+                        #expect(pipeline.waitForFrames(60))
                         #expect(pipeline.count("audio-buffers-silence") > 50)
                         pipeline.pipeline.send(Event.eos())
                         #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
@@ -415,7 +415,7 @@ extension ElementTests {
                     pipeline.play()
                     let time = measured {
                         #expect(audioOut.waitForTone(440))
-                        #expect(eventually(seconds: 20) { pipeline.count("audio-buffers-in") >= 390 })
+                        #expect(eventually { pipeline.count("audio-buffers-in") >= 390 })
                     }
                     #expect(time > .seconds(3.8), "four seconds came in \(time)")
                     #expect(pipeline.count("audio-buffers-dropped") < 100)

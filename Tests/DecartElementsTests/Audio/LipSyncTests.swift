@@ -33,8 +33,8 @@ extension ElementTests {
                     try watchFlashes(pipeline, flashes)
                     try watchBeeps(pipeline, beeps)
                     pipeline.play()
-                    #expect(flashes.wait(seconds: 40) { $0.count >= count + 2 })
-                    #expect(beeps.wait(seconds: 5) { $0.count >= count })
+                    #expect(flashes.wait { $0.count >= count + 2 })
+                    #expect(beeps.wait { $0.count >= count })
                     for flash in flashes.value.dropFirst(2) {
                         let nearest = beeps.value.map { Double(Int64(flash) - Int64($0)) / 1e6 }.min {
                             abs($0) < abs($1)

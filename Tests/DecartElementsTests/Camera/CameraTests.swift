@@ -6,7 +6,7 @@ import Testing
 extension ElementTests {
     /// `decartsrc` with sources that are not cameras, and the properties and signals that it shares with
     /// decarttransform.
-    @Suite(.serialized, .timeLimit(.minutes(3))) struct CameraTests {
+    @Suite(.serialized, .timeLimit(.minutes(3)), .indifferentToTransport) struct CameraTests {
         /// The standard test pattern as a value of `source`.
         static let still = "source=\"\(TransformPipeline.liveSource)\""
 
@@ -219,13 +219,13 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(3))
                     let id = source.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])?.int
-                    #expect(results.wait(seconds: 10) { $0.contains(UInt64(id ?? -1)) })
+                    #expect(results.wait { $0.contains(UInt64(id ?? -1)) })
                     #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
                     #expect(
                         reported.value.count == 1 && reported.value.first?.hasSuffix("enc") == true, "\(reported.value)"
                     )
                     #expect(
-                        states.wait(seconds: 5) {
+                        states.wait {
                             $0.contains("generating") || $0.contains("Generating") || $0.count >= 2
                         })
                     #expect(source.int("stats") == nil && (source.structure("stats")?.int("frames-sent") ?? 0) > 0)

@@ -5,7 +5,7 @@ import Testing
 extension ElementTests {
     /// `mute-releases-camera` closes the camera while video is muted, so that nothing is filmed and the camera's light
     /// is off.
-    @Suite(.serialized, .timeLimit(.minutes(2))) struct CameraTestsMute {
+    @Suite(.serialized, .timeLimit(.minutes(2)), .indifferentToTransport) struct CameraTestsMute {
         private static let (front, back) = (CameraTestsDevices.front, CameraTestsDevices.back)
 
         private func run(

@@ -4,7 +4,7 @@ import Testing
 
 extension ElementTests {
     /// Cropping and orientation of the captured video, and its local preview.
-    @Suite(.serialized, .timeLimit(.minutes(3))) struct CameraTestsPreview {
+    @Suite(.serialized, .timeLimit(.minutes(3)), .indifferentToTransport) struct CameraTestsPreview {
         private static func still(_ width: Int, _ height: Int, _ tail: String = "") -> String {
             "source=\"\(TransformPipeline.source(caps: "format=I420,width=\(width),height=\(height),framerate=20/1"))\(tail)\""
         }
@@ -81,7 +81,7 @@ extension ElementTests {
                         count.change { $0 += 1 }
                         // The first buffers pass, because the pipeline reaches PLAYING only after the sink has
                         // prerolled.
-                        if count.value > 2 { _ = isHeld.wait(seconds: 20) { !$0 } }
+                        if count.value > 2 { _ = isHeld.wait { !$0 } }
                         return .pass
                     }
                     pipeline.play()
@@ -104,7 +104,7 @@ extension ElementTests {
                     // Letterbox shows the whole frame, so nothing may be cropped.
                     pipeline.transform.set("fit", "letterbox")
                     #expect(
-                        preview.seen.wait(seconds: 10) {
+                        preview.seen.wait {
                             $0.latest.map { ($0.width, $0.height) == (320, 352) } ?? false
                         })
                 }
@@ -128,7 +128,7 @@ extension ElementTests {
                     #expect(pipeline.waitForPicture(whole))
                     pipeline.transform.set("crop", GValueBox(crop))
                     #expect(pipeline.waitForPicture(expected))
-                    #expect(preview.seen.wait(seconds: 10) { $0.sizes.last == size }, "\(preview.seen.value.sizes)")
+                    #expect(preview.seen.wait { $0.sizes.last == size }, "\(preview.seen.value.sizes)")
                     pipeline.transform.set("crop", GValueBox(""))
                     #expect(pipeline.waitForPicture(whole))
                     #expect(standIn.sessions.count == 1 && (standIn.sessions.first?.offerCount ?? 2) < 2)
@@ -162,7 +162,7 @@ extension ElementTests {
                     pipeline.transform.set("orientation", "portrait")
                     #expect(pipeline.waitForPicture(portrait, within: 8))
                     #expect(
-                        preview.seen.wait(seconds: 10) { $0.sizes.last == "100x176" }, "\(preview.seen.value.sizes)")
+                        preview.seen.wait { $0.sizes.last == "100x176" }, "\(preview.seen.value.sizes)")
                     pipeline.transform.set("orientation", "landscape")
                     #expect(pipeline.waitForPicture(landscape))
                     pipeline.transform.set("orientation", "portrait")

@@ -4,7 +4,7 @@ import Testing
 
 extension ElementTests {
     /// `camera-encoded` with sources that are no cameras. Tests/System/Host/check_live_view.py has the cameras.
-    @Suite(.serialized, .timeLimit(.minutes(3))) struct EncodedCameraTests {
+    @Suite(.serialized, .timeLimit(.minutes(3)), .indifferentToTransport) struct EncodedCameraTests {
         @Test func aSourceOfRawVideoIsRefusedAndWorksWithoutTheProperty() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .camera(standIn, "source=test camera-encoded=true")) { pipeline in

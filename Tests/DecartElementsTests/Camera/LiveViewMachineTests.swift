@@ -2,7 +2,7 @@ import DecartElements
 import Testing
 
 /// Live views on virtual time: no camera, no service, no thread.
-@Suite struct LiveViewMachineTests {
+@Suite(.indifferentToTransport) struct LiveViewMachineTests {
     private typealias Machine = LiveViewMachine
 
     /// Performs timers, and keeps what the machine asks for.

@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 
 /// The pad to which a camera's live views deliver, without a camera.
-@Suite(.timeLimit(.minutes(1))) struct StreamJointTests {
+@Suite(.timeLimit(.minutes(1)), .indifferentToTransport) struct StreamJointTests {
     /// One live view: a source pad linked to the joint's entry, which counts keyframe requests.
     private final class View: Sendable {
         let source = Pad(name: "src", direction: .source)

@@ -173,7 +173,7 @@ extension ElementTests {
                 let input = EncodedRecord(try #require(owner.transform.staticPad("sink")?.peer))
                 let packets = try record(owner).input
                 owner.play()
-                #expect(eventually(seconds: 20) { owner.count("frames-out") > 10 })
+                #expect(eventually { owner.count("frames-out") > 10 })
                 let token = try #require(owner.transform.string("subscribe-token"))
                 try TransformPipeline.run(
                     try TransformPipeline(

@@ -95,7 +95,7 @@ extension ElementTests {
                 run.pipeline.play()
                 #expect(run.output.waitForFrames(10))
                 run.pipeline.transform.set("publish-video", false)
-                #expect(eventually(seconds: 10) { run.pipeline.stats?.string("track-state") == "withdrawn" })
+                #expect(eventually { run.pipeline.stats?.string("track-state") == "withdrawn" })
                 // Frames on their way still arrive.
                 _ = run.pipeline.collect(milliseconds: 300)
                 let withdrawn = run.output.current
@@ -172,7 +172,7 @@ extension ElementTests {
             let downstream = isInput ? "" : "capsfilter caps=video/x-h264"
             try tests.run(source, downstream, echo: false) { run in
                 run.pipeline.play()
-                #expect(eventually(seconds: 20) { run.pipeline.count("frames-out") > 5 })
+                #expect(eventually { run.pipeline.count("frames-out") > 5 })
                 let elements = run.pipeline.pipeline.allElements.count
                 run.pipeline.transform.set(name, value)
                 let warning = run.pipeline.waitForProblem(.warning)
@@ -222,7 +222,7 @@ extension ElementTests {
                     return nil
                 }
                 run.pipeline.play()
-                #expect(notified.wait(seconds: 20) { $0.contains { $0 >= 1_500_000 } })
+                #expect(notified.wait { $0.contains { $0 >= 1_500_000 } })
                 #expect(
                     eventually { run.pipeline.count("target-bitrate") == run.pipeline.transform.int("target-bitrate") })
                 #expect(notified.value.allSatisfy { $0 > 0 })

@@ -72,10 +72,10 @@ final class EncodedRecord: Sendable {
     }
 
     var current: Seen { seen.value }
-    func wait(seconds: Double = 20, until condition: (Seen) -> Bool) -> Bool {
+    func wait(seconds: Double = 60, until condition: (Seen) -> Bool) -> Bool {
         seen.wait(seconds: seconds, until: condition)
     }
-    func waitForFrames(_ count: Int, seconds: Double = 20) -> Bool {
+    func waitForFrames(_ count: Int, seconds: Double = 60) -> Bool {
         let target = seen.read(\.frames.count) + count
         return wait(seconds: seconds) { $0.frames.count >= target }
     }

@@ -136,7 +136,7 @@ extension ElementTests {
                     }
                     return losses.read { $0.lost.contains(number) } ? .drop : .pass
                 }
-                #expect(losses.wait(seconds: 20) { $0.lost.count >= 4 })
+                #expect(losses.wait { $0.lost.count >= 4 })
                 #expect(run.output.waitForFrames(10))
                 run.pipeline.pipeline.setState(.paused)
                 let (sent, came) = (run.input.current.hashes, run.output.current.frames)

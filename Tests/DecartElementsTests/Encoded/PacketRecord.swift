@@ -50,10 +50,10 @@ final class PacketRecord: @unchecked Sendable {
     }
 
     var current: Seen { seen.value }
-    func wait(seconds: Double = 20, until condition: (Seen) -> Bool) -> Bool {
+    func wait(seconds: Double = 60, until condition: (Seen) -> Bool) -> Bool {
         seen.wait(seconds: seconds, until: condition)
     }
-    func waitForPackets(_ count: Int, seconds: Double = 20) -> Bool {
+    func waitForPackets(_ count: Int, seconds: Double = 60) -> Bool {
         let target = seen.read(\.hashes.count) + count
         return wait(seconds: seconds) { $0.hashes.count >= target }
     }

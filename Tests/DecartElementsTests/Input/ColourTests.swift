@@ -4,7 +4,7 @@ import Testing
 
 extension ElementTests {
     /// A round trip keeps colours, whatever matrix and range the input has.
-    @Suite(.serialized, .timeLimit(.minutes(2))) struct ColourTests {
+    @Suite(.serialized, .timeLimit(.minutes(2)), .indifferentToTransport) struct ColourTests {
         /// Mapping between samples and colours as ITU-R BT.601 and BT.709 define it. videoconvert is no reference: its
         /// fast paths are off by up to 5 code values.
         struct Encoding: Sendable, CustomTestStringConvertible {

@@ -45,9 +45,9 @@ extension ElementTests {
                     #expect(pipeline.waitForFrames(3), "no frame came back")
                     let found = pipeline.pipeline.allElements.first { $0.factoryName == "vp8dec" }
                     Self.record(try #require(found).staticPad("src"), in: decoder)
-                    #expect(decoder.wait(seconds: 10) { $0.count >= 2 })
+                    #expect(decoder.wait { $0.count >= 2 })
                     Self.record(pipeline.transform.staticPad("src"), in: output)
-                    #expect(output.wait(seconds: 10) { $0.count >= 20 }, "only \(output.value.count) frames left")
+                    #expect(output.wait { $0.count >= 20 }, "only \(output.value.count) frames left")
                 }
                 standIn.expectGoodConduct()
             }

@@ -6,7 +6,7 @@ import WebRTCTransport
 
 extension ElementTests {
     /// Encoders other than the default ones, in whole sessions.
-    @Suite(.serialized, .timeLimit(.minutes(2))) struct EncoderTests {
+    @Suite(.serialized, .timeLimit(.minutes(2)), .indifferentToTransport) struct EncoderTests {
         /// The congestion controller's target reaches an encoder of each unit, from the start bitrate to the maximum.
         @Test(arguments: [("vah264enc", 1000), ("v4l2h264enc", 1)])
         func aKnownEncoderFollowsTheTarget(factory: String, unit: Int) throws {
@@ -25,7 +25,7 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(10), "no frame came back")
                     #expect(pipeline.stats?.string("encoder") == factory)
-                    let follows = eventually(seconds: 20) {
+                    let follows = eventually {
                         let values = StandInEncoder.values(of: factory)
                         guard Set(values).count > 1, let last = values.last else { return false }
                         let target = pipeline.count("target-bitrate")

@@ -15,7 +15,7 @@ extension ElementTests {
             pipeline.play()
             #expect(pipeline.waitForFrames(1), sourceLocation: sourceLocation)
             let start = clock.now
-            #expect(pipeline.wait(seconds: 20) { $0.isEnded }, "no EOS", sourceLocation: sourceLocation)
+            #expect(pipeline.wait { $0.isEnded }, "no EOS", sourceLocation: sourceLocation)
             let time = clock.now - start
             // 40 frames at 20 fps: the last is due 1.95 s after the first; EOS follows within one second, or two on a
             // busy machine.

@@ -5,7 +5,7 @@ import Testing
 extension ElementTests {
     /// Fits a frame of another aspect ratio into the model's size; without a prompt the service returns the frame
     /// unchanged.
-    @Suite(.serialized, .timeLimit(.minutes(3))) struct FitTests {
+    @Suite(.serialized, .timeLimit(.minutes(3)), .indifferentToTransport) struct FitTests {
         /// 320 × 352, twice as high as the session's 320 × 176.
         private static func tallSource(_ format: String) -> String {
             TransformPipeline.source(caps: "format=\(format),width=320,height=352,framerate=20/1")

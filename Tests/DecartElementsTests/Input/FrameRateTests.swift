@@ -29,7 +29,7 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(1), "no frame came back")
                     let before = Counts(pipeline)
-                    let hasArrived = eventually(seconds: 60) { Counts(pipeline).arrived >= before.arrived + frames }
+                    let hasArrived = eventually { Counts(pipeline).arrived >= before.arrived + frames }
                     #expect(hasArrived, "the source stopped")
                     counts = (before, Counts(pipeline))
                     #expect(pipeline.takeProblems().isEmpty)

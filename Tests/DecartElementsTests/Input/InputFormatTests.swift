@@ -4,7 +4,7 @@ import Testing
 
 extension ElementTests {
     /// Raw video in any format reaches the service in the model's size, and the output shows it as expected.
-    @Suite(.serialized, .timeLimit(.minutes(5))) struct InputFormatTests {
+    @Suite(.serialized, .timeLimit(.minutes(5)), .indifferentToTransport) struct InputFormatTests {
         static let prompt = "film noir"
 
         private func expect(

@@ -72,7 +72,7 @@ final class MemoryMover: ElementImplementation {
 
 extension ElementTests {
     /// Input in memory other than the system's.
-    @Suite(.serialized, .timeLimit(.minutes(1))) struct InputMemoryTests {
+    @Suite(.serialized, .timeLimit(.minutes(3)), .indifferentToTransport) struct InputMemoryTests {
         private func fetchers(_ pipeline: TransformPipeline) -> Int {
             pipeline.pipeline.allElements.count { $0.factoryName == "cudadownload" }
         }

@@ -18,7 +18,7 @@ extension ElementTests {
             let later = Watched(0)
 
             func takeDown() {
-                guard isStarted.wait(seconds: 10, until: { $0 }) else { return }
+                guard isStarted.wait(until: { $0 }) else { return }
                 var last: Pipeline?
                 pipeline.change { (last, $0) = ($0, nil) }
                 guard let last else { return later.change { $0 += 1 } }
@@ -63,8 +63,8 @@ extension ElementTests {
                 provoke(pipeline)
             }
             owner.isStarted.change { $0 = true }
-            #expect(owner.isDown.wait(seconds: 20) { $0 }, "nothing called back", sourceLocation: sourceLocation)
-            let isGone = eventually(seconds: 10) { implementation == nil }
+            #expect(owner.isDown.wait { $0 }, "nothing called back", sourceLocation: sourceLocation)
+            let isGone = eventually { implementation == nil }
             #expect(isGone, "the element outlives its pipeline", sourceLocation: sourceLocation)
             #expect(owner.later.value == 0, "called back after NULL", sourceLocation: sourceLocation)
             let criticals = Criticals.stop()
@@ -83,7 +83,7 @@ extension ElementTests {
                         guard callback == .promptResult else { return }
                         pipeline.child(named: "t")?.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])
                     })
-                #expect(standIn.wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } }, "a session is still open")
+                #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } }, "a session is still open")
             }
         }
 
@@ -103,7 +103,7 @@ extension ElementTests {
                             return nil
                         }
                     }, provoke: { $0.child(named: "t")?.emit("switch-camera") })
-                #expect(standIn.wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } }, "a session is still open")
+                #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } }, "a session is still open")
             }
         }
 
@@ -124,7 +124,7 @@ extension ElementTests {
                         wasDown.change { $0 = isOver }
                     }
                     pipeline.play()
-                    #expect(isPosting.wait(seconds: 10) { $0 }, "no statistics")
+                    #expect(isPosting.wait { $0 }, "no statistics")
                     pipeline.pipeline.setState(.null)
                     isDown.change { $0 = true }
                     #expect(!wasDown.value, "NULL returned while statistics were being posted")

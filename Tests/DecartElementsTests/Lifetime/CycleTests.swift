@@ -76,14 +76,14 @@ extension ElementTests {
                         pipeline.play()
                         #expect(pipeline.waitForFrames(1), "cycle \(cycle)")
                     }
-                    #expect(standIn.wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } })
+                    #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
                     if cycle == 10 { early = .atRest() }
                     // Caches, pools and lazily loaded code have reached their size by then.
                     if cycle == count / 3 { middle = .atRest() }
                 }
                 // Thread pools release idle threads, and what those hold, only after some seconds. A cancelled timer stays
                 // in Dispatch until it is due, up to 30 s, and each one wakes a thread.
-                let areGone = eventually(seconds: 45) {
+                let areGone = eventually {
                     Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
                 }
                 #expect(areGone, "\(early); now \(Figures()): \(Process.threadNames)")
@@ -134,7 +134,7 @@ extension ElementTests {
                     if cycle <= 2 { early = Figures() }
                 }
                 VirtualCameras.set([])
-                _ = eventually(seconds: 20) {
+                _ = eventually {
                     Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
                 }
                 let end = Figures()
@@ -179,8 +179,8 @@ extension ElementTests {
                     if cycle <= 2 { early = Figures() }
                 }
                 // A blocked processor is only taken down when its streaming thread returns.
-                #expect(eventually(seconds: 20) { standing.isGone })
-                _ = eventually(seconds: 20) {
+                #expect(eventually { standing.isGone })
+                _ = eventually {
                     Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
                 }
                 let end = Figures()
@@ -208,13 +208,13 @@ extension ElementTests {
                             try branch.audio().waitForTone(660),
                             "cycle \(cycle): \(pipeline.takeProblems()) \(pipeline.stats?.description ?? "")")
                         branch.release()
-                        if cycle % 2 == 0 { #expect(branch.isGone.wait(seconds: 10) { $0 }, "cycle \(cycle)") }
+                        if cycle % 2 == 0 { #expect(branch.isGone.wait { $0 }, "cycle \(cycle)") }
                         branch.end()
                     }
-                    #expect(standIn.wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } })
+                    #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
                     if cycle == 2 { early = Figures() }
                 }
-                _ = eventually(seconds: 20) {
+                _ = eventually {
                     Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
                 }
                 let end = Figures()
@@ -236,10 +236,10 @@ extension ElementTests {
                     for renewal in 1...count {
                         let renewed = pipeline.waitForMessage { $0.structure?.name == "decart-session-renewed" }
                         #expect(renewed != nil, "renewal \(renewal): \(pipeline.takeProblems())")
-                        #expect(standIn.wait(seconds: 1) { $0.count { $0.isOpen } == 1 })
+                        #expect(standIn.wait { $0.count { $0.isOpen } == 1 })
                         if renewal == 3 { early = Figures() }
                     }
-                    _ = eventually(seconds: 1) {
+                    _ = eventually {
                         Figures().threads <= early.threads && Figures().descriptors <= early.descriptors
                     }
                     let end = Figures()
@@ -288,7 +288,7 @@ extension ElementTests {
             /// down: when two seconds have brought no less memory in use.
             static func atRest() -> Figures {
                 var (least, since) = (Figures(), ContinuousClock.now)
-                _ = eventually(seconds: 20) {
+                _ = eventually {
                     let figures = Figures()
                     if figures.allocated < least.allocated - 4096 { since = .now }
                     if figures.allocated < least.allocated { least = figures }

@@ -56,7 +56,7 @@ extension ElementTests {
         /// Traps if NULL hangs: the hanging thread holds the pipeline's state lock, so the test process could never
         /// end.
         private func expectDown(_ isDown: Watched<Bool>) {
-            if !isDown.wait(seconds: 10, until: { $0 }) { fatalError("NULL hangs") }
+            if !isDown.wait(until: { $0 }) { fatalError("NULL hangs") }
         }
 
         private func expectNull(

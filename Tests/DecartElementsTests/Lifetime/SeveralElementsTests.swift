@@ -49,7 +49,7 @@ extension ElementTests {
                     }
                     pipeline.play()
                     #expect(pipeline.waitForFrames(10))
-                    #expect(others.wait(seconds: 20) { $0 >= 10 })
+                    #expect(others.wait { $0 >= 10 })
                     #expect(pipeline.takeProblems().isEmpty)
                 }
                 #expect(standIn.sessions.count == 2)
@@ -73,7 +73,7 @@ extension ElementTests {
                     return .pass
                 }
                 pipeline.setState(.playing)
-                #expect(always.wait(seconds: 10) { $0 >= 3 })
+                #expect(always.wait { $0 >= 3 })
                 for round in 1...5 {
                     weak var implementation: (any ElementImplementation)?
                     do {
@@ -93,7 +93,7 @@ extension ElementTests {
                         let sink = try #require(branch.staticPad("sink"))
                         #expect(branch.syncStateWithParent())
                         try source.link(sink)
-                        #expect(frames.wait(seconds: 20) { $0 >= (round % 2 == 0 ? 0 : 5) }, "round \(round)")
+                        #expect(frames.wait { $0 >= (round % 2 == 0 ? 0 : 5) }, "round \(round)")
                         source.unlink(sink)
                         let time = measured { branch.setState(.null) }
                         #expect(time < .seconds(1), "\(time)")
@@ -105,7 +105,7 @@ extension ElementTests {
                     let isGone = eventually { implementation == nil }
                     #expect(isGone, "round \(round)")
                     let before = always.value
-                    #expect(always.wait(seconds: 10) { $0 >= before + 5 }, "the other branch stands still")
+                    #expect(always.wait { $0 >= before + 5 }, "the other branch stands still")
                 }
                 while let message = bus.next(timeout: .zero) { #expect(message.kind != .error) }
                 standIn.expectGoodConduct()

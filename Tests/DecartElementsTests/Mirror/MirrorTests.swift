@@ -5,7 +5,7 @@ import Testing
 
 extension ElementTests {
     /// Conditions under which `mirror` flips, and its treatment of buffers, metas and events.
-    @Suite(.timeLimit(.minutes(1)))
+    @Suite(.timeLimit(.minutes(1)), .indifferentToTransport)
     struct MirrorElement {
         private static let frame = try? RawFrame("I420", 34, 18)
 

@@ -4,7 +4,7 @@ import Testing
 
 extension ElementTests {
     /// Metas that describe the frame, and video metas that contradict the buffer's memory.
-    @Suite(.timeLimit(.minutes(1)))
+    @Suite(.timeLimit(.minutes(1)), .indifferentToTransport)
     struct MirrorMetas {
         private struct Rectangle: Equatable {
             var x, y, width, height: Int

@@ -6,7 +6,7 @@ import Testing
 extension ElementTests {
     /// Exact samples, against the reference flip, against videoflip where it knows the format, and for every kernel
     /// alone.
-    @Suite(.timeLimit(.minutes(2)))
+    @Suite(.timeLimit(.minutes(2)), .indifferentToTransport)
     struct MirrorPixels {
         static let formats = [
             "I420", "YV12", "Y42B", "Y444", "NV12", "NV21", "NV16", "YUY2", "UYVY", "YVYU", "VYUY", "AYUV", "RGB",

@@ -31,7 +31,7 @@ extension ElementTests {
                     for change in changes {
                         filter.set("caps", caps: try Caps("video/x-raw,\(change)"))
                         let before = pipeline.frames
-                        #expect(pipeline.waitForFrames(10, seconds: 10), "after \(change)")
+                        #expect(pipeline.waitForFrames(10), "after \(change)")
                         #expect(pipeline.frames > before)
                     }
                     #expect(pipeline.waitForPicture(expected))
@@ -57,7 +57,7 @@ extension ElementTests {
                     #expect(pipeline.waitForFrames(5))
                     let filter = try #require(pipeline.pipeline.child(named: "in"))
                     filter.set("caps", caps: try Caps("video/x-raw,format=I420,width=100,height=176,framerate=20/1"))
-                    #expect(pipeline.waitForFrames(20, seconds: 10))
+                    #expect(pipeline.waitForFrames(20))
                     #expect(pipeline.takeProblems().isEmpty)
                 }
             }

@@ -62,7 +62,7 @@ final class BrokenDecoder: ElementImplementation {
 
 extension ElementTests {
     /// The choice of the decoder: by name, else by rank.
-    @Suite(.serialized, .timeLimit(.minutes(1))) struct DecoderTests {
+    @Suite(.serialized, .timeLimit(.minutes(3))) struct DecoderTests {
         /// Sets the rank that GST_PLUGIN_FEATURE_RANK would set.
         private func withRank<R>(_ rank: UInt32, _ name: String, _ body: () throws -> R) throws -> R {
             let factory = try #require(gst_element_factory_find(name))

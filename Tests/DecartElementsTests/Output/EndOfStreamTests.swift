@@ -14,7 +14,7 @@ extension ElementTests {
                     // Frames in flight came back before EOS.
                     #expect(pipeline.count("frames-sent") - pipeline.frames <= 2)
                     #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
-                    #expect(standIn.wait(seconds: 2) { $0.allSatisfy { !$0.isOpen } }, "the session stays open")
+                    #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } }, "the session stays open")
                     #expect(pipeline.takeProblems().isEmpty)
                 }
                 standIn.expectGoodConduct()
@@ -29,7 +29,7 @@ extension ElementTests {
                     #expect(pipeline.waitForFrames(10))
                     let time = measured {
                         (target == "pipeline" ? pipeline.pipeline : pipeline.transform).send(Event.eos())
-                        #expect(pipeline.wait(seconds: 5) { $0.isEnded })
+                        #expect(pipeline.wait { $0.isEnded })
                     }
                     #expect(time < .seconds(2), "\(time)")
                     #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
@@ -48,7 +48,7 @@ extension ElementTests {
                     #expect(server.waitForConnections(1))
                     let time = measured {
                         (target == "pipeline" ? pipeline.pipeline : pipeline.transform).send(Event.eos())
-                        #expect(pipeline.wait(seconds: 5) { $0.isEnded })
+                        #expect(pipeline.wait { $0.isEnded })
                     }
                     #expect(time < .seconds(1), "\(time)")
                     #expect(pipeline.frames == 0)

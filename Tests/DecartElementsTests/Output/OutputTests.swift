@@ -100,7 +100,7 @@ extension ElementTests {
                     #expect(keyframes.value.isEmpty)
                     let requests = pipeline.count("plis-sent")
                     #expect(pipeline.sink.push(Event.forceKeyUnitUpstream()))
-                    #expect(keyframes.wait(seconds: 5) { $0.count == 1 })
+                    #expect(keyframes.wait { $0.count == 1 })
                     #expect(eventually { pipeline.count("plis-sent") == requests + 1 })
                     #expect(seenByInput.value == 0)
                 }
@@ -120,7 +120,7 @@ extension ElementTests {
                         return nil
                     }
                     pipeline.play()
-                    #expect(rendered.wait(seconds: 20) { $0 >= 30 })
+                    #expect(rendered.wait { $0 >= 30 })
                     #expect(pipeline.frames - rendered.value <= 6, "\(rendered.value) of \(pipeline.frames)")
                 }
             }
@@ -133,14 +133,14 @@ extension ElementTests {
                     let isHeld = Watched(false)
                     let isFree = Watched(false)
                     pipeline.sink.addProbe(.buffer) { _ in
-                        if isHeld.value { _ = isFree.wait(seconds: 10) { $0 } }
+                        if isHeld.value { _ = isFree.wait { $0 } }
                         return .pass
                     }
                     pipeline.play()
                     #expect(pipeline.waitForFrames(5))
                     isHeld.change { $0 = true }
                     let late = pipeline.count("frames-late")
-                    #expect(eventually(seconds: 10) { pipeline.count("frames-late") >= late + 10 })
+                    #expect(eventually { pipeline.count("frames-late") >= late + 10 })
                     // Read while the sink is still blocked: the queued frames arrive as soon as it is released.
                     let held = pipeline.frames
                     isHeld.change { $0 = false }

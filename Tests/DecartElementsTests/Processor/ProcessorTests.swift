@@ -240,7 +240,7 @@ extension ElementTests {
         private func expectBypass(
             _ processor: String, _ pipeline: TransformPipeline, _ standIn: StandIn
         ) throws {
-            let warning = try #require(pipeline.waitForProblem(.warning, seconds: 20), "\(processor)")
+            let warning = try #require(pipeline.waitForProblem(.warning), "\(processor)")
             #expect(
                 warning.text.contains("is bypassed: ") && warning.text.contains("The processor '"), "\(warning.text)")
             if processor.allSatisfy({ $0 >= " " && $0 != "\u{7f}" }) {

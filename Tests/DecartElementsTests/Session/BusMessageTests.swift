@@ -64,7 +64,7 @@ extension ElementTests {
                     let time = measured {
                         pipeline.play()
                         #expect(
-                            eventually(seconds: 20) { pipeline.count("frames-dropped") >= 40 }, "no frame is dropped")
+                            eventually { pipeline.count("frames-dropped") >= 40 }, "no frame is dropped")
                     }
                     let counts = reports.value
                     #expect(counts.first == 1, "\(counts)")

@@ -43,7 +43,7 @@ extension ElementTests {
                 transform.connect("notify::generation-seconds") { [isHeld, isReleased, count] _ in
                     count.change { $0 += 1 }
                     isHeld.change { $0 = true }
-                    _ = isReleased.wait(seconds: 60) { $0 }
+                    _ = isReleased.wait { $0 }
                     return nil
                 }
             }
@@ -58,14 +58,14 @@ extension ElementTests {
                 let holder = Holder(pipeline.transform)
                 defer { holder.release() }
                 #expect(proxy.inject(Self.tick(7), times: 1) == 1)
-                #expect(holder.isHeld.wait(seconds: 10) { $0 }, "no tick arrives")
+                #expect(holder.isHeld.wait { $0 }, "no tick arrives")
                 let taken = proxy.inject(frame, times: Self.flood, connection: connection)
                 #expect(taken < Self.flood * 3 / 4, "\(taken) messages were taken while none was handled")
                 holder.release()
                 // The reader has resumed: the last message arrives and the session goes on.
                 #expect(proxy.inject(frame, times: 1, connection: connection) == 1)
                 #expect(proxy.inject(Self.tick(424_242), times: 1) == 1)
-                let hasArrived = eventually(seconds: 60) {
+                let hasArrived = eventually {
                     pipeline.transform.value("generation-seconds")?.double == 424_242
                 }
                 #expect(hasArrived, "the last tick does not arrive")
@@ -86,7 +86,7 @@ extension ElementTests {
                 let holder = Holder(pipeline.transform)
                 defer { holder.release() }
                 #expect(proxy.inject(Self.tick(1), times: 1) == 1)
-                #expect(holder.isHeld.wait(seconds: 10) { $0 }, "no tick arrives")
+                #expect(holder.isHeld.wait { $0 }, "no tick arrives")
                 for second in 2..<Self.flood where proxy.inject(Self.tick(second, padding: 960), times: 1) == 0 {
                     break
                 }
@@ -97,7 +97,7 @@ extension ElementTests {
                 }
                 #expect(eventually { pipeline.transform.state() < .playing }, "NULL does not begin")
                 holder.release()
-                #expect(isDown.wait(seconds: 30) { $0 }, "NULL waits")
+                #expect(isDown.wait { $0 }, "NULL waits")
                 let handled = holder.count.value
                 #expect(handled <= 100, "\(handled) messages were handled after NULL")
             }
@@ -110,7 +110,7 @@ extension ElementTests {
                 let time = measured {
                     for second in 1...5_000 { _ = proxy.inject(Self.tick(second), times: 1) }
                     _ = proxy.inject(Self.tick(424_242), times: 1)
-                    let hasArrived = eventually(seconds: 60) {
+                    let hasArrived = eventually {
                         pipeline.transform.value("generation-seconds")?.double == 424_242
                     }
                     #expect(hasArrived, "the last tick does not arrive")

@@ -4,7 +4,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    @Suite(.serialized, .timeLimit(.minutes(2))) struct ImageTests {
+    @Suite(.serialized, .timeLimit(.minutes(2)), .indifferentToTransport) struct ImageTests {
         private static func makeImage(_ folder: TemporaryFolder, _ name: String, encoder: String, pattern: String)
             throws -> String
         {

@@ -135,7 +135,7 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(20))
                     // Round-trip time and jitter need the first RTCP reports.
-                    #expect(eventually(seconds: 10) { pipeline.count("round-trip-time") >= 0 })
+                    #expect(eventually { pipeline.count("round-trip-time") >= 0 })
                     try check("PLAYING")
                     let stats = try #require(pipeline.stats)
                     for field in [
@@ -218,7 +218,7 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(1))
                     // connecting, connected, generating
-                    #expect(states.wait(seconds: 5) { $0.last == 3 })
+                    #expect(states.wait { $0.last == 3 })
                     #expect(states.value == [1, 2, 3])
                     #expect(ids.value == standIn.sessions.map(\.sessionID))
                     pipeline.pipeline.setState(.null)

@@ -20,7 +20,7 @@ extension ElementTests {
                 )
                 return before == after
             }
-            return pipeline.stats?.string("track-state") == "withdrawn" && eventually(seconds: 10, isStill)
+            return pipeline.stats?.string("track-state") == "withdrawn" && eventually(isStill)
         }
 
         @Test func itIsWithdrawnAndComesBack() throws {

@@ -74,7 +74,7 @@ extension ElementTests {
                         #expect(second.transform.string("service-status") == "waiting-for-session")
                         #expect(second.connectionState == "connecting")
                         first.transform.emit("disconnect")
-                        #expect(second.waitForFrames(1, seconds: 7))
+                        #expect(second.waitForFrames(1))
                         #expect(second.connectionState != "connecting")
                         #expect(second.takeProblems().filter { $0.kind == .error }.isEmpty)
                     }
@@ -92,7 +92,7 @@ extension ElementTests {
                         try .init(standIn, "max-retries=5 limit-wait=0", prompt: Self.prompt)
                     ) { second in
                         second.play()
-                        let error = second.waitForError(seconds: 5)
+                        let error = second.waitForError()
                         #expect(error?.details?.string("code") == "CONCURRENCY_LIMIT")
                         #expect(error?.text.contains("limit-wait") == true)
                     }

@@ -2,14 +2,19 @@ import DecartElements
 import DecartProtocol
 import GStreamerKit
 import StandInServer
+import TestSupport
 import Testing
 
 extension ElementTests {
-    /// Behaviour that exists only in a LiveKit room; the rest of the suite runs once for each transport.
-    @Suite(.serialized, .timeLimit(.minutes(4))) struct RoomTests {
-        /// One peer connection in the `single` run, otherwise two.
-        private static let room = "transport=\((MediaWay.current == .single ? .single : MediaWay.livekit).transport)"
+    /// Behaviour that exists only in a LiveKit room, with two peer connections and with one.
+    @Suite(.serialized, .timeLimit(.minutes(4)), .indifferentToTransport) struct RoomTests {
+        private static let room = "transport=\(MediaWay.livekit.transport)"
+        private static let single = "transport=\(MediaWay.single.transport)"
         private static let retrying = "\(room) max-retries=5"
+        /// Each fault with two peer connections and with one; the gate takes only the last one with one.
+        private static func ways(_ faults: [String]) -> [(MediaWay, String)] {
+            faults.map { (.livekit, $0) } + (Verification.isOn ? faults : faults.suffix(1)).map { (.single, $0) }
+        }
 
         private func withFault(
             _ fault: String, _ properties: String = RoomTests.retrying, prompt: String = "film noir",
@@ -27,37 +32,40 @@ extension ElementTests {
         }
 
         /// Removed from the room, for any reason, the element joins a new room with the same prompt.
-        @Test(arguments: ["room_leave_disconnect", "room_leave_reconnect", "room_restart"])
-        func sentAway(fault: String) throws {
-            try withFault("\(fault):at=1") { standIn, pipeline in
-                #expect(pipeline.waitForFrames(5))
-                #expect(standIn.wait { $0.contains { $0.roomJoinCount > 0 && !$0.isOpen } || $0.count > 1 })
-                try standIn.server.setFaults([])
+        @Test(arguments: ways(["room_leave_disconnect", "room_leave_reconnect", "room_restart"]))
+        func sentAway(way: MediaWay, fault: String) throws {
+            try withFault("", "transport=\(way.transport) max-retries=5") { standIn, pipeline in
+                #expect(pipeline.waitForFrames(3))
+                try standIn.server.inject([Fault(parsing: fault)])
                 #expect(
                     standIn.wait { $0.count > 1 && $0.last?.prompts == ["film noir"] && $0.last?.isGenerating == true })
-                #expect(pipeline.waitForFrames(20))
+                #expect(standIn.wait { $0.last?.frameCount ?? 0 > 0 })
+                #expect(pipeline.waitForFrames(3))
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
         }
 
         // MARK: Resuming
 
-        private static let isSingle = MediaWay.current == .single
-
         /// The media go on while the signalling connection is opened again: the same session, participant and tracks,
-        /// no prompt, no frame of the fallback. `offers`: those that we make, with one connection and with two.
-        @Test(arguments: [
-            ("room_cut", 0), ("room_cut:for=1", 0), ("room_leave_resume", 1), ("room_leave_migrate", 1),
-        ])
-        func resumed(fault: String, offers: Int) throws {
-            try withFault("") { standIn, pipeline in
-                #expect(pipeline.waitForFrames(5))
+        /// no prompt, no frame of the fallback. `offers`: those that we make.
+        @Test(arguments: ways(["room_cut", "room_cut:for=1", "room_leave_migrate", "room_leave_resume"]))
+        func resumed(way: MediaWay, fault: String) throws {
+            let offers = fault.hasPrefix("room_cut") ? 0 : 1
+            try withFault("", "transport=\(way.transport) max-retries=5") { standIn, pipeline in
+                #expect(pipeline.waitForFrames(3))
+                #expect(eventually { pipeline.connectionState == "generating" })
                 let before = try #require(pipeline.stats)
                 let session = try #require(standIn.sessions.first)
                 try standIn.server.inject([Fault(parsing: fault)])
                 #expect(eventually { pipeline.stats?.int("resumes") == 1 })
                 #expect(pipeline.connectionState == "generating")
-                #expect(pipeline.waitForFrames(30))
+                #expect(
+                    standIn.wait {
+                        ($0.first?.roomOfferCount ?? 0) >= session.roomOfferCount + offers
+                            && $0.first?.roomResumeCount == 1
+                    })
+                #expect(pipeline.waitForFrames(5))
                 let (after, record) = (try #require(pipeline.stats), try #require(standIn.sessions.first))
                 #expect(standIn.sessions.count == 1 && record.roomJoinCount == 1 && record.roomResumeCount == 1)
                 #expect(record.roomOfferCount - session.roomOfferCount == offers)
@@ -72,12 +80,13 @@ extension ElementTests {
         @Test(arguments: ["room_resume_refused", "room_token_refused"])
         func notResumed(fault: String) throws {
             try withFault("") { standIn, pipeline in
-                #expect(pipeline.waitForFrames(5))
+                #expect(pipeline.waitForFrames(3))
                 try standIn.server.inject([Fault(parsing: fault)])
                 try standIn.server.inject([Fault(parsing: "room_cut")])
                 #expect(
                     standIn.wait { $0.count > 1 && $0.last?.prompts == ["film noir"] && $0.last?.frameCount ?? 0 > 5 })
-                #expect(pipeline.stats?.int("resumes") == 0 && pipeline.stats?.int("reconnects") == 1)
+                #expect(eventually { pipeline.count("reconnects") == 1 })
+                #expect(pipeline.count("resumes") == 0)
                 let problems = pipeline.takeProblems()
                 #expect(problems.allSatisfy { $0.kind == .warning } && problems.count == 1)
                 #expect(!problems.contains { ($0.text + $0.debug).contains("eyJhbGciOi") })
@@ -98,8 +107,8 @@ extension ElementTests {
                     #expect(pipeline.waitForFrames(5))
                     try standIn.server.inject([Fault(parsing: fault)])
                     if !fault.hasPrefix("room_cut") { try standIn.server.inject([Fault(parsing: "room_cut")]) }
-                    #expect(lines.wait(seconds: 10) { $0.contains { $0.contains(expected) } })
-                    _ = pipeline.collect(milliseconds: 300)
+                    #expect(lines.wait { $0.contains { $0.contains(expected) } })
+                    _ = pipeline.collect(milliseconds: 100)
                 }
                 standIn.expectGoodConduct()
             }
@@ -124,7 +133,7 @@ extension ElementTests {
                         try standIn.server.inject([Fault(parsing: "room_cut")])
                         #expect(eventually { viewer.stats?.int("resumes") == 1 })
                         #expect(eventually { owner.stats?.int("resumes") == 1 })
-                        #expect(viewer.waitForFrames(20))
+                        #expect(viewer.waitForFrames(3))
                         #expect(standIn.sessions.count == 1 && standIn.sessions.first?.viewerCount == 1)
                         #expect(viewer.takeProblems().isEmpty && owner.takeProblems().isEmpty)
                     }
@@ -134,14 +143,14 @@ extension ElementTests {
 
         @Test func theLatestPromptComesBackWithTheRoom() throws {
             let expected = try Reference.input().applying(prompt: "anime street")
-            try withFault("room_restart:at=2") { standIn, pipeline in
-                #expect(pipeline.waitForFrames(5))
+            try withFault("") { standIn, pipeline in
+                #expect(pipeline.waitForFrames(3))
                 pipeline.transform.set("prompt", GValueBox("anime street"))
                 #expect(pipeline.waitForPicture(expected))
-                #expect(standIn.wait { $0.count > 1 })
-                try standIn.server.setFaults([])
-                #expect(standIn.wait { $0.last?.prompts == ["anime street"] })
-                #expect(pipeline.waitForFrames(20))
+                try standIn.server.inject([Fault(parsing: "room_restart")])
+                #expect(standIn.wait { $0.count > 1 && $0.last?.prompts == ["anime street"] })
+                #expect(standIn.wait { $0.last?.frameCount ?? 0 > 0 })
+                #expect(pipeline.waitForFrames(3))
                 #expect(pipeline.waitForPicture(expected))
             }
         }
@@ -180,11 +189,11 @@ extension ElementTests {
             }
         }
 
-        /// NULL returns in every phase of a room; `TransformPipeline.run` checks that it takes less than a second.
+        /// NULL returns in every phase of a room.
         @Test func atAnyMoment() throws {
             var random = SeededRandom(seed: 11)
             for fault in ["", "room_info_slow:delay=5", "room_ice_none", "room_token_refused"] {
-                for _ in 0..<8 {
+                for _ in 0..<Verification.count(8, gate: 3) {
                     try withFault(fault) { _, pipeline in
                         _ = pipeline.collect(milliseconds: Int.random(in: 0...400, using: &random))
                     }
@@ -197,9 +206,9 @@ extension ElementTests {
         func inThreeSizes(bitrate: Int, sent: String, width: Int) throws {
             try StandIn.run({ $0.transports = [.livekit] }) { standIn in
                 let properties =
-                    "transport=livekit simulcast=true max-bitrate=\(bitrate) width=1280 height=704 framerate=15"
+                    "transport=livekit simulcast=true max-bitrate=\(bitrate) width=1280 height=704 framerate=8"
                 let source =
-                    "videotestsrc is-live=true pattern=smpte ! video/x-raw,width=1280,height=704,framerate=15/1"
+                    "videotestsrc is-live=true pattern=smpte ! video/x-raw,width=1280,height=704,framerate=8/1"
                 try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", source: source)) {
                     pipeline in
                     pipeline.play()
@@ -209,7 +218,7 @@ extension ElementTests {
                         standIn.wait {
                             Set($0.first?.simulcastStreams ?? []) == Set(sent.split(separator: " ").map(String.init))
                         })
-                    #expect(pipeline.waitForFrames(30))
+                    #expect(pipeline.waitForFrames(3))
                     #expect(!pipeline.takeProblems().contains { $0.kind == .error })
                 }
                 standIn.expectGoodConduct()
@@ -242,37 +251,41 @@ extension ElementTests {
             }
         }
 
-        @Test(arguments: ["vp8", "vp9", "h264"]) func everyCodec(codec: String) throws {
-            try withFault("", "\(Self.room) codec=\(codec)") { _, pipeline in
-                #expect(pipeline.waitForFrames(10))
+        /// FrameTests has the codecs with two connections.
+        @Test(.measuredOnly, arguments: ["vp8", "vp9", "h264"]) func everyCodec(codec: String) throws {
+            try withFault("", "\(Self.single) codec=\(codec)") { _, pipeline in
+                #expect(pipeline.waitForFrames(3))
                 #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
         // MARK: Single and dual peer connections
 
-        private static let single = "transport=\(MediaWay.single.transport)"
-
         /// A single connection is used only if `single-connection` requests it; it needs fewer sockets.
         @Test func oneConnectionWhereItIsWanted() throws {
             let raw = try Reference.input()
-            func runSession(_ properties: String) throws -> (threads: Int, descriptors: Int, joins: [Int]) {
+            /// Returns the counts of this process, the service included. `limit`: descriptors of another session, below
+            /// which the count falls once that session is gone.
+            func runSession(_ properties: String, below limit: Int = .max) throws -> (
+                threads: Int, descriptors: Int, joins: [Int]
+            ) {
                 try StandIn.run({ $0.transports = [.livekit] }) { standIn in
                     var counts = (threads: 0, descriptors: 0)
                     try TransformPipeline.run(try .init(standIn, properties, prompt: "noir", forbidden: raw)) {
                         pipeline in
                         pipeline.play()
-                        #expect(pipeline.waitForFrames(20))
+                        #expect(pipeline.waitForFrames(5))
                         #expect(pipeline.takeProblems().isEmpty && pipeline.current.leaks == 0)
+                        #expect(eventually { Process.descriptorCount < limit }, "\(Process.descriptorCount)")
                         counts = (Process.threadCount, Process.descriptorCount)
                     }
                     return (counts.threads, counts.descriptors, standIn.sessions.map(\.singleJoinCount))
                 }
             }
-            let (two, one) = (try runSession("transport=livekit single-connection=false"), try runSession(Self.single))
-            print("threads and descriptors, service included: two connections \(two), one \(one)")
+            let two = try runSession("transport=livekit single-connection=false")
+            let one = try runSession(Self.single, below: two.descriptors)
             #expect(two.joins == [0] && one.joins == [1])
-            #expect(one.threads <= two.threads && one.descriptors < two.descriptors)
+            measure("threads", Double(one.threads), atMost: Double(two.threads), unit: "threads")
         }
 
         /// A server without support for a single connection answers 404 and gets two connections, within the same
@@ -302,7 +315,7 @@ extension ElementTests {
             var random = SeededRandom(seed: 12)
             for serves in [true, false] {
                 try StandIn.run({ ($0.transports, $0.servesSingleConnections) = ([.livekit], serves) }) { standIn in
-                    for _ in 0..<10 {
+                    for _ in 0..<Verification.count(10, gate: 4) {
                         try TransformPipeline.run(try .init(standIn, Self.single, prompt: "film noir")) { pipeline in
                             pipeline.play()
                             _ = pipeline.collect(milliseconds: Int.random(in: 0...150, using: &random))
@@ -353,7 +366,7 @@ extension ElementTests {
         }
 
         /// Detection by `auto` must cost a direct service next to nothing until its first frame.
-        @Test func autoIsAsFastAsADirectConnection() throws {
+        @Test(.measuredOnly) func autoIsAsFastAsADirectConnection() throws {
             func times(_ transport: String) throws -> [Int] {
                 try StandIn.run({ $0.transports = [.webrtc] }) { standIn in
                     try (0..<5).map { _ in
@@ -375,7 +388,8 @@ extension ElementTests {
             let (direct, auto) = (try times("webrtc").sorted(), try times("auto").sorted())
             print(
                 "time to first frame, ms: webrtc \(direct.map { $0 / 1_000_000 }), auto \(auto.map { $0 / 1_000_000 })")
-            #expect(direct[0] > 0 && auto[2] <= direct[2] + 500_000_000, "\(auto) against \(direct)")
+            #expect(direct[0] > 0, "\(direct)")
+            measure("detection", .nanoseconds(auto[2] - direct[2]), atMost: .milliseconds(500))
         }
     }
 }

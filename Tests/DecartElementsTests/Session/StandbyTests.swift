@@ -23,7 +23,7 @@ extension ElementTests {
                 _ = pipeline.collect(milliseconds: 1500)
                 return before == counts()
             }
-            return eventually(seconds: 10, isStill) && pipeline.stats?.string("track-state") == "muted"
+            return eventually(isStill) && pipeline.stats?.string("track-state") == "muted"
         }
 
         /// Rooms are informed of a muted track.

@@ -87,7 +87,7 @@ extension ElementTests {
                     let ending = pipeline.waitForMessage { $0.structure?.name == "decart-session-ending" }
                     #expect(ending?.structure?.double("seconds-left").map { $0 > 0 && $0 <= 2 } == true)
                     #expect(pipeline.transform.int("session-duration") == 4)
-                    let error = try #require(pipeline.waitForError(seconds: 5))
+                    let error = try #require(pipeline.waitForError())
                     #expect(error.text.contains("Session expired") && error.details?["permanent"]?.bool == true)
                     #expect(standIn.sessions.count == 1)
                 }
@@ -105,7 +105,7 @@ extension ElementTests {
                     pipeline.play()
                     let ending = pipeline.waitForMessage { $0.structure?.name == "decart-session-ending" }
                     #expect(ending?.structure?.double("seconds-left").map { $0 > 0 && $0 <= 1.5 } == true)
-                    let error = try #require(pipeline.waitForError(seconds: 5))
+                    let error = try #require(pipeline.waitForError())
                     #expect(error.text.contains("Session expired"))
                     #expect(pipeline.connectionState == "error")
                 }

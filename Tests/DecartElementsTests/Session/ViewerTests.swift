@@ -193,7 +193,7 @@ extension ElementTests {
                     let error = try #require(viewer.waitForError())
                     #expect(error.text.contains("session to watch does not exist"))
                     #expect(
-                        eventually(seconds: 20) {
+                        eventually {
                             owner.transform.string("subscribe-token").map { $0 != token } ?? false
                         })
                     #expect(owner.waitForFrames(20))
@@ -222,7 +222,7 @@ extension ElementTests {
                         } else {
                             #expect(viewer.waitForProblem(.warning) != nil)
                         }
-                        #expect(eventually(seconds: 20) { viewer.transform.bool("is-connected") == true })
+                        #expect(eventually { viewer.transform.bool("is-connected") == true })
                         #expect(waitForViewers(1, standIn))
                         #expect(viewer.waitForFrames(20))
                         try #expect(shows(viewer))

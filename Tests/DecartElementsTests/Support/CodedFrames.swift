@@ -95,7 +95,7 @@ final class CodedFrames: Sendable {
     var shown: [Shown] { state.read(\.shown) }
     var markedCount: Int { state.read(\.marked) }
 
-    func waitForShown(_ count: Int, seconds: Double = 30) -> Bool {
+    func waitForShown(_ count: Int, seconds: Double = 60) -> Bool {
         let target = shown.count + count
         return state.wait(seconds: seconds) { $0.shown.count >= target }
     }

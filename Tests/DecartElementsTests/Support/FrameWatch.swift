@@ -46,11 +46,11 @@ final class FrameWatch: @unchecked Sendable {
         }
     }
 
-    func wait(for frame: Picture, within limit: Double = 2, seconds: Double = 20) -> Bool {
+    func wait(for frame: Picture, within limit: Double = 2, seconds: Double = 60) -> Bool {
         seen.wait(seconds: seconds) { $0.latest.map { $0.difference(from: frame) < limit } ?? false }
     }
 
-    func waitForFrames(_ count: Int, seconds: Double = 20) -> Bool {
+    func waitForFrames(_ count: Int, seconds: Double = 60) -> Bool {
         let target = seen.read(\.count) + count
         return seen.wait(seconds: seconds) { $0.count >= target }
     }

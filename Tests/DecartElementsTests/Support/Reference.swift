@@ -30,7 +30,7 @@ enum Reference {
             return .pass
         }
         pipeline.setState(.playing)
-        #expect(frame.wait(seconds: 10) { $0 != nil })
+        #expect(frame.wait(seconds: 60) { $0 != nil })
         return try #require(frame.value)
     }
 }

@@ -62,7 +62,7 @@ final class SilentServer: Sendable {
     }
 
     /// Waits until `count` clients have connected since the start.
-    func waitForConnections(_ count: Int, milliseconds: Int32 = 5000) -> Bool {
+    func waitForConnections(_ count: Int, milliseconds: Int32 = 60_000) -> Bool {
         while accepted.value.count < count {
             var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
             guard poll(&waiting, 1, milliseconds) == 1 else { return false }

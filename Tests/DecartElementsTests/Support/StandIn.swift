@@ -35,14 +35,14 @@ struct StandIn {
 
     var sessions: [SessionRecord] { server.sessions }
 
-    func wait(seconds: Double = 20, until condition: ([SessionRecord]) -> Bool) -> Bool {
+    func wait(seconds: Double = 60, until condition: ([SessionRecord]) -> Bool) -> Bool {
         server.wait(milliseconds: Int(seconds * 1000), until: condition)
     }
 
     /// Checks that every client disconnected, and that none sent an offer before its initial state was accepted: the
     /// service would have returned the raw camera.
     func expectGoodConduct(sourceLocation: SourceLocation = #_sourceLocation) {
-        let areGone = wait(seconds: 5) { $0.allSatisfy { !$0.isOpen } }
+        let areGone = wait { $0.allSatisfy { !$0.isOpen } }
         #expect(areGone, "a session is still open", sourceLocation: sourceLocation)
         for session in sessions {
             #expect(!session.offeredBeforeState, sourceLocation: sourceLocation)

@@ -1,5 +1,6 @@
 import DecartProtocol
 import GStreamerKit
+import TestSupport
 import Testing
 
 /// Runs `source ! decarttransform name=t … ! downstream ! fakesink name=out` and records everything that leaves the
@@ -38,6 +39,8 @@ final class TransformPipeline: @unchecked Sendable {
         var first: Frame?
         /// Output frames that look like the forbidden one, usually the raw input.
         var leaks = 0
+        /// Output frames of `fallback=black`: their luma is 16 everywhere.
+        var blackFrames = 0
         var times: [UInt64?] = []
         var discontinuities: [Int] = []
         var events: [Event.Kind] = []
@@ -152,6 +155,7 @@ final class TransformPipeline: @unchecked Sendable {
 
     private func note(_ buffer: Buffer, _ image: Picture, _ caps: String) {
         let frame = Frame(image: image, pts: buffer.pts, isDiscontinuous: buffer.isDiscontinuous, caps: caps)
+        let isBlack = image.planes[0].allSatisfy { $0 == 16 }
         let isLeak = forbidden.value.map { image.difference(from: $0) < Self.leakLimit } ?? false
         seen.change { seen in
             if frame.isDiscontinuous { seen.discontinuities.append(seen.frames) }
@@ -159,6 +163,7 @@ final class TransformPipeline: @unchecked Sendable {
             seen.latest = frame
             if seen.first == nil { seen.first = frame }
             if isLeak { seen.leaks += 1 }
+            if isBlack { seen.blackFrames += 1 }
             seen.times.append(frame.pts)
         }
     }
@@ -167,11 +172,11 @@ final class TransformPipeline: @unchecked Sendable {
 
     @discardableResult func play() -> StateChangeReturn { pipeline.setState(.playing) }
 
-    /// Makes a pipeline, runs the body and sets the pipeline to NULL. Checks that this takes less than a second and
-    /// that the element is finalised.
+    /// Makes a pipeline, runs the body and sets the pipeline to NULL. Checks that this does not hang and that the
+    /// element is finalised; NULL should take less than a second.
     static func run(
         _ make: @autoclosure () throws -> TransformPipeline, sourceLocation: SourceLocation = #_sourceLocation,
-        _ body: (TransformPipeline) throws -> Void
+        test: String = #function, file: String = #fileID, _ body: (TransformPipeline) throws -> Void
     ) throws {
         weak var implementation: (any ElementImplementation)?
         do {
@@ -180,7 +185,9 @@ final class TransformPipeline: @unchecked Sendable {
             #expect(implementation != nil, sourceLocation: sourceLocation)
             defer {
                 let time = measured { _ = pipeline.pipeline.setState(.null) }
-                #expect(time < .seconds(1), "NULL took \(time)", sourceLocation: sourceLocation)
+                #expect(time < .seconds(20), "NULL took \(time)", sourceLocation: sourceLocation)
+                // Only the slow ones, because each test sets several pipelines to NULL.
+                if time > .milliseconds(300) { measure("NULL", time, atMost: .seconds(1), test: test, file: file) }
             }
             try body(pipeline)
         }
@@ -197,7 +204,7 @@ final class TransformPipeline: @unchecked Sendable {
     /// Sets the frame that counts as a leak from now on.
     func forbid(_ image: Picture?) { forbidden.change { $0 = image } }
 
-    func wait(seconds: Double = 20, until condition: (Seen) -> Bool) -> Bool {
+    func wait(seconds: Double = 60, until condition: (Seen) -> Bool) -> Bool {
         let holds = seen.wait(seconds: seconds, until: condition)
         if !holds {
             for problem in takeProblems() { Issue.record("\(problem.kind): \(problem.text) (\(problem.debug))") }
@@ -206,16 +213,28 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     /// Waits for `count` more frames.
-    func waitForFrames(_ count: Int, seconds: Double = 20) -> Bool {
+    func waitForFrames(_ count: Int, seconds: Double = 60) -> Bool {
         let target = frames + count
         return wait(seconds: seconds) { $0.frames >= target }
     }
 
     /// Waits for a frame that differs from the given one by less than `limit` code values.
-    func waitForPicture(_ image: Picture, within limit: Double = 6, seconds: Double = 20) -> Bool {
+    func waitForPicture(_ image: Picture, within limit: Double = 6, seconds: Double = 60) -> Bool {
         wait(seconds: seconds) { seen in
             seen.latest.map { $0.image.difference(from: image) < limit } ?? false
         }
+    }
+
+    /// Waits for a black frame: that of `fallback=black`, whose luma is 16, or one of muted video, which the service has
+    /// transformed and two codecs have changed a little.
+    func waitForBlack(upTo luma: UInt8 = 16, seconds: Double = 60) -> Bool {
+        wait(seconds: seconds) { $0.latest?.image.planes[0].allSatisfy { $0 <= luma } == true }
+    }
+
+    /// Timestamps of the output so far increase from frame to frame.
+    var timesRise: Bool {
+        let times = current.times.compactMap { $0 }
+        return zip(times, times.dropFirst()).allSatisfy { $0 < $1 }
     }
 
     var latestPicture: Picture? { seen.read(\.latest)?.image }
@@ -229,9 +248,9 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     /// Waits for the first error.
-    func waitForError(seconds: Int = 20) -> Problem? { waitForProblem(.error, seconds: seconds) }
+    func waitForError(seconds: Int = 60) -> Problem? { waitForProblem(.error, seconds: seconds) }
 
-    func waitForProblem(_ kind: Message.Kind, seconds: Int = 20) -> Problem? {
+    func waitForProblem(_ kind: Message.Kind, seconds: Int = 60) -> Problem? {
         let deadline = ContinuousClock.now + .seconds(seconds)
         while true {
             if let problem = takeProblems().first(where: { $0.kind == kind }) { return problem }
@@ -251,7 +270,7 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     /// Waits for a message of any kind that matches.
-    func waitForMessage(seconds: Int = 20, where matches: (Message) -> Bool) -> Message? {
+    func waitForMessage(seconds: Int = 60, where matches: (Message) -> Bool) -> Message? {
         let deadline = ContinuousClock.now + .seconds(seconds)
         while case let left = deadline - ContinuousClock.now, left > .zero, let message = bus.next(timeout: left) {
             keep(message)
@@ -273,4 +292,14 @@ final class TransformPipeline: @unchecked Sendable {
     var stats: Structure? { transform.structure("stats") }
     func count(_ field: String) -> Int { stats?.int(field) ?? -1 }
     var connectionState: String? { transform.string("connection-state") }
+
+    /// Records the values of `connection-state` from now on; a test that polls may miss one.
+    func recordConnectionStates() -> Watched<[String]> {
+        let states = Watched<[String]>([])
+        transform.connect("notify::connection-state") { [weak self] _ in
+            if let state = self?.connectionState { states.change { if $0.last != state { $0.append(state) } } }
+            return nil
+        }
+        return states
+    }
 }

@@ -24,8 +24,9 @@ final class Watched<Value: Sendable>: Sendable {
         for waiter in waiters { waiter.signal() }
     }
 
+    /// The limit is generous, because a condition that comes true ends the wait.
     /// - Returns: true if the condition held before the timeout.
-    func wait(seconds: Double, until condition: (Value) -> Bool) -> Bool {
+    func wait(seconds: Double = 60, until condition: (Value) -> Bool) -> Bool {
         let semaphore = DispatchSemaphore(value: 0)
         let deadline = DispatchTime.now() + seconds
         let id = state.withLock { state in
@@ -42,8 +43,8 @@ final class Watched<Value: Sendable>: Sendable {
 }
 
 /// Polls every 10 ms; for changes that send no notification, such as the end of a thread or the release of a last
-/// reference.
-func eventually(seconds: Double = 5, _ condition: () -> Bool) -> Bool {
+/// reference. The limit is generous, because a condition that comes true ends the wait.
+func eventually(seconds: Double = 60, _ condition: () -> Bool) -> Bool {
     let deadline = DispatchTime.now() + seconds
     let never = DispatchSemaphore(value: 0)
     while !condition() {
