@@ -15,8 +15,9 @@ let testSettings = swiftSettings + [.unsafeFlags(["-Onone"])]
 // The scripts set it, so that the plugin and the stand-in can name their commit (see Sources/CRelease).
 let commit = (Context.environment["DECART_COMMIT"] ?? "").filter { $0.isLetter || $0.isNumber || $0 == "+" }
 
-// scripts/sanitize sets it.
-let isSanitized = Context.environment["DECART_WITHOUT_PLUGIN"] != nil
+// scripts/sanitize and Tests/Tools/Fuzz/run.sh set them.
+let isFuzzed = Context.environment["DECART_FUZZ"] != nil
+let isSanitized = isFuzzed || Context.environment["DECART_WITHOUT_PLUGIN"] != nil
 
 // Products carry their own Swift runtime, so that they run on machines without Swift. The two libraries are parts of
 // Foundation that the driver does not link statically by itself.
@@ -251,6 +252,17 @@ let package = Package(
                 "TestSupport",
             ],
             swiftSettings: testSettings),
+        // What Tests/Tools/Fuzz/run.sh gives to libFuzzer; the test repeats its seeds.
+        .target(
+            name: "FuzzTargets",
+            dependencies: [
+                "DecartProtocol", "DecartSession", "GStreamerKit", "LiveKitProtocol", "LiveKitTransport", "MediaPipeline",
+                "Signalling", "WebRTCTransport", .product(name: "SwiftProtobuf", package: "swift-protobuf"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            path: "Tests/Tools/Fuzz/Targets", swiftSettings: swiftSettings),
+        .testTarget(
+            name: "FuzzTargetsTests", dependencies: ["FuzzTargets", "TestSupport"], swiftSettings: testSettings),
         .testTarget(
             name: "DecartElementsTests",
             dependencies: [
@@ -265,4 +277,10 @@ let package = Package(
 if isSanitized {
     package.products.removeAll { $0.name == "gstdecart" }
     package.targets.removeAll { $0.name == "DecartPlugin" }
+}
+if isFuzzed {
+    package.targets.append(
+        .executableTarget(
+            name: "fuzz", dependencies: ["FuzzTargets"], path: "Tests/Tools/Fuzz/Program",
+            swiftSettings: swiftSettings + [.unsafeFlags(["-parse-as-library"])]))
 }

@@ -82,10 +82,14 @@ package struct APIKeyFetch: Sendable {
 }
 
 /// Interprets the backend's response.
-struct KeyAnswer {
+package struct KeyAnswer {
     let status: Int
     let body: [UInt8]
     let host: String
+
+    package init(status: Int, body: [UInt8], host: String) {
+        (self.status, self.body, self.host) = (status, body, host)
+    }
 
     static func result(of outcome: HTTPExchange.Outcome, host: String, port: Int) -> Result<ClientToken, SessionError> {
         switch outcome {
@@ -107,7 +111,7 @@ struct KeyAnswer {
         }
     }
 
-    private var result: Result<ClientToken, SessionError> {
+    package var result: Result<ClientToken, SessionError> {
         guard (200...299).contains(status) else { return .failure(refusal) }
         do {
             return .success(try ClientToken(decoding: body))

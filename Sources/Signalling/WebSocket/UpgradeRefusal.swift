@@ -1,15 +1,19 @@
-import DecartProtocol
-import DecartSession
-import NIOHTTP1
+package import DecartProtocol
+package import DecartSession
+package import NIOHTTP1
 
 /// Converts a response that rejects the WebSocket upgrade into an error. Redirects are never followed: the key would go
 /// to another server.
-struct UpgradeRefusal {
+package struct UpgradeRefusal {
     let head: HTTPResponseHead
     let body: [UInt8]
     let url: ServiceURL
 
-    var error: SessionError {
+    package init(head: HTTPResponseHead, body: [UInt8], url: ServiceURL) {
+        (self.head, self.body, self.url) = (head, body, url)
+    }
+
+    package var error: SessionError {
         let status = Int(head.status.code)
         let words = self.words
         let details = words.map { ": \($0)" } ?? ""

@@ -1,13 +1,16 @@
 #!/usr/bin/python3
-"""Seeds for image_fuzz, packet_fuzz and http_fuzz: small valid inputs, which the fuzzer mutates.
+"""Seeds of the fuzz targets: small valid inputs, which the fuzzer mutates.
 
-    seeds.py FOLDER    writes FOLDER/image, FOLDER/packet and FOLDER/http
+    seeds.py FOLDER    writes a folder for each target
 """
 
 import os
+import re
 import struct
 import sys
 import zlib
+
+TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 be, le = (lambda value, size: value.to_bytes(size, "big")), (lambda value, size: value.to_bytes(size, "little"))
 
@@ -92,7 +95,52 @@ def responses():
     yield b"HTTP/1.0 404 None\r\nContent-Type: text/plain\r\n\r\nno such session"
 
 
-for name, seeds in (("image", images()), ("packet", packets()), ("http", responses())):
+def descriptions():
+    """A complete one, an almost empty one, one with simulcast, and one of an ICE restart."""
+    offer = "\r\n".join((
+        "v=0", "o=- 1 2 IN IP4 127.0.0.1", "s=-", "t=0 0", "a=group:BUNDLE 0", "m=video 9 UDP/TLS/RTP/SAVPF 96 97",
+        "c=IN IP4 0.0.0.0", "a=ice-ufrag:SAMP", "a=ice-pwd:0123456789abcdefghijklmn",
+        "a=fingerprint:sha-256 7B:8B:F0:65:5F:78:E2:51:3B:AC:6F:F3:3F:46:1B:35:DC:B8:5F:64:1A:24:C2:43:F0:A1:58:D0:A1:2C:19:08",
+        "a=setup:active", "a=mid:0", "a=extmap:2 http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time", "a=sendrecv",
+        "a=rtcp-mux", "a=rtpmap:96 VP8/90000", "a=rtcp-fb:96 nack pli", "a=rtpmap:97 rtx/90000", "a=fmtp:97 apt=96", ""))
+    simulcast = offer.replace("a=sendrecv", (
+        "a=extmap:5 urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id\r\na=rid:f send\r\na=rid:q send\r\n"
+        "a=simulcast:send f;~h,q;q recv x\r\na=sendonly"))
+    candidate = "a=candidate:1 1 UDP 2130706431 127.0.0.1 40000 typ host ufrag "
+    restart = offer.replace("SAMP", "NEXT").replace("0123456789", "abcdefghij")
+    restart += f"{candidate}NEXT\r\n{candidate}SAMP\r\na=end-of-candidates\r\n"
+    yield from (text.encode() for text in (offer, "v=0\r\nm=video 9 X 1\r\n", simulcast, restart))
+
+
+RECORDING = b"""{"recording":"decart-control","format":1}
+{"attempt":1,"ms":0,"event":"opened"}
+{"attempt":1,"ms":3,"event":"sent","type":"prompt"}
+{"attempt":1,"ms":5,"event":"received","message":{"type":"prompt_ack","prompt":"prompt-1","success":false,"error":"x"}}
+{"attempt":1,"ms":6,"event":"received","message":{"type":"answer"}}
+{"attempt":1,"ms":7,"event":"closed","code":1011,"reason":"x"}
+{"attempt":2,"ms":9,"event":"failed","status":503,"reason":"x"}
+{"attempt":3,"ms":9,"event":"left"}
+"""
+
+
+def messages():
+    """A message of every type, and a recording."""
+    with open(f"{TESTS}/DecartProtocolTests/ServerMessageTests.swift", encoding="utf-8") as file:
+        yield from (text.encode() for text in sorted(set(re.findall(r'\{"type":[^#\n]*\}', file.read()))))
+    yield RECORDING
+
+
+def signals():
+    """Messages that LiveKit's own package encoded."""
+    with open(f"{TESTS}/LiveKitProtocolTests/GoldenFrames.swift", encoding="utf-8") as file:
+        for frame in re.findall(r'"""\s*([0-9a-f\s]+?)\s*"""', file.read().replace("\\\n", "")):
+            yield bytes.fromhex("".join(frame.split()))
+
+
+for name, seeds in (("sdp", descriptions()), ("message", messages()), ("room", signals()), ("image", images()),
+                    ("packet", packets()), ("http", responses())):
+    folder = os.path.join(sys.argv[1], name)
+    os.makedirs(folder, exist_ok=True)
     for number, seed in enumerate(seeds):
-        with open(os.path.join(sys.argv[1], name, f"seed{number}"), "wb") as file:
+        with open(os.path.join(folder, f"seed{number}"), "wb") as file:
             file.write(seed)

@@ -1,5 +1,5 @@
-// libFuzzer entry point for packets after SRTP: RTCP compounds with feedback, RTP header extensions in both directions,
-// frame headers, trailers of frames, Opus packets, and packets in any order. The first byte selects the parser, so that one corpus serves all of them.
+// Packets after SRTP: RTCP compounds with feedback, RTP header extensions in both directions, frame headers, trailers of
+// frames, Opus packets, and packets in any order. The first byte selects the parser, so that one corpus serves all of them.
 import DecartProtocol
 import GStreamerKit
 import MediaPipeline
@@ -88,12 +88,10 @@ private func opus(_ bytes: UnsafeRawBufferPointer) {
     precondition(silence.withBytes { OpusPacket.duration($0) } == duration)
 }
 
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
-    let all = UnsafeRawBufferPointer(start: data, count: count)
-    guard let first = all.first else { return 0 }
+func packetInput(_ bytes: [UInt8]) {
+    guard let first = bytes.first else { return }
     // A copy in a separate allocation, so that AddressSanitizer sees its end.
-    [UInt8](all.dropFirst()).withUnsafeBytes { bytes in
+    [UInt8](bytes.dropFirst()).withUnsafeBytes { bytes in
         switch first % 8 {
         case 0:
             var demuxer = BundleDemuxer()
@@ -110,5 +108,4 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
             }
         }
     }
-    return 0
 }

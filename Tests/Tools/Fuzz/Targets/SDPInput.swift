@@ -1,11 +1,10 @@
-// libFuzzer entry point for the SDP parser, and for the offers that go to WHEP servers: no session description may trap.
+// Session descriptions, and the offers that go to WHEP servers.
 import GStreamerKit
 import WebRTCTransport
 
-@_cdecl("LLVMFuzzerTestOneInput")
-public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
+func sdpInput(_ bytes: [UInt8]) {
     GStreamerRuntime.initialise()
-    let text = String(decoding: UnsafeBufferPointer(start: data, count: count), as: UTF8.self)
+    let text = String(decoding: bytes, as: UTF8.self)
     for (isOffer, requiresVideo) in [(true, true), (true, false), (false, true)] {
         var choice = RemoteDescription.Choice()
         (choice.requiresVideo, choice.takesAudio) = (requiresVideo, true)
@@ -38,5 +37,4 @@ public func fuzz(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
         }
     }
     if let sdp = try? SDPDescription(parsing: text) { _ = sdp.text(sessionID: 1, version: 1) }
-    return 0
 }
