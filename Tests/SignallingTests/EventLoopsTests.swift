@@ -1,5 +1,6 @@
 import Glibc
 import NIOCore
+import NIOPosix
 import Signalling
 import TestSupport
 import Testing
