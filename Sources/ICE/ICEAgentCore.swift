@@ -109,7 +109,8 @@ final class ICEAgentCore: @unchecked Sendable {
         self.onBatchEnd = onBatchEnd
         sendHandle = Mutex(Handle(agent: agent))
         gst_decart_nice_configure(
-            agent, configuration.isControlling ? 1 : 0, configuration.policy == .relay ? 1 : 0, 0)
+            agent, configuration.isControlling ? 1 : 0, configuration.policy == .relay ? 1 : 0, 0,
+            configuration.checkRetransmissions)
         attachReceive()
         connectSignals()
     }
@@ -158,7 +159,8 @@ final class ICEAgentCore: @unchecked Sendable {
         network.preconditionOnThread()
         guard !isClosed, servers == nil else { return }
         (configuration.servers, configuration.policy) = (list, policy)
-        gst_decart_nice_configure(agent, configuration.isControlling ? 1 : 0, policy == .relay ? 1 : 0, 0)
+        gst_decart_nice_configure(
+            agent, configuration.isControlling ? 1 : 0, policy == .relay ? 1 : 0, 0, configuration.checkRetransmissions)
         gatherCandidates()
     }
 

@@ -10,6 +10,8 @@ package struct ICEConfiguration: Sendable {
     /// TURN servers over plain TCP are reached by tunnels too.
     package var tunnelsTCP: Bool
     package var network: ICENetwork
+    /// How often a check without a response is sent again; tests shorten the checks.
+    package var checkRetransmissions: UInt32 = 5
 
     package init(
         servers: [ICEServer] = [], policy: ICETransportPolicy = .all, isControlling: Bool,

@@ -34,9 +34,9 @@ struct DeadPeerTests {
     /// Repeats the check, as the owner of an agent does: libnice drops a response that it reads together with a datagram
     /// that arrived before the check.
     private func confirmsConsent(_ peer: TestPeer) async -> Bool {
-        for _ in 1...5 {
+        for _ in 1...10 {
             peer.agent.checkConsent()
-            if await peer.events.first(within: .seconds(1), where: { $0 == .consentConfirmed }) != nil { return true }
+            if await peer.events.first(within: .seconds(2), where: { $0 == .consentConfirmed }) != nil { return true }
         }
         return false
     }

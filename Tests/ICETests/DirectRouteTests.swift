@@ -27,7 +27,7 @@ struct DirectRouteTests {
     private func batches(of peer: TestPeer) -> [Int] { [peer.agent.batches.calls, peer.agent.batches.datagrams] }
 
     private func sizes(at peer: TestPeer, count: Int) async -> [Int] {
-        _ = await peer.datagrams.reaches(count: count, within: .seconds(5))
+        _ = await peer.datagrams.reaches(count: count)
         return peer.datagrams.elements.map(\.count)
     }
 
@@ -73,10 +73,10 @@ struct DirectRouteTests {
         }
         #expect(await sizes(at: right, count: 120).count == 120)
         #expect(right.datagrams.elements.map { $0[0] } == expected)
-        for _ in 0..<5 where !right.events.elements.contains(.consentConfirmed) {
+        for _ in 0..<10 where !right.events.elements.contains(.consentConfirmed) {
             right.agent.checkConsent()
             _ = send([200, 200], from: left)
-            _ = await right.events.first(within: .seconds(1)) { $0 == .consentConfirmed }
+            _ = await right.events.first(within: .seconds(2)) { $0 == .consentConfirmed }
         }
         #expect(right.events.elements.contains(.consentConfirmed))
         left.agent.close()

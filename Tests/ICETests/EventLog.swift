@@ -30,13 +30,13 @@ final class EventLog<Element: Sendable>: Sendable {
 
     /// Returns the first matching element, past or future; nil after `limit`.
     func first(
-        within limit: Duration = .seconds(10), where matches: @escaping @Sendable (Element) -> Bool
+        within limit: Duration = .seconds(20), where matches: @escaping @Sendable (Element) -> Bool
     ) async -> Element? {
         await wait(limit) { $0.first(where: matches) }
     }
 
     /// Returns true as soon as there are `count` elements, at least one; false after `limit`.
-    func reaches(count: Int, within limit: Duration = .seconds(10)) async -> Bool {
+    func reaches(count: Int, within limit: Duration = .seconds(20)) async -> Bool {
         await wait(limit) { $0.count >= count ? $0.last : nil } != nil
     }
 

@@ -14,17 +14,26 @@ struct LocalNetworkTests {
         Set(peer.candidates.map { String($0.split(separator: " ")[4]) })
     }
 
+    /// Ports that nobody has at the moment; below those that the kernel gives connections (see `freePort`).
+    private static func freeRange(of count: UInt16) throws -> ClosedRange<UInt16> {
+        for _ in 0..<100 {
+            let first = UInt16.random(in: 10_000..<31_000)
+            let range = first...(first + count - 1)
+            if range.allSatisfy({ (try? LoopbackSocket(port: $0)) != nil }) { return range }
+        }
+        throw LoopbackSocket.CannotBind()
+    }
+
     /// Eight agents share ten ports: each socket is in the range, and a pair connects.
     @Test func theRangeIsKept() async throws {
-        let first = UInt16.random(in: 20_000...30_000)
-        let range = first...(first + 9)
+        let range = try Self.freeRange(of: 10)
         let peers = try (0..<8).map { try TestPeer(controlling: $0 % 2 == 0, local: ICENetwork(ports: range)) }
         for pair in 0..<4 {
             #expect(await TestPeer.connect(peers[2 * pair], peers[2 * pair + 1]), "\(peers[2 * pair].warnings)")
         }
         for peer in peers {
             #expect(!ports(peer).isEmpty)
-            #expect(ports(peer).allSatisfy { (Int(first)...Int(first) + 9).contains($0) }, "\(peer.candidates)")
+            #expect(ports(peer).allSatisfy { $0 >= Int(range.lowerBound) && $0 <= Int(range.upperBound) }, "\(peer.candidates)")
             #expect(peer.warnings.isEmpty, "\(peer.warnings)")
         }
     }
@@ -35,7 +44,7 @@ struct LocalNetworkTests {
         let network = ICENetwork(ports: taken.port...taken.port, endpoint: LocalEndpoint("127.0.0.1"))
         let peer = try TestPeer(controlling: true, local: network)
         peer.agent.gatherCandidates()
-        #expect(await peer.state(.failed, within: .seconds(3)))
+        #expect(await peer.state(.failed))
         let cause = try #require(peer.agent.localFailure)
         #expect(cause == "no UDP port from \(taken.port) to \(taken.port) is free; widen min-rtp-port and max-rtp-port")
         #expect(peer.warnings == [cause] && peer.candidates.isEmpty)
@@ -46,7 +55,7 @@ struct LocalNetworkTests {
         let taken = try LoopbackSocket()
         let peer = try TestPeer(controlling: true, local: ICENetwork(ports: taken.port...taken.port))
         peer.agent.gatherCandidates()
-        #expect(await peer.state(.failed, within: .seconds(3)))
+        #expect(await peer.state(.failed))
         #expect(peer.agent.localFailure?.contains("no UDP port from \(taken.port)") == true, "\(peer.warnings)")
     }
 
@@ -65,7 +74,7 @@ struct LocalNetworkTests {
     @Test(arguments: ["nosuch0", "192.0.2.77"]) func noSuchAddress(text: String) async throws {
         let peer = try TestPeer(controlling: true, local: ICENetwork(endpoint: LocalEndpoint(text)))
         peer.agent.gatherCandidates()
-        #expect(await peer.state(.failed, within: .seconds(3)))
+        #expect(await peer.state(.failed))
         #expect(peer.candidates.isEmpty)
         #expect(peer.agent.localFailure?.contains("local-address") == true)
         #expect(peer.warnings.allSatisfy { !$0.contains("192.0.2.77") })

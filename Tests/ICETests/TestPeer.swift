@@ -9,14 +9,15 @@ final class TestPeer: Sendable {
     init(
         controlling: Bool, servers: [ICEServer] = [], policy: ICETransportPolicy = .all,
         network: NetworkThread = .shared, openTunnel: RelayTunnelOpener? = nil, tunnelsTCP: Bool = false,
-        local: ICENetwork = ICENetwork()
+        local: ICENetwork = ICENetwork(), checkRetransmissions: UInt32? = nil
     ) throws {
         let (events, datagrams) = (events, datagrams)
+        var configuration = ICEConfiguration(
+            servers: servers, policy: policy, isControlling: controlling, openTunnel: openTunnel,
+            tunnelsTCP: tunnelsTCP, network: local)
+        if let checkRetransmissions { configuration.checkRetransmissions = checkRetransmissions }
         agent = try ICEAgent(
-            configuration: ICEConfiguration(
-                servers: servers, policy: policy, isControlling: controlling, openTunnel: openTunnel,
-                tunnelsTCP: tunnelsTCP, network: local),
-            network: network,
+            configuration: configuration, network: network,
             onEvent: { events.append($0) },
             onDatagram: { datagrams.append(Array($0)) })
     }
@@ -25,11 +26,11 @@ final class TestPeer: Sendable {
         events.elements.compactMap { if case .localCandidate(let text) = $0 { text } else { nil } }
     }
 
-    func state(_ wanted: ICEState, within limit: Duration = .seconds(10)) async -> Bool {
+    func state(_ wanted: ICEState, within limit: Duration = .seconds(20)) async -> Bool {
         await events.first(within: limit) { $0 == .stateChanged(wanted) } != nil
     }
 
-    func gathered(within limit: Duration = .seconds(15)) async -> Bool {
+    func gathered(within limit: Duration = .seconds(40)) async -> Bool {
         await events.first(within: limit) { $0 == .gatheringComplete } != nil
     }
 
@@ -62,7 +63,7 @@ final class TestPeer: Sendable {
 
     func send(_ bytes: [UInt8]) -> Bool { bytes.withUnsafeBytes { agent.send($0) } }
 
-    func receives(_ bytes: [UInt8], within limit: Duration = .seconds(5)) async -> Bool {
+    func receives(_ bytes: [UInt8], within limit: Duration = .seconds(20)) async -> Bool {
         await datagrams.first(within: limit) { $0 == bytes } != nil
     }
 }

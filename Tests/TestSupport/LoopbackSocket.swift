@@ -5,7 +5,9 @@ package final class LoopbackSocket: Sendable {
     package let descriptor: Int32
     package let port: UInt16
 
-    package struct CannotBind: Error {}
+    package struct CannotBind: Error {
+        package init() {}
+    }
 
     /// - Parameter port: 0 takes any free one.
     package init(stream: Bool = false, port wanted: UInt16 = 0) throws {

@@ -77,7 +77,10 @@ package struct PathMonitor: Sendable {
     private var packets: Rate
     private var feedback: Rate
 
-    package init(now: Duration) {
+    private let consentTimeout: Duration
+
+    package init(now: Duration, consentTimeout: Duration = PathMonitor.consentTimeout) {
+        self.consentTimeout = consentTimeout
         (lastArrival, lastMedia, lastTick) = (now, now, now)
         (packets, feedback) = (Rate(now: now), Rate(now: now))
         nextCheck = now + .seconds(4)
@@ -110,7 +113,7 @@ package struct PathMonitor: Sendable {
         }
         lastTick = now
         let silence = now - lastArrival
-        guard silence < Self.consentTimeout || cannotCheck && !isBusy else {
+        guard silence < consentTimeout || cannotCheck && !isBusy else {
             isExpired = true
             return [.expired]
         }

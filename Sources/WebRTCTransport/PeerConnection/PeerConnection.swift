@@ -436,7 +436,7 @@ package final class PeerConnection: @unchecked Sendable {
             handshakeLogTimer = network.schedule(after: ConnectionLog.handshakeWait) { [weak self] in
                 self?.log.checkHandshake()
             }
-            path = PathMonitor(now: MonotonicTime.now)
+            path = PathMonitor(now: MonotonicTime.now, consentTimeout: configuration.consentTimeout)
             watchPath()
             onEvent(.iceConnected)
             startHandshakeIfReady()

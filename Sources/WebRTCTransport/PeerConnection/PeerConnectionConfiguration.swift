@@ -57,6 +57,8 @@ package struct PeerConnectionConfiguration: Sendable {
     var firstTarget: Int { startBitrate ?? min(bitrateRange.upperBound, 1_500_000) }
     /// False: the target stays at the first one, whatever the network carries.
     package var adaptsBitrate = true
+    /// Time without an arrival after which the path has failed (RFC 7675 §5.1); tests shorten it.
+    package var consentTimeout = PathMonitor.consentTimeout
     package var loggers = TransportLoggers.none
 
     package init() {}
