@@ -152,8 +152,8 @@ extension ElementTests {
                 ) { pipeline in
                     pipeline.play()
                     #expect(pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 < 40 } } ?? false })
-                    // Longer than a processor's timeout of two seconds: a muted processor gets no frames, so its silence
-                    // must not bypass it.
+                    // Longer than a processor's timeout: a muted processor gets no frames, so its silence must not
+                    // bypass it.
                     #expect(pipeline.waitForMessage(seconds: 3) { $0.kind == .warning || $0.kind == .error } == nil)
                     #expect(pipeline.latestPicture.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
                     pipeline.transform.set("mute-video", false)
