@@ -287,6 +287,8 @@ def exchange_commands(program, displayed, files, results):
     program.send("stop")
     results.append(recorded(program, three))
     expect(query(program)[3] == "off", "the recording continues after stop")
+    # Frames that no recording has.
+    wait_for_frames(program, 2)
     program.send("prompt refuse-me")
     program.wait_for_line("^prompt: refused: .")
     program.send("record /no/such/folder/file.webm")

@@ -15,14 +15,14 @@ import sys
 import tempfile
 import time
 
-from plugin_path import system_path
+from plugin_path import registry, system_path
 from standin import start_standin
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 FOLDER = tempfile.mkdtemp(prefix="decart-gl-")
 os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), FOLDER)
-os.environ["GST_REGISTRY_1_0"] = os.path.join(FOLDER, "registry")
+os.environ["GST_REGISTRY_1_0"] = registry(FOLDER)
 os.environ.update(LIBGL_ALWAYS_SOFTWARE="1", GST_GL_WINDOW="x11", XDG_RUNTIME_DIR=FOLDER)
 
 import gi  # noqa: E402
@@ -30,7 +30,8 @@ import gi  # noqa: E402
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: E402
 
-LIMIT = 30  # s, for every wait
+LIMIT = 60  # s, for every wait
+TOO_SLOW = "A lot of buffers are being dropped"  # by a sink, on a busy machine
 failed = False
 
 
@@ -75,12 +76,18 @@ def run(url, source, width, height, frames):
     try:
         pipeline.set_state(Gst.State.PLAYING)
         end = time.monotonic() + LIMIT
-        while seen[0] < frames and time.monotonic() < end:
+
+        def received():
+            return transform.get_property("stats").get_value("frames-received")
+
+        # The element may repeat frames.
+        while (seen[0] < frames or received() < frames or (names and not times)) and time.monotonic() < end:
             message = pipeline.get_bus().timed_pop_filtered(
                 100 * Gst.MSECOND, Gst.MessageType.ERROR | Gst.MessageType.WARNING)
             if message:
                 error = (message.parse_error() if message.type == Gst.MessageType.ERROR else message.parse_warning())[0]
-                return names, times, error.message
+                if TOO_SLOW not in error.message:
+                    return names, times, error.message
             if not names:
                 elements = transform.iterate_elements()
                 while True:
@@ -92,11 +99,9 @@ def run(url, source, width, height, frames):
                         names.append(factory.get_name())
                         element.get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, enters)
                         element.get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, leaves)
-        if seen[0] < frames:
-            error = f"{seen[0]} of {frames} frames came back"
-        if transform.get_property("stats").get_value("frames-received") < frames:
-            error = error or "the frames are not the service's"
-        return names, times, error
+        if seen[0] < frames or received() < frames:
+            return names, times, f"{seen[0]} of {frames} frames came back, {received()} of the service"
+        return names, times, None
     finally:
         pipeline.set_state(Gst.State.NULL)
 
@@ -104,7 +109,7 @@ def run(url, source, width, height, frames):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", default="320x176")
-    parser.add_argument("--frames", type=int, default=40)
+    parser.add_argument("--frames", type=int, default=20)
     options = parser.parse_args()
     width, height = map(int, options.size.split("x"))
     if not shutil.which("Xvfb"):
