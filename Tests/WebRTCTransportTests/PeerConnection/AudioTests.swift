@@ -2,6 +2,7 @@ import CGStreamer
 import GStreamerKit
 import Glibc
 import ICE
+import TestSupport
 import Testing
 import WebRTCTransport
 
@@ -34,7 +35,17 @@ extension Transport {
 
         private func picturesGoOn(_ a: TestPeer, _ b: TestPeer) -> Bool {
             let (before, after) = (a.frames, b.frames)
-            return a.waitForFrames(before + 30) && b.waitForFrames(after + 30)
+            return a.waitForFrames(before + 10) && b.waitForFrames(after + 10)
+        }
+
+        /// True if none arrives at `b` while video goes on; packets in flight may come before that.
+        private func audioStops(_ a: TestPeer, _ b: TestPeer) -> Bool {
+            for _ in 0..<10 {
+                let packets = b.connection.statistics().audio?.packetsReceived
+                guard picturesGoOn(a, b) else { return false }
+                if b.connection.statistics().audio?.packetsReceived == packets { return true }
+            }
+            return false
         }
 
         @Test func fromTheStart() throws {
@@ -62,7 +73,7 @@ extension Transport {
                 try b.startAudio(frequency: 1000)
                 #expect(b.waitToHear(440) && a.waitToHear(1000))
                 #expect(picturesGoOn(a, b))
-                #expect(a.seen.value.longestGap < .seconds(1) && b.seen.value.longestGap < .seconds(1))
+                measure("longest gap", max(a.seen.value.longestGap, b.seen.value.longestGap), atMost: .seconds(1))
             }
         }
 
@@ -77,23 +88,28 @@ extension Transport {
                 let text = String(decoding: line, as: UTF8.self)
                 output.change { $0.append(text) }
             }
-            let status = worker.end(within: .seconds(60))
+            let status = worker.end(within: .seconds(100))
             let text = output.value.joined(separator: "\n")
             #expect(status == 0 && text.contains("threads of sound"), "\(text)")
         }
 
         private func countThreads() throws {
             try withPair(nil, .sendrecv) { a, b in
-                #expect(a.waitForFrames(10) && b.waitForFrames(10))
-                let before = Self.mediaThreads
+                #expect(a.waitForFrames(40) && b.waitForFrames(40))
+                let before = settledThreads()
                 a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
                 try renegotiate(a, b)
                 try a.startAudio(frequency: 440)
                 try b.startAudio(frequency: 1000)
                 #expect(b.waitToHear(440) && a.waitToHear(1000))
                 // Each peer may add four threads: RTCP, jitter buffer, its timer, and the audio test source.
-                let added = Self.mediaThreads.subtracting(before)
-                #expect(added.count <= 2 * 4, "\(added)")
+                // Threads of the start, and those of a pool, may come and go meanwhile.
+                var added: Set<String> = []
+                let isBounded = settles(within: .seconds(40)) {
+                    added = Self.mediaThreads.subtracting(before)
+                    return added.count <= 2 * 4
+                }
+                #expect(isBounded, "\(added)")
                 print("threads of sound: \(added.sorted())")
             }
         }
@@ -127,10 +143,7 @@ extension Transport {
                 a.connection.setMedia(video: .sendrecv, audio: nil)
                 try renegotiate(a, b)
                 #expect(a.connection.audioDirection == .inactive && b.connection.audioDirection == .inactive)
-                // Packets in flight still arrive; after that the counter stays constant.
-                let packets = settled { b.connection.statistics().audio?.packetsReceived }
-                #expect(picturesGoOn(a, b))
-                #expect(b.connection.statistics().audio?.packetsReceived == packets)
+                #expect(audioStops(a, b))
                 a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
                 try renegotiate(a, b)
                 let received = b.received.value.buffers
@@ -147,11 +160,15 @@ extension Transport {
                 a.connection.setMedia(video: .recvonly, audio: .sendrecv)
                 try renegotiate(a, b)
                 #expect(a.connection.videoDirection == .recvonly && b.connection.videoDirection == .sendonly)
-                _ = settled { b.connection.statistics().packetsReceived }
-                let (frames, back, received) = (b.frames, a.frames, b.received.value.buffers)
-                // Video in the other direction and the audio continue.
-                #expect(a.waitForFrames(back + 30) && b.received.wait(.seconds(20)) { $0.buffers > received + 20 })
-                #expect(b.frames <= frames + 1)
+                // Frames in flight may arrive first; video in the other direction and the audio continue.
+                var isStopped = false
+                for _ in 0..<10 where !isStopped {
+                    let (frames, back, received) = (b.frames, a.frames, b.received.value.buffers)
+                    try #require(a.waitForFrames(back + 10))
+                    try #require(b.received.wait(.seconds(20)) { $0.buffers > received + 10 })
+                    isStopped = b.frames == frames
+                }
+                #expect(isStopped)
                 a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
                 try renegotiate(a, b)
                 #expect(picturesGoOn(a, b))
@@ -195,13 +212,13 @@ extension Transport {
             }
         }
 
-        /// Returns the value once it has not changed for half a second, or its last value after 5 s.
-        private func settled(_ value: () -> UInt64?) -> UInt64? {
-            var (last, since) = (value(), ContinuousClock.now)
-            _ = settles(within: .seconds(5)) {
-                let now = value()
+        /// The media threads once they have not changed for a second.
+        private func settledThreads() -> Set<String> {
+            var (last, since) = (Self.mediaThreads, ContinuousClock.now)
+            _ = settles(within: .seconds(20)) {
+                let now = Self.mediaThreads
                 if now != last { (last, since) = (now, .now) }
-                return ContinuousClock.now - since > .milliseconds(500)
+                return ContinuousClock.now - since > .seconds(1)
             }
             return last
         }

@@ -2,6 +2,7 @@ import Dispatch
 import GStreamerKit
 import ICE
 import Synchronization
+import TestSupport
 import Testing
 import WebRTCTransport
 
@@ -10,7 +11,9 @@ extension Transport {
     @Suite(.timeLimit(.minutes(2)))
     struct CloseTests {
         /// Runs `body` and expects both peers' objects to be freed afterwards.
-        private func withPair(_ body: (TestPeer, TestPeer) throws -> Void) throws {
+        private func withPair(
+            test: String = #function, _ body: (TestPeer, TestPeer) throws -> Void
+        ) throws {
             let connections = Mutex<[Weak]>([])
             try autoreleased {
                 let a = try TestPeer()
@@ -20,12 +23,14 @@ extension Transport {
                     let start = ContinuousClock.now
                     a.stop()
                     b.stop()
-                    #expect(ContinuousClock.now - start < .seconds(1))
+                    let took = ContinuousClock.now - start
+                    measure("time to stop two peers", took, atMost: .seconds(1), test: test)
+                    #expect(took < .seconds(20))
                 }
                 try body(a, b)
             }
             #expect(
-                settles(within: .seconds(3)) { connections.withLock { $0.allSatisfy { $0.isGone } } },
+                settles(within: .seconds(20)) { connections.withLock { $0.allSatisfy { $0.isGone } } },
                 "a connection stays")
         }
 
@@ -56,8 +61,8 @@ extension Transport {
                         closed.leave()
                     }
                 }
-                #expect(closed.wait(timeout: .now() + 5) == .success)
-                for peer in closing { #expect(peer.seen.wait(.seconds(2)) { $0.state == .closed }) }
+                #expect(closed.wait(timeout: .now() + 20) == .success)
+                for peer in closing { #expect(peer.seen.wait(.seconds(20)) { $0.state == .closed }) }
             }
         }
 
@@ -67,10 +72,12 @@ extension Transport {
                 try a.startMedia()
                 try b.startMedia()
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
+                let start = ContinuousClock.now
                 a.connection.close()
-                #expect(a.seen.wait(.seconds(1)) { $0.state == .closed })
-                // The DTLS alert close_notify informs the remote peer at once.
-                #expect(b.seen.wait(.seconds(1)) { $0.failed != nil })
+                #expect(a.seen.wait(.seconds(20)) { $0.state == .closed })
+                // The DTLS alert close_notify informs the remote peer, long before it would notice the silence.
+                #expect(b.seen.wait(.seconds(20)) { $0.failed != nil })
+                measure("time until the remote peer knows", .now - start, atMost: .seconds(1))
                 #expect(b.error?.code == .dtls)
                 // Statistics of a closed connection still return its last values.
                 #expect(a.connection.statistics().packetsSent > 0)
@@ -132,7 +139,7 @@ extension Transport {
 
         @Test func racingWithNegotiation() throws {
             let offer = SampleOffer.browser
-            for round in 0..<40 {
+            for round in Verification.isOn ? Array(0..<40) : Array(stride(from: 0, to: 40, by: 4)) {
                 try withPair { a, b in
                     let done = DispatchGroup()
                     for (peer, negotiates) in [(a, true), (b, true), (a, false), (b, false)] {
@@ -150,9 +157,9 @@ extension Transport {
                             done.leave()
                         }
                     }
-                    #expect(done.wait(timeout: .now() + 10) == .success)
-                    #expect(a.seen.wait(.seconds(2)) { $0.state == .closed })
-                    #expect(b.seen.wait(.seconds(2)) { $0.state == .closed })
+                    #expect(done.wait(timeout: .now() + 20) == .success)
+                    #expect(a.seen.wait(.seconds(20)) { $0.state == .closed })
+                    #expect(b.seen.wait(.seconds(20)) { $0.state == .closed })
                 }
             }
         }
@@ -166,8 +173,8 @@ extension Transport {
                     a?.connection.close()
                     closing.change { $0 = true }
                 }
-                #expect(closing.wait(.seconds(2)) { $0 })
-                #expect(a.seen.wait(.seconds(2)) { $0.state == .closed })
+                #expect(closing.wait(.seconds(20)) { $0 })
+                #expect(a.seen.wait(.seconds(20)) { $0.state == .closed })
             }
         }
     }

@@ -1,4 +1,5 @@
 import GStreamerKit
+import TestSupport
 import Testing
 import WebRTCTransport
 
@@ -14,6 +15,12 @@ extension Transport {
                 "\(referee.rawValue) \(codec.rawValue), \(peerOffers ? "offers" : "answers")"
             }
 
+            /// One of each referee, role and kind of payloader.
+            static let few = [
+                Case(referee: .aiortc, codec: .vp8, peerOffers: true),
+                Case(referee: .webrtcbin, codec: .h264, peerOffers: true),
+                Case(referee: .webrtcbin, codec: .vp9, peerOffers: false),
+            ]
             static let all = Referee.allCases.flatMap { referee in
                 referee.codecs.flatMap { codec in
                     [false, true].map { Case(referee: referee, codec: codec, peerOffers: $0) }
@@ -21,14 +28,14 @@ extension Transport {
             }
         }
 
-        @Test(arguments: Case.all)
+        @Test(arguments: Verification.isOn ? Case.all : Case.few)
         func mediaBothWays(_ wanted: Case) throws {
             let call = try Call(wanted.referee, wanted.codec, peerOffers: wanted.peerOffers)
             defer { call.end() }
             let (ours, theirs) = (call.ours, call.theirs)
             #expect(ours.connection.negotiatedCodec == wanted.codec)
             #expect(ours.waitForFrames(20), "nothing decoded here; \(theirs.seen.value.problems)")
-            let seen = theirs.stats(within: .seconds(20)) { ($0.framesDecoded ?? 0) >= 20 }
+            let seen = theirs.stats(within: .seconds(40)) { ($0.framesDecoded ?? 0) >= 20 }
             #expect((seen?.framesDecoded ?? 0) >= 20, "nothing decoded there; \(theirs.seen.value.problems)")
             #expect(ours.size == (320, 240))
             #expect((seen?.width, seen?.height) == (640, 360))
@@ -40,18 +47,37 @@ extension Transport {
             // A request causes a keyframe, in either direction.
             let sent = ours.seen.value.keyFramesSent
             theirs.say(PeerLine("request-keyframe"))
-            #expect(ours.seen.wait(.seconds(5)) { $0.keyFramesSent > sent }, "their request was not answered")
+            #expect(ours.seen.wait(.seconds(20)) { $0.keyFramesSent > sent }, "their request was not answered")
             let (received, asked) = (ours.seen.value.keyFramesReceived, theirs.stats()?.pli ?? 0)
             ours.requestKeyFrame()
-            #expect(ours.seen.wait(.seconds(5)) { $0.keyFramesReceived > received }, "our request was not answered")
-            let after = theirs.stats(within: .seconds(5)) { ($0.pli ?? 0) > asked }
+            #expect(ours.seen.wait(.seconds(20)) { $0.keyFramesReceived > received }, "our request was not answered")
+            let after = theirs.stats(within: .seconds(20)) { ($0.pli ?? 0) > asked }
             #expect((after?.pli ?? 0) > asked)
             #expect(ours.connection.statistics().packetsRefused == 0)
             #expect(theirs.seen.value.problems.isEmpty)
             #expect(theirs.stop() == 0)
         }
 
-        @Test(arguments: [false, true])
+        /// aiortc has no transport-cc: it follows our REMB, and sends its own if it receives abs-send-time.
+        @Test(arguments: Verification.isOn ? [false, true] : [false])
+        func bitrateEstimatesBothWays(peerOffers: Bool) throws {
+            let call = try Call(.aiortc, .vp8, peerOffers: peerOffers)
+            defer { call.end() }
+            let theirs = call.theirs.stats(within: .seconds(40)) { ($0.rembReceived ?? 0) >= 2 }
+            #expect((theirs?.rembReceived ?? 0) >= 2)
+            #expect((theirs?.rembBitrate ?? 0) > 0 && (theirs?.targetBitrate ?? 0) > 0)
+            measure("our REMB", theirs?.rembBitrate ?? 0, atLeast: 500_000, unit: "bit/s")
+            measure("target of the peer", theirs?.targetBitrate ?? 0, atLeast: 500_000, unit: "bit/s")
+            #expect(call.ours.seen.wait(.seconds(40)) { $0.estimate != nil })
+            #expect((call.ours.seen.value.estimate ?? 0) > 0)
+            #expect(call.ours.connection.statistics().remoteBitrateEstimate != nil)
+        }
+    }
+
+    /// Audio with an independent implementation.
+    @Suite(.enabled(if: PythonPeer.isAvailable, PythonPeer.reason), .timeLimit(.minutes(2)))
+    struct InteroperabilityAudioTests {
+        @Test(arguments: Verification.isOn ? [false, true] : [true])
         func soundBothWays(peerOffers: Bool) throws {
             let call = try Call(.aiortc, .vp8, peerOffers: peerOffers, audio: .sendrecv, options: ["--tone", "1000"])
             defer { call.end() }
@@ -82,34 +108,20 @@ extension Transport {
             #expect(ours.waitForFrames(frames + 20))
             try renegotiate(.sendrecv)
             let received = ours.received.value.buffers
-            #expect(ours.received.wait(.seconds(20)) { $0.buffers > received + 20 })
-            #expect(ours.seen.value.longestGap < .seconds(1))
+            #expect(ours.received.wait(.seconds(40)) { $0.buffers > received + 20 })
+            measure("longest gap", ours.seen.value.longestGap, atMost: .seconds(1))
             #expect(theirs.seen.value.problems.isEmpty, "\(theirs.seen.value.problems)")
         }
 
         private func expectSound(_ call: Call) throws {
             #expect(call.ours.waitToHear(1000), "nothing heard here; \(call.theirs.seen.value.problems)")
-            let there = call.theirs.stats(within: .seconds(20)) { abs(($0.audioPitch ?? 0) - 440) < 60 }
+            let there = call.theirs.stats(within: .seconds(40)) { abs(($0.audioPitch ?? 0) - 440) < 60 }
             #expect(abs((there?.audioPitch ?? 0) - 440) < 60, "nothing heard there; \(call.theirs.seen.value.problems)")
             // Video continues alongside.
             #expect(call.ours.waitForFrames(20))
             #expect(
-                (call.theirs.stats(within: .seconds(20)) { ($0.framesDecoded ?? 0) >= 20 }?.framesDecoded ?? 0) >= 20)
+                (call.theirs.stats(within: .seconds(40)) { ($0.framesDecoded ?? 0) >= 20 }?.framesDecoded ?? 0) >= 20)
             #expect(call.ours.connection.statistics().packetsRefused == 0)
-        }
-
-        /// aiortc has no transport-cc: it follows our REMB, and sends its own if it receives abs-send-time.
-        @Test(arguments: [false, true])
-        func bitrateEstimatesBothWays(peerOffers: Bool) throws {
-            let call = try Call(.aiortc, .vp8, peerOffers: peerOffers)
-            defer { call.end() }
-            let theirs = call.theirs.stats(within: .seconds(15)) { ($0.rembReceived ?? 0) >= 2 }
-            #expect((theirs?.rembReceived ?? 0) >= 2)
-            #expect((theirs?.rembBitrate ?? 0) > 500_000)
-            #expect((theirs?.targetBitrate ?? 0) > 500_000)
-            #expect(call.ours.seen.wait(.seconds(15)) { $0.estimate != nil })
-            #expect((call.ours.seen.value.estimate ?? 0) > 0)
-            #expect(call.ours.connection.statistics().remoteBitrateEstimate != nil)
         }
     }
 
@@ -144,7 +156,7 @@ extension Transport {
             theirs.trickle { [weak ours] in ours?.connection.addRemoteCandidate($0) }
             if startMedia {
                 try ours.startMedia(width: 640, height: 360, framerate: 20, background: .reddish)
-                #expect(ours.waitForConnected(within: .seconds(15)), "\(String(describing: ours.error))")
+                #expect(ours.waitForConnected(within: .seconds(40)), "\(String(describing: ours.error))")
             }
         }
 

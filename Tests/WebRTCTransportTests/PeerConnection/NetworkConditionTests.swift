@@ -26,8 +26,8 @@ extension Transport {
                 try join(a, b, keep: { $0.candidate.contains(" ::1 ") })
                 try a.startMedia()
                 try b.startMedia()
-                #expect(a.waitForFrames(20))
-                #expect(b.waitForFrames(20))
+                #expect(a.waitForFrames(5))
+                #expect(b.waitForFrames(5))
                 let pair = try #require(a.connection.statistics().selectedPair)
                 #expect(pair.local.address.hasPrefix("[::1]") && pair.remote.address.hasPrefix("[::1]"))
             }
@@ -43,8 +43,8 @@ extension Transport {
                 try join(a, b)
                 try a.startMedia()
                 try b.startMedia()
-                #expect(a.waitForFrames(20))
-                #expect(b.waitForFrames(20))
+                #expect(a.waitForFrames(5))
+                #expect(b.waitForFrames(5))
                 for peer in [a, b] {
                     for case let candidate? in peer.seen.value.candidates {
                         #expect(candidate.candidate.contains(" typ relay"))
@@ -54,23 +54,27 @@ extension Transport {
             }
         }
 
-        @Test(arguments: [1, 2, 3, 4] as [UInt64])
+        @Test(arguments: (Verification.isOn ? [1, 2, 3, 4] : [1]) as [UInt64])
         func handshakeUnderTwentyPercentLoss(seed: UInt64) throws {
             let path = try LossyPath(loss: 0.2, seed: seed)
             try withPair { a, b in
                 let start = ContinuousClock.now
                 try join(a, b, over: path)
-                #expect(a.waitForConnected(within: .seconds(20)), "\(String(describing: a.error))")
-                #expect(b.waitForConnected(within: .seconds(20)), "\(String(describing: b.error))")
+                let isConnected =
+                    a.waitForConnected(within: .seconds(60)) && b.waitForConnected(within: .seconds(60))
+                measure("time to connect with 20 % loss, seed \(seed)", .now - start, atMost: .seconds(20))
                 let (one, other) = (a.connection.statistics(), b.connection.statistics())
                 #expect(
-                    ContinuousClock.now - start <= .seconds(20),
-                    "ICE \(String(describing: one.iceTime)) and \(String(describing: other.iceTime)), \(path.seen)")
+                    isConnected,
+                    """
+                    \(String(describing: a.error)), \(String(describing: b.error)), \(path.seen), \
+                    ICE \(String(describing: one.iceTime)) and \(String(describing: other.iceTime))
+                    """)
             }
         }
 
         /// NACK and RTX recover lost packets, and no datagram exceeds 1200 bytes, so that it fits into a tunnel's MTU.
-        @Test(arguments: VideoCodec.allCases)
+        @Test(arguments: Verification.isOn ? VideoCodec.allCases : [.vp8])
         func mediaUnderFivePercentLoss(codec: VideoCodec) throws {
             let path = try LossyPath(seed: 7)
             var configuration = PeerConnectionConfiguration()
@@ -82,35 +86,37 @@ extension Transport {
                 try b.startMedia()
                 #expect(a.waitForFrames(5) && b.waitForFrames(5))
                 path.setLoss(0.05)
-                let before = b.frames
-                #expect(b.seen.wait(.seconds(40)) { $0.frames >= before + 150 }, "\(b.frames - before) frames")
-                #expect(b.seen.value.longestGap < .milliseconds(1500), "\(b.seen.value.longestGap)")
-                let (sender, receiver) = (a.connection.statistics(), b.connection.statistics())
-                #expect(receiver.nacksSent > 0)
-                #expect(sender.nacksReceived > 0)
-                #expect(receiver.packetsRefused == 0)
-                #expect(path.seen.dropped > 10)
+                let (before, count) = (b.frames, Verification.isOn ? 150 : 30)
+                #expect(b.seen.wait(.seconds(40)) { $0.frames >= before + count }, "\(b.frames - before) frames")
+                measure("longest gap with 5 % loss, \(codec)", b.seen.value.longestGap, atMost: .milliseconds(1500))
+                #expect(settles(within: .seconds(40)) { path.seen.dropped > 10 })
+                // Some of them were the video's.
+                #expect(settles(within: .seconds(40)) { b.connection.statistics().nacksSent > 0 })
+                #expect(settles(within: .seconds(40)) { a.connection.statistics().nacksReceived > 0 })
+                #expect(b.connection.statistics().packetsRefused == 0)
                 #expect(path.seen.largest <= 1200)
                 #expect(path.seen.largest > 1100, "this test is no test of length")
             }
         }
 
-        /// The last DTLS flight arrives after the path has failed, which takes 30 s: no keys are set and nothing is sent.
+        /// The last DTLS flight arrives after the path has failed: no keys are set and nothing is sent.
         @Test func aHandshakeThatEndsAfterTheFailure() throws {
             let path = try LossyPath(seed: 5)
-            try withPair { a, b in
+            var configuration = PeerConnectionConfiguration()
+            configuration.consentTimeout = .seconds(2)
+            try withPair(configuration) { a, b in
                 path.holdLastFlight(to: .b)
                 try join(a, b, over: path)
                 #expect(a.waitForConnected(), "the server's handshake does not end")
                 #expect(b.seen.value.iceConnected != nil && b.seen.value.connected == nil)
                 path.setLoss(1)
-                try #require(b.seen.wait(.seconds(45)) { $0.failed != nil }, "the network path is not given up")
+                try #require(b.seen.wait(.seconds(40)) { $0.failed != nil }, "the network path is not given up")
                 path.releaseLastFlight()
-                #expect(b.seen.staysFalse(.seconds(1)) { $0.bitrateTargets > 0 || $0.connected != nil })
+                #expect(b.seen.staysFalse(.milliseconds(500)) { $0.bitrateTargets > 0 || $0.connected != nil })
             }
         }
 
-        /// The session survives the loss of all packets for two seconds, and a keyframe restores the video.
+        /// The session survives the loss of all packets for a while, and a keyframe restores the video.
         @Test func aShortOutage() throws {
             let path = try LossyPath(seed: 3)
             try withPair { a, b in
@@ -119,11 +125,12 @@ extension Transport {
                 try b.startMedia()
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
                 path.setLoss(1)
-                #expect(b.seen.staysFalse(.seconds(2)) { if case .failed = $0.state { true } else { false } })
+                let outage: Duration = Verification.isOn ? .seconds(2) : .seconds(1)
+                #expect(b.seen.staysFalse(outage) { if case .failed = $0.state { true } else { false } })
                 let (before, healed) = (b.frames, ContinuousClock.now)
                 path.setLoss(0)
-                #expect(b.seen.wait(.seconds(5)) { $0.frames >= before + 10 })
-                #expect(ContinuousClock.now - healed < .seconds(2.5))
+                #expect(b.seen.wait(.seconds(40)) { $0.frames >= before + 10 })
+                measure("time to 10 frames after an outage", .now - healed, atMost: .seconds(2.5))
                 #expect(a.error == nil && b.error == nil)
             }
         }

@@ -11,6 +11,8 @@ final class ChildProcess: @unchecked Sendable {
     private let ended = Mutex<Int32?>(nil)
     /// The child is a zombie until `end` collects it, so its process ID is not reused.
     private let hasExited = Watched(false)
+    /// False while a thread reads lines: some may still come after the child has exited.
+    private let hasReadAll = Watched(true)
 
     /// Adds `environment` to our own. Standard error is inherited unless `mergingErrors` is set.
     init(_ arguments: [String], environment: [String: String] = [:], mergingErrors: Bool = false) throws {
@@ -75,7 +77,8 @@ final class ChildProcess: @unchecked Sendable {
     /// Calls `line` on a separate thread for every line of output until the child ends.
     func readLines(_ line: @escaping @Sendable ([UInt8]) -> Void) {
         let descriptor = dup(descriptor)
-        detachThread {
+        hasReadAll.change { $0 = false }
+        detachThread { [hasReadAll] in
             var rest: [UInt8] = []
             var buffer = [UInt8](repeating: 0, count: 65_536)
             while true {
@@ -89,10 +92,11 @@ final class ChildProcess: @unchecked Sendable {
             }
             if !rest.isEmpty { line(rest) }
             close(descriptor)
+            hasReadAll.change { $0 = true }
         }
     }
 
-    /// Returns the status in waitpid's format. Kills a child that needs longer than `limit`.
+    /// Returns the status in waitpid's format, after the last line. Kills a child that needs longer than `limit`.
     func end(within limit: Duration) -> Int32 {
         ended.withLock { ended in
             if let ended { return ended }
@@ -103,6 +107,8 @@ final class ChildProcess: @unchecked Sendable {
             }
             var status: Int32 = 0
             waitpid(process, &status, 0)
+            // A process that the child has left behind may keep the output open.
+            _ = hasReadAll.wait(.seconds(5)) { $0 }
             ended = status
             return status
         }

@@ -110,7 +110,7 @@ final class PythonPeer: Sendable {
     }
 
     /// Returns the peer's offer or answer. Starting Python and aiortc takes a second or two.
-    func description(within limit: Duration = .seconds(20)) -> String? {
+    func description(within limit: Duration = .seconds(40)) -> String? {
         _ = seen.wait(limit) { $0.description != nil }
         return seen.value.description
     }
@@ -122,7 +122,7 @@ final class PythonPeer: Sendable {
         for candidate in seen.value.candidates { sink(candidate) }
     }
 
-    func stats(within limit: Duration = .seconds(5)) -> PeerLine? {
+    func stats(within limit: Duration = .seconds(20)) -> PeerLine? {
         let before = seen.value.stats.count
         say(PeerLine("stats"))
         _ = seen.wait(limit) { $0.stats.count > before }
@@ -145,6 +145,6 @@ final class PythonPeer: Sendable {
     /// Ends the process. 0: it exited normally by itself.
     @discardableResult func stop() -> Int32 {
         say(PeerLine("quit"))
-        return process.end(within: .seconds(5))
+        return process.end(within: .seconds(20))
     }
 }

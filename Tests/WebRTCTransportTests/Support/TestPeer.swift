@@ -195,10 +195,10 @@ final class TestPeer: @unchecked Sendable {
     /// Requests a keyframe from the remote peer, as a decoder does after an error.
     func requestKeyFrame() { decoder?.staticPad("sink")?.push(Event.forceKeyUnitUpstream()) }
 
-    func waitForFrames(_ count: Int, within limit: Duration = .seconds(20)) -> Bool {
+    func waitForFrames(_ count: Int, within limit: Duration = .seconds(40)) -> Bool {
         seen.wait(limit) { $0.frames >= count }
     }
-    func waitForConnected(within limit: Duration = .seconds(10)) -> Bool { seen.wait(limit) { $0.connected != nil } }
+    func waitForConnected(within limit: Duration = .seconds(20)) -> Bool { seen.wait(limit) { $0.connected != nil } }
 
     var frames: Int { seen.value.frames }
     var size: (Int, Int) { seen.value.size }
