@@ -117,7 +117,7 @@ extension Transport {
 
             /// Waits for the error on the bus and returns its text.
             func error() -> String? {
-                while let message = pipeline.bus.next(timeout: .seconds(5)) {
+                while let message = pipeline.bus.next(timeout: .seconds(20)) {
                     if message.kind == .error { return message.problem?.text }
                 }
                 return nil
@@ -129,7 +129,7 @@ extension Transport {
             GStreamerRuntime.initialise()
             let line = try Line(codec)
             for time in 0..<3 { line.push(Self.keyFrame(codec, size.0, size.1), at: time) }
-            #expect(line.frames.wait(.seconds(5)) { $0 == 3 }, "\(line.frames.value) of 3 frames reach the decoder")
+            #expect(line.frames.wait(.seconds(20)) { $0 == 3 }, "\(line.frames.value) of 3 frames reach the decoder")
         }
 
         @Test(arguments: VideoCodec.allCases, [(16_383, 16_383), (4112, 2304), (4096, 2320), (16_383, 16)])
@@ -138,13 +138,13 @@ extension Transport {
             let line = try Line(codec)
             let good = Self.keyFrame(codec, 640, 352)
             line.push(good, at: 0)
-            try #require(line.frames.wait(.seconds(5)) { $0 == 1 })
+            try #require(line.frames.wait(.seconds(20)) { $0 == 1 })
             line.push(Self.keyFrame(codec, size.0, size.1), at: 1)
-            #expect(line.requests.wait(.seconds(5)) { $0 >= 1 }, "no keyframe is asked for")
+            #expect(line.requests.wait(.seconds(20)) { $0 >= 1 }, "no keyframe is asked for")
             #expect(line.frames.value == 1)
             // The next frame of a permitted size passes again.
             line.push(good, at: 2)
-            #expect(line.frames.wait(.seconds(5)) { $0 == 2 }, "the next keyframe does not reach the decoder")
+            #expect(line.frames.wait(.seconds(20)) { $0 == 2 }, "the next keyframe does not reach the decoder")
             for time in 3..<6 { line.push(Self.keyFrame(codec, size.0, size.1), at: time) }
             let error = try #require(line.error(), "three oversized keyframes in a row are no error")
             #expect(error.contains("4096") && error.contains("pixels"), "\(error)")

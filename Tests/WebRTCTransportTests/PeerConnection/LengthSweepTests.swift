@@ -36,18 +36,24 @@ extension Transport {
             }
         }
 
+        /// Every length of headers, and all others only in `scripts/verify`: the sweep takes seconds, in which a handshake
+        /// that is held must not time out.
+        private static func lengths(_ range: ClosedRange<Int>) -> [Int] {
+            range.filter { Verification.isOn || $0 <= 64 || $0 % 17 == 0 || $0 > range.upperBound - 4 }
+        }
+
         private func sweep(_ path: LossyPath, _ side: LossyPath.Side, kinds: [Kind] = Kind.allCases) throws {
             let stranger = try DatagramSocket()
             let port = try #require(path.port(of: side))
             var generator = SeededGenerator(seed: 42)
-            for length in 0...1500 {
+            for (index, length) in Self.lengths(0...1500).enumerated() {
                 for kind in kinds {
                     let datagram = kind.make(length, &generator)
                     path.inject(datagram, to: side)
                     stranger.send(datagram, to: port)
                 }
                 // Otherwise the kernel might drop some.
-                if length % 4 == 0 { letTheNetworkThreadRun() }
+                if index % 4 == 3 { letTheNetworkThreadRun() }
             }
             letTheNetworkThreadRun()
         }
@@ -76,7 +82,7 @@ extension Transport {
             try pair(path) { a, b in
                 let offer = try a.connection.createOffer()
                 a.trickle { if let candidate = $0 { _ = path.replace(candidate, of: .a) } }
-                #expect(settles(within: .seconds(5)) { path.port(of: .a) != nil })
+                #expect(settles(within: .seconds(20)) { path.port(of: .a) != nil })
                 try sweep(path, .a)
                 let answer = try b.connection.createAnswer(to: offer)
                 try a.connection.setAnswer(answer)
@@ -90,8 +96,8 @@ extension Transport {
             try pair(path) { a, b in
                 path.holdHandshake(true)
                 try join(a, b, over: path)
-                #expect(a.seen.wait(.seconds(5)) { $0.iceConnected != nil })
-                #expect(b.seen.wait(.seconds(5)) { $0.iceConnected != nil })
+                #expect(a.seen.wait(.seconds(20)) { $0.iceConnected != nil })
+                #expect(b.seen.wait(.seconds(20)) { $0.iceConnected != nil })
                 try sweep(path, .a)
                 try sweep(path, .b)
                 #expect(a.seen.value.connected == nil, "the handshake was to be held")
@@ -109,10 +115,14 @@ extension Transport {
                 try sweep(path, .b)
                 for peer in [a, b] {
                     let frames = peer.frames
-                    #expect(peer.waitForFrames(frames + 20, within: .seconds(5)))
+                    #expect(peer.waitForFrames(frames + 20))
                     #expect(peer.error == nil)
                     // RTP, RTCP and undefined datagrams reach our demux; empty datagrams do not.
-                    #expect(peer.connection.statistics().packetsRefused > 3 * 1400)
+                    let sent = UInt64(3 * Self.lengths(1...1500).count)
+                    #expect(settles(within: .seconds(20)) { peer.connection.statistics().packetsRefused > sent / 2 })
+                    measure(
+                        "refused of \(sent) datagrams", Double(peer.connection.statistics().packetsRefused),
+                        atLeast: Double(sent) * 14 / 15, unit: "packets")
                 }
             }
         }
@@ -128,10 +138,10 @@ extension Transport {
                 if afterTheHandshake {
                     try expectMedia(a, b)
                 } else {
-                    #expect(a.seen.wait(.seconds(5)) { $0.iceConnected != nil })
+                    #expect(a.seen.wait(.seconds(20)) { $0.iceConnected != nil })
                 }
                 var generator = SeededGenerator(seed: 9)
-                for length in 0...1487 {
+                for (index, length) in Self.lengths(0...1487).enumerated() {
                     for type: UInt8 in [20, 21, 22, 23, 24, 25] {
                         let epoch: UInt8 = UInt8(length % 3)
                         let header = [
@@ -141,7 +151,7 @@ extension Transport {
                         path.inject(header + generator.bytes(length), to: .a)
                         path.inject(header + generator.bytes(length), to: .b)
                     }
-                    if length % 4 == 0 { letTheNetworkThreadRun() }
+                    if index % 4 == 3 { letTheNetworkThreadRun() }
                 }
                 // Unencrypted alerts: close_notify and fatal ones.
                 for level: UInt8 in [1, 2] {
@@ -153,7 +163,7 @@ extension Transport {
                 if afterTheHandshake {
                     for peer in [a, b] {
                         let frames = peer.frames
-                        #expect(peer.waitForFrames(frames + 20, within: .seconds(5)))
+                        #expect(peer.waitForFrames(frames + 20))
                         #expect(peer.error == nil, "\(String(describing: peer.error))")
                     }
                 } else {

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import WebRTCTransport
 
@@ -9,7 +10,7 @@ struct PathMonitorTests {
         var now = Duration.zero
         var verdicts: [PathMonitor.Verdict] = []
         var checks: [Duration] = []
-        var random = SystemRandomNumberGenerator()
+        var random = SeededGenerator(seed: 1)
 
         /// - Parameters:
         ///   - rate: packets a second that arrive.
@@ -21,13 +22,13 @@ struct PathMonitorTests {
                 for _ in 0..<(rate / 4) {
                     if let verdict = monitor.arrived(.media, now: now) { verdicts.append(verdict) }
                 }
-                for verdict in monitor.tick(now: now, jitter: .random(in: 0...1)) {
+                for verdict in monitor.tick(now: now, jitter: .random(in: 0...1, using: &random)) {
                     guard verdict == .check else {
                         verdicts.append(verdict)
                         continue
                     }
                     checks.append(now)
-                    if .random(in: 0..<1) < answers, let verdict = monitor.arrived(.consent, now: now) {
+                    if Double.random(in: 0..<1, using: &random) < answers, let verdict = monitor.arrived(.consent, now: now) {
                         verdicts.append(verdict)
                     }
                 }

@@ -51,7 +51,7 @@ extension Transport {
                 b.stop()
             }
             let answer = try b.connection.createAnswer(to: try a.connection.createOffer())
-            #expect(b.seen.wait(.seconds(5)) { $0.candidates.contains { $0 == nil } }, "no end of candidates")
+            #expect(b.seen.wait(.seconds(20)) { $0.candidates.contains { $0 == nil } }, "no end of candidates")
             let lines = b.seen.value.candidates.compactMap { $0.map { "a=" + $0.candidate + "\r\n" } }
             let parts = answer.split(separator: "m=", omittingEmptySubsequences: false)
             try #require(parts.count == 3 && !lines.isEmpty)

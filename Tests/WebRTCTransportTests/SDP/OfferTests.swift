@@ -87,7 +87,7 @@ extension Transport {
             receiver.pipeline.setState(.playing)
             try sender.startMedia()
             #expect(receiver.waitForConnected())
-            let changed = receiver.seen.wait(isFirst ? .seconds(1) : .seconds(10)) { $0.codecs == [.vp8] }
+            let changed = receiver.seen.wait(.seconds(isFirst ? 1 : 40)) { $0.codecs == [.vp8] }
             #expect(changed == !isFirst)
         }
     }

@@ -59,7 +59,7 @@ final class PythonPeer: Sendable {
             String(#filePath.split(separator: "/").dropLast(3).map { "/" + $0 }.joined())
             + "/System/Peers/\(referee.rawValue)_peer.py"
         process = try ChildProcess(
-            [Self.interpreter ?? "", script, role, codec.rawValue, "--address", "127.0.0.1", "--lifetime", "60"]
+            [Self.interpreter ?? "", script, role, codec.rawValue, "--address", "127.0.0.1", "--lifetime", "110"]
                 + options)
         process.readLines { [seen, sinks] bytes in
             guard let line = try? JSONDecoder().decode(PeerLine.self, from: Data(bytes)) else { return }
