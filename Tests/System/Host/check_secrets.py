@@ -4,15 +4,19 @@
 Runs `gst-launch-1.0 -m -v` with the built plugin, GST_DEBUG=*:9 and dot files, against a stand-in, a closed port, a
 server that responds 401, one that redirects, and one with an untrusted certificate. Then it searches every log, dot
 file, message and command line for the key. The 401 server is the positive counterpart: it must have received the key.
+scripts/test runs each of them with the key in one place; with DECART_VERIFY=1, each runs with the key in both.
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Needs Python's standard library only; uses loopback only.
 """
 
 import base64
+import concurrent.futures
+import contextlib
 import os
 import random
 import re
 import shutil
+import signal
 import socket
 import ssl
 import string
@@ -23,13 +27,16 @@ import threading
 import time
 import urllib.parse
 
-from plugin_path import system_path
+from plugin_path import registry, system_path
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from measured import VERIFYING  # noqa: E402
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
 STANDIN = os.path.join(RELEASE, "decart-standin")
-LIMIT = 25  # maximum duration of a pipeline, s
+LIMIT = 120  # s, for every wait: at level 9 the log slows everything down
 
 failed = False
 
@@ -86,7 +93,7 @@ class Server:
 
     def serve(self, connection):
         try:
-            connection.settimeout(5)
+            connection.settimeout(LIMIT)
             with (self.context.wrap_socket(connection, server_side=True) if self.context else connection) as stream:
                 while b"\r\n\r\n" not in self.received:
                     chunk = stream.recv(65536)
@@ -102,38 +109,45 @@ class Server:
 
 
 class Run:
-    """One run of gst-launch-1.0 and its output files."""
+    """One run of gst-launch-1.0 and its output files. A session ends by an interrupt a second after it generates, any other
+    run by its error."""
 
-    TRANSFORM = ["videotestsrc", "is-live=true", "num-buffers=40", "!", "video/x-raw,width=320,height=180,framerate=10/1", "!",
+    TRANSFORM = ["videotestsrc", "is-live=true", "!", "video/x-raw,width=320,height=180,framerate=10/1", "!",
                  "decarttransform"]
-    CAMERA = ["decartsrc", "source=videotestsrc is-live=true num-buffers=40 ! video/x-raw,width=320,height=180,framerate=10/1"]
+    CAMERA = ["decartsrc", "source=videotestsrc is-live=true ! video/x-raw,width=320,height=180,framerate=10/1"]
 
-    def __init__(self, folder, name, canary, source, base_url, extra=(), elements=TRANSFORM):
+    def __init__(self, folder, name, canary, source, base_url, extra=(), elements=TRANSFORM, has_session=False):
         self.folder = os.path.join(folder, f"{name}-{source}".replace(" ", "-"))
         os.makedirs(os.path.join(self.folder, "dots"))
         environment = {key: value for key, value in os.environ.items()
                        if not key.startswith(("GST_", "DECART_")) or key == "GST_PLUGIN_SYSTEM_PATH_1_0"}
         environment.update(
-            GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder), GST_REGISTRY_1_0=os.path.join(folder, "registry"),
+            GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder), GST_REGISTRY_1_0=registry(folder),
             GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1", GST_DEBUG_FILE=os.path.join(self.folder, "debug.log"),
             GST_DEBUG_DUMP_DOT_DIR=os.path.join(self.folder, "dots"))
-        options = [f"base-url={base_url}", "prompt=Lego World", "connection-timeout=4", "max-retries=0", *extra]
+        options = [f"base-url={base_url}", "prompt=Lego World", "max-retries=0", *extra]
         if source == "environment":
             environment["DECART_API_KEY"] = canary.key
         else:
-            key_file = os.path.join(folder, "key")
+            # Not in the folder that is searched.
+            key_file = f"{self.folder}.key"
             with open(key_file, "w", encoding="ascii") as file:
                 file.write(canary.key + "\n")
             options.append(f"api-key-file={key_file}")
         # Few and small frames: at level 9 every buffer writes many log lines.
-        command = ["gst-launch-1.0", "-m", "-v", *elements, *options, "!", "fakesink"]
+        command = ["gst-launch-1.0", "-e", "-m", "-v", *elements, *options, "!", "fakesink"]
         with open(os.path.join(self.folder, "output.log"), "wb") as output:
             self.process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT,
                                             stdin=subprocess.DEVNULL)
             self.command_lines = set()
             end = time.monotonic() + LIMIT
+            generates = False
             while self.process.poll() is None and time.monotonic() < end:
                 self.command_lines.update(all_command_lines())
+                if has_session and not generates and re.search(r"decart-state.*\bstate=\(string\)generating", self.output()):
+                    generates = True
+                    time.sleep(1)
+                    self.process.send_signal(signal.SIGINT)
                 time.sleep(0.25)
         self.hung = self.process.poll() is None
         if self.hung:
@@ -184,25 +198,36 @@ def all_command_lines():
             continue
 
 
-def start_standin(folder):
-    port = free_port()
-    log = open(os.path.join(folder, "standin.log"), "wb")
-    process = subprocess.Popen([STANDIN, "--port", str(port)], stdout=log, stderr=subprocess.STDOUT,
+def start_standin(folder, log_name):
+    log = open(os.path.join(folder, log_name), "wb")
+    process = subprocess.Popen([STANDIN, "--port", "0"], stdout=log, stderr=subprocess.STDOUT,
                                stdin=subprocess.DEVNULL)
-    end = time.monotonic() + 10
+    end = time.monotonic() + LIMIT
     while time.monotonic() < end and process.poll() is None:
         with open(log.name, "rb") as file:
-            if b"listening on" in file.read():
-                return process, port
+            if match := re.search(rb"listening on ws://[^:]+:(\d+)\n", file.read()):
+                return process, int(match[1])
         time.sleep(0.05)
     process.kill()
     process.wait()
-    return None, port
+    return None, None
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+def stop(process):
+    process.terminate()
+    try:
+        process.wait(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def dead_port():
+    """A port that is bound, so that no one else gets it, but does not listen."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 def self_signed(folder):
@@ -217,7 +242,7 @@ def self_signed(folder):
 
 def has_element(folder):
     environment = dict(os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
-                       GST_REGISTRY_1_0=os.path.join(folder, "registry"))
+                       GST_REGISTRY_1_0=registry(folder))
     # Not --exists, which requires the plugin's version to equal GStreamer's.
     return subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment, timeout=60, capture_output=True,
                           check=False).returncode == 0
@@ -228,7 +253,7 @@ def judge(name, run, canary, wants_error):
     leaks = run.leaks(canary)
     report(f"{name}: the key is nowhere", "; ".join(leaks))
     if run.hung:
-        report(f"{name}: ends", f"still running after {LIMIT} s")
+        report(f"{name}: ends", f"still running after {LIMIT} s: {run.output()[-200:]}")
     elif run.status < 0:
         report(f"{name}: ends", f"by signal {-run.status}")
     else:
@@ -241,72 +266,113 @@ def judge(name, run, canary, wants_error):
         report(f"{name}: there were logs to search", f"{log} bytes of log, {len(dots)} dot files")
 
 
-def scenarios(folder):
-    canary = Canary()
-    context = self_signed(folder)
-    for source in ("environment", "file"):
-        standin, port = start_standin(folder)
-        if standin is None:
-            report(f"session, {source}", "the stand-in does not listen")
-        else:
-            try:
-                run = Run(folder, "session", canary, source, f"ws://127.0.0.1:{port}")
-                direct = Run(folder, "direct session", canary, source, f"ws://127.0.0.1:{port}", ["transport=webrtc"])
-            finally:
-                standin.terminate()
-                try:
-                    standin.wait(timeout=5)
-                except subprocess.TimeoutExpired:
-                    standin.kill()
-                    standin.wait()
-            judge(f"session, {source}", run, canary, wants_error=False)
-            judge(f"direct session, {source}", direct, canary, wants_error=False)
-            for name, each, in_room in (("session", run, True), ("direct session", direct, False)):
-                report(f"{name}, {source}: uses {'a room' if in_room else 'a direct connection'}",
-                       "" if each.was_in_room() == in_room else "it does not")
-            report(f"session, {source}: not in the stand-in's log",
-                   search(os.path.join(folder, "standin.log"), canary) or "")
+def session(folder, canary, source, name, options):
+    log = f"standin-{name}-{source}.log".replace(" ", "-")
+    standin, port = start_standin(folder, log)
+    if standin is None:
+        return report(f"{name}, {source}", "the stand-in does not listen")
+    try:
+        run = Run(folder, name, canary, source, f"ws://127.0.0.1:{port}", options, has_session=True)
+    finally:
+        stop(standin)
+    judge(f"{name}, {source}", run, canary, wants_error=False)
+    in_room = name == "session"
+    report(f"{name}, {source}: uses {'a room' if in_room else 'a direct connection'}",
+           "" if run.was_in_room() == in_room else "it does not")
+    return report(f"{name}, {source}: not in the stand-in's log", search(os.path.join(folder, log), canary) or "")
 
-        run = Run(folder, "dead port", canary, source, f"ws://127.0.0.1:{free_port()}")
-        judge(f"dead port, {source}", run, canary, wants_error=True)
 
-        refusing = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
-        run = Run(folder, "401", canary, source, f"ws://127.0.0.1:{refusing.port}")
-        refusing.close()
-        judge(f"401, {source}", run, canary, wants_error=True)
-        sent = urllib.parse.unquote(refusing.received.decode(errors="replace"))
-        report(f"401, {source}: the key did go to the service", "" if canary.key in sent else "it was not sent")
+def dead(folder, canary, source):
+    with dead_port() as port:
+        run = Run(folder, "dead port", canary, source, f"ws://127.0.0.1:{port}")
+    judge(f"dead port, {source}", run, canary, wants_error=True)
 
-        elsewhere = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
-        redirecting = Server(f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{elsewhere.port}/v1/stream\r\n"
-                             "Content-Length: 0\r\n\r\n")
-        run = Run(folder, "redirect", canary, source, f"ws://127.0.0.1:{redirecting.port}")
-        redirecting.close()
-        elsewhere.close()
-        judge(f"redirect, {source}", run, canary, wants_error=True)
-        report(f"redirect, {source}: the key does not follow it",
-               "it did" if canary.find(elsewhere.received) else "")
 
-        untrusted = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", context)
-        run = Run(folder, "unknown certificate", canary, source, f"wss://127.0.0.1:{untrusted.port}")
-        untrusted.close()
-        judge(f"unknown certificate, {source}", run, canary, wants_error=True)
-        why = "" if untrusted.connections else "no connection: this proves nothing"
-        report(f"unknown certificate, {source}: nothing is sent before TLS is verified",
-               "a request was sent" if untrusted.received else why)
+UNAUTHORIZED = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
 
-    # decartsrc passes the key on, so it gets the same check.
-    for source in ("environment", "file"):
-        refusing = Server("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
-        run = Run(folder, "camera 401", canary, source, f"ws://127.0.0.1:{refusing.port}", elements=Run.CAMERA)
-        refusing.close()
-        judge(f"camera, 401, {source}", run, canary, wants_error=True)
-        sent = urllib.parse.unquote(refusing.received.decode(errors="replace"))
-        report(f"camera, 401, {source}: the key did go to the service", "" if canary.key in sent else "it was not sent")
 
-    # Unencrypted to a host other than loopback: rejected before a socket is opened (192.0.2.0/24 is for documentation).
-    run = Run(folder, "in clear", canary, "environment", "ws://192.0.2.200:9")
+def refused(folder, canary, source, name, elements):
+    refusing = Server(UNAUTHORIZED)
+    run = Run(folder, name, canary, source, f"ws://127.0.0.1:{refusing.port}", elements=elements)
+    refusing.close()
+    judge(f"{name}, {source}", run, canary, wants_error=True)
+    sent = urllib.parse.unquote(refusing.received.decode(errors="replace"))
+    report(f"{name}, {source}: the key did go to the service", "" if canary.key in sent else "it was not sent")
+
+
+def redirected(folder, canary, source):
+    elsewhere = Server(UNAUTHORIZED)
+    redirecting = Server(f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{elsewhere.port}/v1/stream\r\n"
+                         "Content-Length: 0\r\n\r\n")
+    run = Run(folder, "redirect", canary, source, f"ws://127.0.0.1:{redirecting.port}")
+    redirecting.close()
+    elsewhere.close()
+    judge(f"redirect, {source}", run, canary, wants_error=True)
+    report(f"redirect, {source}: the key does not follow it", "it did" if canary.find(elsewhere.received) else "")
+
+
+def untrusted_certificate(folder, canary, source):
+    place = os.path.join(folder, f"certificate-{source}")
+    os.makedirs(place)
+    untrusted = Server(UNAUTHORIZED, self_signed(place))
+    run = Run(folder, "unknown certificate", canary, source, f"wss://127.0.0.1:{untrusted.port}")
+    untrusted.close()
+    judge(f"unknown certificate, {source}", run, canary, wants_error=True)
+    why = "" if untrusted.connections else "no connection: this proves nothing"
+    report(f"unknown certificate, {source}: nothing is sent before TLS is verified",
+           "a request was sent" if untrusted.received else why)
+
+
+def in_clear(folder, canary, source):
+    """Unencrypted to a host other than loopback: rejected before a socket is opened (192.0.2.0/24 is for documentation)."""
+    run = Run(folder, "in clear", canary, source, "ws://192.0.2.200:9")
     judge("in clear to another host", run, canary, wants_error=True)
+
+
+# Where the key is in scripts/test; both places in scripts/verify. decartsrc passes the key on, so it gets a check too.
+SCENARIOS = [
+    ("environment", lambda *run: session(*run, "session", [])),
+    ("file", lambda *run: session(*run, "direct session", ["transport=webrtc"])),
+    ("environment", dead),
+    ("file", lambda *run: refused(*run, "401", Run.TRANSFORM)),
+    ("environment", redirected),
+    ("file", untrusted_certificate),
+    ("environment", lambda *run: refused(*run, "camera, 401", Run.CAMERA)),
+]
+
+
+def watched(folder, transport):
+    """The subscribe token, which admits viewers to a session, is secret too: only reading the property reveals it."""
+    log = f"standin-watched-{transport}.log"
+    standin, port = start_standin(folder, log)
+    name = f"a watched session, {transport}"
+    if standin is None:
+        return report(name, "the stand-in does not listen")
+    place = os.path.join(folder, f"watched-{transport}")
+    os.makedirs(os.path.join(place, "dots"))
+    token_file = os.path.join(folder, f"token-{transport}")
+    environment = dict(
+        os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder), GST_REGISTRY_1_0=registry(folder),
+        GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1", GST_DEBUG_FILE=os.path.join(place, "debug.log"),
+        GST_DEBUG_DUMP_DOT_DIR=os.path.join(place, "dots"), DECART_API_KEY="x")
+    probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watch_probe.py")
+    try:
+        with open(os.path.join(place, "output.log"), "wb") as output:
+            done = subprocess.run(
+                ["/usr/bin/python3", probe, f"ws://127.0.0.1:{port}", transport, token_file], env=environment,
+                stdout=output, stderr=subprocess.STDOUT, timeout=2 * LIMIT, check=False)
+    finally:
+        stop(standin)
+    report(f"{name}: the viewer receives frames", "" if done.returncode == 0 else f"status {done.returncode}")
+    with open(token_file, "rb") as file:
+        token = file.read().rstrip(b"=")
+    places = [os.path.join(place, "debug.log"), os.path.join(place, "output.log"), os.path.join(folder, log)]
+    dots = [os.path.join(place, "dots", each) for each in os.listdir(os.path.join(place, "dots"))]
+    found = [path for path in places + dots if contains(path, token)]
+    report(f"{name}: the token is nowhere", ", ".join(found))
+    # The searched files must contain neighbouring fields, otherwise the search proves nothing.
+    shown = len(dots) >= 2 and contains(dots[0], b"connection-state") and contains(places[1], b"session-id")
+    return report(f"{name}: there was something to search", "" if shown and len(token) > 20 else f"{len(dots)} dot files")
 
 
 def behind_a_proxy(folder):
@@ -317,13 +383,13 @@ def behind_a_proxy(folder):
     os.makedirs(os.path.join(place, "dots"))
     environment = dict(
         os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
-        GST_REGISTRY_1_0=os.path.join(folder, "registry"), GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1",
+        GST_REGISTRY_1_0=registry(folder), GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1",
         GST_DEBUG_FILE=os.path.join(place, "debug.log"), GST_DEBUG_DUMP_DOT_DIR=os.path.join(place, "dots"),
         PROBE_PROXY=f"http://me:{urllib.parse.quote(canary.key, safe='')}@127.0.0.1:{refusing.port}")
     probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "proxy_probe.py")
     with open(os.path.join(place, "output.log"), "wb") as output:
         done = subprocess.run(["/usr/bin/python3", probe], env=environment, stdout=output, stderr=subprocess.STDOUT,
-                              timeout=60, check=False)
+                              timeout=LIMIT, check=False)
     refusing.close()
     report("behind a proxy: the session fails because of it", "" if done.returncode == 0 else f"status {done.returncode}")
     sent = base64.b64encode(f"me:{canary.key}".encode())
@@ -350,7 +416,7 @@ def watched(folder):
             token_file = os.path.join(folder, f"token-{transport}")
             environment = dict(
                 os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
-                GST_REGISTRY_1_0=os.path.join(folder, "registry"), GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1",
+                GST_REGISTRY_1_0=registry(folder), GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1",
                 GST_DEBUG_FILE=os.path.join(place, "debug.log"), GST_DEBUG_DUMP_DOT_DIR=os.path.join(place, "dots"),
                 DECART_API_KEY="x")
             probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watch_probe.py")
@@ -378,6 +444,13 @@ def contains(path, text):
         return any(text in line for line in file)
 
 
+def perform(body, *arguments):
+    try:
+        body(*arguments)
+    except Exception as error:  # A thread's own fault is a failure of its check.
+        report(getattr(body, "__name__", "scenario"), f"{type(error).__name__}: {error}")
+
+
 def main():
     if not os.path.exists(PLUGIN):
         report("the plugin", f"{PLUGIN} does not exist")
@@ -387,9 +460,14 @@ def main():
         if not has_element(folder):
             report("decarttransform", "the plugin has no such element")
             sys.exit(1)
-        scenarios(folder)
-        watched(folder)
-        behind_a_proxy(folder)
+        canary = Canary()
+        jobs = [(watched, folder, transport) for transport in ("livekit", "webrtc")]
+        jobs += [(body, folder, canary, each) for source, body in SCENARIOS
+                 for each in (("environment", "file") if VERIFYING else (source,))]
+        jobs += [(in_clear, folder, canary, "environment"), (behind_a_proxy, folder)]
+        # Three at once: the logs are large.
+        with concurrent.futures.ThreadPoolExecutor(max_workers=3) as pool:
+            list(pool.map(lambda job: perform(*job), jobs))
     finally:
         # Kept on request only: it contains gigabytes of logs and a key.
         if os.environ.get("DECART_KEEP"):

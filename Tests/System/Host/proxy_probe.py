@@ -19,13 +19,13 @@ def main():
     Gst.init(None)
     pipeline = Gst.parse_launch(
         "videotestsrc is-live=true ! video/x-raw,width=320,height=180,framerate=10/1 ! decarttransform name=session"
-        " base-url=wss://service.example api-key=x prompt=lego connection-timeout=4 max-retries=0 ! fakesink")
+        " base-url=wss://service.example api-key=x prompt=lego max-retries=0 ! fakesink")
     session = pipeline.get_by_name("session")
     session.set_property("http-proxy", proxy)
     pipeline.connect("deep-notify", lambda _bin, source, spec: print(source.get_path_string(), spec.name))
     pipeline.set_state(Gst.State.PLAYING)
     text = ""
-    while not text and (message := pipeline.get_bus().timed_pop(20 * Gst.SECOND)):
+    while not text and (message := pipeline.get_bus().timed_pop(60 * Gst.SECOND)):
         structure = message.get_structure()
         print(message.type, structure.to_string() if structure else "", flush=True)
         if message.type == Gst.MessageType.ERROR:

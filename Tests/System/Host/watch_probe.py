@@ -12,7 +12,7 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: E402  # pylint: disable=wrong-import-position
 
-LIMIT = 20
+LIMIT = 120
 
 
 def notified(pipeline, source, spec):
