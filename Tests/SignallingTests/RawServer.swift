@@ -65,7 +65,7 @@ final class RawServer: Sendable {
             for (_, continuation) in done.values { continuation.resume(returning: true) }
         }
 
-        /// Waits until the condition holds; false after ten seconds.
+        /// Waits until the condition holds; false after 20 s.
         func wait(on loop: any EventLoop, for condition: @escaping @Sendable (Content) -> Bool) async -> Bool {
             await withCheckedContinuation { continuation in
                 let key = nextWaiter.withLock { next in
@@ -73,7 +73,7 @@ final class RawServer: Sendable {
                     return next
                 }
                 waiters.withLock { $0[key] = (condition, continuation) }
-                loop.scheduleTask(in: .seconds(10)) {
+                loop.scheduleTask(in: .seconds(20)) {
                     self.waiters.withLock { $0.removeValue(forKey: key) }?.1.resume(returning: false)
                 }
                 // Evaluates the condition at once, in case it already holds.
@@ -111,12 +111,12 @@ final class RawServer: Sendable {
     var frames: [ClientFrame] { log.content.withLock { $0.frames } }
     var bytesReceived: Int { log.content.withLock { $0.bytes } }
 
-    /// Waits until the received frames satisfy a condition; false after ten seconds.
+    /// Waits until the received frames satisfy a condition; false after 20 s.
     func waitForFrames(_ condition: @escaping @Sendable ([ClientFrame]) -> Bool) async -> Bool {
         await log.wait(on: group.next()) { condition($0.frames) }
     }
 
-    /// Waits for this number of requests; false after ten seconds.
+    /// Waits for this number of requests; false after 20 s.
     func waitForRequest(_ count: Int = 1) async -> Bool {
         await log.wait(on: group.next()) { $0.requests.count >= count }
     }

@@ -195,9 +195,9 @@ struct RefusalTests {
         script.respond = { _ in nil }
         try await withServer(script) { server in
             let client = try Client(port: server.port)
-            let error = try #require(await client.failure(timeout: .milliseconds(300)))
+            let error = try #require(await client.failure(timeout: .milliseconds(1300)))
             #expect(error.code == .connectionTimeout)
-            #expect(error.message.contains("0.3 s"), "\(error.message)")
+            #expect(error.message.contains("1.3 s"), "\(error.message)")
         }
     }
 

@@ -212,7 +212,7 @@ struct TLSTests {
         script.isDeaf = true
         try await withServer(script) { server in
             let client = try Client(port: server.port, host: "localhost", secure: true)
-            let error = try #require(await client.failure(timeout: .milliseconds(300)))
+            let error = try #require(await client.failure(timeout: .seconds(2)))
             #expect(error.code == .connectionTimeout)
             #expect(error.message.contains("TLS handshake"), "\(error)")
         }

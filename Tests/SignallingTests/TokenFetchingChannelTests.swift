@@ -24,10 +24,13 @@ struct TokenFetchingChannelTests {
                 case .opened, .text, .binary, .silent, .answered: break
                 }
             }
+            var fetching = APIKeyFetcher.Configuration()
+            fetching.limit = .seconds(600)
             let base = try ServiceURL(base: "ws://127.0.0.1:\(service)")
             let model = try DecartModel(named: "lucy-2.5")
             channel = TokenFetchingChannel(
-                fetcher: APIKeyFetcher(url: try BackendURL("http://127.0.0.1:\(backend)/key")),
+                fetcher: APIKeyFetcher(
+                    url: try BackendURL("http://127.0.0.1:\(backend)/key"), configuration: fetching),
                 makeChannel: { key, onEvent throws(SessionError) in
                     keys.all.withLock { $0.append(key.reveal()) }
                     if let refusal { throw refusal }
@@ -112,14 +115,13 @@ struct TokenFetchingChannelTests {
     @Test func theTimeOutCoversTheFetch() async throws {
         try await withServers(nil) { backend, service in
             let fixture = try Fixture(backend: backend.port, service: service.port)
-            let start = ContinuousClock.now
+            // The fetcher's own limit is longer than the wait of this test.
             fixture.channel.open(timeout: .milliseconds(200))
             guard case .failed(let error) = await fixture.run().last else {
                 Issue.record("no failure")
                 return
             }
             #expect(error.code == .connectionTimeout)
-            #expect(ContinuousClock.now - start < .seconds(9))
             #expect(fixture.usedKeys.isEmpty)
         }
     }

@@ -92,7 +92,7 @@ struct ViewerChannelTests {
 
     @Test(arguments: rows.indices) func refusals(index: Int) async throws {
         let row = Self.rows[index]
-        let timeout: Duration = row.bytes == nil ? .milliseconds(200) : .seconds(5)
+        let timeout: Duration = row.bytes == nil ? .seconds(1) : .seconds(15)
         try await ask(row.bytes, timeout: timeout, closes: row.closes) { server, events in
             guard events.count == 1, case .failed(let error) = events.first else {
                 Issue.record("row \(index): \(events.count) events")

@@ -156,7 +156,9 @@ struct HonestServerTests {
             // The channel still works after at least three answered pings.
             #expect(await server.waitForFrames { frames in frames.count { $0.opcode == 9 } >= 3 })
             client.channel.send([UInt8]("x".utf8))
-            #expect(await events.next() == .text([UInt8]("x".utf8)))
+            // A server without CPU time may truly have been silent for an interval; that ends nothing.
+            let echo = SignallingEvent.text([UInt8]("x".utf8))
+            #expect(await events.first("the echo", where: { $0 == echo }) != nil)
             client.channel.close()
         }
     }
