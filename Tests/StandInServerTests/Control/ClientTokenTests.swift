@@ -55,9 +55,10 @@ struct ClientTokenTests {
             try #expect(token("{}").sessionLimit == .seconds(77))
             let short = try token(#"{"constraints":{"realtime":{"maxSessionDuration":1}}}"#)
             #expect(short.sessionLimit == .seconds(1))
+            // Before the session begins, so that a slow client cannot see it too short.
+            let opened = ContinuousClock.now
             let client = try server.connect("/v1/stream?api_key=\(short.key.reveal())&model=m")
             _ = try client.expectGreeting()
-            let opened = ContinuousClock.now
             _ = try client.next { $0 == .closeFrame(code: 1000) }
             #expect(ContinuousClock.now - opened > .milliseconds(800))
             let answer = try post(

@@ -130,7 +130,13 @@ struct ObservationTests {
                 return socket
             }
             // They begin on another thread; each of these requests ends at once.
-            while try !ask(port, "GET", "/control/wait?state=generating&timeout=0").hasPrefix("HTTP/1.1 503 ") {}
+            let deadline = ContinuousClock.now + .seconds(20)
+            var isFull = false
+            while !isFull, .now < deadline {
+                let answer = try ask(port, "GET", "/control/wait?state=generating&timeout=0")
+                isFull = answer.hasPrefix("HTTP/1.1 503 ")
+            }
+            #expect(isFull)
             #expect(server.server.waitingRequestCount == StandInServer.maximumWaitingRequestCount)
             withExtendedLifetime(waiting) {}
         }

@@ -143,7 +143,7 @@ struct RoomFaultTests {
     }
 
     @Test func restart() throws {
-        try withFaults("room_restart:at=0.1") { server in
+        try withFaults("room_restart:at=1") { server in
             let (control, info) = try server.askForRoom()
             let room = try server.join(info)
             #expect(try room.client.next { $0 == .closed } == .closed)

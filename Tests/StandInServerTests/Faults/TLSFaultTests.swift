@@ -21,7 +21,7 @@ struct TLSFaultTests {
     }
 
     /// Returns the error that ended the handshake; nil if it completed.
-    private func handshake(port: Int, trust: String, seconds: Int64 = 5) throws -> String? {
+    private func handshake(port: Int, trust: String, seconds: Int64 = 20) throws -> String? {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.trustRoots = .file(trust)
         configuration.minimumTLSVersion = .tlsv12
@@ -70,7 +70,7 @@ struct TLSFaultTests {
 
     @Test func aSessionRunsAndIsResetOverTLS() throws {
         try withAuthority { server, port, file in
-            try server.setFaults([try Fault(parsing: "drop_tcp_at_T:at=0.2")])
+            try server.setFaults([try Fault(parsing: "drop_tcp_at_T:at=1")])
             let client = try TestClient(port: port, target: TestServer.target, trust: file)
             _ = try client.expectGreeting()
             #expect(try client.next() == .closed)

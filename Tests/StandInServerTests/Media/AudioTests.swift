@@ -10,7 +10,7 @@ import WebRTCTransport
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct AudioTests {
     /// Polls every 20 ms.
-    private func waits(seconds: Int = 20, _ condition: () -> Bool) -> Bool {
+    private func waits(seconds: Int = 40, _ condition: () -> Bool) -> Bool {
         let deadline = DispatchTime.now() + .seconds(seconds)
         let tick = DispatchSemaphore(value: 0)
         while !condition() {

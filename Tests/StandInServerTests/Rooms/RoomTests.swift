@@ -61,7 +61,7 @@ struct RoomTests {
             try room.send { $0.leave = .with { $0.reason = .clientInitiated } }
             try room.expectClosed()
             control.close()
-            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
             #expect(media.stops.isOne())
             let log = server.log.joined()
             #expect(!log.contains(info.token.reveal()) && !log.contains(token))
@@ -204,7 +204,7 @@ struct RoomTests {
             other.control.close()
             // The room ends with the session.
             control.close()
-            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen } })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
             #expect(status("/rtc?access_token=\(token)") == 401)
         }
     }
@@ -359,7 +359,7 @@ struct RoomTests {
             }
             let refusal = try room.next { if case .requestResponse(let response) = $0 { response } else { nil } }
             #expect(refusal.reason == .notAllowed && refusal.addTrack.cid == "cid 20")
-            #expect(server.server.wait(milliseconds: 5000) { $0.first?.malformedCount == 3 })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.first?.malformedCount == 3 })
             room.client.sendText("{}".utf8)
             #expect(try room.client.next { $0 == .closeFrame(code: 1003) } == .closeFrame(code: 1003))
             // The session continues.

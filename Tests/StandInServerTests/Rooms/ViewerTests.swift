@@ -34,7 +34,7 @@ struct ViewerTests {
             // The track exists before it is subscribed to.
             let track = try #require(join.otherParticipants.first?.tracks.first)
             #expect(
-                server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 1 && $0.first?.roomJoinCount == 0 })
+                server.server.wait(milliseconds: 20_000) { $0.first?.viewerCount == 1 && $0.first?.roomJoinCount == 0 })
             try room.answer(try room.offer())
             try #expect(room.offer().sdp == "offer 2")
             let media = try #require(server.engine.rooms.first)
@@ -45,9 +45,9 @@ struct ViewerTests {
             #expect(refusal.reason == .notAllowed)
             // A second viewer joins alongside and replaces none.
             let second = try server.join(try info(try post(server, "/watch-stream/\(name)")))
-            #expect(server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 2 })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.first?.viewerCount == 2 })
             second.client.close()
-            #expect(server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 1 })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.first?.viewerCount == 1 })
 
             control.close()
             try #expect(room.leave().reason == .roomDeleted)
@@ -72,11 +72,11 @@ struct ViewerTests {
             #expect(!ack.success)
             try viewer.send(.offer(sdp: "v=0"))
             _ = try viewer.next { $0 == .message(.answer(sdp: "answer to v=0")) }
-            #expect(server.server.wait(milliseconds: 5000) { $0.first?.viewerCount == 1 })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.first?.viewerCount == 1 })
             #expect(server.server.sessions.last?.offeredBeforeState == false)
             owner.close()
             _ = try viewer.next { $0 == .closeFrame(code: 1000) }
-            #expect(server.server.wait(milliseconds: 5000) { $0.allSatisfy { !$0.isOpen && $0.viewerCount == 0 } })
+            #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen && $0.viewerCount == 0 } })
             #expect(server.engine.sessions.count == 1 && server.engine.sessions.allSatisfy { $0.stops.isOne() })
             #expect(throws: TestClient.Refused(status: 404)) { try server.connect(target) }
         }

@@ -79,7 +79,7 @@ final class StopCounter: Sendable {
 
     /// Waits for the first call. Returns false if there is none, or more than one.
     func isOne() -> Bool {
-        if count == 0 { _ = called.wait(timeout: .now() + .seconds(10)) }
+        if count == 0 { _ = called.wait(timeout: .now() + .seconds(20)) }
         return count == 1
     }
 }

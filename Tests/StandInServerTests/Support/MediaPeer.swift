@@ -189,7 +189,7 @@ final class MediaPeer: @unchecked Sendable {
     var markers: (read: [UInt16], sent: UInt16) { seen.withLock { ($0.numbers, $0.sent) } }
 
     /// Waits for a returned frame that matches.
-    func waitForFrame(seconds: Int = 15, where fits: ([[UInt8]]) -> Bool) -> Bool {
+    func waitForFrame(seconds: Int = 40, where fits: ([[UInt8]]) -> Bool) -> Bool {
         let waiter = DispatchSemaphore(value: 0)
         let deadline = DispatchTime.now() + .seconds(seconds)
         seen.withLock { $0.waiter = waiter }
@@ -240,8 +240,8 @@ final class PeerStates: Sendable {
     var failure: PeerConnectionError? { events.withLock(\.failure) }
 
     /// Supports one waiting thread.
-    func waitForICE(seconds: Int = 10) -> Bool { wait(seconds) { $0.iceIsUp } }
-    func waitForFailure(seconds: Int = 10) -> Bool { wait(seconds) { $0.failure != nil } }
+    func waitForICE(seconds: Int = 20) -> Bool { wait(seconds) { $0.iceIsUp } }
+    func waitForFailure(seconds: Int = 20) -> Bool { wait(seconds) { $0.failure != nil } }
 
     private func wait(_ seconds: Int, _ condition: ((iceIsUp: Bool, failure: PeerConnectionError?)) -> Bool) -> Bool {
         let deadline = DispatchTime.now() + .seconds(seconds)

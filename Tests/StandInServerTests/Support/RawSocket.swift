@@ -66,7 +66,7 @@ final class RawSocket {
 
     /// Reads until the condition holds (returns nil), the peer closes, or the time is over.
     @discardableResult
-    func read(seconds: Double = 5, until condition: ([UInt8]) -> Bool = { _ in false }) -> End? {
+    func read(seconds: Double = 20, until condition: ([UInt8]) -> Bool = { _ in false }) -> End? {
         let deadline = ContinuousClock.now + .seconds(seconds)
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while !condition(received) {

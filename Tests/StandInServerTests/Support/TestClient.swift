@@ -42,7 +42,7 @@ final class TestClient: Sendable {
         let inbox = inbox
         let upgraded = TestLoop.group.next().makePromise(of: Void.self)
         let bootstrap = ClientBootstrap(group: TestLoop.group)
-            .connectTimeout(.seconds(5))
+            .connectTimeout(.seconds(20))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
@@ -72,7 +72,7 @@ final class TestClient: Sendable {
             upgraded.fail(error)
             throw error
         }
-        let limit = channel.eventLoop.scheduleTask(in: .seconds(10)) { upgraded.fail(TimedOut()) }
+        let limit = channel.eventLoop.scheduleTask(in: .seconds(20)) { upgraded.fail(TimedOut()) }
         defer { limit.cancel() }
         try upgraded.futureResult.wait()
     }
