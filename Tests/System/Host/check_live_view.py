@@ -5,7 +5,8 @@
 
 The cameras are aiortc and webrtcbin, each in a process of its own. The sessions are passthrough, so the output shows the
 camera's colour. The cases run side by side; with words only those whose name contains one of them. Prints "ok NAME", "not
-ok NAME: why" or "skip NAME: why". Uses loopback only.
+ok NAME: why" or "skip NAME: why", and times as figures for scripts/verify (DECART_VERIFY=1 extends a view more often).
+Uses loopback only.
 """
 
 import os
@@ -19,8 +20,11 @@ import time
 import gi
 
 from offered_camera import COLOUR, Camera, WHEPServer, codecs, directions, peer_python
-from plugin_path import system_path
+from plugin_path import registry, system_path
 from standin import start_standin
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from measured import VERIFYING, measured  # noqa: E402
 
 gi.require_version("Gst", "1.0")
 gi.require_version("GstVideo", "1.0")
@@ -29,6 +33,8 @@ from gi.repository import GObject, Gst, GstVideo  # noqa: E402
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 TOKEN = "canary-token-5d1f"
+LIMIT = 60  # s, for every wait
+EXTENSIONS = 5 if VERIFYING else 2
 printed = threading.Lock()
 failed = False
 
@@ -125,11 +131,11 @@ class Element:
             self.note(self.states, (structure.get_value("state"), structure.get_value("reason")))
         return Gst.BusSyncReply.DROP
 
-    def wait(self, condition, seconds=15):
+    def wait(self, condition, seconds=LIMIT):
         with self.changed:
             return self.changed.wait_for(lambda: condition(self), seconds)
 
-    def shows_camera(self, after=0.0, seconds=20):
+    def shows_camera(self, after=0.0, seconds=LIMIT):
         """Waits for an output frame with the camera's colour and its white square."""
         def fits(colour):
             return all(abs(part - wanted) < 40 for part, wanted in zip(colour, COLOUR))
@@ -146,11 +152,11 @@ class Element:
         self.pipeline.set_state(Gst.State.PLAYING)
         return self
 
-    def stop(self):
-        """Seconds that NULL took."""
+    def stop(self, name=None, bound=2):
         began = time.monotonic()
         self.pipeline.set_state(Gst.State.NULL)
-        return time.monotonic() - began
+        if name:
+            measured(f"live view: {name}", time.monotonic() - began, "s", at_most=bound)
 
     def session(self):
         return self.camera.get_property("session-id")
@@ -244,13 +250,13 @@ def check_whep(url, cameras):
                "" if lost and fell_back and back else element.summary(), f"{time.monotonic() - ended:.1f} s")
         report("the session with the service stays",
                "" if session and element.session() == session else f"{session} -> {element.session()}")
-        took = element.stop()
+        element.stop("NULL with a WHEP server", 3)
         removed = server.wait(lambda own: len(own.named("DELETE")) == 2)
         paths = [path for _, path, _, _ in server.named("DELETE")]
         tokens = [headers.get("Authorization") for _, _, headers, _ in server.named("DELETE")]
-        report("WHEP: each view is deleted at its Location, with the token of its time", "" if removed and took < 3
+        report("WHEP: each view is deleted at its Location, with the token of its time", "" if removed
                and tokens == [f"Bearer {TOKEN}", f"Bearer {TOKEN}-2"]
-               and paths == ["/cameras/resources/1?secret=1", "/cameras/resources/2?secret=1"] else (paths, tokens, took))
+               and paths == ["/cameras/resources/1?secret=1", "/cameras/resources/2?secret=1"] else (paths, tokens))
         text = " ".join(element.warnings + [str(state) for state in element.states])
         report("no secret is in a message", "canary" in text and text)
     finally:
@@ -259,10 +265,10 @@ def check_whep(url, cameras):
 
 
 def check_extensions(url, cameras):
-    """A duration of 6 s, extended five times."""
+    """A duration of 6 s, extended."""
     element = Element(url, "source=live-view", more="audiotestsrc is-live=true freq=880 ! camera.talkback")
     camera = cameras("--no-trickle", "--tone", "440", "--direction", "sendrecv")
-    application = Application(element, [camera], durations=[6], extensions=[6, 6.0, 6, 6, 6])
+    application = Application(element, [camera], durations=[6], extensions=[6, 6.0] * 20)
     try:
         shown = element.play().shows_camera()
         offer = application.offers[0][1] if application.offers else ""
@@ -274,18 +280,17 @@ def check_extensions(url, cameras):
         goes_on = muted and camera.hears(lambda stats: stats["audioFrames"] > muted["audioFrames"])
         report("talkback arrives at the camera, and mute-talkback silences it",
                "" if heard and goes_on else f"heard {heard}, muted {muted}")
-        extended = element.wait(lambda own: len(application.asked) == 5, 40)
-        # Beyond the end of the fourth extension.
+        extended = element.wait(lambda own: len(application.asked) >= EXTENSIONS)
+        # Beyond the end of the extension before.
         last = application.asked[-1][0] if application.asked else 0
-        element.wait(lambda own: time.monotonic() > last + 3, 5)
-        gap = element.longest_gap()
-        why = "" if extended and gap < 2 and len(application.offers) == 1 and not application.ended else (
-            f"asked {len(application.asked)} times, gap {gap:.2f} s, {len(application.offers)} offers; {element.summary()}")
-        report("a duration of 6 s is extended five times without a gap", why,
-               f"longest gap {1000 * gap:.0f} ms in {element.sent[-1] - element.sent[0]:.0f} s" if element.sent else "")
-        took = element.stop()
+        element.wait(lambda own: own.sent and own.sent[-1] > last + 3)
+        why = "" if extended and len(application.offers) == 1 and not application.ended else (
+            f"asked {len(application.asked)} times, {len(application.offers)} offers; {element.summary()}")
+        report("a duration of 6 s is extended, and the view goes on", why)
+        measured("live view: longest gap while a view is extended", element.longest_gap(), "s", at_most=2)
+        element.stop("NULL with a live view", 3)
         report("NULL ends the live view at its service",
-               "" if [view for _, view in application.ended] == ["view-1"] and took < 3 else (application.ended, took))
+               "" if [view for _, view in application.ended] == ["view-1"] else application.ended)
     finally:
         element.stop()
 
@@ -297,13 +302,14 @@ def check_refused_extension(url, cameras):
         element, [cameras("--no-trickle"), cameras("--no-trickle", kind="webrtcbin")], durations=[6, 0], extensions=[None])
     try:
         element.play().shows_camera()
-        again = element.wait(lambda own: len(application.offers) == 2, 20)
+        again = element.wait(lambda own: len(application.offers) == 2)
         back = again and element.wait(element.has_state("live", 2)) and element.shows_camera(after=application.offers[1][0])
         lived = application.ended[0][0] - application.answered[0] if again else 0
         told = any("wants it back" in text for text in element.warnings)
         report("after a refused extension a new live view begins at the end", "" if (
-            back and told and 5.9 < lived < 8 and [view for _, view in application.ended] == ["view-1"]) else (
+            back and told and lived > 5.9 and [view for _, view in application.ended] == ["view-1"]) else (
                 f"{lived:.1f} s, {application.ended}, {element.summary()}"), f"after {lived:.1f} s, and {element.longest_gap():.2f} s without a frame")
+        measured("live view: end of a view of 6 s after its answer", lived, "s", at_most=8)
     finally:
         element.stop()
 
@@ -345,8 +351,9 @@ def check_trickle(url, cameras):
         again = element.wait(element.has_state("live", 2))
         report("stop-capture ends the live view, and start-capture begins another one",
                "" if ended == ["view-1"] and again else (ended, element.summary()))
-        patched = slow.shows_camera() and server.wait(lambda own: own.named("PATCH"), 15)
-        _, path, headers, body = (server.named("PATCH") or [("", "", {}, "")])[0]
+        # Candidates may come in several requests.
+        patched = slow.shows_camera() and server.wait(lambda own: "a=end-of-candidates" in str(own.named("PATCH")[-1:]))
+        _, path, headers, body = (server.named("PATCH") or [("", "", {}, "")])[-1]
         report("late candidates of an offer go by PATCH", "" if (
             patched and path == "/resources/1?secret=1" and headers.get("If-Match") == '"tag-1"'
             and headers.get("Content-Type") == "application/trickle-ice-sdpfrag" and "a=end-of-candidates" in body
@@ -377,7 +384,7 @@ def check_encoded(_url, cameras):
         element.camera.get_static_pad("src").send_event(
             GstVideo.video_event_new_upstream_force_key_unit(Gst.CLOCK_TIME_NONE, True, 0))
         counted = first.hears(lambda stats: stats["pli"] > before)
-        came = element.wait(lambda own: sum(flag for _, flag in own.inputs) > keyframes, 5)
+        came = element.wait(lambda own: sum(flag for _, flag in own.inputs) > keyframes)
         report("camera-encoded: a keyframe request goes by way of the service to the camera",
                "" if counted and came else (before, bool(counted), came))
         element.camera.set_property("mirror", "on")
@@ -436,29 +443,29 @@ def check_null(url, cameras):
 
     def on_offer(_number, offer):
         answering.set()
-        hold.wait(10)
+        hold.wait(LIMIT)
         return late.answer(offer)
 
     # While the offer waits for its answer. The answer comes after NULL, and its view is deleted.
     server = WHEPServer(on_offer)
     element = Element(url, f"source=whep:{server.base}/camera").play()
-    answering.wait(10)
-    took = element.stop()
+    answering.wait(LIMIT)
+    element.stop("NULL while a POST waits", 3)
     hold.set()
     report("NULL while a POST waits: the view is deleted later",
-           "" if took < 3 and server.wait(lambda own: own.named("DELETE")) else (took, server.requests), f"{took:.2f} s")
+           "" if server.wait(lambda own: own.named("DELETE")) else server.requests)
     server.close()
 
     # While the application has not answered.
     element = Element(url, "source=live-view")
     application = Application(element, [])
     element.play().wait(lambda own: application.offers)
-    took = element.stop()
+    element.stop("NULL before the application answers")
     reply = Gst.Structure.new_empty("view")
     reply.set_value("answer-sdp", "v=0")
     refused = not element.camera.emit("answer-live-view", 1, reply)
     report("NULL before the application answers: its answer is refused",
-           "" if took < 2 and refused and not application.ended else (took, refused, application.ended), f"{took:.2f} s")
+           "" if refused and not application.ended else (refused, application.ended))
 
     # While it connects: a candidate where nobody listens.
     dead = cameras("--no-trickle")
@@ -466,20 +473,19 @@ def check_null(url, cameras):
         re.sub(r"a=candidate.*\r\n", "", offer))))
     element = Element(url, f"source=whep:{server.base}/camera").play()
     element.wait(element.has_state("connecting"))
-    took = element.stop()
-    report("NULL while it connects",
-           "" if took < 3 and server.wait(lambda own: own.named("DELETE")) else (took, element.summary()), f"{took:.2f} s")
+    element.stop("NULL while it connects", 3)
+    report("NULL while it connects: the view is deleted", "" if server.wait(lambda own: own.named("DELETE")) else element.summary())
     server.close()
 
     # While it waits for the next view: a server without the camera.
     server = WHEPServer(lambda number, offer: 404)
     element = Element(url, f"source=whep:{server.base}/camera").play()
     waits = element.wait(element.has_state("waiting"))
-    took = element.stop()
+    element.stop("NULL while it waits for the next view")
     offers = len(server.offers())
     told = any("404" in text for text in element.warnings)
     report("NULL while it waits for the next view",
-           "" if waits and told and took < 2 and not element.errors else (took, element.summary()), f"{took:.2f} s")
+           "" if waits and told and not element.errors else element.summary())
     # From NULL, the element starts again.
     element.play()
     again = server.wait(lambda own: len(own.offers()) > offers)
@@ -500,7 +506,7 @@ def check_mistakes(url, _cameras):
                                (f"{encoded} codec=vp9", "Unset codec"),
                                (encoded, "preview needs raw")):
         element = Element(url, properties, preview="camera-encoded" not in properties or properties == encoded).play()
-        told = element.wait(lambda own: own.errors, 5) and wanted in element.errors[0]
+        told = element.wait(lambda own: own.errors) and wanted in element.errors[0]
         text = " ".join(element.errors)
         element.stop()
         report(f"refused: {properties.replace('canary', '…')}",
@@ -533,7 +539,7 @@ def main():
         return
     os.environ.pop("DECART_API_KEY", None)
     with tempfile.TemporaryDirectory() as work:
-        os.environ["GST_REGISTRY_1_0"] = os.path.join(work, "registry")
+        os.environ["GST_REGISTRY_1_0"] = registry(work)
         os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work)
         Gst.init(None)
         standin, url = start_standin(RELEASE)

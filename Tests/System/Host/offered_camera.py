@@ -41,7 +41,7 @@ class Camera:
         except (BrokenPipeError, ValueError):
             pass
 
-    def wait(self, kind, seconds=15):
+    def wait(self, kind, seconds=60):
         """The next line of this kind."""
         while True:
             line = self.lines.get(timeout=seconds)
@@ -54,7 +54,7 @@ class Camera:
         self.send("offer", sdp=offer)
         return self.wait("answer")["sdp"]
 
-    def hears(self, condition, seconds=5):
+    def hears(self, condition, seconds=60):
         """Waits for statistics that fulfil the condition; returns the last ones, or None."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -135,7 +135,7 @@ class WHEPServer:
     def offers(self):
         return [request for request in self.named("POST") if not request[1].startswith("/moved")]
 
-    def wait(self, condition, seconds=10):
+    def wait(self, condition, seconds=60):
         with self.changed:
             return self.changed.wait_for(lambda: condition(self), seconds)
 
