@@ -189,7 +189,8 @@ let package = Package(
             ],
             swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(staticRuntime)]),
 
-        .testTarget(name: "DecartProtocolTests", dependencies: ["DecartProtocol"], swiftSettings: testSettings),
+        .testTarget(
+            name: "DecartProtocolTests", dependencies: ["DecartProtocol", "TestSupport"], swiftSettings: testSettings),
         .testTarget(
             name: "LiveKitProtocolTests",
             dependencies: ["LiveKitProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
@@ -256,7 +257,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "DecartProtocol", "DecartSession", "GStreamerKit", "LiveKitProtocol", "LiveKitTransport", "MediaPipeline",
+                "DecartProtocol", "DecartSession", "GStreamerKit", "LiveKitProtocol", "LiveKitTransport",
+                "MediaPipeline",
                 "Signalling", "WebRTCTransport", .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],

@@ -199,7 +199,7 @@ private final class Tunnels: Sendable {
         let start = ContinuousClock.now
         while .now < start + .seconds(20) {
             if ports.allSatisfy({ !Self.answers($0) }) {
-                measure("time until tunnels are shut", .now - start, atMost: .seconds(2), test: test)
+                measure("time until tunnels are shut", ContinuousClock.now - start, atMost: .seconds(2), test: test)
                 return true
             }
             await pause()

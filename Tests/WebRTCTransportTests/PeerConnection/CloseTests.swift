@@ -77,7 +77,7 @@ extension Transport {
                 #expect(a.seen.wait(.seconds(20)) { $0.state == .closed })
                 // The DTLS alert close_notify informs the remote peer, long before it would notice the silence.
                 #expect(b.seen.wait(.seconds(20)) { $0.failed != nil })
-                measure("time until the remote peer knows", .now - start, atMost: .seconds(1))
+                measure("time until the remote peer knows", ContinuousClock.now - start, atMost: .seconds(1))
                 #expect(b.error?.code == .dtls)
                 // Statistics of a closed connection still return its last values.
                 #expect(a.connection.statistics().packetsSent > 0)

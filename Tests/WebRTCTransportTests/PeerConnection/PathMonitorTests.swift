@@ -28,7 +28,9 @@ struct PathMonitorTests {
                         continue
                     }
                     checks.append(now)
-                    if Double.random(in: 0..<1, using: &random) < answers, let verdict = monitor.arrived(.consent, now: now) {
+                    if Double.random(in: 0..<1, using: &random) < answers,
+                        let verdict = monitor.arrived(.consent, now: now)
+                    {
                         verdicts.append(verdict)
                     }
                 }
