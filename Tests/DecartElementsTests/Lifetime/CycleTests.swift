@@ -36,7 +36,7 @@ extension ElementTests {
 
         /// Sessions that take over from each other leave nothing behind.
         @Test func manyRenewalsLeaveNothing() throws {
-            try inChild("manyRenewalsLeaveNothing", cycles: Verification.count(8, gate: 4), manyRenewals)
+            try inChild("manyRenewalsLeaveNothing", cycles: Verification.count(8, gate: 3), manyRenewals)
         }
 
         private func inChild(_ name: String, cycles: Int, _ body: () throws -> Void) throws {
@@ -228,10 +228,10 @@ extension ElementTests {
 
         private func manyRenewals() throws {
             let count = Self.cycles
-            try StandIn.run({ $0.maximumSessionDuration = 3 }) { standIn in
+            try StandIn.run({ $0.maximumSessionDuration = 5 }) { standIn in
                 let keys =
                     "api-key-url=http://127.0.0.1:\(standIn.port)/v1/client/tokens "
-                    + "api-key-headers=\"headers,X-API-KEY=(string)x\" renew-before=2"
+                    + "api-key-headers=\"headers,X-API-KEY=(string)x\" renew-before=3"
                 try TransformPipeline.run(try .init(standIn, keys, prompt: "film noir")) { pipeline in
                     var early = Figures()
                     pipeline.play()
@@ -239,7 +239,7 @@ extension ElementTests {
                         let renewed = pipeline.waitForMessage { $0.structure?.name == "decart-session-renewed" }
                         #expect(renewed != nil, "renewal \(renewal): \(pipeline.takeProblems())")
                         #expect(standIn.wait { $0.count { $0.isOpen } == 1 })
-                        if renewal == 3 { early = Figures() }
+                        if renewal == 2 { early = Figures() }
                     }
                     expectReturn(to: early)
                     #expect(pipeline.stats?.int("renewals") ?? 0 >= count)

@@ -1,6 +1,7 @@
 import CGStreamer
 import Dispatch
 import GStreamerKit
+import TestSupport
 import Testing
 
 extension ElementTests {
@@ -122,7 +123,7 @@ extension ElementTests {
         @Test func aSourceThatIsSoughtAllTheTime() throws {
             var random = SeededRandom(seed: 11)
             try SilentServer.with { server in
-                for _ in 0..<40 {
+                for _ in 0..<Verification.count(40, gate: 12) {
                     try TransformPipeline.run(
                         try .init(
                             "base-url=\(server.url) api-key=x \(TransformPipeline.custom)",
