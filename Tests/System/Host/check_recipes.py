@@ -3,6 +3,9 @@
 
     check_recipes.py [--jobs N] [--keep] [WORD...]
 
+With DECART_VERIFY=1 or words. Otherwise, as in scripts/test, it checks only that the page has its recipes and that they
+are complete commands: how many frames arrive within a time depends on the machine.
+
 Each recipe runs in a network and a process namespace of its own: its ports are free, and nothing that it starts outlives
 it. The commands are the page's, and a block that ends is run again after half a second, as a person does who was too
 early. Only the window is replaced: ffplay by ffmpeg, and autovideosink by a file. Both write frames of 16 x 16 pixels.
@@ -27,13 +30,16 @@ import threading
 import time
 
 from check_commands import NAMESPACES, REPO, is_complete
-from plugin_path import system_path
+from plugin_path import registry, system_path
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from measured import VERIFYING, measured  # noqa: E402
 
 RELEASE = os.path.abspath(os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release")))
 PAGE = os.path.join(REPO, "docs", "RECIPES.md")
 PYTHON = os.environ.get("DECART_TEST_PYTHON", os.path.join(REPO, ".build", "venv", "bin", "python"))
 FRAMES = 100
-LIMIT = 40  # s, for a recipe
+LIMIT, HANG = 40, 120  # s, for a recipe: the bound of the figure, and when it is given up
 SIDE = 16
 SIZE = SIDE * SIDE * 3
 # A row of the colour bars, and a pixel of each of them.
@@ -193,7 +199,7 @@ def check(name, blocks, work, environment):
     begun, first = time.monotonic(), None
     run = Run(name, blocks, work, environment)
     try:
-        while time.monotonic() < begun + LIMIT:
+        while time.monotonic() < begun + HANG:
             frames = run.frames()
             first = first or (frames and time.monotonic())
             good = [frame for frame in frames if has_look(frame)]
@@ -208,6 +214,7 @@ def check(name, blocks, work, environment):
             why = f"{len(good)} of {len(frames)} frames have the look{seen}: {'; '.join(run.last_lines())}"
         else:
             why = ""
+            measured(f"recipes: {name}: {FRAMES} transformed frames", seconds, "s", at_most=LIMIT)
         report(name, why, f"{len(good)} of {len(frames)} frames have the look, in {seconds:.0f} s, the first one after "
                           f"{(first or begun) - begun:.1f} s")
     finally:
@@ -220,26 +227,30 @@ def main():
     parser.add_argument("--keep", action="store_true", help="keep the logs and print their folder")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
+    found = list(recipes())
+    if len(found) < 9:
+        report("the page has its recipes", f"found {[name for name, _ in found]}")
+    chosen = [each for each in found if not options.words or any(word in each[0] for word in options.words)]
+    if not VERIFYING and not options.words:
+        for name, blocks in chosen:
+            report(name, problem(name, blocks), "its commands are complete; scripts/verify runs them")
+        return None
     missing = [program for program in ("unshare", "ip") if not shutil.which(program)]
     if not missing and subprocess.run([*NAMESPACES, "ip", "link", "add", "decart0", "type", "veth"],
                                       capture_output=True).returncode != 0:
         missing = ["permission to create namespaces"]
     if missing:
         return report("all", skipped=f"no {', '.join(missing)}")
-    found = list(recipes())
-    if len(found) < 9:
-        report("the page has its recipes", f"found {[name for name, _ in found]}")
     work = tempfile.mkdtemp(prefix="decart-recipes-")
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("GST_") and name not in ("DECART_API_KEY", "DECART_BASE_URL", "DISPLAY")}
     environment.update(
-        GST_REGISTRY_1_0=os.path.join(work, "registry"), HOME=work, PATH=f"{RELEASE}:/usr/sbin:{os.environ['PATH']}",
+        GST_REGISTRY_1_0=registry(work), HOME=work, PATH=f"{RELEASE}:/usr/sbin:{os.environ['PATH']}",
         GST_PLUGIN_SYSTEM_PATH_1_0=system_path(os.path.join(RELEASE, "libgstdecart.so"), work))
     try:
         # Fills the registry once, for pipelines that start side by side.
         subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment, stdout=subprocess.DEVNULL, check=True,
                        timeout=60)
-        chosen = [each for each in found if not options.words or any(word in each[0] for word in options.words)]
         with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
             list(pool.map(lambda each: check(*each, work, environment), chosen))
     finally:

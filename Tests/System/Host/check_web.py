@@ -3,7 +3,8 @@
 
     check_web.py [--screenshots FOLDER]
 
-Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only. Needs the package chromium.
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only. Needs the package chromium. Frame rates, the
+delay of a frame and the time until a prompt shows are figures for scripts/verify (DECART_VERIFY=1).
 """
 
 import argparse
@@ -19,12 +20,16 @@ import urllib.error
 import urllib.request
 
 import chromium
-from plugin_path import system_path
+from plugin_path import registry, system_path
 from standin import ControlledStandIn
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from measured import VERIFYING, measured  # noqa: E402
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 FPS, DELAY, PROMPT_TIME = 15, 300, 2.0  # frames/s, ms, s
+LIMIT = 90  # s, for every wait
 failed = False
 
 # Frames of both videos, and the delay of the transformed frame, over some seconds: from the drawing of a frame on the
@@ -82,17 +87,23 @@ def try_it(browser, standin):
     browser.open(standin.page)
     browser.until("document.body?.dataset.state === 'connected'")
     click(browser, "document.getElementById('try-canvas')")
-    browser.until(f"{chip('state')} === 'live' && screens.after.times.length > 5", 30)
+    browser.until(f"{chip('state')} === 'live' && screens.after.times.length > 0", LIMIT)
+    size = "[screens.after.video.videoWidth, screens.after.video.videoHeight].join(' x ')"
+    try:
+        browser.until(f"{size} === '640 x 360' && screens.before.times.length > 0", LIMIT)
+        report("both videos show frames, at 640 x 360")
+    except TimeoutError:
+        report("both videos show frames, at 640 x 360", browser.call(size))
+    if not VERIFYING:
+        return
     browser.call("new Promise(done => setTimeout(done, 1500))")
     figures = browser.call(MEASURE % 4)
-    size = browser.call("[screens.after.video.videoWidth, screens.after.video.videoHeight]")
     delays = figures["delays"]
-    median = statistics.median(delays) if delays else None
-    print(f"# web: {size[0]} x {size[1]}, before {figures['before']:.1f} fps, after {figures['after']:.1f} fps, delay "
-          f"median {median or -1:.0f} ms, highest {max(delays, default=-1):.0f} ms of {len(delays)}", flush=True)
-    report(f"both videos have {FPS} fps at 640 x 360",
-           "" if min(figures["before"], figures["after"]) >= FPS and size == [640, 360] else f"{figures['before']}, {figures['after']}, {size}")
-    report(f"a transformed frame is shown {DELAY} ms after it entered", "" if delays and median <= DELAY else f"{median} of {len(delays)}")
+    for video in ("before", "after"):
+        measured(f"web: frame rate of the video \"{video}\"", figures[video], "frames/s", at_least=FPS)
+    report("frames have numbers in both videos", "" if delays else "none")
+    if delays:
+        measured("web: delay of a transformed frame, median", statistics.median(delays), "ms", at_most=DELAY)
 
 
 def prompts(browser, shot):
@@ -107,27 +118,34 @@ def prompts(browser, shot):
         # Noir is grey; cyberpunk's cast is violet: less green than red and blue.
         test = "Math.max(...c) - Math.min(...c) < 14" if prompt == "noir" else "c[1] + 8 < c[0] && c[1] + 8 < c[2]"
         try:
-            colour = browser.until(f"(c => c && {test} && c)(screens.after.colour)", 5)
-            took = time.monotonic() - begun
-            print(f"# web: {prompt} after {took:.2f} s: {plain} became {colour}", flush=True)
-            report(f"the prompt {prompt} changes the mean colour within {PROMPT_TIME:g} s",
-                   "" if took <= PROMPT_TIME and not is_near(colour, plain) else f"{took:.2f} s, {plain}, {colour}")
+            colour = browser.until(f"(c => c && {test} && c)(screens.after.colour)", LIMIT)
+            measured(f"web: time until the prompt {prompt} shows", time.monotonic() - begun, "s", at_most=PROMPT_TIME)
+            report(f"the prompt {prompt} changes the mean colour", f"{plain}, {colour}" if is_near(colour, plain) else "")
         except TimeoutError:
-            report(f"the prompt {prompt} changes the mean colour within {PROMPT_TIME:g} s", browser.call("screens.after.colour"))
+            report(f"the prompt {prompt} changes the mean colour", browser.call("screens.after.colour"))
         if prompt == "cyberpunk":
             shot("prompt")
 
 
 def faults(browser, shot):
-    for name, seconds in (("Freeze 3 s", 15), ("Restart service", 25)):
+    """The page calls a fault recovered by the frame rate, which a busy machine does not keep: for scripts/verify."""
+    for name in ("Freeze 3 s", "Restart service") if VERIFYING else ("Freeze 3 s",):
+        # The page itself notes the states: a busy machine may miss one between two questions.
+        browser.call("""(chip => {
+            window.faultStates = [];
+            new MutationObserver(() => faultStates.push(chip.dataset.state)).observe(chip, {attributes: true, attributeFilter: ['data-state']});
+        })(document.getElementById('fault'))""")
         click(browser, fault_button(name))
         try:
-            browser.until(f"{chip('fault')} === 'fault'", 10)
+            browser.until("faultStates.includes('fault')", LIMIT)
             shot(f"fault-{name.split()[0].lower()}")
-            browser.until(f"{chip('fault')} === 'recovered'", seconds)
+            if not VERIFYING:
+                report(f"the button \"{name}\" shows the fault")
+                continue
+            browser.until(f"faultStates.lastIndexOf('recovered') > faultStates.indexOf('fault') && {chip('fault')} === 'recovered'", LIMIT)
             report(f"the button \"{name}\" shows the fault and the recovery")
         except TimeoutError:
-            report(f"the button \"{name}\" shows the fault and the recovery",
+            report(f"the button \"{name}\" shows the fault" + (" and the recovery" if VERIFYING else ""),
                    browser.call("document.getElementById('fault').textContent + ' ' + document.getElementById('state').textContent"))
 
 
@@ -140,26 +158,30 @@ def watching(browser, standin, shot):
          "model=small", "width=640", "height=360", "framerate=25", "!", "fakesink", "sync=false"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        browser.until("watches.length === 2 && screens.before.times.length >= 10 && screens.after.times.length >= 10", 30)
-        browser.call("new Promise(done => setTimeout(done, 2000))")
-        figures = browser.call(MEASURE % 3)
-        print(f"# web: watching: before {figures['before']:.1f} fps, after {figures['after']:.1f} fps", flush=True)
-        report(f"both sides of a pipeline's session have {FPS} fps",
-               "" if min(figures["before"], figures["after"]) >= FPS else f"{figures['before']}, {figures['after']}")
-        text = browser.until("document.querySelector('#session-list [aria-pressed=true]')?.textContent.includes('VP8') && "
-                             "document.querySelector('#session-list [aria-pressed=true]').textContent", 10)
-        report("the list has state, transport, codec and look",
-               "" if all(word in text for word in ("generating", "webrtc", "VP8", "640 × 360", "mosaic", "Mbit/s")) else text)
+        browser.until("watches.length === 2 && screens.before.times.length > 0 && screens.after.times.length > 0", LIMIT)
+        report("both sides of a pipeline's session are shown")
+        if VERIFYING:
+            browser.call("new Promise(done => setTimeout(done, 2000))")
+            figures = browser.call(MEASURE % 3)
+            for video in ("before", "after"):
+                measured(f"web: frame rate of the video \"{video}\" of a pipeline's session", figures[video], "frames/s", at_least=FPS)
+        row = "(document.querySelector('#session-list [aria-pressed=true]')?.textContent ?? '')"
+        words = ["generating", "webrtc", "VP8", "640 × 360", "mosaic", "Mbit/s"]
+        try:
+            browser.until(f"{json.dumps(words)}.every(word => {row}.includes(word))", LIMIT)
+            report("the list has state, transport, codec and look")
+        except TimeoutError:
+            report("the list has state, transport, codec and look", browser.call(row))
         shot("watching")
         before = browser.call("screens.after.colour")
         browser.call("(input => { input.value = 'cyberpunk'; input.form.requestSubmit(); })(document.getElementById('prompt'))")
-        browser.until("(c => c && c[1] + 8 < c[0] && c[1] + 8 < c[2])(screens.after.colour)", 5)
+        browser.until("(c => c && c[1] + 8 < c[0] && c[1] + 8 < c[2])(screens.after.colour)", LIMIT)
         report("the prompt box changes the look of a pipeline's session", "" if not is_near(browser.call("screens.after.colour"), before) else before)
     except TimeoutError as error:
         report("a pipeline's session is watched", error)
     finally:
         pipeline.terminate()
-        pipeline.wait(20)
+        pipeline.wait(LIMIT)
 
 
 def layout(browser, shot):
@@ -186,15 +208,15 @@ def layout(browser, shot):
 
 def other_origins(browser, standin):
     """A page of another origin gets nothing, and changes nothing."""
-    text = urllib.request.urlopen(standin.page, timeout=10).read().decode()
+    text = urllib.request.urlopen(standin.page, timeout=LIMIT).read().decode()
     token = text.split('name="token" content="')[1].split('"')[0]
-    urllib.request.urlopen(urllib.request.Request(standin.page + "control/faults", method="DELETE"), timeout=10)
+    urllib.request.urlopen(urllib.request.Request(standin.page + "control/faults", method="DELETE"), timeout=LIMIT)
     for name, headers in (("another origin", {"Origin": "http://evil.example", "X-Standin-Token": token}),
                           ("DNS rebinding", {"Host": "evil.example", "X-Standin-Token": token}),
                           ("no token", {"Origin": standin.page.rstrip("/")})):
         request = urllib.request.Request(standin.page + "control/faults", data=b"refuse", headers=headers)
         try:
-            status = urllib.request.urlopen(request, timeout=10).status
+            status = urllib.request.urlopen(request, timeout=LIMIT).status
         except urllib.error.HTTPError as error:
             status = error.code
         report(f"{name} is refused", "" if status == 403 else status)
@@ -206,7 +228,7 @@ def other_origins(browser, standin):
         fetch('http://127.0.0.1:{port}/control/faults', {{method: 'POST', body: 'refuse', mode: 'no-cors'}}).then(() => 'sent', () => 'refused'),
         new Promise(done => {{ const socket = new WebSocket('ws://127.0.0.1:{port}/page/watch?session=x&side=after', ['standin', 'token.{token}']);
             socket.onopen = () => done('opened'); socket.onerror = () => done('refused'); }})])""")
-    faults = urllib.request.urlopen(standin.page + "control/faults", timeout=10).read().strip()
+    faults = urllib.request.urlopen(standin.page + "control/faults", timeout=LIMIT).read().strip()
     report("a page of another origin changes nothing", "" if result == ["refused", "refused"] and not faults else f"{result}, {faults}")
 
 
@@ -219,6 +241,7 @@ def main():
         return
     standin, browser = ControlledStandIn(RELEASE, "--web"), None
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["GST_REGISTRY_1_0"] = registry(folder)
         os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), folder)
         try:
             browser = chromium.Chromium()

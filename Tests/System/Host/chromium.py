@@ -38,7 +38,7 @@ class Chromium:
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.command(f"{domain}.enable")
 
-    def command(self, method, timeout=60, **parameters):
+    def command(self, method, timeout=180, **parameters):
         number = next(self.numbers)
         message = {"id": number, "method": method, "params": parameters}
         if self.session:
@@ -69,7 +69,7 @@ class Chromium:
     def open(self, url):
         self.command("Page.navigate", url=url)
 
-    def call(self, expression, timeout=60):
+    def call(self, expression, timeout=180):
         """The value of a JavaScript expression; waits for a promise."""
         result = self.command("Runtime.evaluate", timeout=timeout, expression=expression, awaitPromise=True, returnByValue=True,
                               userGesture=True)
@@ -77,7 +77,7 @@ class Chromium:
             raise RuntimeError(json.dumps(result["exceptionDetails"])[:500])
         return result["result"].get("value")
 
-    def until(self, expression, seconds=20):
+    def until(self, expression, seconds=90):
         """Waits until the expression is true, and returns it; raises TimeoutError."""
         deadline = time.monotonic() + seconds
         while not (value := self.call(expression)):
