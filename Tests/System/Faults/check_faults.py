@@ -86,7 +86,7 @@ def report(rows, done):
         why = "; ".join(run.troubles).replace("\n", " ")[:500]
         for what, value, unit, bound, at_most in run.measures:
             measured(f"faults: {row.name}: {what}", value, unit, **{"at_most" if at_most else "at_least": bound})
-        for note in run.notes:
+        for note in [f"took {run.took:.0f} s", *run.notes]:
             print(f"# {row.name}: {note}")
         print(f"not ok faults: {row.name}: {why}" if why else
               f"skip faults: {row.name}: {run.skipped}" if run.skipped else f"ok faults: {row.name}", flush=True)

@@ -113,7 +113,11 @@ def stalled(stall, resume):
             most = max(most, client.memory()["rss"])
         resume(run)
         healed = time.monotonic()
-        run.measure("new session after the return", run.recovered(since, session, 30) - healed, 17)
+        if VERIFYING:
+            run.measure("new session after the return", run.recovered(since, session, 30) - healed, 17)
+        else:
+            # The session may have outlived so short a time.
+            run.client.frame(healed, kinds="n", what="frame of the acknowledged prompt")
         run.measure("RSS while stalled", (most - before["rss"]) / MIB, 16, "MiB more")
         run.finish()
     return body
