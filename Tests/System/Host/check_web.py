@@ -108,7 +108,7 @@ def try_it(browser, standin):
 
 def prompts(browser, shot):
     """A typed prompt changes the colour to the look's: grey has no colour, the others differ from it and each other."""
-    plain = browser.call("screens.after.colour")
+    plain = browser.until("screens.after.colour", LIMIT)
     for prompt in ("cyberpunk", "noir"):
         browser.call("document.getElementById('prompt').select()")
         browser.command("Input.insertText", text=prompt)
@@ -173,7 +173,7 @@ def watching(browser, standin, shot):
         except TimeoutError:
             report("the list has state, transport, codec and look", browser.call(row))
         shot("watching")
-        before = browser.call("screens.after.colour")
+        before = browser.until("screens.after.colour", LIMIT)
         browser.call("(input => { input.value = 'cyberpunk'; input.form.requestSubmit(); })(document.getElementById('prompt'))")
         browser.until("(c => c && c[1] + 8 < c[0] && c[1] + 8 < c[2])(screens.after.colour)", LIMIT)
         report("the prompt box changes the look of a pipeline's session", "" if not is_near(browser.call("screens.after.colour"), before) else before)
@@ -188,12 +188,15 @@ def layout(browser, shot):
     for width, height in ((320, 800), (768, 900), (1280, 900), (1920, 1080)):
         for dark in (False, True):
             browser.view(width, height, dark)
-            browser.call("new Promise(done => setTimeout(done, 300))")
-            wide = browser.call("document.documentElement.scrollWidth")
-            outside = browser.call("[...document.querySelectorAll('main *')].filter(each => each.getBoundingClientRect().right > "
-                                   "innerWidth + 1).map(each => each.id || each.tagName)")
             if not dark:
-                report(f"the page fits {width} px", "" if wide <= width and not outside else f"{wide} px: {outside[:5]}")
+                wide = "document.documentElement.scrollWidth"
+                outside = ("[...document.querySelectorAll('main *')].filter(each => each.getBoundingClientRect().right > "
+                           "innerWidth + 1).map(each => each.id || each.tagName)")
+                try:
+                    browser.until(f"innerWidth === {width} && {wide} <= {width} && !{outside}.length", LIMIT)
+                    report(f"the page fits {width} px")
+                except TimeoutError:
+                    report(f"the page fits {width} px", f"{browser.call(wide)} px: {browser.call(outside)[:5]}")
             if width in (320, 1280):
                 shot(f"{width}-{'dark' if dark else 'light'}")
     browser.view(1280, 900)

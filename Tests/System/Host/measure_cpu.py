@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """A session whose process gets half of the CPU that it needs: frame rate, gaps and latency before, during and after.
 
-    check_cpu.py [--goals] [--size WIDTHxHEIGHT] [--codec NAME] [--pattern NAME] [--verbose]
+    measure_cpu.py [--size WIDTHxHEIGHT] [--codec NAME] [--pattern NAME] [--verbose]
 
 The client runs in a control group of its own; the stand-in and this program do not. The first part of the run measures
 how much of the CPU the client uses. In the second part the group's quota is half of that, and in the third part it has
-none. The bounds suit a machine that does other work too; --goals sets those of docs/RESULTS.md, for an idle one. The
-client's frames are made beforehand, so that the quota is the element's; --pattern draws them in the client.
+none. scripts/verify runs it, on an idle machine; the bounds are those of docs/RESULTS.md. The client's frames are made
+beforehand, so that the quota is the element's; --pattern draws them in the client.
 Latency is the age of a frame when it leaves the element: a room returns the time of capture with each frame. Prints
 "ok NAME: figures", "not ok NAME: why" or "skip NAME: why". Needs root, uses loopback only.
 """
@@ -28,21 +28,19 @@ sys.path.insert(0, HERE)
 from plugin_path import system_path  # noqa: E402
 from standin import start_standin  # noqa: E402
 
+sys.path.append(os.path.dirname(HERE))
+from measured import measured  # noqa: E402
+
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 FRAMERATE = 30
 PERIOD = 100_000  # µs; the kernel's default, and that of container engines
 REACTION = 15  # s; it must not react to a load of three seconds
+HANG = 60  # s, for each wait
+# With half of the CPU: frames, of all; 95th percentile of the gaps, of their mean, and of the latency, s.
+RATE, GAP, LATENCY = 0.4, 2, 0.3
+RECOVERY = 10  # s
+FULL = 0.95  # of the camera's frames
 failed = False
-
-
-class Bounds:
-    def __init__(self, are_goals):
-        self.are_goals = are_goals
-        # With half of the CPU: frames, of all; 95th percentile of the gaps, of their mean, and of the latency, s.
-        self.rate, self.gap, self.latency = (0.4, 2, 0.3) if are_goals else (0.25, 4, 2)
-        self.recovery = 10 if are_goals else 20  # s
-        # All frames, of the camera's.
-        self.full = 0.95 if are_goals else 0.8
 
 
 def report(name, figures, why=""):
@@ -311,8 +309,8 @@ class Part:
                 f"({counts}; {' '.join(sorted(map(str, self.reasons)))}; {' '.join(sorted(self.factors))})")
 
 
-def perform(client, group, bounds):
-    client.wait(20, "frame", lambda: True if client.frames else None)
+def perform(client, group):
+    client.wait(HANG, "frame", lambda: True if client.frames else None)
     # The bitrate rises.
     time.sleep(4)
     begun, used = time.monotonic(), client.processor_time()
@@ -320,7 +318,7 @@ def perform(client, group, bounds):
     until, used = time.monotonic(), client.processor_time() - used
     share = used / (until - begun)
     free = Part(client, begun, until)
-    if free.rate < bounds.full * FRAMERATE or "cpu" in free.reasons | free.factors and not bounds.are_goals:
+    if free.rate < FULL * FRAMERATE:
         print(f"skip cpu: this machine does not carry the session without a limit: {share:.2f} of a processor, {free}")
         return
     report("all frames without a limit", f"{share:.2f} of a processor, {free}",
@@ -328,9 +326,10 @@ def perform(client, group, bounds):
 
     group.set_quota(share / 2)
     begun = time.monotonic()
-    line = client.wait(REACTION, "frame rate for the CPU", lambda: next(
+    line = client.wait(HANG, "frame rate for the CPU", lambda: next(
         (line for line in client.all("stats", begun) if line["bitrate-reason"] == "cpu"), None))
-    report("the reason", f"cpu after {line['t'] - begun:.1f} s")
+    report("the reason", "cpu")
+    measured("cpu: time until the frame rate follows the CPU", line["t"] - begun, "s", at_most=REACTION)
     # A second step may follow, and the queues drain: packets wait for the decoder.
     time.sleep(6)
     since, before = time.monotonic(), group.throttled()
@@ -338,13 +337,13 @@ def perform(client, group, bounds):
     until, after = time.monotonic(), group.throttled()
     half = Part(client, since, until)
     periods = [after[name] - before[name] for name in ("nr_throttled", "nr_periods")]
-    report("frame rate with half of the CPU", f"{half.rate / free.rate:.2f} of the frames, the limit was reached in {periods[0]} of {periods[1]} periods, {half}",
-           f"below {bounds.rate}" if half.rate < bounds.rate * free.rate else "")
-    report("evenness", f"95 % of the gaps up to {half.gap / half.mean_gap:.1f} of the mean",
-           f"above {bounds.gap}" if half.gap > bounds.gap * half.mean_gap else "")
-    report("latency", f"{half.late_age * 1000:.0f} ms", f"above {bounds.latency} s" if half.late_age > bounds.latency else "")
-    line = client.wait(10, "limiting-factor", lambda: next(iter(client.all("quality", begun, factor="cpu")), None))
-    report("limiting-factor", f"cpu after {line['t'] - begun:.1f} s")
+    report("frame rate with half of the CPU", f"{half.rate / free.rate:.2f} of the frames, the limit was reached in {periods[0]} of {periods[1]} periods, {half}")
+    measured("cpu: frame rate with half of the CPU", half.rate / free.rate, "of the frames", at_least=RATE)
+    measured("cpu: evenness with half of the CPU, 95th percentile of the gaps", half.gap / half.mean_gap, "of the mean", at_most=GAP)
+    measured("cpu: latency with half of the CPU, 95th percentile", half.late_age, "s", at_most=LATENCY)
+    line = client.wait(HANG, "limiting-factor", lambda: next(iter(client.all("quality", begun, factor="cpu")), None))
+    report("limiting-factor", "cpu")
+    measured("cpu: time until limiting-factor is the CPU", line["t"] - begun, "s", at_most=REACTION + 10)
 
     group.set_quota(None)
     released = time.monotonic()
@@ -353,15 +352,15 @@ def perform(client, group, bounds):
         now = time.monotonic()
         stats = client.all("stats", released)
         is_free = stats and stats[-1]["bitrate-reason"] != "cpu"
-        return now if is_free and now - released > 1 and client.rate(now - 1, now) >= bounds.full * free.rate else None
+        return now if is_free and now - released > 1 and client.rate(now - 1, now) >= FULL * free.rate else None
 
-    took = client.wait(bounds.recovery + 1, "full frame rate", recovered) - 1 - released
-    report("recovery", f"{took:.1f} s")
+    took = client.wait(HANG, "full frame rate", recovered) - 1 - released
+    measured("cpu: recovery", took, "s", at_most=RECOVERY)
     since = time.monotonic()
     time.sleep(3)
     last = Part(client, since, time.monotonic())
-    report("all frames again", f"{last}", "too few frames" if last.rate < bounds.full * free.rate else
-           "it counts as limited" if "cpu" in last.reasons and bounds.are_goals else "")
+    report("all frames again", f"{last}", "it counts as limited" if "cpu" in last.reasons else "")
+    measured("cpu: frame rate after the recovery", last.rate / free.rate, "of the frames", at_least=FULL)
     troubles = client.all("error") + client.all("warning")
     report("nothing is reported", f"{len(troubles)} errors and warnings", troubles[0]["text"] if troubles else "")
 
@@ -376,7 +375,6 @@ def show(client):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--goals", action="store_true", help="set the bounds for an idle machine")
     parser.add_argument("--size", default="1280x720")
     parser.add_argument("--codec", default="auto")
     parser.add_argument("--pattern", default="", help="draw the frames during the run: a pattern of videotestsrc")
@@ -395,7 +393,7 @@ def main():
         try:
             standin, url = start_standin(RELEASE)
             client = Client(url, options, folder, group)
-            perform(client, group, Bounds(options.goals))
+            perform(client, group)
         except RuntimeError as error:
             report("the run", str(error), "it ended early")
         finally:
