@@ -25,7 +25,7 @@ struct MediaFaultTests {
     }
 
     @Test func picturesStop() throws {
-        try withPeer("media_silent:at=1") { peer, server in
+        try withPeer("media_silent:at=1.5") { peer, server in
             try peer.negotiate()
             #expect(peer.waitForFrames(5))
             // Frames are still painted but no longer sent.
@@ -60,7 +60,7 @@ struct MediaFaultTests {
     }
 
     @Test func picturesAreSmaller() throws {
-        try withPeer("media_caps_change:at=0.5") { peer, _ in
+        try withPeer("media_caps_change:at=1.5") { peer, _ in
             try peer.negotiate()
             #expect(peer.waitForFrame { $0.first?.count == 320 * 176 })
             #expect(peer.waitForFrame { $0.first?.count == 160 * 88 })
@@ -69,10 +69,10 @@ struct MediaFaultTests {
 
     @Test func picturesAreDamaged() throws {
         // High-rate grey video: colour can only come from damage.
-        try withPeer("media_garbage:at=0.5", pattern: "snow") { peer, server in
+        try withPeer("media_garbage:at=1.5", pattern: "snow") { peer, server in
             try peer.negotiate()
             #expect(peer.waitForFrames(3))
-            let isSpoilt = peer.waitForFrame(seconds: 6) { planes in
+            let isSpoilt = peer.waitForFrame(seconds: 4) { planes in
                 planes.count == 3 && planes[1].count { abs(Int($0) - 128) > 8 } > 100
             }
             // Otherwise the decoder must have rejected the frames.

@@ -12,7 +12,7 @@ struct RoomFaultTests {
         ("room_leave_reconnect", .reconnect),
     ])
     func sentAway(name: String, action: LiveKitLeaveRequest.Action) throws {
-        try withFaults("\(name):at=0.1") { server in
+        try withFaults("\(name):at=0.5") { server in
             let (control, info) = try server.askForRoom()
             let room = try server.join(info)
             #expect(try room.leave().action == action)

@@ -136,7 +136,7 @@ struct ResumeTests {
 
     @Test(arguments: ["room_leave_resume", "room_leave_migrate"])
     func onRequest(fault: String) throws {
-        try withFaults("\(fault):at=0.3") { server in
+        try withFaults("\(fault):at=1.5") { server in
             let (control, info) = try server.askForRoom()
             let stay = try enter(server, info)
             let leave = try stay.room.leave()
@@ -150,13 +150,14 @@ struct ResumeTests {
     }
 
     @Test func cutTwiceAndDown() throws {
-        try withFaults("room_cut:at=0.3,n=2,interval=1,for=0.4") { server in
+        try withFaults("room_cut:at=1.5,n=2,interval=4,for=1.5") { server in
             let (control, info) = try server.askForRoom()
             let stay = try enter(server, info)
             #expect(try stay.room.client.next { $0 == .closed } == .closed)
             #expect(throws: TestClient.Refused(status: 503)) { try resume(server, info, stay) }
             var room: RoomClient?
-            while room == nil { room = try? resume(server, info, stay) }
+            let deadline = ContinuousClock.now + .seconds(20)
+            while room == nil, .now < deadline { room = try? resume(server, info, stay) }
             guard case .reconnect? = try room?.next() else { throw TestClient.TimedOut() }
             #expect(try room?.client.next { $0 == .closed } == .closed)
             #expect(server.engine.rooms.first?.stopCount == 0)
