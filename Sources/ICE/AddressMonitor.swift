@@ -26,6 +26,9 @@ package final class AddressMonitor: Sendable {
 
     package init(network: NetworkThread) { self.network = network }
 
+    /// True while its socket is open.
+    package var isOpen: Bool { state.withLock { $0.watch != nil } }
+
     /// Ends its observation when it is released.
     package final class Observation: Sendable {
         private let end: @Sendable () -> Void
