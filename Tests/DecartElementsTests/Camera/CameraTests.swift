@@ -61,7 +61,7 @@ extension ElementTests {
                     pipeline.play()
                     // The noise in one corner of the pattern differs in every frame.
                     #expect(pipeline.waitForPicture(raw.mirrored.applying(prompt: "film noir"), within: 12))
-                    #expect(preview.seen.read(\.sizes) == ["320x176"])
+                    #expect(preview.seen.wait { $0.sizes == ["320x176"] })
                 }
             }
         }
@@ -75,18 +75,21 @@ extension ElementTests {
                 ) { pipeline in
                     let preview = FrameWatch(
                         try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
-                    pipeline.play()
-                    #expect(preview.waitForFrames(5))
-                    let time = measured { #expect(preview.waitForFrames(20)) }
-                    #expect(time > .milliseconds(700), "20 frames of 50 ms each took \(time)")
+                    // From the start on, because frames that a busy machine holds up come in a burst afterwards.
+                    let time = measured {
+                        pipeline.play()
+                        #expect(preview.waitForFrames(16))
+                    }
+                    #expect(time > .milliseconds(700), "16 frames of 50 ms each took \(time)")
                     #expect(pipeline.waitForFrames(5))
                     // Pacing also holds after the capture was stopped and started again.
                     pipeline.transform.emit("stop-capture")
-                    _ = pipeline.collect(milliseconds: 1500)
-                    pipeline.transform.emit("start-capture")
-                    #expect(preview.waitForFrames(5))
-                    let again = measured { #expect(preview.waitForFrames(20)) }
-                    #expect(again > .milliseconds(700), "20 frames of 50 ms each took \(again)")
+                    _ = pipeline.collect(milliseconds: 1000)
+                    let again = measured {
+                        pipeline.transform.emit("start-capture")
+                        #expect(preview.waitForFrames(18))
+                    }
+                    #expect(again > .milliseconds(700), "18 frames of 50 ms each took \(again)")
                     #expect(preview.seen.read { zip($0.stamps, $0.stamps.dropFirst()).allSatisfy { $0 < $1 } })
                     #expect(pipeline.waitForFrames(5))
                     #expect(standIn.sessions.count == 1)
@@ -228,7 +231,8 @@ extension ElementTests {
                         states.wait {
                             $0.contains("generating") || $0.contains("Generating") || $0.count >= 2
                         })
-                    #expect(source.int("stats") == nil && (source.structure("stats")?.int("frames-sent") ?? 0) > 0)
+                    #expect(source.int("stats") == nil)
+                    #expect(eventually { (source.structure("stats")?.int("frames-sent") ?? 0) > 0 })
                     source.emit("disconnect")
                     #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
                     source.emit("connect")
@@ -257,7 +261,7 @@ extension ElementTests {
                     pipeline in
                     for _ in 0..<3 {
                         pipeline.play()
-                        #expect(pipeline.waitForFrames(3))
+                        #expect(pipeline.waitForFrames(1))
                         pipeline.pipeline.setState(.null)
                     }
                     #expect(pipeline.takeProblems().isEmpty)

@@ -1,5 +1,6 @@
 import GStreamerKit
 import StandInServer
+import TestSupport
 import Testing
 
 extension ElementTests {
@@ -199,12 +200,11 @@ extension ElementTests {
                     let frame = try Self.frame(camera)
                     #expect(preview.wait(for: mirrored ? frame.mirrored : frame))
                     #expect(isShown(camera, mirrored: mirrored, pipeline))
-                    #expect(pipeline.transform.string("current-device") == camera.id)
+                    #expect(eventually { pipeline.transform.string("current-device") == camera.id })
                     #expect(pipeline.transform.string("position") == camera.position)
                 }
-                let gaps = (sent: watch.longestGap(since: start), out: output.longestGap(since: start))
-                print("gap of a switch: \(gaps.sent) sent, \(gaps.out) out")
-                #expect(gaps.sent <= .milliseconds(500) && gaps.out <= .milliseconds(500))
+                measure("gap sent", watch.longestGap(since: start), atMost: .milliseconds(500))
+                measure("gap out", output.longestGap(since: start), atMost: .milliseconds(500))
                 #expect(pipeline.transform.string("session-id") == id)
                 #expect(standIn.sessions.count == 1 && (standIn.sessions.first?.offerCount ?? 2) < 2)
                 #expect(pipeline.current.capsTexts.count == 1)
@@ -262,9 +262,9 @@ extension ElementTests {
                     #expect(pipeline.transform.emit("select-format", [GValueBox(structure: format)])?.bool == true)
                     let size = "\(format.int("width") ?? 0)x\(format.int("height") ?? 0)"
                     #expect(watch.seen.wait { $0.sizes.last == size }, "\(size)")
-                    #expect(watch.waitForFrames(5))
+                    #expect(watch.waitForFrames(2))
                 }
-                #expect(watch.longestGap(since: start) <= .milliseconds(500), "\(watch.longestGap(since: start))")
+                measure("gap sent", watch.longestGap(since: start), atMost: .milliseconds(500))
                 #expect(watch.seen.value.sizes.contains("640x352"))
                 let none = Structure("format")
                 none["width"] = GValueBox(int: 77)
@@ -285,12 +285,14 @@ extension ElementTests {
                 let id = pipeline.transform.string("session-id")
                 pipeline.transform.emit("stop-capture")
                 #expect(eventually { pipeline.transform.string("current-device") == nil })
-                let count = watch.seen.read(\.count)
-                // The last frame and the session stay.
-                #expect(pipeline.waitForFrames(60))
-                #expect(watch.seen.read(\.count) == count)
+                // The last frame and the session stay; one input frame may be in flight.
+                let isStill = eventually {
+                    let count = watch.seen.read(\.count)
+                    return pipeline.waitForFrames(5) && watch.seen.read(\.count) == count
+                }
+                #expect(isStill)
                 pipeline.transform.emit("start-capture")
-                #expect(watch.waitForFrames(10))
+                #expect(watch.waitForFrames(1))
                 #expect(isShown(Self.back, pipeline))
                 #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().isEmpty)
@@ -315,10 +317,10 @@ extension ElementTests {
                 #expect(isShown(Self.back, pipeline))
                 VirtualCameras.unplug(Self.back.id)
                 #expect(eventually { pipeline.transform.string("current-device") == nil })
-                #expect(pipeline.waitForFrames(20))
+                #expect(pipeline.waitForFrames(3))
                 VirtualCameras.plug(Self.front)
                 #expect(isShown(Self.front, mirrored: true, pipeline))
-                #expect(output.longestGap(since: start) <= .milliseconds(500), "\(output.longestGap(since: start))")
+                measure("gap out", output.longestGap(since: start), atMost: .milliseconds(500))
                 #expect(standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().allSatisfy { $0.kind == .warning })
             }
@@ -328,7 +330,7 @@ extension ElementTests {
         /// come before the monitor reports that the device is gone.
         @Test func aCameraThatFailsIsReplacedAndNotTakenAgain() throws {
             var broken = Self.front
-            broken.then = "identity error-after=40"
+            broken.then = "identity error-after=10"
             try run([broken, Self.back], "fallback=freeze") { pipeline, standIn in
                 pipeline.play()
                 #expect(isShown(Self.back, pipeline))
@@ -361,7 +363,7 @@ extension ElementTests {
         @Test func anythingAtAnyTime() throws {
             try run([Self.front, Self.back, Self.webcam]) { pipeline, _ in
                 let (source, target) = (pipeline.transform, pipeline.pipeline)
-                Crowd.run(threads: 3, rounds: 20) { thread, round in
+                Crowd.run(threads: 3, rounds: Verification.count(20, gate: 10)) { thread, round in
                     if thread == 0 {
                         _ = target.setState([.null, .playing, .paused, .playing, .ready][round % 5])
                         _ = target.state(timeout: .milliseconds(30))

@@ -29,13 +29,13 @@ extension ElementTests {
                     let preview = try watch(pipeline)
                     pipeline.play()
                     #expect(preview.wait(for: raw.mirrored))
-                    #expect(preview.waitForFrames(10))
+                    #expect(preview.waitForFrames(3))
                     #expect(pipeline.frames == 0 && standIn.sessions.isEmpty)
                     pipeline.transform.emit("connect")
                     #expect(pipeline.waitForPicture(raw.mirrored.applying(prompt: "film noir")))
                     pipeline.transform.emit("disconnect")
                     #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
-                    #expect(preview.waitForFrames(10))
+                    #expect(preview.waitForFrames(3))
                 }
             }
         }
@@ -85,7 +85,7 @@ extension ElementTests {
                         return .pass
                     }
                     pipeline.play()
-                    #expect(pipeline.waitForFrames(30))
+                    #expect(pipeline.waitForFrames(10))
                     isHeld.change { $0 = false }
                 }
             }

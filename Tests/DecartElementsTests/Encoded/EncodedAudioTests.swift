@@ -1,6 +1,7 @@
 import DecartProtocol
 import GStreamerKit
 import StandInServer
+import TestSupport
 import Testing
 
 extension ElementTests {
@@ -54,19 +55,21 @@ extension ElementTests {
             try run(Self.opus(), "capsfilter caps=audio/x-opus,channels=1") { pipeline, _ in
                 let (input, output) = try record(pipeline)
                 pipeline.play()
-                let came = output.waitForPackets(140)
+                let came = output.waitForPackets(Verification.count(140, gate: 20))
                 #expect(came)
                 if !came { for problem in pipeline.takeProblems() { Issue.record("\(problem.text)") } }
-                let (sent, received) = (input.current.hashes, output.current)
-                // In the first two seconds the jitter buffer learns the clock.
-                let settled = Array(received.hashes.dropFirst(100))
-                if let first = settled.first, let start = sent.lastIndex(of: first) {
-                    #expect(Array(sent[start...].prefix(settled.count)) == settled)
-                } else {
-                    Issue.record("no packet of the input came back")
-                }
+                // The output first: a packet may pass both between two readings.
+                let received = output.current
+                let sent = input.current.hashes
+                let places = received.hashes.compactMap { sent.firstIndex(of: $0) }
+                #expect(places.count == received.hashes.count)
+                #expect(zip(places, places.dropFirst()).allSatisfy { $0 < $1 }, "out of order")
                 #expect(Set(received.hashes).count == received.hashes.count)
-                #expect(received.holes.isEmpty, "\(received.holes)")
+                // In the first two seconds the jitter buffer learns the clock.
+                let settled = places.dropFirst(100)
+                let missing = zip(settled, settled.dropFirst()).count { $1 != $0 + 1 }
+                measure("packets missing", Double(missing), atMost: 0, unit: "packets")
+                measure("holes", Double(received.holes.count), atMost: 0, unit: "holes")
                 #expect(
                     received.caps.count == 1 && received.caps.allSatisfy { $0.contains("channels=(int)1") })
                 #expect(codecs(pipeline) == ["audioresample"])
@@ -97,9 +100,10 @@ extension ElementTests {
                 )
                 pipeline.transform.set("mute-audio", true)
                 #expect(audioOut.waitForSilence())
-                #expect(eventually { pipeline.count("audio-buffers-received") > before + 30 })
+                #expect(eventually { pipeline.count("audio-buffers-received") > before + 10 })
                 // A little may stand in for a drift of the clocks.
-                #expect(pipeline.count("audio-buffers-silence") < silence + 5)
+                let more = pipeline.count("audio-buffers-silence") - silence
+                measure("silent buffers", Double(more), atMost: 4, unit: "buffers")
                 pipeline.transform.set("mute-audio", false)
                 #expect(audioOut.waitForTone(440))
                 #expect(audioOut.seen.value.unsaidHoles.isEmpty)
@@ -117,21 +121,22 @@ extension ElementTests {
                     isQuiet.value ? .drop : .pass
                 }
                 pipeline.play()
-                #expect(output.waitForPackets(20))
+                #expect(output.waitForPackets(5))
                 let causes: [() -> Void] = [
                     { isQuiet.change { $0 = true } }, { pipeline.transform.set("publish-audio", false) },
                 ]
                 for quiet in causes {
                     let before = output.current.gaps
                     quiet()
-                    #expect(output.wait { $0.gaps > before + 20 })
+                    #expect(output.wait { $0.gaps > before + 5 })
                     let last = output.current.hashes.count
                     isQuiet.change { $0 = false }
                     pipeline.transform.set("publish-audio", true)
-                    #expect(output.wait { $0.hashes.count > last + 20 })
+                    #expect(output.wait { $0.hashes.count > last + 5 })
                 }
                 let seen = output.current
-                #expect(seen.holes.isEmpty && seen.caps.count == 1 && !seen.isEnded, "\(seen.holes)")
+                #expect(seen.caps.count == 1 && !seen.isEnded)
+                measure("holes", Double(seen.holes.count), atMost: 0, unit: "holes")
                 #expect(standIn.sessions.count == 1 && pipeline.takeProblems().isEmpty)
             }
         }
@@ -149,7 +154,7 @@ extension ElementTests {
                 #expect(codecs(pipeline).contains("opusenc"))
                 pipeline.pipeline.child(named: "tone")?.send(Event.eos())
                 #expect(audioOut.waitForTone(880))
-                #expect(!codecs(pipeline).contains("opusenc"))
+                #expect(eventually { !codecs(pipeline).contains("opusenc") })
                 #expect(pipeline.count("packets-refused") == 0)
                 #expect(standIn.sessions.count == 1 && pipeline.takeProblems().isEmpty)
             }
@@ -188,9 +193,11 @@ extension ElementTests {
                     let audioOut = PacketRecord(
                         try #require(viewer.pipeline.child(named: "audio-out")?.staticPad("sink")))
                     viewer.play()
-                    #expect(frames.waitForFrames(30) && audioOut.waitForPackets(50))
+                    #expect(frames.waitForFrames(5) && audioOut.waitForPackets(10))
                     #expect(frames.current.frames.first?.isKeyframe == true)
-                    let (sent, seen) = (Set(input.current.hashes), frames.current.hashes)
+                    // The output first: a frame may pass both between two readings.
+                    let seen = frames.current.hashes
+                    let sent = Set(input.current.hashes)
                     #expect(seen.allSatisfy { sent.contains($0) })
                     let returned = audioOut.current.hashes
                     let played = Set(packets.current.hashes)

@@ -23,7 +23,7 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", source: source)) {
                     pipeline in
                     pipeline.play()
-                    #expect(pipeline.waitForFrames(10), "no frame came back")
+                    #expect(pipeline.waitForFrames(3), "no frame came back")
                     #expect(pipeline.stats?.string("encoder") == factory)
                     let follows = eventually {
                         let values = StandInEncoder.values(of: factory)
@@ -70,7 +70,7 @@ extension ElementTests {
                     #expect(eventually { pipeline.connectionState == "disconnected" }, "it is still connected")
                     pipeline.transform.emit("connect")
                     #expect(standIn.wait { $0.count == 2 }, "no second session")
-                    #expect(pipeline.waitForFrames(10), "no frame came back after the second connect")
+                    #expect(pipeline.waitForFrames(3), "no frame came back after the second connect")
                     #expect(pipeline.takeProblems().count == 1)
                 }
             }
@@ -89,7 +89,8 @@ extension ElementTests {
                     }
                     pipeline.play()
                     #expect(pipeline.waitForFrames(3), "no frame came back")
-                    #expect(made.value?.int("target-bitrate") == 1_200_000)
+                    // Congestion control may begin below the maximum on a busy machine.
+                    #expect(eventually { made.value?.int("target-bitrate") == 1_200_000 })
                     #expect(pipeline.takeProblems().isEmpty)
                     made.change { $0 = nil }
                 }

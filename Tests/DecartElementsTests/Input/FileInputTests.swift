@@ -1,15 +1,16 @@
 import GStreamerKit
 import StandInServer
+import TestSupport
 import Testing
 
 extension ElementTests {
     /// Input that is not live is paced by the clock and loses no frame.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct FileInputTests {
-        private static let frameCount = 40
+        private static let frameCount = Verification.count(40, gate: 20)
 
         private func expectAllSent(
             _ pipeline: TransformPipeline, _ standIn: StandIn, count: Int,
-            sourceLocation: SourceLocation = #_sourceLocation
+            test: String = #function, sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             let clock = ContinuousClock()
             pipeline.play()
@@ -17,23 +18,25 @@ extension ElementTests {
             let start = clock.now
             #expect(pipeline.wait { $0.isEnded }, "no EOS", sourceLocation: sourceLocation)
             let time = clock.now - start
-            // 40 frames at 20 fps: the last is due 1.95 s after the first; EOS follows within one second, or two on a
-            // busy machine.
-            let due = Duration.milliseconds(50 * (count - 1))
-            #expect(time > due - .milliseconds(400), "took \(time)", sourceLocation: sourceLocation)
-            #expect(time < due + .seconds(2), "took \(time)", sourceLocation: sourceLocation)
+            // At 20 fps the last frame is due 50 ms after the one before it; EOS follows within a second. The first
+            // frame may come back late, so that the time is short.
+            let due = Double(50 * (count - 1))
+            measure("time", time / .milliseconds(1), atLeast: due - 400, unit: "ms", test: test)
+            measure("time", time / .milliseconds(1), atMost: due + 2000, unit: "ms", test: test)
             let stats = try #require(pipeline.stats)
+            // Congestion control may take a busy machine for a slow network, and thin the input.
+            let skipped = try #require(stats.int("frames-skipped"))
+            measure("skipped", Double(skipped), atMost: 0, unit: "frames", test: test)
             #expect(stats.int("frames-in") == count, sourceLocation: sourceLocation)
             #expect(stats.int("frames-dropped") == 0, sourceLocation: sourceLocation)
-            #expect(stats.int("frames-skipped") == 0, sourceLocation: sourceLocation)
-            #expect(stats.int("frames-sent") == count, sourceLocation: sourceLocation)
+            #expect(stats.int("frames-sent") == count - skipped, sourceLocation: sourceLocation)
             // The session may end before the last one or two frames are encoded.
-            #expect(pipeline.frames >= count - 2, "\(pipeline.frames) came back", sourceLocation: sourceLocation)
-            #expect(pipeline.frames <= count, sourceLocation: sourceLocation)
+            let back = Double(pipeline.frames)
+            measure("came back", back, atLeast: Double(count - 2), unit: "frames", test: test)
+            #expect(pipeline.frames > count / 2 && pipeline.frames <= count, sourceLocation: sourceLocation)
             let session = try #require(standIn.sessions.first, sourceLocation: sourceLocation)
-            #expect(
-                session.frameCount >= count - 1 && session.frameCount <= count, "\(session.frameCount)",
-                sourceLocation: sourceLocation)
+            measure("arrived", Double(session.frameCount), atLeast: Double(count - 1), unit: "frames", test: test)
+            #expect(session.frameCount <= count, "\(session.frameCount)", sourceLocation: sourceLocation)
             #expect(pipeline.takeProblems().isEmpty, sourceLocation: sourceLocation)
         }
 
@@ -88,8 +91,9 @@ extension ElementTests {
                     let skipped = try #require(stats.int("frames-skipped"))
                     #expect(stats.int("frames-dropped") == 0)
                     #expect(sent + skipped == 90)
-                    // 1.5 s at 20 fps.
-                    #expect((29...32).contains(sent), "\(sent)")
+                    // 1.5 s at 20 fps, by the timestamps.
+                    #expect(sent <= 32, "\(sent)")
+                    measure("sent", Double(sent), atLeast: 29, unit: "frames")
                 }
             }
         }
@@ -101,7 +105,8 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
                     pipeline.play()
                     #expect(pipeline.wait { $0.isEnded })
-                    #expect(pipeline.count("frames-sent") == 10)
+                    #expect(pipeline.count("frames-sent") + pipeline.count("frames-skipped") == 10)
+                    measure("sent", Double(pipeline.count("frames-sent")), atLeast: 10, unit: "frames")
                 }
             }
         }

@@ -4,8 +4,8 @@ import TestSupport
 import Testing
 
 extension ElementTests {
-    /// No frame is skipped on a network that carries everything. A busy machine drops frames, and its delays look like a
-    /// network's to congestion control, so these are figures.
+    /// No frame is skipped on a network that carries everything. A busy machine drops frames, and its delays look like
+    /// a network's to congestion control, so these are figures.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct FrameRateTests {
         private struct Counts {
             var arrived: Int

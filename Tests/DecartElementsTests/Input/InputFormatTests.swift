@@ -1,5 +1,6 @@
 import GStreamerKit
 import StandInServer
+import TestSupport
 import Testing
 
 extension ElementTests {
@@ -29,13 +30,16 @@ extension ElementTests {
             }
         }
 
-        @Test(arguments: ["RGBA", "NV12", "YUY2", "P010_10LE", "BGRx", "UYVY", "Y444", "RGB16"])
+        @Test(
+            arguments: Verification.cases(
+                ["RGBA", "NV12", "YUY2", "P010_10LE", "RGB16", "BGRx", "UYVY", "Y444"], gate: 5))
         func everyFormatIsTaken(format: String) throws {
             try expect(
                 source: TransformPipeline.source(caps: "format=\(format),width=320,height=176,framerate=20/1"))
         }
 
-        @Test(arguments: [(641, 361), (17, 9), (1, 1), (1920, 1080), (3, 200), (320, 177)])
+        @Test(
+            arguments: Verification.cases([(641, 361), (1, 1), (1920, 1080), (3, 200), (17, 9), (320, 177)], gate: 4))
         func everySizeIsTaken(size: (Int, Int)) throws {
             // The "film noir" look is grey, which leaves no chroma noise at edges that two scalers place differently.
             try expect(
@@ -61,11 +65,12 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(2))
                     let (before, sent) = (pipeline.count("frames-in"), pipeline.count("frames-sent"))
-                    #expect(pipeline.waitForFrames(5))
+                    #expect(pipeline.waitForFrames(Verification.count(5, gate: 2)))
                     let (taken, passed) = (pipeline.count("frames-in") - before, pipeline.count("frames-sent") - sent)
+                    #expect(taken > passed, "\(taken) in, \(passed) sent")
                     // 20 a second against 2.5.
-                    #expect(taken >= passed * 5, "\(taken) in, \(passed) sent")
-                    #expect(pipeline.count("frames-dropped") >= taken - passed - 5)
+                    measure("in for each sent", Double(taken) / Double(max(passed, 1)), atLeast: 5, unit: "frames")
+                    #expect(eventually { pipeline.count("frames-dropped") >= taken - passed - 5 })
                     #expect(pipeline.waitForMessage { $0.kind == .qos && $0.sourceName == "t" } != nil)
                     #expect(!pipeline.takeProblems().contains { $0.kind == .error })
                 }

@@ -87,7 +87,7 @@ extension ElementTests {
                 for _ in 1...2 {
                     #expect(fetchers(pipeline) == 0)
                     pipeline.play()
-                    #expect(pipeline.waitForFrames(10), "no frame came back")
+                    #expect(pipeline.waitForFrames(3), "no frame came back")
                     #expect(fetchers(pipeline) == 1)
                     pipeline.pipeline.setState(.null)
                 }

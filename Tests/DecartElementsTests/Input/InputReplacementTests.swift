@@ -59,7 +59,7 @@ extension ElementTests {
                     old.setState(.null)
                     before.unlink(sink)
                     // No input arrives for a while; the last frame stays.
-                    #expect(pipeline.waitForFrames(20))
+                    #expect(pipeline.waitForFrames(3))
                     let next = try Bin(description: Self.other, ghostUnlinkedPads: true)
                     pipeline.pipeline.add(next)
                     try #require(next.staticPad("src")).link(sink)

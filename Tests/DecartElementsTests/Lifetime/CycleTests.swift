@@ -7,8 +7,8 @@ import TestSupport
 import Testing
 
 extension ElementTests {
-    /// Sessions one after another, in a child process, where other tests leave no threads or descriptors to count: few in
-    /// the gate, which counts what is left over, and many under `scripts/verify`, which also looks at the bytes.
+    /// Sessions one after another, in a child process, where other tests leave no threads or descriptors to count: few
+    /// in the gate, which counts what is left over, and many under `scripts/verify`, which also looks at the bytes.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct CycleTests {
         private static let variable = "DECART_TEST_CYCLES"
         private static var isChild: Bool { getenv(variable) != nil }
@@ -100,8 +100,8 @@ extension ElementTests {
                 if Verification.isOn {
                     let end = Figures.atRest()
                     print("cycle 10: \(early); \(count / 3): \(middle); \(count): \(end)")
-                    // A room has four peer connections in this process, a direct session two. Caches and pools still grow
-                    // a little, and the service in this process keeps a record of each session.
+                    // A room has four peer connections in this process, a direct session two. Caches and pools still
+                    // grow a little, and the service in this process keeps a record of each session.
                     let grown = Double(end.allocated - middle.allocated) / Double(count - count / 3) / 1024
                     measure("in use, growth per session", grown, atMost: 40, unit: "KiB")
                     let resident = Double(end.resident - middle.resident) / Double(1 << 20)

@@ -87,10 +87,11 @@ extension ElementTests {
                 pipeline.play()
                 #expect(frames.waitForShown(Verification.count(60, gate: 10)))
                 // The least of several readings, because this thread may have to wait between the two clocks.
-                let base = try (0..<50).map { _ in
-                    let now = try #require(pipeline.pipeline.currentRunningTime)
-                    return Int64(UnixClock.now) - Int64(now)
-                }.min() ?? 0
+                let base =
+                    try (0..<50).map { _ in
+                        let now = try #require(pipeline.pipeline.currentRunningTime)
+                        return Int64(UnixClock.now) - Int64(now)
+                    }.min() ?? 0
                 let shown = frames.shown
                 let errors = shown.compactMap { frame in
                     frame.unixTime.map { abs(Double(Int64($0) - base - Int64(frame.input)) / 1e6) }

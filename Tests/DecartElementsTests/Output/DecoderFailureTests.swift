@@ -23,13 +23,13 @@ extension ElementTests {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.waitForFrames(10))
+                    #expect(pipeline.waitForFrames(3))
                     let session = pipeline.transform.string("session-id")
                     let first = try decoder(in: pipeline)
                     fail(first)
                     _ = try decoder(in: pipeline, after: first)
                     let before = pipeline.frames
-                    #expect(eventually { pipeline.frames > before + 20 })
+                    #expect(eventually { pipeline.frames > before + 3 })
                     #expect(pipeline.transform.string("session-id") == session)
                     #expect(pipeline.takeProblems().isEmpty)
                     #expect(standIn.sessions.count == 1)
@@ -41,7 +41,7 @@ extension ElementTests {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, "max-retries=5", prompt: "film noir")) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.waitForFrames(10))
+                    #expect(pipeline.waitForFrames(3))
                     var last: Element?
                     for _ in 1...3 {
                         let failing = try decoder(in: pipeline, after: last)
@@ -50,7 +50,7 @@ extension ElementTests {
                     }
                     #expect(eventually { standIn.sessions.count == 2 })
                     let before = pipeline.frames
-                    #expect(eventually { pipeline.frames > before + 20 })
+                    #expect(eventually { pipeline.frames > before + 3 })
                     #expect(pipeline.takeProblems().allSatisfy { $0.kind != .error })
                 }
             }

@@ -81,7 +81,7 @@ extension ElementTests {
                 var name: String?
                 try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir")) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.waitForFrames(10), "no frame came back")
+                    #expect(pipeline.waitForFrames(3), "no frame came back")
                     name = pipeline.stats?.string("decoder")
                     #expect(pipeline.takeProblems().isEmpty)
                     #expect(standIn.sessions.count == 1)

@@ -14,13 +14,12 @@ extension ElementTests {
                         forbidden: raw)
                 ) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.waitForFrames(20))
+                    #expect(pipeline.waitForFrames(3))
                     let frame = try #require(pipeline.latestPicture)
                     #expect(frame.planes[0].allSatisfy { $0 == 16 })
                     #expect(frame.planes[1].allSatisfy { $0 == 128 } && frame.planes[2].allSatisfy { $0 == 128 })
                     #expect(pipeline.current.leaks == 0)
-                    let times = pipeline.current.times.compactMap { $0 }
-                    #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+                    #expect(pipeline.timesRise)
                 }
             }
         }
@@ -35,7 +34,8 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForPicture(expected))
                     standIn.server.stop()
-                    #expect(pipeline.waitForFrames(60))
+                    #expect(eventually { pipeline.transform.bool("is-connected") == false })
+                    #expect(pipeline.waitForFrames(5))
                     #expect(pipeline.latestPicture.map { $0.difference(from: expected) < 6 } == true)
                     #expect(pipeline.current.leaks == 0)
                     #expect(!pipeline.takeProblems().contains { $0.kind == .error })
@@ -53,9 +53,9 @@ extension ElementTests {
                     #expect(pipeline.waitForPicture(raw, within: 3))
                     // Passthrough ends with the property.
                     pipeline.transform.set("fallback", "black")
-                    #expect(pipeline.wait { $0.latest?.image.planes[0].allSatisfy { $0 == 16 } == true })
+                    #expect(pipeline.waitForBlack())
                     pipeline.forbid(raw)
-                    #expect(pipeline.waitForFrames(20))
+                    #expect(pipeline.waitForFrames(3))
                     #expect(pipeline.current.leaks == 0)
                 }
             }

@@ -110,7 +110,9 @@ extension ElementTests {
                 pipeline.bus.onMessage { if $0.structure?.name == "decart-state" { posted.change { $0 += 1 } } }
                 var count = 0
                 let time = measured {
-                    for second in 1...Verification.count(5_000, gate: 1_000) { _ = proxy.inject(Self.tick(second), times: 1) }
+                    for second in 1...Verification.count(5_000, gate: 1_000) {
+                        _ = proxy.inject(Self.tick(second), times: 1)
+                    }
                     _ = proxy.inject(Self.tick(424_242), times: 1)
                     let hasArrived = eventually {
                         pipeline.transform.value("generation-seconds")?.double == 424_242

@@ -49,8 +49,8 @@ extension ElementTests {
             }
         }
 
-        /// A withdrawn track stops the media, which must not trigger the media watchdog: under `scripts/verify` the wait
-        /// is longer than its timeout.
+        /// A withdrawn track stops the media, which must not trigger the media watchdog: under `scripts/verify` the
+        /// wait is longer than its timeout.
         @Test func theSessionLivesWithoutIt() throws {
             let shown = try shown()
             let lego = try Reference.input().applying(prompt: "lego")

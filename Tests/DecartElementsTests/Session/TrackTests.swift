@@ -77,9 +77,8 @@ extension ElementTests {
                     _ = pipeline.takeProblems()
                     // One message may be in flight.
                     var more = 0
-                    while more < 3, pipeline.waitForMessage(seconds: 1, where: { $0.structure?.name == first.name }) != nil {
-                        more += 1
-                    }
+                    let isStatistics = { (message: Message) in message.structure?.name == first.name }
+                    while more < 3, pipeline.waitForMessage(seconds: 1, where: isStatistics) != nil { more += 1 }
                     #expect(more <= 1)
                 }
             }

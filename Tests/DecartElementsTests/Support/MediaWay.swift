@@ -5,7 +5,7 @@ import Testing
 
 /// Transport of a session, and the service behind it.
 enum MediaWay: String, CaseIterable, CustomTestStringConvertible {
-    /// `transport=auto` against a service that offers both LiveKit rooms and direct connections, so that a room is used.
+    /// `transport=auto` against a service that offers both LiveKit rooms and direct connections: a room is used.
     case room
     /// `transport=auto` against a service with direct connections only.
     case direct

@@ -225,8 +225,8 @@ final class TransformPipeline: @unchecked Sendable {
         }
     }
 
-    /// Waits for a black frame: that of `fallback=black`, whose luma is 16, or one of muted video, which the service has
-    /// transformed and two codecs have changed a little.
+    /// Waits for a black frame: that of `fallback=black`, whose luma is 16, or one of muted video, which the service
+    /// has transformed and two codecs have changed a little.
     func waitForBlack(upTo luma: UInt8 = 16, seconds: Double = 60) -> Bool {
         wait(seconds: seconds) { $0.latest?.image.planes[0].allSatisfy { $0 <= luma } == true }
     }
