@@ -5,6 +5,7 @@ import Dispatch
 import Signalling
 import StandInServer
 import Synchronization
+import TestSupport
 import Testing
 
 /// The relay between a client and a stand-in, without media.
@@ -107,6 +108,9 @@ struct RecordingRelayTests {
                 if case .binary(let bytes) = $0 { RoomMessage(bytes, isSent: false) } else { nil }
             }
             #expect(first.kind == "join")
+            // The relay's and the stand-in's: the disposition is the host's.
+            let threads = BrokenPipe.eventLoopThreads()
+            #expect(threads.blocking.count >= 2 && threads.others == [])
             room.close()
             client.close()
             relay.close()
