@@ -108,7 +108,7 @@ struct RecordingRelayTests {
                 if case .binary(let bytes) = $0 { RoomMessage(bytes, isSent: false) } else { nil }
             }
             #expect(first.kind == "join")
-            // The relay's and the stand-in's: the disposition is the host's.
+            // The event loops of the relay and the stand-in; the disposition of SIGPIPE is that of the host.
             let threads = BrokenPipe.eventLoopThreads()
             #expect(threads.blocking.count >= 2 && threads.others == [])
             room.close()

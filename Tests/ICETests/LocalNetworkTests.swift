@@ -14,7 +14,7 @@ struct LocalNetworkTests {
         Set(peer.candidates.map { String($0.split(separator: " ")[4]) })
     }
 
-    /// Ports that nobody has at the moment; below those that the kernel gives connections (see `freePort`).
+    /// Ports that are free at the moment, below those that the kernel gives connections (see `freePort`).
     private static func freeRange(of count: UInt16) throws -> ClosedRange<UInt16> {
         for _ in 0..<100 {
             let first = UInt16.random(in: 10_000..<31_000)
