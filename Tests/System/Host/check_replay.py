@@ -3,17 +3,22 @@
 
     check_replay.py [--jobs N] [--seconds N] [WORD...]
 
-For each fault: a pipeline goes through `decart-check --record` to a stand-in with the fault, and then to
+For each fault, with DECART_VERIFY=1 or words: a pipeline goes through `decart-check --record` to a stand-in with the fault, and then to
 `decart-standin --replay` with the recording. The second one must post the same bus messages: states, places in the queue,
 retries, errors, warnings, prompt results, progress. Messages of different kinds may overtake each other, and the replay
 may go on for longer. A replay of a session goes through `decart-check --record` too: what the pipeline sees of a
 connection that ends at once is the same then. Where the fault ends control channel and media together, the pipeline may
-notice either first: such a case is recorded again if its replay differs, twice at most. With words only the faults whose
-name contains one of them. Prints "ok NAME: figures" or "not ok NAME: why". Uses loopback only.
+notice either first: such a case is recorded again if its replay differs, twice at most.
+
+scripts/test takes one fault of each kind (GATE). A recording ends by an event instead of a time, the later prompt is sent
+once the session generates, and of a fault that the pipeline may notice in two ways only the states are compared.
+
+Prints "ok NAME: figures" or "not ok NAME: why". Uses loopback only.
 """
 
 import argparse
 import concurrent.futures
+import dataclasses
 import os
 import re
 import subprocess
@@ -24,8 +29,11 @@ import time
 
 import gi
 
-from plugin_path import system_path
+from plugin_path import registry, system_path
 from standin import start_standin
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from measured import VERIFYING, measured  # noqa: E402
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: E402
@@ -48,8 +56,45 @@ RECORDINGS = 3
 TIMED = re.compile(r"close_\d+_at_T$|bad_json_|ws_")
 FIELDS = ("state", "service-status", "queue-position", "queue-size", "retries", "generation-seconds", "error-code",
           "error-message")
+LIMIT = 90  # s, for every wait in scripts/test
 printed = threading.Lock()
+repeated = 0  # recordings
 failed = False
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    query: str = ""
+    options: str = ""
+    # Holds for the messages when a recording may end; None: it ends after some seconds.
+    until: object = None
+    # Sends a later prompt once the session generates. Otherwise, without `until`, after 1.5 s.
+    prompts: bool = False
+    kinds: tuple = ()  # of the messages that are compared; empty: all
+
+
+def generated(times=1):
+    return lambda seen: seen["state"].count("generating") >= times
+
+
+def billed(seen):
+    """The later prompt has its result, and a second was billed."""
+    return seen["results"] and any((value or 0) > 0 for value in seen["generation-seconds"])
+
+
+GATE = [
+    Case("no fault, in a room", "", "", billed, prompts=True),
+    Case("no fault, on a direct connection", "", "transport=webrtc", billed, prompts=True),
+    Case("a place in the queue", "/?fault=queue_n:interval=0.3", "transport=livekit", generated()),
+    Case("a refused prompt", "/?fault=ack_fail:skip=1", "transport=livekit", lambda seen: seen["results"], prompts=True),
+    Case("a permanent error", "/?fault=error_permanent:at=2", "transport=livekit", lambda seen: seen["errors"],
+         kinds=("errors", "error-code", "error-message")),
+    Case("a rejected key", "/?fault=http_401", "transport=livekit", lambda seen: seen["errors"]),
+    Case("a close while joining", "/?fault=close_1011_at_join", "transport=livekit",
+         lambda seen: any((value or 0) >= 1 for value in seen["retries"]), kinds=("state",)),
+    Case("a close of a session", "/?fault=close_1012_at_T:at=4,count=1", "transport=webrtc", generated(2), kinds=("state",)),
+]
 
 
 def report(name, why="", figures=""):
@@ -72,20 +117,21 @@ def faults():
 class Watch:
     """A pipeline, and the messages of each kind that it has posted."""
 
-    def __init__(self, url, key, options):
+    def __init__(self, url, key, case):
+        self.case, self.prompted = case, False
         self.changed = threading.Condition()
         self.seen = {name: [] for name in (*FIELDS, "warnings", "errors", "results", "progress")}
         # A recording has no address.
         self.private = re.compile("|".join(map(re.escape, (url.split("//")[-1].split("/")[0], "127.0.0.1", "<redacted>"))))
         self.pipeline = Gst.parse_launch(
             "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=10/1 ! decarttransform name=t width=320"
-            f" height=176 framerate=10 {options} ! fakesink sync=false async=false")
+            f" height=176 framerate=10 {case.options} ! fakesink sync=false async=false")
         self.element = self.pipeline.get_by_name("t")
         for name, value in (("base-url", url), ("api-key", key), ("prompt", PROMPT), ("stun-server", "")):
             self.element.set_property(name, value)
         self.pipeline.get_bus().set_sync_handler(self.on_message)
         # Between two attempts to connect, which come after 0, 1 and 3 s.
-        self.later = threading.Timer(1.5, lambda: self.element.emit("set-prompt", LATER_PROMPT, True))
+        self.later = threading.Timer(0 if case.until else 1.5, lambda: self.element.emit("set-prompt", LATER_PROMPT, True))
 
     def note(self, kind, value):
         if isinstance(value, str):
@@ -109,6 +155,10 @@ class Watch:
         elif structure and structure.get_name() == "decart-state":
             for field in FIELDS:
                 self.note(field, structure.get_value(field))
+            if self.case.prompts and not self.prompted and structure.get_value("state") == "generating":
+                self.prompted = True
+                # Not on this thread, which belongs to the element.
+                self.later.start()
         elif structure and structure.get_name() == "decart-prompt-result":
             self.note("results", (structure.get_value("accepted"), structure.get_value("error")))
         return Gst.BusSyncReply.DROP
@@ -117,19 +167,29 @@ class Watch:
         """Plays until the condition holds for the messages, and `more` seconds after that; returns the messages that the
         condition saw."""
         self.pipeline.set_state(Gst.State.PLAYING)
-        self.later.start()
+        if not self.case.until:
+            self.later.start()
         until(self)
         with self.changed:
             seen = {kind: list(values) for kind, values in self.seen.items()}
         time.sleep(more)
         self.later.cancel()
-        self.later.join()
+        if self.later.ident:
+            self.later.join()
         self.pipeline.set_state(Gst.State.NULL)
         return seen
 
 
 def for_seconds(seconds):
     return lambda watch: time.sleep(seconds)
+
+
+def until_event(case):
+    def wait(watch):
+        with watch.changed:
+            if not watch.changed.wait_for(lambda: case.until(watch.seen), LIMIT):
+                raise RuntimeError(f"the recording does not get so far: {watch.seen}")
+    return wait
 
 
 def until_as_many(recorded, seconds):
@@ -140,7 +200,7 @@ def until_as_many(recorded, seconds):
     return wait
 
 
-def record(path, url, options, until, more=0):
+def record(path, url, case, until, more=0):
     environment = dict(os.environ, DECART_API_KEY=KEY)
     check = subprocess.Popen([f"{RELEASE}/decart-check", "--record", path, "--base-url", url], stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, env=environment)
@@ -149,27 +209,31 @@ def record(path, url, options, until, more=0):
         match = re.match(r"recording: base-url=(\S+) api-key=(\S+)", line)
         if not match:
             raise RuntimeError(f"decart-check says: {line}")
-        return Watch(match[1], match[2], options).run(until, more), match[2]
+        return Watch(match[1], match[2], case).run(until, more), match[2]
     finally:
         check.terminate()
-        if check.wait(10):
+        if check.wait(LIMIT):
             raise RuntimeError(f"decart-check ends with status {check.returncode}: {check.stdout.read()}")
 
 
-def compare(name, *arguments):
+def compare(case, *arguments):
     """Records and replays until both are equal, as often as the fault permits."""
-    for left in reversed(range(RECORDINGS if ENDS.match(name) else 1)):
-        why, figures = difference(name, *arguments)
+    global repeated
+    for left in reversed(range(RECORDINGS if ENDS.match(case.name) else 1)):
+        why, figures = difference(case, *arguments)
         if not (why and left):
-            return report(name, why, figures)
+            return report(case.name, why, figures)
+        with printed:
+            repeated += 1
 
 
-def difference(name, url, options, seconds, work):
+def difference(case, url, seconds, work):
     """Why the replay is not as the recording, and figures."""
-    path = os.path.join(work, re.sub(r"\W", "-", name) + ".jsonl")
+    path = os.path.join(work, re.sub(r"\W", "-", case.name) + ".jsonl")
     try:
         # The pipeline may notice by the media what the control channel says a moment later: the recording is longer.
-        recorded, key = record(path, url, options, for_seconds(seconds), more=1)
+        recorded, key = record(path, url + case.query, case, until_event(case) if case.until else for_seconds(seconds), more=1)
+        recorded = {kind: values for kind, values in recorded.items() if kind in (case.kinds or recorded)}
         with open(path, encoding="utf-8") as file:
             text = file.read()
         if '"event":"opened"' not in text and '"event":"failed"' not in text:
@@ -179,13 +243,13 @@ def difference(name, url, options, seconds, work):
             return f"the recording contains {secrets}", ""
         standin, url = start_standin(RELEASE, "--replay", path)
         try:
-            until = until_as_many(recorded, seconds + 10)
+            until = until_as_many(recorded, LIMIT if case.until else seconds + 10)
             # The relay puts the words of a refusal into words of its own.
-            replayed = (record(f"{path}.again", url, options, until)[0] if '"event":"opened"' in text
-                        else Watch(url, "x", options).run(until))
+            replayed = (record(f"{path}.again", url, case, until)[0] if '"event":"opened"' in text
+                        else Watch(url, "x", case).run(until))
         finally:
             standin.terminate()
-            standin.wait(10)
+            standin.wait(LIMIT)
         for kind, values in recorded.items():
             if replayed[kind][:len(values)] != values:
                 return f"{kind}: recorded {values}, replayed {replayed[kind]}", ""
@@ -205,12 +269,12 @@ def refused(work):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         result = subprocess.run([f"{RELEASE}/decart-standin", "--port", "0", "--replay", path], capture_output=True, text=True,
-                                timeout=20)
+                                timeout=LIMIT)
         errors = [each for each in result.stderr.splitlines() if each.startswith("Error:")]
         is_good = result.returncode == 64 and len(errors) == 1 and f"line {line}:" in errors[0]
         report(f"{name} is refused", "" if is_good else f"status {result.returncode}: {result.stderr}", "".join(errors)[-90:])
     result = subprocess.run([f"{RELEASE}/decart-standin", "--port", "0", "--replay", os.path.join(work, "none")],
-                            capture_output=True, text=True, timeout=20)
+                            capture_output=True, text=True, timeout=LIMIT)
     report("a missing file is refused", "" if result.returncode == 64 and "cannot be read" in result.stderr else result.stderr,
            "")
 
@@ -223,26 +287,30 @@ def main():
     options = parser.parse_args()
     os.environ.pop("DECART_API_KEY", None)
     with tempfile.TemporaryDirectory() as work:
-        os.environ["GST_REGISTRY_1_0"] = os.path.join(work, "registry")
+        os.environ["GST_REGISTRY_1_0"] = registry(work)
         os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work)
         Gst.init(None)
         standin, url = start_standin(RELEASE)
-        cases = [("no fault, in a room", "", ""), ("no fault, on a direct connection", "", "transport=webrtc")]
-        cases += [(fault, f"/?fault={fault}", "transport=livekit") for fault in faults()]
-        cases += [(f"{fault}, on a direct connection", f"/?fault={fault}", "transport=webrtc")
+        cases = [Case("no fault, in a room"), Case("no fault, on a direct connection", "", "transport=webrtc")]
+        cases += [Case(fault, f"/?fault={fault}", "transport=livekit") for fault in faults()]
+        cases += [Case(f"{fault}, on a direct connection", f"/?fault={fault}", "transport=webrtc")
                   for fault in ("ack_twice", "no_first_message", "ack_fail:skip=1", "queue_n:interval=0.3",
                                 "generation_restart:at=2,delay=1")]
         if len(cases) < 40:
             report("the help lists the faults", f"{len(cases)} cases")
-        cases = [case for case in cases if not options.words or any(word in case[0] for word in options.words)]
+        if not VERIFYING and not options.words:
+            cases = GATE
+        cases = [case for case in cases if not options.words or any(word in case.name for word in options.words)]
         try:
             if not options.words:
                 refused(work)
             with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
-                list(pool.map(lambda case: compare(case[0], url + case[1], case[2], options.seconds, work), cases))
+                list(pool.map(lambda case: compare(case, url, options.seconds, work), cases))
+            if cases is not GATE:
+                measured("replay: recordings that were repeated", repeated, "recordings", at_most=0)
         finally:
             standin.terminate()
-            standin.wait(10)
+            standin.wait(LIMIT)
     sys.exit(failed)
 
 
