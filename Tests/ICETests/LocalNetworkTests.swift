@@ -33,7 +33,9 @@ struct LocalNetworkTests {
         }
         for peer in peers {
             #expect(!ports(peer).isEmpty)
-            #expect(ports(peer).allSatisfy { $0 >= Int(range.lowerBound) && $0 <= Int(range.upperBound) }, "\(peer.candidates)")
+            #expect(
+                ports(peer).allSatisfy { $0 >= Int(range.lowerBound) && $0 <= Int(range.upperBound) },
+                "\(peer.candidates)")
             #expect(peer.warnings.isEmpty, "\(peer.warnings)")
         }
     }

@@ -1,6 +1,7 @@
 import Glibc
 import NIOCore
 import NIOPosix
+import NIOPosix
 import Signalling
 import TestSupport
 import Testing

@@ -44,12 +44,18 @@ package enum BrokenPipe {
         guard let directory = opendir("/proc/self/task") else { return threads }
         defer { closedir(directory) }
         while let entry = readdir(directory) {
-            let id = withUnsafeBytes(of: entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            let id = withUnsafeBytes(of: entry.pointee.d_name) {
+                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+            }
             let fields = status(ofThread: id)
             guard let name = fields["Name"], name.hasPrefix("NIO-ELT"),
                 let mask = fields["SigBlk"].flatMap({ UInt64($0, radix: 16) })
             else { continue }
-            if mask & 1 << UInt64(SIGPIPE - 1) != 0 { threads.blocking.append(name) } else { threads.others.append(name) }
+            if mask & 1 << UInt64(SIGPIPE - 1) != 0 {
+                threads.blocking.append(name)
+            } else {
+                threads.others.append(name)
+            }
         }
         return threads
     }

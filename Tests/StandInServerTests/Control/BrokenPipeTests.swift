@@ -1,6 +1,8 @@
 import Glibc
 import NIOCore
 import NIOPosix
+import NIOCore
+import NIOPosix
 import StandInServer
 import TestSupport
 import Testing

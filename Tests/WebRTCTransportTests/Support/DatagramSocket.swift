@@ -22,7 +22,8 @@ final class DatagramSocket: Sendable {
         withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
                 _ = sendto(
-                    descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL), raw, socklen_t(MemoryLayout<sockaddr_in>.size))
+                    descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL), raw,
+                    socklen_t(MemoryLayout<sockaddr_in>.size))
             }
         }
     }
