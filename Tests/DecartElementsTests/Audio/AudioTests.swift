@@ -265,7 +265,7 @@ extension ElementTests {
 
         @Test func nullInEveryPhase() throws {
             try StandIn.run { standIn in
-                for milliseconds in Verification.isOn ? [0, 20, 80, 160, 300, 600, 1200, 2000] : [0, 80, 300, 600] {
+                for milliseconds in Verification.isOn ? [0, 20, 80, 160, 300, 600, 1200, 2000] : [0, 150, 400] {
                     try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
                         pipeline.play()
                         _ = pipeline.collect(milliseconds: milliseconds)

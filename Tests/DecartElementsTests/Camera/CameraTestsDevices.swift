@@ -172,10 +172,12 @@ extension ElementTests {
             }
         }
 
-        @Test(arguments: [
-            ("", 0), ("position=back", 1), ("device=virtual:usb", 2), ("device=\"USB = Webcam\"", 2),
-            ("position=unspecified", 0),
-        ])
+        @Test(
+            arguments: Verification.cases(
+                [
+                    ("position=back", 1), ("device=\"USB = Webcam\"", 2), ("", 0), ("device=virtual:usb", 2),
+                    ("position=unspecified", 0),
+                ], gate: 3))
         func theCameraIsChosen(properties: String, index: Int) throws {
             let cameras = [Self.front, Self.back, Self.webcam]
             try run(cameras, properties) { pipeline, _ in
@@ -330,16 +332,22 @@ extension ElementTests {
         /// come before the monitor reports that the device is gone.
         @Test func aCameraThatFailsIsReplacedAndNotTakenAgain() throws {
             var broken = Self.front
-            broken.then = "identity error-after=10"
+            broken.then = "identity error-after=20"
             try run([broken, Self.back], "fallback=freeze") { pipeline, standIn in
                 pipeline.play()
                 #expect(isShown(Self.back, pipeline))
                 #expect(pipeline.waitForProblem(.warning)?.text.contains("Front Camera") == true)
                 #expect(pipeline.transform.emit("list-devices")?.structures?.count == 1)
                 // An explicit selection retries the failed camera.
+                // Recorded, because it fails again soon.
+                let devices = Watched<[String]>([])
+                pipeline.transform.connect("notify::current-device") { [weak pipeline] _ in
+                    let device = pipeline?.transform.string("current-device")
+                    if let device { devices.change { $0.append(device) } }
+                    return nil
+                }
                 #expect(pipeline.transform.emit("select-device", [GValueBox("Front Camera")])?.bool == true)
-                #expect(eventually { pipeline.transform.string("current-device") == Self.front.id })
-                #expect(eventually { pipeline.transform.string("current-device") == Self.back.id })
+                #expect(devices.wait { $0.contains(Self.front.id) && $0.last == Self.back.id }, "\(devices.value)")
                 #expect(standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().allSatisfy { $0.kind == .warning })
             }

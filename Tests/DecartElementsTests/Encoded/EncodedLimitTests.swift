@@ -23,7 +23,7 @@ extension ElementTests {
                 let error = run.pipeline.waitForError()
                 #expect(error?.text.hasPrefix(text) == true, "\(error?.text ?? "no error")")
                 #expect(error?.name == "resource 13")
-                #expect(run.pipeline.collect(milliseconds: 200).count { $0.kind == .error } == 1)
+                #expect(run.pipeline.collect(milliseconds: 100).count { $0.kind == .error } == 1)
                 #expect(run.standIn.sessions.isEmpty)
             }
         }
@@ -46,7 +46,7 @@ extension ElementTests {
                 run.pipeline.play()
                 let error = run.pipeline.waitForError()
                 #expect(error?.text.hasPrefix("The H.264 input has B-frames") == true, "\(error?.text ?? "no error")")
-                #expect(run.pipeline.collect(milliseconds: 200).count { $0.kind == .error } == 1)
+                #expect(run.pipeline.collect(milliseconds: 100).count { $0.kind == .error } == 1)
             }
         }
 
@@ -56,7 +56,7 @@ extension ElementTests {
                 let error = run.pipeline.waitForError()
                 let text = "The service does not take H.264 of the profile high"
                 #expect(error?.text.hasPrefix(text) == true, "\(error?.text ?? "no error")")
-                #expect(run.pipeline.collect(milliseconds: 200).count { $0.kind == .error } == 1)
+                #expect(run.pipeline.collect(milliseconds: 100).count { $0.kind == .error } == 1)
             }
         }
 

@@ -5,7 +5,7 @@ import Testing
 
 extension ElementTests {
     /// Input that is not live is paced by the clock and loses no frame.
-    @Suite(.serialized, .timeLimit(.minutes(2))) struct FileInputTests {
+    @Suite(.serialized, .timeLimit(.minutes(2)), .indifferentToTransport) struct FileInputTests {
         private static let frameCount = Verification.count(40, gate: 20)
 
         private func expectAllSent(

@@ -32,7 +32,7 @@ extension ElementTests {
 
         @Test(
             arguments: Verification.cases(
-                ["RGBA", "NV12", "YUY2", "P010_10LE", "RGB16", "BGRx", "UYVY", "Y444"], gate: 5))
+                ["RGBA", "NV12", "YUY2", "P010_10LE", "RGB16", "BGRx", "UYVY", "Y444"], gate: 4))
         func everyFormatIsTaken(format: String) throws {
             try expect(
                 source: TransformPipeline.source(caps: "format=\(format),width=320,height=176,framerate=20/1"))

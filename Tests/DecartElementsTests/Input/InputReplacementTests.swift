@@ -4,7 +4,7 @@ import Testing
 
 extension ElementTests {
     /// Replaces the source in front of decarttransform in PLAYING: the session, its offers and the output caps stay.
-    @Suite(.serialized, .timeLimit(.minutes(2))) struct InputReplacementTests {
+    @Suite(.serialized, .timeLimit(.minutes(2)), .indifferentToTransport) struct InputReplacementTests {
         private static let other =
             "videotestsrc is-live=true pattern=smpte100 ! video/x-raw,format=YUY2,width=640,height=352,framerate=30/1 ! identity"
 

@@ -16,12 +16,12 @@ extension ElementTests {
         private static var cycles: Int { getenv(variable).flatMap { Int(String(cString: $0)) } ?? 2 }
 
         @Test func manySessionsLeaveNothing() throws {
-            try inChild("manySessionsLeaveNothing", cycles: Verification.count(75, gate: 6), manySessions)
+            try inChild("manySessionsLeaveNothing", cycles: Verification.count(75, gate: 4), manySessions)
         }
 
         /// Camera switching, hotplug, released captures and previews leave nothing behind.
         @Test(.indifferentToTransport) func manyCamerasLeaveNothing() throws {
-            try inChild("manyCamerasLeaveNothing", cycles: Verification.count(8, gate: 3), manyCameras)
+            try inChild("manyCamerasLeaveNothing", cycles: Verification.count(8, gate: 2), manyCameras)
         }
 
         /// Processors that are set, replaced, fail or block leave nothing behind.
@@ -31,12 +31,12 @@ extension ElementTests {
 
         /// Audio, from the start or added and removed later, leaves nothing behind.
         @Test func manySoundsLeaveNothing() throws {
-            try inChild("manySoundsLeaveNothing", cycles: Verification.count(8, gate: 3), manySounds)
+            try inChild("manySoundsLeaveNothing", cycles: Verification.count(8, gate: 2), manySounds)
         }
 
         /// Sessions that take over from each other leave nothing behind.
         @Test func manyRenewalsLeaveNothing() throws {
-            try inChild("manyRenewalsLeaveNothing", cycles: Verification.count(8, gate: 3), manyRenewals)
+            try inChild("manyRenewalsLeaveNothing", cycles: Verification.count(8, gate: 2), manyRenewals)
         }
 
         private func inChild(_ name: String, cycles: Int, _ body: () throws -> Void) throws {
@@ -239,7 +239,7 @@ extension ElementTests {
                         let renewed = pipeline.waitForMessage { $0.structure?.name == "decart-session-renewed" }
                         #expect(renewed != nil, "renewal \(renewal): \(pipeline.takeProblems())")
                         #expect(standIn.wait { $0.count { $0.isOpen } == 1 })
-                        if renewal == 2 { early = Figures() }
+                        if renewal == max(1, min(3, count - 1)) { early = Figures() }
                     }
                     expectReturn(to: early)
                     #expect(pipeline.stats?.int("renewals") ?? 0 >= count)

@@ -6,7 +6,7 @@ import Testing
 
 extension ElementTests {
     /// A flush from upstream while the element stops must not make its input block again: NULL would never return.
-    @Suite(.serialized, .timeLimit(.minutes(3))) struct FlushWhileStoppingTests {
+    @Suite(.serialized, .timeLimit(.minutes(3)), .indifferentToTransport) struct FlushWhileStoppingTests {
         /// An input that is not live; the test pushes its buffers.
         // @unchecked: after `init` only the queue uses it, except for FLUSH_START; the pad locks itself.
         private final class Feed: @unchecked Sendable {

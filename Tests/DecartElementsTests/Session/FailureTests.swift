@@ -34,7 +34,7 @@ extension ElementTests {
                 let said = error.text + error.debug + (error.details?.description ?? "")
                 #expect(!said.contains(TransformPipeline.key), sourceLocation: sourceLocation)
                 // The source may post "streaming stopped"; the element itself posts one error.
-                let errors = pipeline.collect(milliseconds: 300).filter { $0.kind == .error }
+                let errors = pipeline.collect(milliseconds: 100).filter { $0.kind == .error }
                 #expect(errors.count == 1, "\(errors.map(\.text))", sourceLocation: sourceLocation)
                 #expect(pipeline.frames == 0, sourceLocation: sourceLocation)
             }
@@ -131,7 +131,7 @@ extension ElementTests {
                     pipeline.play()
                     let error = try #require(pipeline.waitForError())
                     #expect(error.text.contains("nosuchencoder"), "\(error.text)")
-                    let errors = pipeline.collect(milliseconds: 300).filter { $0.kind == .error }
+                    let errors = pipeline.collect(milliseconds: 100).filter { $0.kind == .error }
                     #expect(errors.count == 1)
                 }
             }
@@ -173,7 +173,7 @@ extension ElementTests {
                     #expect(pipeline.waitForFrames(3))
                     standIn.server.stop()
                     _ = try #require(pipeline.waitForError())
-                    let errors = pipeline.collect(milliseconds: 300).filter { $0.kind == .error }
+                    let errors = pipeline.collect(milliseconds: 100).filter { $0.kind == .error }
                     #expect(errors.count == 1)
                 }
             }

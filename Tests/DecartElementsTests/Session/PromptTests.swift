@@ -68,7 +68,7 @@ extension ElementTests {
                     #expect(error.source == "t")
                     #expect(error.text.contains("refused by moderation"))
                     #expect(error.details?.string("code") != nil)
-                    let errors = pipeline.collect(milliseconds: 300).filter { $0.kind == .error }
+                    let errors = pipeline.collect(milliseconds: 100).filter { $0.kind == .error }
                     #expect(errors.count == 1)
                     #expect(pipeline.frames == 0)
                     #expect(eventually { pipeline.connectionState == "error" })

@@ -67,7 +67,7 @@ extension ElementTests {
         }
 
         /// The element dials again when a session of the account has ended, although it may not retry.
-        @Test func aFullAccountIsWaitedFor() throws {
+        @Test(.indifferentToTransport) func aFullAccountIsWaitedFor() throws {
             try StandIn.run({ $0.sessionLimit = 1 }) { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: Self.prompt)) { first in
                     first.play()
@@ -90,7 +90,7 @@ extension ElementTests {
             }
         }
 
-        @Test func theLimitMayBeAnErrorAtOnce() throws {
+        @Test(.indifferentToTransport) func theLimitMayBeAnErrorAtOnce() throws {
             try StandIn.run({ $0.sessionLimit = 1 }) { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: Self.prompt)) { first in
                     first.play()

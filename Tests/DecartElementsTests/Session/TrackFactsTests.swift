@@ -37,10 +37,13 @@ extension ElementTests {
             }
         }
 
-        @Test(arguments: [
-            ("desk", "desk"), ("My desk: \"left\"", "My-desk---left-"), ("größe\r\na=x:y", "gr--e--a-x-y"),
-            (String(repeating: "x", count: 500), String(repeating: "x", count: 64)),
-        ])
+        @Test(
+            arguments: Verification.cases(
+                [
+                    ("größe\r\na=x:y", "gr--e--a-x-y"),
+                    (String(repeating: "x", count: 500), String(repeating: "x", count: 64)),
+                    ("My desk: \"left\"", "My-desk---left-"), ("desk", "desk"),
+                ], gate: 2))
         func theNameIsTold(name: String, token: String) throws {
             let (tracks, sid) = try tracks("track-source=screen", name: name)
             if MediaWay.current.isRoom {
