@@ -1,7 +1,6 @@
 import Glibc
 import NIOCore
 import NIOPosix
-import NIOPosix
 import Signalling
 import TestSupport
 import Testing

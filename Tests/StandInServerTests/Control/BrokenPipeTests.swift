@@ -1,8 +1,6 @@
 import Glibc
 import NIOCore
 import NIOPosix
-import NIOCore
-import NIOPosix
 import StandInServer
 import TestSupport
 import Testing
