@@ -210,7 +210,7 @@ static void on_alarm (int number)
 static void on_disposed (gpointer data, GObject *was)
 {
     (void) was;
-    *(gboolean *) data = TRUE;
+    g_atomic_int_set ((gint *) data, TRUE);
 }
 
 /* The longest change to NULL, in ms. */
@@ -218,7 +218,7 @@ static gint64 longest = 0;
 
 static void cycle (const char *element_name, const GstState *order, int steps, const char *order_name)
 {
-    gboolean disposed = FALSE;
+    gint disposed = FALSE;
     GstElement *element = gst_object_ref_sink (gst_element_factory_make (element_name, NULL));
     GstBus *bus = gst_bus_new ();
     gst_element_set_bus (element, bus);
@@ -244,8 +244,11 @@ static void cycle (const char *element_name, const GstState *order, int steps, c
     gst_bus_set_flushing (bus, TRUE);
     gst_object_unref (bus);
     gst_object_unref (element);
+    /* A thread of the element may hold its last reference for a moment. */
+    for (int wait = 0; wait < 600 && !g_atomic_int_get (&disposed); wait++)
+        g_usleep (100000);
     char *name = g_strdup_printf ("states: %s %s", element_name, order_name);
-    if (!disposed)
+    if (!g_atomic_int_get (&disposed))
         g_string_append (problems, "the element is still referenced");
     report (problems->len == 0, name, "%s", problems->str);
     g_free (name);

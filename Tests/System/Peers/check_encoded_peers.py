@@ -2,10 +2,11 @@
 
 The peers (aiortc, webrtcbin) take the place of the service behind a control channel of this script. Each decodes the
 element's video and sends its own pattern, which leaves the element encoded and is decoded here: thirty frames of the right
-colour and size in each direction, and with aiortc an Opus tone each way. Uses loopback only. Prints "ok NAME: figures" or
-"not ok NAME: why".
+colour and size in each direction, and with aiortc an Opus tone each way. The cases run side by side. Uses loopback only.
+Prints "ok NAME: figures" or "not ok NAME: why".
 """
 
+import concurrent.futures
 import json
 import os
 import queue
@@ -17,11 +18,12 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "Host"))
-from plugin_path import system_path  # noqa: E402
+from plugin_path import registry, system_path  # noqa: E402
 
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(HERE, "..", "..", "..", ".build", "release"))
 RED, BLUE = (0xC0, 0x40, 0x30), (0x28, 0x78, 0xC8)
 FRAMES = 30
+LIMIT = 90  # s, for every wait
 ENCODERS = {
     "h264": "x264enc tune=zerolatency speed-preset=ultrafast bitrate=800 key-int-max=1000"
             " ! video/x-h264,profile=constrained-baseline",
@@ -36,7 +38,7 @@ class Peer:
     def __init__(self, script, codec, options, environment, send):
         self.process = subprocess.Popen(
             [sys.executable, os.path.join(HERE, script), "answer", codec, "--address", "127.0.0.1", "--size", "320x240",
-             "--lifetime", "60", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+             "--lifetime", str(3 * LIMIT), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
             env=environment)
         self.stats = queue.Queue()
         self.errors = []
@@ -76,12 +78,12 @@ class Peer:
 
     def request_stats(self):
         self.write({"type": "stats"})
-        return self.stats.get(timeout=10)
+        return self.stats.get(timeout=LIMIT)
 
     def end(self):
         self.write({"type": "quit"})
         try:
-            self.process.wait(10)
+            self.process.wait(LIMIT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -193,7 +195,7 @@ def run(gst, script, codec, has_audio, environment):
     element = Element(gst, codec, service.url, has_audio)
     try:
         element.pipeline.set_state(gst.State.PLAYING)
-        end = time.monotonic() + 25
+        end = time.monotonic() + LIMIT
         there = {}
         while time.monotonic() < end:
             there = service.peer.request_stats() if service.peer else {}
@@ -230,23 +232,27 @@ def main():
         return 0
     environment = dict(os.environ)
     os.environ.pop("DECART_API_KEY", None)
-    failed = False
     with tempfile.TemporaryDirectory() as work:
-        os.environ["GST_REGISTRY_1_0"] = os.path.join(work, "registry")
+        os.environ["GST_REGISTRY_1_0"] = registry(work)
         os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work)
         import gi  # pylint: disable=import-outside-toplevel
         gi.require_version("Gst", "1.0")
         from gi.repository import Gst  # pylint: disable=import-outside-toplevel
         Gst.init(None)
-        for script in ("aiortc_peer.py", "webrtcbin_peer.py"):
-            for codec in ("h264", "vp8"):
-                name = f"encoded peers: {script.removesuffix('_peer.py')} {codec}"
-                if len(sys.argv) > 1 and sys.argv[1] not in name:
-                    continue
-                has_audio = script.startswith("aiortc") and codec == "h264"
-                why, figures = run(Gst, script, codec, has_audio, environment)
-                failed = failed or bool(why)
-                print(f"not ok {name}: {why}" if why else f"ok {name}: {figures}", flush=True)
+        cases = [(f"encoded peers: {script.removesuffix('_peer.py')} {codec}", script, codec)
+                 for script in ("aiortc_peer.py", "webrtcbin_peer.py") for codec in ("h264", "vp8")]
+
+        def perform(case):
+            name, script, codec = case
+            try:
+                why, figures = run(Gst, script, codec, script.startswith("aiortc") and codec == "h264", environment)
+            except Exception as error:  # A thread's own fault is a failure of its case.
+                why, figures = f"{type(error).__name__}: {error}", ""
+            print(f"not ok {name}: {why}" if why else f"ok {name}: {figures}", flush=True)
+            return bool(why)
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            failed = any(list(pool.map(perform, [case for case in cases if not sys.argv[1:] or sys.argv[1] in case[0]])))
     return 1 if failed else 0
 
 

@@ -9,16 +9,14 @@ that scripts/test reads.
 
 import asyncio
 import logging
-import os
 import struct
 import subprocess
 import sys
 import zlib
 
-from check_rooms import ADDRESS, PORT, RELEASE, enter_namespace
+from check_rooms import LIMIT, enter_namespace, start_standin
 
 WIDTH, HEIGHT = 640, 352
-URL = f"ws://{ADDRESS}:{PORT}"
 # A grey frame has chroma 128; the codec's error stays below this.
 GREY = 8
 
@@ -90,7 +88,7 @@ class Screen:
         except MediaStreamError:
             pass
 
-    async def wait(self, what, condition, seconds=15):
+    async def wait(self, what, condition, seconds=LIMIT):
         try:
             async with asyncio.timeout(seconds):
                 while not condition():
@@ -116,7 +114,7 @@ def png(width=64, height=64):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-async def connect(screen, model, prompt=None):
+async def connect(url, screen, model, prompt=None):
     from decart import models
     from decart.realtime.client import RealtimeClient
     from decart.realtime.types import RealtimeConnectOptions
@@ -125,22 +123,22 @@ async def connect(screen, model, prompt=None):
     state = ModelState(prompt=Prompt(text=prompt, enhance=False)) if prompt else None
     options = RealtimeConnectOptions(
         model=models.realtime(model), on_remote_stream=screen.show, initial_state=state)
-    async with asyncio.timeout(20):
-        return await RealtimeClient.connect(URL, "any-key", camera(), options)
+    async with asyncio.timeout(LIMIT):
+        return await RealtimeClient.connect(url, "any-key", camera(), options)
 
 
-async def publish():
+async def publish(url):
     """Checks the first prompt, frames, a later prompt and ticks."""
     screen = Screen()
-    client = await connect(screen, "lucy-restyle-2", "Noir film")
+    client = await connect(url, screen, "lucy-restyle-2", "Noir film")
     try:
         ticks = []
         client.on("generation_tick", lambda tick: (ticks.append(tick.seconds), screen.changed.set()))
-        await screen.wait_for_more(40, is_grey=True)
+        await screen.wait_for_more(20, is_grey=True)
         if screen.size != (WIDTH, HEIGHT):
             raise Failed(f"the frames have the size {screen.size}")
         await client.set_prompt("Lego World", enhance=False)
-        await screen.wait_for_more(20, is_grey=False)
+        await screen.wait_for_more(10, is_grey=False)
         await screen.wait("two ticks", lambda: len(ticks) >= 2)
         if ticks != list(range(ticks[0], ticks[0] + len(ticks))):
             raise Failed(f"the ticks are {ticks}")
@@ -150,11 +148,11 @@ async def publish():
         await client.disconnect()
 
 
-async def refuse():
+async def refuse(url):
     """Checks that a refused prompt raises an error, while the session and its look continue."""
     from decart.errors import DecartSDKError
     screen = Screen()
-    client = await connect(screen, "lucy-restyle-2", "Noir film")
+    client = await connect(url, screen, "lucy-restyle-2", "Noir film")
     try:
         await screen.wait_for_more(5, is_grey=True)
         try:
@@ -167,10 +165,10 @@ async def refuse():
         await client.disconnect()
 
 
-async def image():
+async def image(url):
     """Connects without a state, then sets a reference image."""
     screen = Screen()
-    client = await connect(screen, "lucy-2.1")
+    client = await connect(url, screen, "lucy-2.1")
     try:
         await screen.wait_for_more(5, is_grey=False)
         await client.set_image(png(), prompt="Noir film", enhance=False)
@@ -179,19 +177,19 @@ async def image():
         await client.disconnect()
 
 
-async def watch():
+async def watch(url):
     """Joins as a viewer with the publisher's subscribe token."""
     from decart.realtime.client import RealtimeClient
     from decart.realtime.subscribe import SubscribeOptions
     screen, viewed = Screen(), Screen()
-    client = await connect(screen, "lucy-restyle-2", "Noir film")
+    client = await connect(url, screen, "lucy-restyle-2", "Noir film")
     try:
         await screen.wait_for_more(5, is_grey=True)
         options = SubscribeOptions(token=client.subscribe_token, on_remote_stream=viewed.show)
-        async with asyncio.timeout(20):
-            viewer = await RealtimeClient.subscribe(URL, "any-key", options)
+        async with asyncio.timeout(LIMIT):
+            viewer = await RealtimeClient.subscribe(url, "any-key", options)
         try:
-            await viewed.wait_for_more(30, is_grey=True)
+            await viewed.wait_for_more(15, is_grey=True)
         finally:
             await viewer.disconnect()
         await screen.wait_for_more(5, is_grey=True)
@@ -213,13 +211,11 @@ def check(body):
     logger = logging.getLogger("decart")
     logger.addHandler(problems)
     logger.propagate = False
-    standin = subprocess.Popen(
-        [os.path.join(RELEASE, "decart-standin"), "--host", ADDRESS, "--port", str(PORT)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    standin, url = start_standin()
     try:
-        if not standin.stdout.readline().startswith("listening on"):
+        if not url:
             return "the stand-in does not start"
-        asyncio.run(asyncio.wait_for(body(), 60))
+        asyncio.run(asyncio.wait_for(body(url), 2 * LIMIT))
         if problems.unexpected():
             return "the SDK logs: " + "; ".join(problems.unexpected()).replace("\n", " ")[:1000]
         if standin.poll() is not None:
@@ -232,7 +228,7 @@ def check(body):
         logger.removeHandler(problems)
         standin.terminate()
         try:
-            standin.wait(10)
+            standin.wait(LIMIT)
         except subprocess.TimeoutExpired:
             standin.kill()
             standin.wait()

@@ -43,7 +43,7 @@ def main():
 
     pipeline.get_by_name("seen").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, seen)
     pipeline.set_state(Gst.State.PLAYING)
-    end = time.monotonic() + 30
+    end = time.monotonic() + 90
     while report["frames"] < (40 if token else 10) and time.monotonic() < end:
         time.sleep(0.05)
     if not token:

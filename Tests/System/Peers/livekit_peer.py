@@ -8,7 +8,8 @@ libwebrtc ignores the loopback interface: the stand-in needs another address of 
 
 Usage: livekit_peer.py ws://ADDRESS:PORT [--frames N] [--codec vp8|vp9|h264] [--simulcast] [--metadata] [--prompt TEXT]
        livekit_peer.py ws://ADDRESS:PORT --watch TOKEN | --see TOKEN
-Prints one JSON line; exits with 0 if enough frames arrived and the last one is transformed.
+Prints one JSON line; exits with 0 if enough frames arrived and the last one is transformed. It waits for events; `--limit`
+only ends what hangs.
 """
 
 import argparse
@@ -37,14 +38,17 @@ def parse_arguments():
     parser.add_argument("--tone", type=int, help="Hz of a sine that is published after the video and must return")
     parser.add_argument("--prompt", default="Noir film")
     parser.add_argument("--viewers", type=int, default=0, help="number of viewers that join by watch-stream")
-    parser.add_argument("--mute", action="store_true", help="mute the video for 4 s before it leaves, as a viewer sees")
-    parser.add_argument("--watch", metavar="TOKEN", help="only watch the session with this subscribe token, for 12 s, and "
-                        "report when its video is muted")
+    parser.add_argument("--mute", action="store_true", help="mute the video until its generation has ended, as a viewer sees")
+    parser.add_argument("--resumes", type=int, default=0, help="number of reconnects to wait for, each with frames after it")
+    parser.add_argument("--until-disconnected", action="store_true", help="wait until the room has disconnected this peer")
+    parser.add_argument("--watch", metavar="TOKEN", help="only watch the session with this subscribe token, and print a line "
+                        "whenever its video is muted or unmuted, until the end of the standard input")
     parser.add_argument("--see", metavar="TOKEN", help="only watch the session with this subscribe token, and report its "
                         "frames")
     parser.add_argument("--announce", action="store_true", help="print the subscribe token once frames arrive")
-    parser.add_argument("--stay", type=float, default=0, help="seconds in the room after the frames were counted")
-    parser.add_argument("--limit", type=float, default=60, help="maximum duration in seconds")
+    parser.add_argument("--stay", action="store_true", help="stay in the room until the end of the standard input")
+    parser.add_argument("--room-limit", type=float, default=90, help="seconds until the service has named its room")
+    parser.add_argument("--limit", type=float, default=90, help="seconds, for each wait")
     return parser.parse_args()
 
 
@@ -117,15 +121,15 @@ def watch_stream(options, room_name):
     """Requests a viewer's room info: the room's URL, and a token that permits subscribing but not publishing."""
     url = options.url.replace("ws", "http", 1) + "/watch-stream/" + room_name
     request = urllib.request.Request(url, data=b"", method="POST", headers={"x-api-key": "x"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 
-def note_mutes(room, changes):
-    """Collects True for each muted video track of the client whose video is transformed, and False for an unmuted one."""
+def note_mutes(room, handler):
+    """Passes True for each muted video track of the client whose video is transformed, and False for an unmuted one."""
     def note(participant, is_muted):
         if participant.identity.startswith("client-"):
-            changes.append(is_muted)
+            handler(is_muted)
     room.on("track_muted", lambda participant, _: note(participant, True))
     room.on("track_unmuted", lambda participant, _: note(participant, False))
 
@@ -134,29 +138,43 @@ async def watch_mutes(options):
     token = json.loads(base64.urlsafe_b64decode(options.watch + "=="))
     info = await asyncio.to_thread(watch_stream, options, token["room_name"])
     room, changes = rtc.Room(), []
-    note_mutes(room, changes)
+
+    def note(is_muted):
+        changes.append(is_muted)
+        print("muted" if is_muted else "unmuted", flush=True)
+    note_mutes(room, note)
     await room.connect(info["livekit_url"], info["token"])
     seen = [track.muted for participant in room.remote_participants.values() if participant.identity.startswith("client-")
             for track in participant.track_publications.values()]
     print("watching", flush=True)
-    await asyncio.sleep(12)
+    await asyncio.to_thread(sys.stdin.read)
     await room.disconnect()
     return {"at_first": seen, "changes": changes}
 
 
-async def watch_muted(options, room_name, track):
-    """Mutes the track and unmutes it while a viewer looks. Returns what the viewer saw."""
+async def until(options, condition):
+    """Waits until the condition holds."""
+    async with asyncio.timeout(options.limit):
+        while not condition():
+            await asyncio.sleep(0.05)
+
+
+async def watch_muted(options, room_name, track, session):
+    """Mutes the track until its generation has ended, and unmutes it, while a viewer looks. Returns what the viewer saw, and
+    how many generations have ended."""
     info = await asyncio.to_thread(watch_stream, options, room_name)
     room, changes = rtc.Room(), []
-    note_mutes(room, changes)
+    note_mutes(room, changes.append)
     await room.connect(info["livekit_url"], info["token"])
-    await asyncio.sleep(1)
+    await until(options, lambda: any(participant.identity.startswith("client-") and participant.track_publications
+                                     for participant in room.remote_participants.values()))
+    ended = session.seen.count("generation_ended")
     track.mute()
-    await asyncio.sleep(4)
+    await until(options, lambda: changes == [True] and session.seen.count("generation_ended") > ended)
     track.unmute()
-    await asyncio.sleep(1)
+    await until(options, lambda: len(changes) > 1)
     await room.disconnect()
-    return changes
+    return changes, session.seen.count("generation_ended") - ended
 
 
 async def watch(options, room_name, report):
@@ -249,7 +267,7 @@ async def run(options):
 
     @room.on("reconnected")
     def reconnected():
-        report["reconnected"] = True
+        report["reconnected"] = report.get("reconnected", 0) + 1
 
     url = f"{options.url}/v1/stream?api_key=x&model=lucy-restyle-2&livekit_early_room_info=true"
     async with websockets.connect(url) as socket:
@@ -257,8 +275,8 @@ async def run(options):
         tasks.append(asyncio.ensure_future(session.read()))
         await session.send(type="livekit_join")
         await session.send(type="prompt", prompt=options.prompt, enhance_prompt=False)
-        info = await asyncio.wait_for(session.room, 15)
-        report["accepted"] = await asyncio.wait_for(session.acknowledged, 15)
+        info = await asyncio.wait_for(session.room, options.room_limit)
+        report["accepted"] = await asyncio.wait_for(session.acknowledged, options.limit)
         await room.connect(info["livekit_url"], info["token"])
         report["connected_s"] = round(time.monotonic() - started, 2)
         source = rtc.VideoSource(WIDTH, HEIGHT)
@@ -289,15 +307,20 @@ async def run(options):
                 report["viewers"] = []
                 await asyncio.gather(*(watch(options, info["room_name"], report) for _ in range(options.viewers)))
             if options.mute:
-                ended = session.seen.count("generation_ended")
-                report["mutes"] = await watch_muted(options, info["room_name"], track)
-                report["generations_ended"] = session.seen.count("generation_ended") - ended
+                report["mutes"], report["generations_ended"] = await watch_muted(options, info["room_name"], track, session)
                 before = report["frames"]
-                await asyncio.sleep(2)
+                await until(options, lambda: report["frames"] > before + 20)
                 report["frames_after_mute"] = report["frames"] - before
-            await asyncio.sleep(options.stay)
+            for number in range(options.resumes):
+                await until(options, lambda count=number: report.get("reconnected", 0) > count)
+                before = report["frames"]
+                await until(options, lambda: report["frames"] > before + 10)
+            if options.until_disconnected:
+                await until(options, lambda: "disconnected" in report)
+            if options.stay:
+                await asyncio.to_thread(sys.stdin.read)
         except asyncio.TimeoutError:
-            report["error"] = "too few frames, or no audio"
+            report["error"] = "too few frames, no audio, or an event that did not come"
         report["captured"] = len(sent or {})
         report["messages"] = sorted(set(session.seen))
         for task in tasks:
@@ -312,10 +335,10 @@ def main():
         print(json.dumps(asyncio.run(watch_mutes(options))))
         return 0
     if options.see:
-        print(json.dumps(asyncio.run(asyncio.wait_for(see(options), options.limit))))
+        print(json.dumps(asyncio.run(asyncio.wait_for(see(options), 2 * options.limit))))
         return 0
     try:
-        report = asyncio.run(asyncio.wait_for(run(options), options.limit + 40))
+        report = asyncio.run(asyncio.wait_for(run(options), 2 * options.limit))
     except (Exception, asyncio.TimeoutError) as error:  # pylint: disable=broad-except
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
         return 1

@@ -1,10 +1,11 @@
 """Connects each independent peer to another instance of it, which proves that it works before it tests our transport.
 
 (webrtcbin 1.22 cannot connect to aiortc: it makes RSA certificates, and aiortc offers ECDSA cipher suites only.)
-Prints one line a case, "ok NAME" or "not ok NAME: why".
+Prints one line a case, "ok NAME" or "not ok NAME: why". The cases run side by side, as they mostly wait.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import queue
@@ -14,6 +15,7 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+LIMIT = 60  # s, for every wait
 
 
 class Driven:
@@ -21,7 +23,7 @@ class Driven:
 
     def __init__(self, script, *arguments):
         self.process = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, script), *arguments, "--lifetime", "60"],
+            [sys.executable, os.path.join(HERE, script), *arguments, "--lifetime", str(5 * LIMIT)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
         self.lines = queue.Queue()
         self.stats = queue.Queue()
@@ -52,12 +54,12 @@ class Driven:
 
     def request_stats(self):
         self.send({"type": "stats"})
-        return self.stats.get(timeout=10)
+        return self.stats.get(timeout=LIMIT)
 
     def quit(self):
         self.send({"type": "quit"})
         try:
-            return self.process.wait(timeout=10)
+            return self.process.wait(timeout=LIMIT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -95,7 +97,7 @@ def media(script, codec, offerer_options=(), answerer_options=(), echo=False):
         def flowing():
             both = [peer.request_stats() for peer in (offerer, answerer)]
             return both if all(each["framesDecoded"] >= 30 for each in both) else None
-        both = until(20, flowing)
+        both = until(LIMIT, flowing)
         if not both:
             return f"no media: {offerer.request_stats()} {answerer.request_stats()} {offerer.errors} {answerer.errors}"
         at_offerer, at_answerer = both
@@ -112,8 +114,12 @@ def media(script, codec, offerer_options=(), answerer_options=(), echo=False):
             problems.append("bytes are not counted")
         for requester, sender in ((offerer, answerer), (answerer, offerer)):
             before = sender.request_stats()["pli"]
-            requester.send({"type": "request-keyframe"})
-            if not until(5, lambda: sender.request_stats()["pli"] > before):
+
+            def requested(requester=requester, sender=sender, before=before):
+                # Again and again: a request that follows another one closely may be dropped.
+                requester.send({"type": "request-keyframe"})
+                return until(2, lambda: sender.request_stats()["pli"] > before)
+            if not until(LIMIT, requested):
                 problems.append("keyframe request not received")
         for peer in (offerer, answerer):
             if peer.errors:
@@ -167,13 +173,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("filter", nargs="?", default="", help="run the cases whose name contains this")
     options = parser.parse_args()
-    failed = False
-    for name, case in cases():
-        if options.filter in name:
+
+    def perform(chosen):
+        name, case = chosen
+        try:
             why = case()
-            print(f"not ok peers: {name}: {why}" if why else f"ok peers: {name}", flush=True)
-            failed = failed or bool(why)
-    sys.exit(failed)
+        except Exception as error:  # A thread's own fault is a failure of its case.
+            why = f"{type(error).__name__}: {error}"
+        print(f"not ok peers: {name}: {why}" if why else f"ok peers: {name}", flush=True)
+        return bool(why)
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4) as pool:
+        failures = list(pool.map(perform, [each for each in cases() if options.filter in each[0]]))
+    sys.exit(any(failures))
 
 
 if __name__ == "__main__":
