@@ -88,7 +88,7 @@ extension ElementTests {
                 #expect(frames.waitForShown(Verification.count(60, gate: 10)))
                 // The least of several readings, because this thread may have to wait between the two clocks.
                 let base =
-                    try (0..<50).map { _ in
+                    try (0..<50).map { _ -> Int64 in
                         let now = try #require(pipeline.pipeline.currentRunningTime)
                         return Int64(UnixClock.now) - Int64(now)
                     }.min() ?? 0
