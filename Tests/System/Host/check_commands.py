@@ -31,6 +31,7 @@ import time
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from measured import VERIFYING  # noqa: E402
+from plugin_path import registry  # noqa: E402
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 RELEASE = os.path.abspath(os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release")))
@@ -305,10 +306,10 @@ def prepare(work, display):
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("GST_", "DECART_")) and name not in ("WAYLAND_DISPLAY", "DISPLAY", "BASH_ENV")}
     # The mark by which scripts/run_tests.py finds left processes.
-    environment.update({name: value for name, value in os.environ.items() if name.startswith("DECART_TEST_")})
-    environment.update(DISPLAY=f":{display}", GST_REGISTRY_1_0=os.path.join(work, "registry"), HOME=work)
+    environment.update({name: value for name, value in os.environ.items() if name.startswith(("DECART_TEST_", "DECART_VERIFY"))})
+    environment.update(DISPLAY=f":{display}", GST_REGISTRY_1_0=registry(work), HOME=work)
     subprocess.run(["bash", "-c", "source pipelines/env.sh && gst-inspect-1.0 decarttransform"], cwd=copy,
-                   env=environment, stdout=subprocess.DEVNULL, check=True, timeout=60)
+                   env=environment, stdout=subprocess.DEVNULL, check=True, timeout=200)
     return environment
 
 

@@ -14,7 +14,6 @@ import argparse
 import concurrent.futures
 import hashlib
 import os
-import subprocess
 import sys
 import tempfile
 import threading

@@ -403,42 +403,6 @@ def behind_a_proxy(folder):
            "" if any(path.endswith(".dot") for path in files) and shown else f"{len(files)} files")
 
 
-def watched(folder):
-    """The subscribe token, which admits viewers to a session, is secret too: only reading the property reveals it."""
-    standin, port = start_standin(folder)
-    if standin is None:
-        return report("a watched session", "the stand-in does not listen")
-    try:
-        for transport in ("livekit", "webrtc"):
-            name = f"a watched session, {transport}"
-            place = os.path.join(folder, f"watched-{transport}")
-            os.makedirs(os.path.join(place, "dots"))
-            token_file = os.path.join(folder, f"token-{transport}")
-            environment = dict(
-                os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
-                GST_REGISTRY_1_0=registry(folder), GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1",
-                GST_DEBUG_FILE=os.path.join(place, "debug.log"), GST_DEBUG_DUMP_DOT_DIR=os.path.join(place, "dots"),
-                DECART_API_KEY="x")
-            probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watch_probe.py")
-            with open(os.path.join(place, "output.log"), "wb") as output:
-                done = subprocess.run(
-                    ["/usr/bin/python3", probe, f"ws://127.0.0.1:{port}", transport, token_file], env=environment,
-                    stdout=output, stderr=subprocess.STDOUT, timeout=120, check=False)
-            report(f"{name}: the viewer receives frames", "" if done.returncode == 0 else f"status {done.returncode}")
-            with open(token_file, "rb") as file:
-                token = file.read().rstrip(b"=")
-            places = [os.path.join(place, "debug.log"), os.path.join(place, "output.log"), os.path.join(folder, "standin.log")]
-            dots = [os.path.join(place, "dots", each) for each in os.listdir(os.path.join(place, "dots"))]
-            found = [path for path in places + dots if contains(path, token)]
-            report(f"{name}: the token is nowhere", ", ".join(found))
-            # The searched files must contain neighbouring fields, otherwise the search proves nothing.
-            shown = len(dots) >= 2 and contains(dots[0], b"connection-state") and contains(places[1], b"session-id")
-            report(f"{name}: there was something to search", "" if shown and len(token) > 20 else f"{len(dots)} dot files")
-    finally:
-        standin.terminate()
-        standin.wait(timeout=10)
-
-
 def contains(path, text):
     with open(path, "rb") as file:
         return any(text in line for line in file)

@@ -1,6 +1,7 @@
 """A copy of what pipelines/*.sh need: they write to .build and demo of their repository, so each check has one of its own.
 
-The copy uses the finished build. Its `swift build` does nothing, because several would wait for each other.
+The copy uses the finished build. Its `swift build` does nothing, because several would wait for each other. A script runs in
+namespaces: its port is free, and nothing that it starts outlives it.
 """
 
 import os
@@ -43,10 +44,22 @@ def checkout(folder, release):
     return folder, environment
 
 
-def run_script(folder, environment, name, *arguments, limit=200):
-    """Returns the status (None: timeout) and the output of a script in pipelines/."""
+NAMESPACES = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net", "--pid", "--fork", "--kill-child",
+              "--mount-proc", "--", "bash", "-c", 'ip link set lo up && exec "$@"', "bash"]
+
+
+def can_make_namespaces():
     try:
-        done = subprocess.run([os.path.join(folder, "pipelines", name), *arguments], env=environment, timeout=limit,
+        return subprocess.run([*NAMESPACES, "true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def run_script(folder, environment, name, *arguments, limit=250):
+    """Returns the status (None: timeout) and the output of a script in pipelines/."""
+    command = [*(NAMESPACES if can_make_namespaces() else []), os.path.join(folder, "pipelines", name), *arguments]
+    try:
+        done = subprocess.run(command, env=environment, timeout=limit,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", check=False)
         return done.returncode, done.stdout
