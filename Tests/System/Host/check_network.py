@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """decart-check in emulated networks: the verdict, the exit code and the time limit of each probe.
 
-Prints "ok NAME", "not ok NAME: why" or "skip NAME: why", and the times as figures for scripts/verify. The networks are namespaces (see Tests/System/Faults/netlab.py)
-with a stand-in over TLS, a name in /etc/hosts, coturn for STUN and TURN, and nftables. Needs root.
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why", and the times as figures for scripts/verify. The networks are
+namespaces (see Tests/System/Faults/netlab.py) with a stand-in over TLS, a name in /etc/hosts, coturn for STUN and TURN,
+and nftables. Needs root.
 """
 
 import contextlib

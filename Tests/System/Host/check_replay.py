@@ -3,12 +3,13 @@
 
     check_replay.py [--jobs N] [--seconds N] [WORD...]
 
-For each fault, with DECART_VERIFY=1 or words: a pipeline goes through `decart-check --record` to a stand-in with the fault, and then to
-`decart-standin --replay` with the recording. The second one must post the same bus messages: states, places in the queue,
-retries, errors, warnings, prompt results, progress. Messages of different kinds may overtake each other, and the replay
-may go on for longer. A replay of a session goes through `decart-check --record` too: what the pipeline sees of a
-connection that ends at once is the same then. Where the fault ends control channel and media together, the pipeline may
-notice either first: such a case is recorded again if its replay differs, twice at most.
+For each fault, with DECART_VERIFY=1 or words: a pipeline goes through `decart-check --record` to a stand-in with the
+fault, and then to `decart-standin --replay` with the recording. The second one must post the same bus messages: states,
+places in the queue, retries, errors, warnings, prompt results, progress. Messages of different kinds may overtake each
+other, and the replay may go on for longer. A replay of a session goes through `decart-check --record` too: what the
+pipeline sees of a connection that ends at once is the same then. Where the fault ends control channel and media together,
+the pipeline may notice either first: such a case is recorded again if its replay differs, twice at most, and that is
+counted. With words only the faults whose name contains one of them.
 
 scripts/test takes one fault of each kind (GATE). A recording ends by an event instead of a time, the later prompt is sent
 once the session generates, and of a fault that the pipeline may notice in two ways only the states are compared.
@@ -306,7 +307,7 @@ def main():
                 refused(work)
             with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
                 list(pool.map(lambda case: compare(case, url, options.seconds, work), cases))
-            if cases is not GATE:
+            if VERIFYING:
                 measured("replay: recordings that were repeated", repeated, "recordings", at_most=0)
         finally:
             standin.terminate()
