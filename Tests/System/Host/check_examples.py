@@ -5,8 +5,8 @@
 
 live.py, live.c and live.swift get the same commands. Their reports on recordings are compared with the files and
 with a copy of all frames that they displayed. rtsp.py serves two viewers; faults.py and the scripts run as they are, each
-script in a copy of the repository. record.sh, two-sessions.sh, standby.sh and rtsp-through.sh act after fixed times, so
-they run for scripts/verify only (DECART_VERIFY=1). With words, the checks whose name contains one of them run.
+script in a copy of the repository. Scripts that act after fixed times (TIMED_SCRIPTS) run for scripts/verify only
+(DECART_VERIFY=1). With words, the checks whose name contains one of them run.
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only.
 """
@@ -535,6 +535,20 @@ def check_through(name, work):
     report(name)
 
 
+def check_demo(name, work):
+    demo = Script(work, "demo.sh").demo
+    for file in ("transformed.webm", "before-after.png"):
+        decode(demo(file))
+    report(name)
+
+
+def check_reconnect(name, work):
+    demo = Script(work, "reconnect.sh").demo
+    for number in (1, 3):
+        expect_look("lego", decode(demo(f"reconnect-{number}.png"))[-1], f"reconnect-{number}.png")
+    report(name)
+
+
 def check_standby(name, work):
     out = Script(work, "standby.sh").output
     rows = re.findall(r"^ *(\d+) +(yes|no) +\w+ +(\d+) +(\d+) +(\d+)$", out, re.MULTILINE)
@@ -584,6 +598,8 @@ TIMED_SCRIPTS = [
     ("standby.sh: standby costs nothing", check_standby),
     ("rtsp-through.sh: H.264 of a camera comes through and is recorded", check_through),
     ("record.sh: recordings follow each other and show the prompts", check_record),
+    ("demo.sh: it leaves its files", check_demo),
+    ("reconnect.sh: the recording goes on while the service restarts, with the prompt", check_reconnect),
 ]
 
 
