@@ -61,7 +61,7 @@ SUBJECTS = {
     "growth": Subject("memory, threads and descriptors over many sessions", [
         *(swift(r"^DecartElementsTests\.ElementTests/CycleTests", media) for media in ("room", "direct")),
         swift(r"^WebRTCTransportTests\.Transport/CycleTests"), *checks("check_manager.py")], repeats=False),
-    "cpu": Subject("half of the CPU that a session needs", [[f"{SYSTEM}/Host/measure_cpu.py", "--goals"]]),
+    "cpu": Subject("half of the CPU that a session needs", [[f"{SYSTEM}/Host/measure_cpu.py"]]),
     "host": Subject("the checks in host programs, with all their cases and figures", checks(
         "check_camera.sh", "check_commands.py", "check_control.py", "check_encoded.py", "check_examples.py", "check_gl.py",
         "check_live_view.py", "check_logs.py", "check_metrics.py", "check_network.py", "check_replay.py",

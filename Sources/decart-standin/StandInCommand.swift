@@ -365,27 +365,26 @@ struct StandInCommand: ParsableCommand {
     }
 }
 
-/// Turns SIGINT and SIGTERM into an event to wait for.
+/// SIGINT and SIGTERM, from now on. Dispatch's signal sources begin at some later moment, and lose what comes before.
 struct TerminationSignals {
-    private let arrived = DispatchSemaphore(value: 0)
-    private let sources: [any DispatchSourceSignal]
+    private var signals = sigset_t()
 
+    /// Call it before any other thread exists: threads inherit the mask, so that only `wait` takes the signals.
     init() {
-        sources = [SIGINT, SIGTERM].map { [arrived] number in
-            // Disable the default action, which would end the process before the dispatch source fires.
-            signal(number, SIG_IGN)
-            let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
-            source.setEventHandler { arrived.signal() }
-            source.resume()
-            return source
+        sigemptyset(&signals)
+        for number in [SIGINT, SIGTERM] {
+            sigaddset(&signals, number)
+            // A shell's background process starts with SIGINT ignored, and an ignored signal is lost.
+            signal(number, SIG_DFL)
         }
+        pthread_sigmask(SIG_BLOCK, &signals, nil)
         // Ignore SIGPIPE: a closed reader of our output must not end the service.
         signal(SIGPIPE, SIG_IGN)
     }
 
     func wait() {
-        arrived.wait()
-        for source in sources { source.cancel() }
+        var (signals, number) = (signals, CInt(0))
+        _ = sigwait(&signals, &number)
     }
 }
 

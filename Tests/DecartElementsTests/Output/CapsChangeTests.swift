@@ -80,7 +80,7 @@ extension ElementTests {
         }
 
         /// A file muxer trusts the frame rate in the caps, so exactly that many frames must leave the element. The grid
-        /// begins anew after a gap, which only a busy machine causes here.
+        /// begins again after a gap, which only a busy machine causes here.
         @Test(arguments: [10, 40]) func downstreamMayFixTheFrameRate(rate: Int) throws {
             let raw = try Reference.input()
             try StandIn.run { standIn in

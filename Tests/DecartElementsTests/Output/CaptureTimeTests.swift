@@ -80,7 +80,7 @@ extension ElementTests {
 
         /// In a room, each frame has the time of its capture in a trailer, and no frame has a marker.
         @Test(
-            .enabled(if: MediaWay.current.isRoom),
+            .enabled(if: MediaWay.current.isRoom, "only rooms have it"),
             arguments: Verification.cases(["h264", "vp8", "vp9", "h264 simulcast=true"], gate: 2))
         func everyFrameHasItsTimeOfDay(codec: String) throws {
             try run("timestamps=capture codec=\(codec)") { _, pipeline, frames in
@@ -110,7 +110,7 @@ extension ElementTests {
 
         /// The output of the next generation has the times too, whatever track it comes on.
         @Test(
-            .enabled(if: MediaWay.current.isRoom),
+            .enabled(if: MediaWay.current.isRoom, "only rooms have it"),
             arguments: Verification.cases(GenerationTests.returns.filter { $0 != .same }, gate: 1))
         func timesOfTheNextGeneration(output: Fault.Output) throws {
             try run("timestamps=capture") { standIn, pipeline, frames in
@@ -130,7 +130,7 @@ extension ElementTests {
         }
 
         /// A viewer sees the time of the publisher's clock.
-        @Test(.enabled(if: MediaWay.current.isRoom)) func aViewerSeesTheTimesToo() throws {
+        @Test(.enabled(if: MediaWay.current.isRoom, "only rooms have it")) func aViewerSeesTheTimesToo() throws {
             try run("timestamps=capture") { standIn, pipeline, frames in
                 pipeline.play()
                 #expect(frames.waitForShown(1))
@@ -157,7 +157,7 @@ extension ElementTests {
         }
 
         /// The element falls back to markers in a room without trailers.
-        @Test(.enabled(if: MediaWay.current.isRoom)) func aRoomWithoutTrailers() throws {
+        @Test(.enabled(if: MediaWay.current.isRoom, "only rooms have it")) func aRoomWithoutTrailers() throws {
             try run("timestamps=capture", trailers: false) { _, pipeline, frames in
                 pipeline.play()
                 #expect(frames.waitForShown(Verification.count(60, gate: 10)))
@@ -274,7 +274,7 @@ extension ElementTests {
                 measure("worst", worst, atMost: 2 * Self.frame, unit: "ms")
                 let times = pipeline.current.times.suffix(count).compactMap { $0 }
                 let off = zip(times, times.dropFirst()).count { !(33_000_000...34_000_000).contains($1 &- $0) }
-                // The grid begins anew after a gap, which only a busy machine causes here.
+                // The grid begins again after a gap, which only a busy machine causes here.
                 #expect(off < count / 2, "\(times)")
                 measure("steps off the grid", Double(off), atMost: 0, unit: "steps")
             }

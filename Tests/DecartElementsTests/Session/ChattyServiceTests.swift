@@ -78,7 +78,7 @@ extension ElementTests {
             try expectHeldBack(Self.tick(7, padding: 960), connection: 0)
         }
 
-        @Test(.enabled(if: MediaWay.current.isRoom)) func aRoomIsHeldBack() throws {
+        @Test(.enabled(if: MediaWay.current.isRoom, "only rooms have it")) func aRoomIsHeldBack() throws {
             try expectHeldBack(Self.roomFrame, connection: 1)
         }
 

@@ -207,9 +207,9 @@ extension ElementTests {
         func inThreeSizes(bitrate: Int, sent: String, width: Int) throws {
             try StandIn.run({ $0.transports = [.livekit] }) { standIn in
                 let properties =
-                    "transport=livekit simulcast=true max-bitrate=\(bitrate) width=1280 height=704 framerate=8"
+                    "transport=livekit simulcast=true max-bitrate=\(bitrate) width=1280 height=704 framerate=15"
                 let source =
-                    "videotestsrc is-live=true pattern=smpte ! video/x-raw,width=1280,height=704,framerate=8/1"
+                    "videotestsrc is-live=true pattern=smpte ! video/x-raw,width=1280,height=704,framerate=15/1"
                 try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", source: source)) {
                     pipeline in
                     pipeline.play()

@@ -7,14 +7,17 @@ import Testing
 /// here has a thread of its own.
 final class MirrorHarness: Sendable {
     let bin: Bin
-    private let source = Pad(name: "src", direction: .source)
-    private let sink = Pad(name: "sink", direction: .sink)
+    private let source: Pad
+    private let sink: Pad
     private let outputs = Mutex<[Buffer]>([])
     private let upstreamEvents = Mutex<[Event]>([])
 
     /// - Parameter description: a gst-launch description.
     init(_ description: String) throws {
+        // Before the pads: no GObject may exist before GStreamer is initialised.
         try #require(ElementTests.isReady)
+        source = Pad(name: "src", direction: .source)
+        sink = Pad(name: "sink", direction: .sink)
         bin = try Bin(description: description, ghostUnlinkedPads: true)
         sink.setChainFunction { [weak self] buffer in
             self?.outputs.withLock { $0.append(buffer) }

@@ -376,7 +376,7 @@ struct SessionFaultTests {
             let (client, media) = try server.negotiate()
             _ = media.paint()
             #expect(try client.next() == .message(.generationStarted))
-            #expect(try client.next() == .message(.generationEnded(seconds: 0, reason: reason)))
+            #expect(try generationEnd(client) == reason)
             client.ping([1])
             #expect(try client.next() == .pong([1]))
             // Session and media stay; the media only stop painting.
@@ -388,11 +388,11 @@ struct SessionFaultTests {
 
     @Test(arguments: Fault.Output.allCases)
     func generationRestarts(output: Fault.Output) throws {
-        try withFaults("generation_restart:at=1.5,delay=0.3,output=\(output.rawValue)") { server in
+        try withFaults("generation_restart:at=1.2,delay=0.3,output=\(output.rawValue)") { server in
             let (client, media) = try server.negotiate()
             _ = media.paint()
             #expect(try client.next() == .message(.generationStarted))
-            #expect(try client.next() == .message(.generationEnded(seconds: 0, reason: "timeout")))
+            #expect(try generationEnd(client) == "timeout")
             #expect(try client.next() == .message(.generationStarted))
             if output == .offer || output == .newMID {
                 #expect(try client.next() == .message(.offer(sdp: "own offer")))
@@ -410,9 +410,21 @@ struct SessionFaultTests {
             }
             // The tick counter continues across generations.
             _ = media.paint()
-            #expect(try client.next() == .message(.generationTick(seconds: 1)))
+            guard case .message(.generationTick(let seconds)) = try client.next() else { throw TestClient.TimedOut() }
+            #expect(seconds >= 1)
             #expect(media.stopCount == 0)
             client.close()
+        }
+    }
+
+    /// The reason, after as many ticks as the generation has had seconds.
+    private func generationEnd(_ client: TestClient) throws -> String? {
+        while true {
+            switch try client.next() {
+            case .message(.generationTick): continue
+            case .message(.generationEnded(_, let reason)): return reason
+            default: throw TestClient.TimedOut()
+            }
         }
     }
 
