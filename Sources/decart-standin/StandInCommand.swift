@@ -1,7 +1,6 @@
 import ArgumentParser
 import CRelease
 import DecartProtocol
-import Dispatch
 import Glibc
 import ICE
 import StandInServer

@@ -143,7 +143,8 @@ extension ElementTests {
             }
         }
 
-        @Test(.enabled(if: MediaWay.current.isRoom, "only rooms have it")) func theServicesMuteIsObeyedUntilTheApplicationEndsIt() throws {
+        @Test(.enabled(if: MediaWay.current.isRoom, "only rooms have it"))
+        func theServicesMuteIsObeyedUntilTheApplicationEndsIt() throws {
             let shown = try shown()
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, "fallback=black", prompt: Self.look)) { pipeline in
