@@ -32,7 +32,7 @@ ROW = re.compile(r" *([\d.]+) s: sessions (\d+), fds (\d+), threads (\d+), objec
 NAMES = ("time", "sessions", "fds", "threads", "objects", "allocated", "rss", "frames", "added", "prompted", "accepted", "removed")
 GROWTH = {"allocated": 12, "rss": 24}  # MiB, with all sessions
 # Each of `--seconds`, `--sessions` and `--round`.
-LENGTHS = {"seconds": 30, "sessions": 16, "round": 8} if VERIFYING else {"seconds": 8, "sessions": 6, "round": 4}
+LENGTHS = {"seconds": 30, "sessions": 16, "round": 8} if VERIFYING else {"seconds": 30, "sessions": 6, "round": 4}
 EMPTY_GROWTH = 4  # MiB allocated, without sessions
 failed = False
 

@@ -16,6 +16,7 @@ import argparse
 import asyncio
 import base64
 import json
+import os
 import sys
 import time
 import urllib.request
@@ -352,4 +353,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    result = main()
+    sys.stdout.flush()
+    # Without the interpreter's teardown: threads of LiveKit's library may still call into it, which aborts the process.
+    os._exit(result)
