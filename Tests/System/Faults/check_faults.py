@@ -94,7 +94,7 @@ def report(rows, done):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--at-once", type=int, default=3 if VERIFYING else 6, help="number of rows that run in parallel")
+    parser.add_argument("--at-once", type=int, default=3 if VERIFYING else 4, help="number of rows that run in parallel")
     parser.add_argument("--keep", action="store_true", help="keep the folder of logs")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--without", action="store_true", help="run the rows whose name contains none of the words")
