@@ -62,7 +62,7 @@ LIMIT = 900  # s, for a step: a hang, on any machine
 SERIAL = ("ElementTests", "Transport")
 # The element suites run with sessions in a room and with direct connections.
 WAYS = {"DecartElementsTests": ("room", "direct")}
-# Why a test is left out on purpose, so that nobody needs to read it (MediaWay.swift, Measure.swift).
+# Comments with which tests disable themselves on purpose (MediaWay.swift, Measure.swift): the summary does not list them.
 LEFT_OUT = ("the transport makes no difference", "only rooms have it", "scripts/verify runs it")
 
 
@@ -91,7 +91,7 @@ def swift_steps(tests):
     groups = {}
     for test in tests:
         groups.setdefault((test.split(".")[0], suite_of(test)), []).append(test)
-    # A suite's name would choose its tests too.
+    # Excludes the names of the suites too: a suite that the filter chooses brings its tests.
     others = "".join(f"(?!{parent}(?:/|$))" for parent in SERIAL)
     for (target, suite), own in sorted(groups.items(), key=lambda group: -len(group[1])):
         command = swift_command(rf"{target}\.{suite}/" if suite else rf"{target}\.{others}")
@@ -321,7 +321,7 @@ def script_results(step, status, log):
 # --- All of them -------------------------------------------------------------------------------------------------------
 
 def run_all(steps, jobs, runner):
-    """In the order of the steps: the longest ones are first."""
+    """Starts the steps in their order, in which the longest ones come first."""
     waiting = list(steps)
     condition = threading.Condition()
     running = []

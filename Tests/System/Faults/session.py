@@ -33,7 +33,8 @@ PATIENCE = 1 if VERIFYING else 5
 @dataclasses.dataclass
 class Fault:
     """A row of the fault table. `seconds`: its duration under scripts/verify, so that the longest rows start first.
-    `measures`: it has nothing but figures to compare, so only scripts/verify runs it."""
+    `measures`: only scripts/verify runs it, because it compares nothing but figures, or repeats another row at greater
+    length."""
     name: str
     seconds: float
     title: str
