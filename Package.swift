@@ -56,6 +56,10 @@ let package = Package(
             name: "LiveKitProtocol", dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")],
             exclude: ["livekit_signal.proto"], swiftSettings: swiftSettings),
 
+        .target(
+            name: "EventLoopThreads", dependencies: [.product(name: "NIOPosix", package: "swift-nio")],
+            swiftSettings: swiftSettings),
+
         // Floor 1: one concern each.
         .target(
             name: "GStreamerKit", dependencies: ["CGStreamer", .product(name: "Logging", package: "swift-log")],
@@ -80,7 +84,7 @@ let package = Package(
         .target(
             name: "Signalling",
             dependencies: [
-                "DecartSession", "DecartProtocol",
+                "DecartSession", "DecartProtocol", "EventLoopThreads",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -124,7 +128,8 @@ let package = Package(
         .target(
             name: "StandInServer",
             dependencies: [
-                "CGIO", "DecartProtocol", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity", "WebRTCTransport",
+                "CGIO", "DecartProtocol", "EventLoopThreads", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity",
+                "WebRTCTransport",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -207,7 +212,7 @@ let package = Package(
         .testTarget(
             name: "SignallingTests",
             dependencies: [
-                "Signalling", "DecartSession", "DecartProtocol", "TestSupport",
+                "Signalling", "DecartSession", "DecartProtocol", "EventLoopThreads", "TestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -237,7 +242,8 @@ let package = Package(
         .testTarget(
             name: "StandInServerTests",
             dependencies: [
-                "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "TestSupport", "WebRTCTransport",
+                "EventLoopThreads", "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "TestSupport",
+                "WebRTCTransport",
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),

@@ -1,3 +1,4 @@
+import EventLoopThreads
 import Glibc
 import NIOCore
 import NIOPosix
@@ -14,7 +15,7 @@ struct EventLoopsTests {
 
     /// The disposition is the host's: it may be to end the process.
     @Test func aWriteToAClosedConnectionRaisesNoSIGPIPE() throws {
-        let other = EventLoops.makeGroup()
+        let other = MultiThreadedEventLoopGroup.blockingSIGPIPE()
         defer { try? other.syncShutdownGracefully() }
         for loop in [EventLoops.group.next(), other.next()] {
             var error: CInt = 0

@@ -1,6 +1,7 @@
 // A loopback server that sends exactly the bytes of a script. It implements HTTP and WebSocket by hand, so that no
 // tested code is part of the test.
 import Dispatch
+import EventLoopThreads
 import NIOCore
 import NIOPosix
 import NIOSSL
@@ -85,7 +86,7 @@ final class RawServer: Sendable {
     init(
         _ script: Script = Script(), tls: NIOSSLContext? = nil, host: String = "127.0.0.1"
     ) async throws {
-        group = EventLoops.makeGroup()
+        group = MultiThreadedEventLoopGroup.blockingSIGPIPE()
         let log = Log()
         self.log = log
         channel = try await ServerBootstrap(group: group)

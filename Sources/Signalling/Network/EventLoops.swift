@@ -1,28 +1,16 @@
+import EventLoopThreads
 import Glibc
 package import NIOCore
-package import NIOPosix
+import NIOPosix
 
 /// The process's network thread for all control channels. It is not NIO's shared group, which starts a thread per core;
 /// loading the plugin must start none. The first channel creates it, and it never stops.
 package enum EventLoops {
     package static let group: any EventLoopGroup = {
-        let group = makeGroup()
+        let group = MultiThreadedEventLoopGroup.blockingSIGPIPE()
         keepHostsSIGPIPE(group)
         return group
     }()
-
-    /// Creates a group whose only thread blocks SIGPIPE, which the kernel delivers to the thread that writes to a closed
-    /// connection: the host's disposition may be to end the process. A new thread inherits its creator's mask, so there
-    /// is no moment at which the thread could be hit.
-    package static func makeGroup() -> MultiThreadedEventLoopGroup {
-        var pipe = sigset_t()
-        sigemptyset(&pipe)
-        sigaddset(&pipe, SIGPIPE)
-        var creators = sigset_t()
-        pthread_sigmask(SIG_BLOCK, &pipe, &creators)
-        defer { pthread_sigmask(SIG_SETMASK, &creators, nil) }
-        return MultiThreadedEventLoopGroup(numberOfThreads: 1)
-    }
 
     /// Restores the host's SIGPIPE disposition. NIO makes the whole process ignore SIGPIPE when it opens its first
     /// socket, and every child process that the host starts inherits that.

@@ -1,4 +1,5 @@
 import Dispatch
+import EventLoopThreads
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -58,7 +59,7 @@ package final class StandInServer: Sendable {
         try check(configuration.faults)
         let connections = OpenChannels(limit: configuration.maximumSessionCount + 64)
         let pipeline = ChildPipeline(configuration: configuration, services: services, tls: tls)
-        let group = ServerLoop.makeGroup()
+        let group = MultiThreadedEventLoopGroup.blockingSIGPIPE()
         let listeners = Listeners(
             listener: Listener(group: group, connections: connections, install: pipeline.install),
             host: configuration.host, port: configuration.port, log: configuration.log)

@@ -1,3 +1,4 @@
+import EventLoopThreads
 import Glibc
 import NIOCore
 import NIOPosix
@@ -21,7 +22,7 @@ struct BrokenPipeTests {
     }
 
     @Test func aWriteOfTheServerToAClosedConnectionDoesNotRaiseIt() throws {
-        let group = ServerLoop.makeGroup()
+        let group = MultiThreadedEventLoopGroup.blockingSIGPIPE()
         defer { try? group.syncShutdownGracefully() }
         var error: CInt = 0
         let signals = try BrokenPipe.signals { error = try group.next().submit { BrokenPipe.write() }.wait() }

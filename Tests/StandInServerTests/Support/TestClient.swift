@@ -1,5 +1,6 @@
 import DecartProtocol
 import Dispatch
+import EventLoopThreads
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -128,7 +129,7 @@ final class TestClient: Sendable {
 
 /// The event loop of all clients. Not NIO's shared group, whose threads take SIGPIPE.
 enum TestLoop {
-    static let group = ServerLoop.makeGroup()
+    static let group = MultiThreadedEventLoopGroup.blockingSIGPIPE()
 }
 
 /// Passes events from the client's event loop to the test's thread.
