@@ -39,12 +39,10 @@ class Subject:
     commands: list
     # Whether its programs measure, so that they are repeated.
     repeats: bool = True
-    # Variables of each command's environment.
-    variables: dict = dataclasses.field(default_factory=dict)
 
 
-def swift(filter, media="room"):
-    return ["env", f"DECART_TEST_MEDIA={media}", *RUNNER, "--filter", filter]
+def swift(tests, media="room"):
+    return ["env", f"DECART_TEST_MEDIA={media}", *RUNNER, "--filter", tests]
 
 
 def checks(*names):
@@ -148,20 +146,19 @@ def medians(section):
             if len(cells := line.split("|")) == 7 and not cells[1].startswith((" figure", "---"))}
 
 
-def write_page(found):
+def write_section(name, subject, outcome):
     def git(*words):
         return subprocess.run(["git", "-C", REPO, *words], capture_output=True, text=True, check=False).stdout.strip()
 
     kept = sections()
-    for name, (subject, outcome) in found.items():
-        lines = [f"`scripts/verify {name}`: {subject.what}. {datetime.date.today()}, commit {git('rev-parse', '--short', 'HEAD')}"
-                 f"{' with changes' if git('status', '--porcelain', '--untracked-files=no') else ''}; {outcome.passed} checks "
-                 f"passed, {len(outcome.failures)} failed, {outcome.seconds / 60:.0f} minutes."]
-        lines += ["", *(f"- failed: {failure}" for failure in outcome.failures)] if outcome.failures else []
-        if outcome.figures:
-            lines += ["", "| figure | bound | within | median (range) | before |", "|---|---|---|---|---|",
-                      *rows(outcome, medians(kept.get(name, "")))]
-        kept[name] = "\n" + "\n".join(lines) + "\n\n"
+    lines = [f"`scripts/verify {name}`: {subject.what}. {datetime.date.today()}, commit {git('rev-parse', '--short', 'HEAD')}"
+             f"{' with changes' if git('status', '--porcelain', '--untracked-files=no') else ''}; {outcome.passed} checks "
+             f"passed, {len(outcome.failures)} failed, {outcome.seconds / 60:.0f} minutes."]
+    lines += ["", *(f"- failed: {failure}" for failure in outcome.failures)] if outcome.failures else []
+    if outcome.figures:
+        lines += ["", "| figure | bound | within | median (range) | before |", "|---|---|---|---|---|",
+                  *rows(outcome, medians(kept.get(name, "")))]
+    kept[name] = "\n" + "\n".join(lines) + "\n\n"
     with open(PAGE, "w", encoding="utf-8") as file:
         file.write("# Verified\n\nWritten by `scripts/verify`. A figure is repeated; *within* counts the runs in which it "
                    "kept its bound, *before* is the median of the table before.\n\n")
@@ -181,7 +178,7 @@ def main():
     if unknown := set(options.subjects) - SUBJECTS.keys():
         sys.exit(f"no such subject: {', '.join(sorted(unknown))}; the subjects: {', '.join(SUBJECTS)}")
     os.makedirs(FOLDER, exist_ok=True)
-    found = {}
+    outcomes = []
     for name, subject in SUBJECTS.items():
         if options.subjects and name not in options.subjects:
             continue
@@ -192,13 +189,12 @@ def main():
                 with tempfile.TemporaryDirectory(prefix="decart-verify-") as folder:
                     os.environ["GST_REGISTRY_1_0"] = f"{folder}/registry"
                     outcome.run(command, f"{name}-{number}-{repetition + 1}")
-        found[name] = (subject, outcome)
+        outcomes.append(outcome)
         # After each subject: what was measured stays, whatever happens to the next one.
-        write_page({name: found[name]})
+        write_section(name, subject, outcome)
         outside = [row for row in rows(outcome, {}) if not re.search(r"\| (\d+) of \1 \|", row)]
         print(*outside, *(f"not ok {failure}" for failure in outcome.failures), sep="\n", flush=True)
 
-    outcomes = [outcome for _, outcome in found.values()]
     failures = sum(len(outcome.failures) for outcome in outcomes)
     missed = sum(2 * within(relation, bound, values) < len(values)
                  for outcome in outcomes for _, relation, bound, values in outcome.figures.values())

@@ -422,7 +422,7 @@ extension ElementTests {
                 ) { pipeline in
                     let audioOut = try pipeline.watchAudio()
                     // A slow machine takes longer, never less.
-                    let time = measured {
+                    let time = duration {
                         pipeline.play()
                         #expect(audioOut.waitForTone(440))
                         #expect(eventually { pipeline.count("audio-buffers-in") >= 145 })

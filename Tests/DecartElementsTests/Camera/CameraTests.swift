@@ -76,7 +76,7 @@ extension ElementTests {
                     let preview = FrameWatch(
                         try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
                     // From the start on, because frames that a busy machine holds up come in a burst afterwards.
-                    let time = measured {
+                    let time = duration {
                         pipeline.play()
                         #expect(preview.waitForFrames(16))
                     }
@@ -85,7 +85,7 @@ extension ElementTests {
                     // Pacing also holds after the capture was stopped and started again.
                     pipeline.transform.emit("stop-capture")
                     _ = pipeline.collect(milliseconds: 1000)
-                    let again = measured {
+                    let again = duration {
                         pipeline.transform.emit("start-capture")
                         #expect(preview.waitForFrames(18))
                     }

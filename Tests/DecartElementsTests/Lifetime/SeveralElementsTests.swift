@@ -96,7 +96,7 @@ extension ElementTests {
                         try source.link(sink)
                         #expect(frames.wait { $0 >= (round % 2 == 0 ? 0 : 5) }, "round \(round)")
                         source.unlink(sink)
-                        let time = measured { branch.setState(.null) }
+                        let time = duration { branch.setState(.null) }
                         #expect(time < .seconds(20), "\(time)")
                         measure("NULL", time, atMost: .seconds(1))
                         pipeline.remove(branch)

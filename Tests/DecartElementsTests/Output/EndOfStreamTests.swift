@@ -29,7 +29,7 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(3))
-                    let time = measured {
+                    let time = duration {
                         (target == "pipeline" ? pipeline.pipeline : pipeline.transform).send(Event.eos())
                         #expect(pipeline.wait { $0.isEnded })
                     }
@@ -48,7 +48,7 @@ extension ElementTests {
                 ) { pipeline in
                     pipeline.play()
                     #expect(server.waitForConnections(1))
-                    let time = measured {
+                    let time = duration {
                         (target == "pipeline" ? pipeline.pipeline : pipeline.transform).send(Event.eos())
                         #expect(pipeline.wait { $0.isEnded })
                     }

@@ -62,7 +62,7 @@ extension ElementTests {
                         reports.change { $0.append(message.structure?.int("dropped") ?? -1) }
                     }
                     var counts: [Int] = []
-                    let time = measured {
+                    let time = duration {
                         pipeline.play()
                         #expect(eventually { pipeline.count("frames-dropped") >= 20 }, "no frame is dropped")
                         #expect(reports.wait { ($0.last ?? 0) >= 15 }, "\(reports.value)")

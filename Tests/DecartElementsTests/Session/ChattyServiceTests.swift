@@ -109,7 +109,7 @@ extension ElementTests {
                 let posted = Watched(0)
                 pipeline.bus.onMessage { if $0.structure?.name == "decart-state" { posted.change { $0 += 1 } } }
                 var count = 0
-                let time = measured {
+                let time = duration {
                     for second in 1...Verification.count(5_000, gate: 1_000) {
                         _ = proxy.inject(Self.tick(second), times: 1)
                     }

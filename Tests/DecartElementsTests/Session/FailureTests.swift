@@ -96,7 +96,7 @@ extension ElementTests {
 
         @Test func aServerThatKeepsSilent() throws {
             try SilentServer.with { server in
-                let time = try measured {
+                let time = try duration {
                     try expectError(
                         Self.openReadWrite, code: "CONNECTION_TIMEOUT", saying: "within 1 s",
                         "base-url=\(server.url) connection-timeout=1 \(Self.key) \(TransformPipeline.custom)")
@@ -107,7 +107,7 @@ extension ElementTests {
 
         @Test func aServiceThatNeverAnswersTheOffer() throws {
             try StandIn.run(engine: SilentEngine()) { standIn in
-                let time = try measured {
+                let time = try duration {
                     try TransformPipeline.run(try .init(standIn, "connection-timeout=1")) { pipeline in
                         pipeline.play()
                         let error = try #require(pipeline.waitForError())

@@ -80,7 +80,7 @@ extension ElementTests {
                         #expect(eventually { second.transform.string("service-status") == "waiting-for-session" })
                         #expect(second.connectionState == "connecting")
                         first.transform.emit("disconnect")
-                        let time = measured { #expect(second.waitForFrames(1)) }
+                        let time = duration { #expect(second.waitForFrames(1)) }
                         measure("wait for a session", time, atMost: .seconds(7))
                         #expect(eventually { second.connectionState != "connecting" })
                         #expect(second.takeProblems().filter { $0.kind == .error }.isEmpty)

@@ -184,7 +184,7 @@ final class TransformPipeline: @unchecked Sendable {
             implementation = pipeline.transform.implementation
             #expect(implementation != nil, sourceLocation: sourceLocation)
             defer {
-                let time = measured { _ = pipeline.pipeline.setState(.null) }
+                let time = duration { _ = pipeline.pipeline.setState(.null) }
                 #expect(time < .seconds(20), "NULL took \(time)", sourceLocation: sourceLocation)
                 // Only the slow ones, because each test sets several pipelines to NULL.
                 if time > .milliseconds(300) { measure("NULL", time, atMost: .seconds(1), test: test, file: file) }

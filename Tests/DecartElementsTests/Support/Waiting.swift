@@ -55,7 +55,7 @@ func eventually(seconds: Double = 60, _ condition: () -> Bool) -> Bool {
 }
 
 /// Returns how long the body takes.
-func measured(_ body: () throws -> Void) rethrows -> Duration {
+func duration(of body: () throws -> Void) rethrows -> Duration {
     let clock = ContinuousClock()
     return try clock.measure(body)
 }

@@ -61,7 +61,7 @@ for _away, _bound, _dials in ((5, 9, 4), (10, 17, 5), (18, 27, 6)):
         measures=_away > 5)(killed(_away, _bound, _dials))
 
 
-@row("F4 away for 60 s", 70, "the service is away for longer than the retries last")
+@row("F4 away longer than the retries", 70, "the service is away for longer than the retries last")
 def f4(run):
     retries = long(5, 2)
     client = run.start(f"max-retries={retries}")
@@ -79,7 +79,7 @@ def f4(run):
     run.finish(errors=1)
 
 
-@row("F5 away for 60 s, for ever", 85, "the service is away for 60 s, max-retries=-1")
+@row("F5 away, max-retries=-1", 85, "the service is away for a minute, max-retries=-1")
 def f5(run):
     client = run.start("max-retries=-1")
     session, since = client.session(), time.monotonic()
@@ -442,7 +442,7 @@ class NameServer:
         self.socket.close()
 
 
-@row("F15 DNS down", 45, "the name server is silent for 20 s, and the service closes the WebSocket")
+@row("F15 DNS down", 45, "the name server is silent, and the service closes the WebSocket")
 def f15(run):
     run.network()
     names = NameServer(run, netlab.SERVER, v4=netlab.SERVER)

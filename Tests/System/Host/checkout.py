@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+from check_commands import NAMESPACES, REPO
+
 # debian/control lists the packages; the drivers in Swift import CGStreamer, and one has the tests' cameras.
 PARTS = ("pipelines", "scripts", "debian", "Sources/CGStreamer", "Sources/CRelease",
          "Tests/DecartElementsTests/Support/VirtualCameras.swift")
@@ -44,20 +45,19 @@ def checkout(folder, release):
     return folder, environment
 
 
-NAMESPACES = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net", "--pid", "--fork", "--kill-child",
-              "--mount-proc", "--", "bash", "-c", 'ip link set lo up && exec "$@"', "bash"]
+WITH_LOOPBACK = [*NAMESPACES, "bash", "-c", 'ip link set lo up && exec "$@"', "bash"]
 
 
 def can_make_namespaces():
     try:
-        return subprocess.run([*NAMESPACES, "true"], capture_output=True, check=False).returncode == 0
+        return subprocess.run([*WITH_LOOPBACK, "true"], capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
 
 def run_script(folder, environment, name, *arguments, limit=250):
     """Returns the status (None: timeout) and the output of a script in pipelines/."""
-    command = [*(NAMESPACES if can_make_namespaces() else []), os.path.join(folder, "pipelines", name), *arguments]
+    command = [*(WITH_LOOPBACK if can_make_namespaces() else []), os.path.join(folder, "pipelines", name), *arguments]
     try:
         done = subprocess.run(command, env=environment, timeout=limit,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
