@@ -433,8 +433,11 @@ def check_next_view(element, camera, codecs_of_both, stays):
     begins = element.inputs[sent:sent + 1] == [("video/x-h264", True)]
     report(f"camera-encoded: the next live view begins with a keyframe, {codecs_of_both}", "" if lost and fell_back and back and begins
            else (lost, fell_back, back, element.inputs[sent:sent + 1], element.summary()))
+    # A session that begins again has an id once the service has accepted it; frames of the last one may still come.
+    good = session and (element.session() == session if stays else
+                        element.wait(lambda own: own.session() not in (None, "", session)))
     report(f"camera-encoded: the session {'stays' if stays else 'begins again'}, {codecs_of_both}",
-           "" if session and (element.session() == session) == stays else f"{session} -> {element.session()}")
+           "" if good else f"{session} -> {element.session()}")
 
 
 def check_null(url, cameras):
