@@ -135,7 +135,8 @@ class Run:
                 file.write(canary.key + "\n")
             options.append(f"api-key-file={key_file}")
         # Few and small frames: at level 9 every buffer writes many log lines.
-        command = ["gst-launch-1.0", "-e", "-m", "-v", *elements, *options, "!", "fakesink"]
+        # With -e an interrupt becomes EOS, but an error would wait for EOS too, which a source may have missed.
+        command = ["gst-launch-1.0", *(["-e"] if has_session else []), "-m", "-v", *elements, *options, "!", "fakesink"]
         with open(os.path.join(self.folder, "output.log"), "wb") as output:
             self.process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT,
                                             stdin=subprocess.DEVNULL)
