@@ -79,6 +79,26 @@ static inline gboolean decart_video_meta_is_default(const GstVideoMeta *meta, co
     }
     return TRUE;
 }
+// Bytes that a frame needs from its first one on; 0: a GstVideoMeta that does not fit the format. Tiles have no rows.
+static inline gsize decart_video_frame_bytes(const GstVideoInfo *info, const GstVideoMeta *meta) {
+    if (!meta || GST_VIDEO_FORMAT_INFO_IS_TILED(info->finfo)) return info->size;
+    if (meta->width < (guint)info->width || meta->height < (guint)info->height ||
+        meta->n_planes < GST_VIDEO_INFO_N_PLANES(info))
+        return 0;
+    gsize end = 0;
+    for (guint plane = 0; plane < GST_VIDEO_INFO_N_PLANES(info); plane++) {
+        gint component[GST_VIDEO_MAX_COMPONENTS];
+        gst_video_format_info_component(info->finfo, plane, component);
+        gint rows = component[0] < 0 ? info->height
+            : GST_VIDEO_FORMAT_INFO_SCALE_HEIGHT(info->finfo, component[0], info->height);
+        gint row = MIN(meta->stride[plane], info->stride[plane]);
+        if (row <= 0 || rows <= 0) return 0;
+        gsize last = meta->offset[plane] + (gsize)meta->stride[plane] * (gsize)(rows - 1) + (gsize)row;
+        end = MAX(end, last);
+    }
+    // The rest of a default stride may be missing in the last row only.
+    return end;
+}
 // Copies flags, times, and those metas that say nothing about memory, size or pixels.
 static inline gboolean decart_copy_plain_meta(GstBuffer *from, GstMeta **meta, gpointer to) {
     const gchar *const *tags = gst_meta_api_type_get_tags((*meta)->info->api);

@@ -112,6 +112,7 @@ final class Capture: @unchecked Sendable {
     ) throws(GStreamerError) {
         // Unretained: the pad owns the probe, so a reference would be a cycle.
         let own = output.unowned
+        output.splitBufferLists()
         output.addProbe([.buffer, .downstreamEvent]) { [weak self] item in
             guard let self else { return .drop }
             switch item {

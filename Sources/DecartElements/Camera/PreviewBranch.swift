@@ -36,7 +36,11 @@ final class PreviewBranch: @unchecked Sendable {
         if let sink = queue.staticPad("sink") { branch.unlink(sink) }
         tee.releaseRequestPad(branch)
         queue.setLockedState(true)
+        // The queue's thread may be in a push that blocks, in a consumer that has prerolled or is full, and the state
+        // change waits for it. A flush returns it, and keeps the consumer's running time.
+        pad.push(Event.flushStart())
         queue.setState(.null)
+        pad.push(Event.flushStop(resetTime: false))
         pad.setActive(false)
         bin.remove(pad)
         bin.remove(queue)

@@ -60,6 +60,7 @@ enum TransformStatistics {
         causes["no-session"] = GValueBox(uint64: input.droppedWithoutSession)
         causes["not-playing"] = GValueBox(uint64: input.droppedNotPlaying)
         causes["busy"] = GValueBox(uint64: input.droppedBusy)
+        causes["incomplete"] = GValueBox(uint64: input.droppedIncomplete)
         causes["to-keyframe"] = GValueBox(uint64: input.droppedToKeyframe)
         stats["frames-dropped-by-cause"] = GValueBox(structure: causes)
         stats["frames-skipped"] = GValueBox(uint64: input.framesRateLimited)

@@ -61,14 +61,16 @@ extension DecartTransform {
     // MARK: Frames (upstream's thread)
 
     func takeEncoded(_ buffer: Buffer, _ pad: Pad, _ input: InputChain) {
-        switch input.encoded.read(buffer, runningTime: input.gate.runningTime(of: buffer)) {
+        switch input.encoded.read(buffer) {
         case .ignored: break
         case .unusable(let text): refuseInput(text, input)
-        case .frame(let frame, let isNew):
+        case .frame(var frame, let isNew):
             if isNew, let format = input.encoded.format, !begin(with: format, input) { return }
             input.frameArrived()
             switch input.gate.admit(buffer, pad: pad, element: handle.unowned) {
-            case .passes: input.deliver(encoded: frame)
+            case .passes(let time):
+                frame.runningTime = time
+                input.deliver(encoded: frame)
             case .refused: break
             case .dropped: reportLoss(of: buffer)
             }

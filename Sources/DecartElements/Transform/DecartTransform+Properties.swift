@@ -77,23 +77,56 @@ extension DecartTransform {
 
     // MARK: Properties that apply at once
 
-    /// Applies only while the element runs. `passthrough` needs a branch for raw frames, which is built on demand.
+    /// Applies only while the element runs. `passthrough` needs a branch for raw frames, which is built on demand. One
+    /// thread at a time builds or removes it; a change that comes meanwhile is left to that thread. No lock is held
+    /// then: adding and unlinking elements posts messages, whose handler takes the lock.
     func applyFallback() {
-        let (fallback, input, output, run) = state.withLock { ($0.settings.fallback, $0.input, $0.output, $0.run) }
-        guard let run, let input, let output else { return }
-        output.set(fallback: fallback)
-        if fallback == .passthrough, run.rawFallback == nil {
-            do throws(GStreamerError) {
-                let made = try RawFallback(element: handle, input: input, output: output)
-                let isRunning = state.withLock { state in
-                    state.run?.rawFallback = made
-                    return state.run != nil
-                }
-                if !isRunning { made.remove() }
-            } catch { handle.unowned.postWarning(Self.missing(error.message)) }
-        } else if fallback != .passthrough, let raw = run.rawFallback {
-            state.withLock { $0.run?.rawFallback = nil }
-            raw.remove()
+        let claim = state.withLock { state -> (ElementSession, InputChain, VideoOutput)? in
+            guard let run = state.run, let input = state.input, let output = state.output else { return nil }
+            state.run?.fallback.isStale = true
+            guard !run.fallback.isChanging else { return nil }
+            state.run?.fallback.isChanging = true
+            return (run.session, input, output)
+        }
+        guard let (session, input, output) = claim else { return }
+        while let (fallback, current) = nextFallback(of: session) {
+            output.set(fallback: fallback)
+            let made = fallback == .passthrough ? current ?? makeRawFallback(input, output) : nil
+            if let current, made == nil { current.remove() }
+            guard let made, !keep(made, for: session) else { continue }
+            made.remove()
+        }
+    }
+
+    /// Returns the newest setting and takes over the branch; nil ends the claim: the setting has been applied, or the
+    /// run has ended.
+    private func nextFallback(of session: ElementSession) -> (Fallback, RawFallback?)? {
+        state.withLock { state in
+            guard let run = state.run, run.session === session else { return nil }
+            guard run.fallback.isStale else {
+                state.run?.fallback.isChanging = false
+                return nil
+            }
+            (state.run?.fallback.isStale, state.run?.fallback.raw) = (false, nil)
+            return (state.settings.fallback, run.fallback.raw)
+        }
+    }
+
+    private func makeRawFallback(_ input: InputChain, _ output: VideoOutput) -> RawFallback? {
+        do throws(GStreamerError) {
+            return try RawFallback(element: handle, input: input, output: output)
+        } catch {
+            handle.unowned.postWarning(Self.missing(error.message))
+            return nil
+        }
+    }
+
+    /// Returns false if the run has ended meanwhile.
+    private func keep(_ raw: RawFallback, for session: ElementSession) -> Bool {
+        state.withLock { state in
+            guard state.run?.session === session else { return false }
+            state.run?.fallback.raw = raw
+            return true
         }
     }
 

@@ -18,6 +18,7 @@ extension DecartTransform {
     }
 
     private func judge(_ session: ElementSession) {
+        watchInput(session)
         let reading = state.withLock(\.snapshot.state.isConnected) ? self.reading(of: session) : nil
         let (verdict, isOther) = state.withLock { state in
             let before = state.quality.verdict
@@ -37,12 +38,25 @@ extension DecartTransform {
         }
     }
 
+    private func watchInput(_ session: ElementSession) {
+        let (input, isConnected) = state.withLock { ($0.input, $0.snapshot.state.isConnected) }
+        guard let input else { return }
+        var reading = SendWatch.Reading()
+        let counters = input.gate.counters
+        (reading.framesIn, reading.framesSent) = (counters.framesIn, counters.framesSent)
+        reading.droppedToKeyframe = counters.droppedToKeyframe
+        (reading.isEncodedInput, reading.hasKeyframe) = (input.encoded.isOn, input.encoded.format != nil)
+        (reading.framesEncoded, reading.isConnected) = (session.codecs.encoding.frames, isConnected)
+        let stall = state.withLock { $0.sendWatch.add(reading) }
+        if let stall { warn(SessionError(.invalidInput, stall.sentence, stage: .media)) }
+    }
+
     private func reading(of session: ElementSession) -> QualityReading? {
         let connections = session.readConnections()
         guard let sending = connections.first?.statistics, let receiving = connections.last?.statistics else {
             return nil
         }
-        let (input, output, run) = state.withLock { ($0.input, $0.output, $0.run) }
+        let (input, output, run, stall) = state.withLock { ($0.input, $0.output, $0.run, $0.sendWatch.stall) }
         guard let input, let output else { return nil }
         var reading = QualityReading()
         let counters = input.gate.counters
@@ -51,6 +65,7 @@ extension DecartTransform {
         (reading.packetsReceived, reading.packetsLost) = (receiving.packetsReceived, receiving.packetsLost)
         (reading.packetsSent, reading.remotePacketsLost) = (sending.packetsSent, sending.remotePacketsLost)
         reading.roundTrip = sending.roundTripTime
+        reading.isSendingStalled = stall != nil
         reading.isRelayed = sending.selectedPair?.isRelayed ?? false
         reading.glassToGlass = run?.timing?.glassToGlassPercentiles.map { .nanoseconds($0.p50) }
         if let rate = sending.bitrateTarget {

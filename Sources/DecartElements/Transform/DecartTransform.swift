@@ -42,6 +42,7 @@ final class DecartTransform: ElementImplementation {
         var snapshot = SessionSnapshot()
         var history = SessionHistory(now: MonotonicTime.now)
         var quality = QualityJudge()
+        var sendWatch = SendWatch()
         var steering = BitrateSteering()
         var input: InputChain?
         /// Set with `input`.
@@ -55,6 +56,8 @@ final class DecartTransform: ElementImplementation {
         var tags = TaggedOrientation()
         /// Time of the last QOS message.
         var lostAt: Duration?
+        /// Time of the last warning about a frame that is smaller than its caps say.
+        var incompleteAt: Duration?
     }
 
     /// State of one run, from READY→PAUSED to PAUSED→READY.
@@ -64,7 +67,7 @@ final class DecartTransform: ElementImplementation {
         let size: CurrentFrameSize
         /// Set with `timestamps=capture`.
         let timing: CaptureTiming?
-        var rawFallback: RawFallback?
+        var fallback = RawFallbackState()
         /// Posted once if the service turns out to use LiveKit.
         var codecWarning: String?
         /// Limits the warning about the encoder to one per start; a session may make several encoders.
@@ -77,6 +80,15 @@ final class DecartTransform: ElementImplementation {
         let sizes: [VideoFormat]
         /// The first EOS has come.
         var isDraining = false
+    }
+
+    /// The branch of `fallback=passthrough`, and who changes it.
+    struct RawFallbackState {
+        var raw: RawFallback?
+        /// A thread builds or removes the branch.
+        var isChanging = false
+        /// The property may have changed since that thread read it.
+        var isStale = false
     }
     let state = Mutex(State())
     let handle: ElementHandle
@@ -147,6 +159,7 @@ final class DecartTransform: ElementImplementation {
     private func guardInput(_ sink: Pad, _ target: Pad, _ input: InputChain, _ memory: InputMemory) {
         // The closure retains the queue's pad and holds its own pad unretained, to avoid a cycle.
         let own = sink.unowned
+        sink.splitBufferLists()
         sink.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak input, own, target] item in
             guard let self, let input else { return .drop }
             switch item {
@@ -156,9 +169,17 @@ final class DecartTransform: ElementImplementation {
                     self.takeEncoded(buffer, own, input)
                     return .drop
                 }
+                if !memory.isInUse, let (bytes, needed) = input.shortage(of: buffer) {
+                    input.gate.countIncomplete()
+                    self.warnOfIncompleteFrame(bytes, needed)
+                    return .drop
+                }
                 input.frameArrived()
                 switch input.gate.admit(buffer, pad: own, element: self.handle.unowned) {
-                case .passes: return .pass
+                case .passes(let time):
+                    guard let time, buffer.pts != time, let copy = buffer.copyOfMetadata() else { return .pass }
+                    copy.pts = time
+                    return .replace(copy)
                 case .refused: return .drop
                 case .dropped:
                     self.reportLoss(of: buffer)
@@ -181,6 +202,22 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
+    /// Posts one warning a minute at most.
+    private func warnOfIncompleteFrame(_ bytes: Int, _ needed: Int) {
+        let now = MonotonicTime.now
+        let isDue = state.withLock { state in
+            if let last = state.incompleteAt, now - last < .seconds(60) { return false }
+            state.incompleteAt = now
+            return true
+        }
+        guard isDue else { return }
+        handle.unowned.postWarning(
+            ElementProblem(
+                .streamFormat,
+                "A buffer of the input has \(bytes) bytes, but its caps need \(needed): such frames are dropped. Pad the "
+                    + "rows, or add a GstVideoMeta."))
+    }
+
     /// Called on upstream's streaming thread.
     private func takeInput(
         _ event: Event, _ input: InputChain, _ memory: InputMemory, queue: Pad
@@ -190,7 +227,10 @@ final class DecartTransform: ElementImplementation {
         switch event.kind {
         // The elements behind the pad are for raw video and do not get other caps.
         case .caps: if let caps = event.caps, take(caps, input) { return .drop }
-        case .segment: input.gate.take(segment: event)
+        case .segment:
+            input.gate.take(segment: event)
+            // The frames behind this pad have their running time as time stamp.
+            return .replaceEvent(Event.timeSegment())
         case .flushStart: input.gate.set(flushing: true)
         case .flushStop:
             guard !input.gate.isLeaving else { return .drop }
@@ -290,6 +330,7 @@ final class DecartTransform: ElementImplementation {
                 state.snapshot = SessionSnapshot()
                 state.history.changed(to: state.snapshot, now: MonotonicTime.now)
                 state.quality.reset()
+                state.sendWatch = SendWatch()
                 state.steering = BitrateSteering()
                 state.tags = TaggedOrientation()
             }
@@ -460,7 +501,7 @@ final class DecartTransform: ElementImplementation {
         statisticsTimer.finish()
         input?.processing.stop()
         input?.finishMuting()
-        run?.rawFallback?.remove()
+        run?.fallback.raw?.remove()
     }
 
     // MARK: Interface for decartsrc

@@ -34,6 +34,17 @@ package struct VideoInfo: @unchecked Sendable {
     package var isInterlaced: Bool { info.interlace_mode != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE }
 }
 
+extension VideoInfo {
+    /// Returns nil if the buffer has the bytes of a frame of these caps, else both numbers.
+    package func shortage(of buffer: Buffer) -> (bytes: Int, needed: Int)? {
+        guard let pointer = buffer.pointer else { return (0, size) }
+        var own = info
+        let needed = Int(clamping: decart_video_frame_bytes(&own, gst_buffer_get_video_meta(pointer)))
+        if needed > 0, buffer.size >= needed { return nil }
+        return (buffer.size, needed > 0 ? needed : size)
+    }
+}
+
 /// One plane of a mapped frame.
 package struct VideoPlane {
     package let base: UnsafeMutableRawPointer

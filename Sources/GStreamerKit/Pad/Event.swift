@@ -70,7 +70,10 @@ package final class Event: @unchecked Sendable {
     package static func eos() -> Event { Event(taking: gst_event_new_eos()) }
     package static func latency(_ time: ClockTime) -> Event { Event(taking: gst_event_new_latency(GstClockTime(time))) }
     package static func flushStart() -> Event { Event(taking: gst_event_new_flush_start()) }
-    package static func flushStop() -> Event { Event(taking: gst_event_new_flush_stop(1)) }
+    /// - Parameter resetTime: makes a sink restart the running time of its whole pipeline.
+    package static func flushStop(resetTime: Bool = true) -> Event {
+        Event(taking: gst_event_new_flush_stop(resetTime ? 1 : 0))
+    }
     package static func gap(at time: ClockTime, duration: ClockTime) -> Event {
         Event(taking: gst_event_new_gap(GstClockTime(time), GstClockTime(duration)))
     }

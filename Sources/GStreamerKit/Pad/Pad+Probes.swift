@@ -71,6 +71,27 @@ extension Pad {
             { data in if let data { Unmanaged<GateBox>.fromOpaque(data).release() } })
     }
 
+    /// Passes the buffers of each buffer list one by one, so that a probe for buffers sees them all.
+    package func splitBufferLists() {
+        gst_pad_add_probe(
+            pad, GST_PAD_PROBE_TYPE_BUFFER_LIST,
+            { pad, info, _ in
+                guard let pad, let info, let data = info.pointee.data else { return GST_PAD_PROBE_OK }
+                let list = OpaquePointer(data)
+                let isSink = gst_pad_get_direction(pad) == GST_PAD_SINK
+                var flow = GST_FLOW_OK
+                for index in 0..<gst_buffer_list_length(list) where flow == GST_FLOW_OK {
+                    guard let buffer = gst_buffer_list_get(list, index) else { continue }
+                    let own = decart_mini_object_ref(buffer).assumingMemoryBound(to: GstBuffer.self)
+                    flow = isSink ? gst_pad_chain(pad, own) : gst_pad_push(pad, own)
+                }
+                // A probe that returns HANDLED owns the list.
+                decart_mini_object_unref(data)
+                info.pointee.ABI.abi.flow_ret = flow
+                return GST_PAD_PROBE_HANDLED
+            }, nil, nil)
+    }
+
     package func removeProbe(_ probe: ProbeID) { gst_pad_remove_probe(pad, probe.id) }
 }
 

@@ -96,12 +96,13 @@ package final class AudioInput: @unchecked Sendable {
     private func watch(_ onTag: @escaping @Sendable (Event) -> Void) {
         // `own` is unretained: the pad owns the probe, so a reference would be a cycle.
         let (own, gate, element) = (pad.unowned, gate, element)
+        pad.splitBufferLists()
         pad.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak gate] item in
             guard let self, let gate else { return .drop }
             let takesPackets = self.state.withLock(\.takesPackets) ?? false
             guard case .event(let event) = item else {
                 guard case .buffer(let buffer) = item else { return .pass }
-                guard gate.admit(buffer, pad: own, element: element.unowned) == .passes else { return .drop }
+                guard case .passes = gate.admit(buffer, pad: own, element: element.unowned) else { return .drop }
                 guard takesPackets else { return .pass }
                 self.deliver(packet: buffer)
                 return .drop

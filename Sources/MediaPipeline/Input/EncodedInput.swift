@@ -32,6 +32,14 @@ package final class EncodedInput: @unchecked Sendable {
         var sequence: UInt64 = 0
         /// An error was reported; the rest of the stream is dropped.
         var hasFailed = false
+        /// Time of the last keyframe request before the first keyframe.
+        var requestedAt: Duration?
+
+        mutating func mayRequest(now: Duration) -> Bool {
+            if let requestedAt, now - requestedAt < .seconds(1) { return false }
+            requestedAt = now
+            return true
+        }
     }
     private let state = Mutex(State())
     private let sink: Pad
@@ -72,7 +80,7 @@ package final class EncodedInput: @unchecked Sendable {
     }
 
     /// Reads a frame, on upstream's thread.
-    package func read(_ buffer: Buffer, runningTime: ClockTime?) -> Reading {
+    package func read(_ buffer: Buffer) -> Reading {
         state.withLock { state in
             guard !state.hasFailed, let codec = state.reader?.codec,
                 let frame = buffer.withBytes({ state.reader?.read($0) }) ?? nil
@@ -86,13 +94,15 @@ package final class EncodedInput: @unchecked Sendable {
             }
             let isNew = frame.isKeyframe && read != state.format
             if frame.isKeyframe { state.format = read }
+            // The stream may have begun long before this element joined it.
+            if state.format == nil, state.mayRequest(now: MonotonicTime.now) { requestKeyframe() }
             state.sequence &+= 1
             let size = state.format.map { ($0.size.width, $0.size.height) } ?? (0, 0)
             let rewritten = frame.rewritten.map { $0.withUnsafeBytes(Buffer.init(copying:)) }
             rewritten?.isDeltaUnit = !frame.isKeyframe
             return .frame(
                 EncoderFrame(
-                    buffer: rewritten ?? buffer, size: size, runningTime: runningTime,
+                    buffer: rewritten ?? buffer, size: size, runningTime: nil,
                     encoded: EncodedFrameInfo(
                         codec: codec, isKeyframe: frame.isKeyframe, sequence: state.sequence)),
                 isNew: isNew)

@@ -9,7 +9,7 @@ package struct EncoderFrame: Sendable {
     package let buffer: Buffer
     /// Size of this frame; the geometry may change between two frames.
     package let size: (width: Int, height: Int)
-    package let runningTime: ClockTime?
+    package var runningTime: ClockTime?
     /// nil: a raw frame.
     package var encoded: EncodedFrameInfo?
 }
@@ -65,7 +65,6 @@ package final class InputChain: @unchecked Sendable {
     private struct Shape {
         var caps: Event?
         var size = (width: 0, height: 0)
-        var segment: Event?
     }
 
     /// Attempt number of the raw delivery for `fallback=passthrough`.
@@ -170,7 +169,6 @@ package final class InputChain: @unchecked Sendable {
             return .ok
         }
         end.setEventFunction { [weak self] event in
-            if event.kind == .segment { self?.state.withLock { $0.converted.segment = event } }
             if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
                 self?.state.withLock {
                     $0.converted.caps = event; $0.converted.size = (info.width, info.height)
@@ -239,7 +237,9 @@ package final class InputChain: @unchecked Sendable {
 
     /// Called on upstream's thread, in front of the queue.
     package func arrived(_ event: Event) {
-        guard let info = event.caps.flatMap(VideoInfo.init(caps:)) else { return }
+        guard let caps = event.caps else { return }
+        gate.take(framerate: caps.first?.fraction("framerate"))
+        guard let info = VideoInfo(caps: caps) else { return }
         state.withLock { $0.arriving.info = info }
     }
 
@@ -262,6 +262,12 @@ package final class InputChain: @unchecked Sendable {
 
     package func arrived(_ rotation: ImageRotation) { state.withLock { $0.arriving.rotation = rotation } }
 
+    /// Returns nil if the buffer has the bytes that its caps promise, else both numbers. Elements and encoders map frames
+    /// by their caps alone, and some read behind the end of a shorter one. Called on upstream's thread.
+    package func shortage(of buffer: Buffer) -> (bytes: Int, needed: Int)? {
+        state.withLock(\.arriving.info)?.shortage(of: buffer)
+    }
+
     /// Called on upstream's thread for each frame.
     package func frameArrived() {
         let (arriving, handler) = state.withLock { state in
@@ -275,7 +281,6 @@ package final class InputChain: @unchecked Sendable {
 
     private func take(_ event: Event) {
         switch event.kind {
-        case .segment: state.withLock { $0.direct.segment = event }
         case .caps:
             guard let caps = event.caps, let info = VideoInfo(caps: caps) else { return }
             let text = caps.description
@@ -368,7 +373,8 @@ package final class InputChain: @unchecked Sendable {
             return state.announced !== shape.caps
         }
         if isNew, let caps = shape.caps { processing.take(caps: caps) }
-        let time = buffer.pts.flatMap { shape.segment?.runningTime(of: $0) }
+        // The sink pad's probe has replaced the time stamp by the running time.
+        let time = buffer.pts
         let frame = EncoderFrame(buffer: buffer, size: shape.size, runningTime: time)
         if muted.isOn {
             processing.rest()
@@ -430,7 +436,8 @@ extension VideoInfo {
     fileprivate var isShownHigherThanWide: Bool { height &* pixelAspectRatio.1 > width &* pixelAspectRatio.0 }
 }
 
-/// Pixels to crop from each side so that the rest has the target's aspect ratio; even, for subsampled chroma.
+/// Pixels to crop from each side so that the rest has the target's aspect ratio; even, for subsampled chroma. At least
+/// four columns and rows remain: videoscale 1.22 overwrites the heap for an interlaced frame of one row.
 package struct Cropping: Equatable {
     package var horizontal = 0
     package var vertical = 0
@@ -451,10 +458,10 @@ package struct Cropping: Equatable {
         let actual = Double(width) * ratio / Double(height)
         if actual > wanted {
             let kept = Double(height) * wanted / ratio
-            horizontal = max(0, min((width - 1) / 2, Int((Double(width) - kept) / 4) * 2))
+            horizontal = max(0, min((width - 4) / 4, Int((Double(width) - kept) / 4)) * 2)
         } else {
             let kept = Double(width) * ratio / wanted
-            vertical = max(0, min((height - 1) / 2, Int((Double(height) - kept) / 4) * 2))
+            vertical = max(0, min((height - 4) / 4, Int((Double(height) - kept) / 4)) * 2)
         }
     }
 }

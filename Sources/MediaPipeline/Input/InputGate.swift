@@ -17,13 +17,15 @@ package struct InputCounters: Sendable {
     /// Frames dropped by the rate limit: `max-framerate`, or less while the network is congested or the CPU
     /// busy.
     package var framesRateLimited: UInt64 = 0
+    /// Frames lost because their memory is smaller than their caps say.
+    package var droppedIncomplete: UInt64 = 0
     package var framesSent: UInt64 = 0
 
     package init() {}
 
     /// Frames lost before the encoder.
     package var framesDropped: UInt64 {
-        droppedWithoutSession &+ droppedNotPlaying &+ droppedBusy &+ droppedToKeyframe
+        droppedWithoutSession &+ droppedNotPlaying &+ droppedBusy &+ droppedToKeyframe &+ droppedIncomplete
     }
 
     mutating func dropClosed(hasSession: Bool) {
@@ -51,6 +53,9 @@ package final class InputGate: Sendable {
         /// Liveness of the source, queried once per stream.
         var isLive: Bool?
         var segment: Event?
+        var timeline = InputTimeline()
+        /// Nominal time between two frames without a duration of their own; nil: unknown.
+        var step: ClockTime?
         /// Running time from which the rate limit lets the next frame pass.
         var nextDue: ClockTime?
         var interval: ClockTime = 0
@@ -106,7 +111,7 @@ package final class InputGate: Sendable {
     package func set(flushing: Bool) {
         change { state in
             state.flushing = flushing
-            if !flushing { state.nextDue = nil }
+            if !flushing { (state.nextDue, state.segment) = (nil, nil) }
         }
         if !flushing { pacing.reset() }
     }
@@ -147,16 +152,33 @@ package final class InputGate: Sendable {
 
     /// Called for a new pad, whose source may be another.
     func renew() {
-        state.withLock { ($0.isLive, $0.segment, $0.flushing, $0.isClosing) = (nil, nil, false, false) }
+        state.withLock {
+            ($0.isLive, $0.segment, $0.flushing, $0.isClosing) = (nil, nil, false, false)
+            $0.timeline = InputTimeline()
+        }
         pacing.reset()
     }
 
     package func take(segment: Event) { state.withLock { $0.segment = segment } }
 
+    /// Takes the nominal frame rate of new caps; 30 frames a second without one.
+    package func take(framerate: (Int, Int)?) {
+        let (frames, seconds) = framerate ?? (0, 1)
+        let isKnown = frames > 0 && seconds > 0
+        let step = isKnown ? Double(seconds) / Double(frames) : 1.0 / 30
+        state.withLock { $0.step = ClockTime(min(step, 10) * 1_000_000_000) }
+    }
+
     func countSent() { state.withLock { $0.counters.framesSent &+= 1 } }
     func countDroppedToKeyframe() { state.withLock { $0.counters.droppedToKeyframe &+= 1 } }
     /// Counts a frame that a busy queue, encoder or processor lost.
     package func countDropped() { state.withLock { $0.counters.droppedBusy &+= 1 } }
+    package func countIncomplete() {
+        state.withLock {
+            $0.counters.framesIn &+= 1
+            $0.counters.droppedIncomplete &+= 1
+        }
+    }
     /// Counts a frame that no media path took.
     func countUntaken() { state.withLock { $0.counters.dropClosed(hasSession: !$0.open.isEmpty) } }
 
@@ -165,24 +187,34 @@ package final class InputGate: Sendable {
         return buffer.pts.flatMap { segment?.runningTime(of: $0) }
     }
 
-    package enum Admission { case passes, dropped, refused }
+    package enum Admission: Equatable {
+        /// With the running time that the frame has in the element.
+        case passes(ClockTime?)
+        case dropped, refused
+    }
 
     /// Called on upstream's thread. `pad` is the element's sink pad; `element` provides the clock.
     /// - Returns: `dropped` if a live frame is lost, `refused` if a flush, the rate limit or the application takes it.
     package func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
-        let time = runningTime(of: buffer)
+        let upstream = runningTime(of: buffer)
         let isLive =
             state.withLock { state in
                 state.counters.framesIn &+= 1
                 return state.isLive
             } ?? learnLiveness(pad)
-        guard isLive else { return admitPaced(at: time, element: element) ? .passes : .refused }
+        let present = element.currentRunningTime
+        let time = state.withLock { state -> ClockTime? in
+            guard let step = buffer.duration ?? state.step else { return upstream }
+            return state.timeline.next(
+                upstream, arrival: MonotonicTime.now, isLive: isLive, step: step, present: present)
+        }
+        guard isLive else { return admitPaced(at: time, element: element) ? .passes(time) : .refused }
         return state.withLock { state in
             guard state.isOpen else {
                 state.counters.dropClosed(hasSession: !state.open.isEmpty)
                 return state.refuses || state.isWithheld ? .refused : .dropped
             }
-            return Self.isDue(time, &state) ? .passes : .refused
+            return Self.isDue(time, &state) ? .passes(time) : .refused
         }
     }
 
@@ -214,11 +246,17 @@ package final class InputGate: Sendable {
     }
 
     private func admitPaced(at time: ClockTime?, element: Element) -> Bool {
+        // Upstream's thread holds the lock that EOS, a seek and a state change of its element need. So in PLAYING a frame
+        // is dropped after a second. In PAUSED a thread may wait, as in a sink that has prerolled.
+        var limit = DispatchTime.now() + .seconds(1)
         while true {
-            let (isOpen, refuses) = state.withLock { ($0.isOpen, $0.refuses) }
+            let (isOpen, refuses, playing) = state.withLock { ($0.isOpen, $0.refuses, $0.playing) }
             if refuses { return false }
             if isOpen { break }
-            changed.wait()
+            if !playing { limit = .now() + .seconds(1) }
+            guard changed.wait(timeout: limit) == .timedOut, playing else { continue }
+            state.withLock { $0.counters.dropClosed(hasSession: !$0.open.isEmpty) }
+            return false
         }
         guard let time, state.withLock({ Self.isDue(time, &$0) }) else { return time == nil }
         guard let clock = element.currentClock, let now = element.currentRunningTime else { return true }
@@ -247,7 +285,9 @@ package final class InputPacing: Sendable {
     /// - Parameter time: running time of the buffer at hand.
     func offset(for time: ClockTime, now: ClockTime) -> Int64 {
         offset.withLock { offset in
-            let known = offset ?? (Int64(clamping: now) &- Int64(clamping: time))
+            let present = Int64(clamping: now) &- Int64(clamping: time)
+            // A wait of more than ten seconds is no pace: the streams of this input begin at different times.
+            let known = offset.flatMap { $0 &- present > 10_000_000_000 ? nil : $0 } ?? present
             offset = known
             return known
         }

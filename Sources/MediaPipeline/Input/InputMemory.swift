@@ -31,6 +31,8 @@ package final class InputMemory: @unchecked Sendable {
     package static let templateCaps = VideoMemory.all.map(\.caps).joined(separator: "; ")
 
     package var isUnusable: Bool { state.withLock(\.isUnusable) }
+    /// Frames come in memory other than the system's.
+    package var isInUse: Bool { state.withLock { $0.memory != nil } }
 
     /// Prepares for the frames of a CAPS event, before it passes the sink pad. Called on upstream's thread.
     /// - Throws: an error for the user if nothing that fetches the frames is installed.

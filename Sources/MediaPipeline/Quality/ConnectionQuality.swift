@@ -48,6 +48,8 @@ package struct QualityReading: Sendable, Equatable {
     package var bandwidthRatio: Double?
     /// Frames that the CPU carries, as a fraction of all, 0...1.
     package var cpuRatio: Double?
+    /// Frames come in, and none has left for seconds.
+    package var isSendingStalled = false
 
     package init() {}
 }
@@ -135,6 +137,7 @@ package struct QualityJudge: Sendable {
         if let rate = mean(ratios(\.framesReceived, of: \.framesSent), worst: <) {
             levels.append((rate < 0.05 ? .stall : .service, level(1 - rate, (0.2, 0.52, 0.8))))
         }
+        if readings.last?.isSendingStalled == true { levels.append((.stall, .critical)) }
         guard let worst = levels.map(\.1).max() else { return Verdict() }
         guard worst > .excellent else { return Verdict(quality: .excellent) }
         let factor = levels.first { $0.1 == worst }?.0 ?? .none

@@ -1,0 +1,55 @@
+import MediaPipeline
+import Testing
+
+@Suite struct SendWatchTests {
+    /// Adds a reading for each second of `seconds` and returns what was reported, by second.
+    private func run(
+        _ watch: inout SendWatch, _ seconds: ClosedRange<UInt64>, _ set: (UInt64, inout SendWatch.Reading) -> Void
+    ) -> [UInt64: SendWatch.Stall] {
+        var found: [UInt64: SendWatch.Stall] = [:]
+        for second in seconds {
+            var reading = SendWatch.Reading()
+            (reading.framesIn, reading.isConnected) = (25 * second, true)
+            set(second, &reading)
+            found[second] = watch.add(reading)
+        }
+        return found
+    }
+
+    @Test func anInputThatIsSentIsNoStall() {
+        var watch = SendWatch()
+        let found = run(&watch, 0...20) { second, reading in
+            (reading.framesSent, reading.framesEncoded) = (25 * second, 25 * second)
+        }
+        #expect(found.isEmpty && watch.stall == nil)
+    }
+
+    @Test func anEncoderThatReturnsNothingIsNamedOnce() {
+        var watch = SendWatch()
+        let found = run(&watch, 0...20) { second, reading in reading.framesSent = 25 * second }
+        #expect(found == [5: .encoder] && watch.stall == .encoder)
+    }
+
+    @Test func aStreamWithoutKeyframeIsNamedBeforeAndWithinASession() {
+        var watch = SendWatch()
+        var found = run(&watch, 0...7) { _, reading in
+            (reading.isEncodedInput, reading.isConnected) = (true, false)
+        }
+        #expect(found == [5: .noKeyframe])
+        found = run(&watch, 8...9) { second, reading in
+            (reading.isEncodedInput, reading.hasKeyframe, reading.framesSent) = (true, true, 25 * second)
+        }
+        #expect(found.isEmpty && watch.stall == nil)
+        found = run(&watch, 10...17) { second, reading in
+            (reading.isEncodedInput, reading.hasKeyframe) = (true, true)
+            (reading.framesSent, reading.droppedToKeyframe) = (225, 25 * second)
+        }
+        #expect(found == [14: .noKeyframe] || found == [15: .noKeyframe])
+    }
+
+    @Test func aWithheldOrPausedInputIsNoStall() {
+        var watch = SendWatch()
+        let found = run(&watch, 0...20) { _, reading in reading.framesIn = 100 }
+        #expect(found.isEmpty)
+    }
+}
