@@ -101,13 +101,14 @@ extension DecartTransform {
     /// Returns the newest setting and takes over the branch; nil ends the claim: the setting has been applied, or the
     /// run has ended.
     private func nextFallback(of session: ElementSession) -> (Fallback, RawFallback?)? {
-        state.withLock { state in
+        state.withLock { state -> (Fallback, RawFallback?)? in
             guard let run = state.run, run.session === session else { return nil }
             guard run.fallback.isStale else {
                 state.run?.fallback.isChanging = false
                 return nil
             }
-            (state.run?.fallback.isStale, state.run?.fallback.raw) = (false, nil)
+            state.run?.fallback.isStale = false
+            state.run?.fallback.raw = nil
             return (state.settings.fallback, run.fallback.raw)
         }
     }

@@ -3,6 +3,7 @@
 import Dispatch
 package import GStreamerKit
 import Synchronization
+import WebRTCTransport
 
 package struct InputCounters: Sendable {
     package var framesIn: UInt64 = 0
