@@ -165,6 +165,26 @@ static inline guint gst_decart_nice_socket_address(const NiceAddress *address, v
     }
 }
 
+// The address of this host from which datagrams to `remote` leave, as text of at most NICE_ADDRESS_STRING_LEN bytes; FALSE
+// without a route. Connecting a UDP socket sends nothing.
+static inline gboolean gst_decart_source_address(const char *remote, char *text) {
+    NiceAddress address;
+    struct sockaddr_storage bytes;
+    nice_address_init(&address);
+    if (!nice_address_set_from_string(&address, remote)) return FALSE;
+    nice_address_set_port(&address, 53);
+    socklen_t length = gst_decart_nice_socket_address(&address, &bytes), size = sizeof bytes;
+    int descriptor = socket(bytes.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return FALSE;
+    gboolean found = connect(descriptor, (struct sockaddr *)&bytes, length) == 0 &&
+                     getsockname(descriptor, (struct sockaddr *)&bytes, &size) == 0;
+    close(descriptor);
+    if (!found) return FALSE;
+    nice_address_set_from_sockaddr(&address, (struct sockaddr *)&bytes);
+    nice_address_to_string(&address, text);
+    return TRUE;
+}
+
 // An epoll instance in place of poll. The bits of GPollFD's events are those of epoll's.
 static inline int gst_decart_epoll_open(void) { return epoll_create1(EPOLL_CLOEXEC); }
 
