@@ -67,12 +67,6 @@ static inline void gst_decart_stun_init(StunAgent *agent) {
                     (StunAgentUsageFlags)(STUN_AGENT_USAGE_SHORT_TERM_CREDENTIALS | STUN_AGENT_USAGE_USE_FINGERPRINT));
 }
 
-static inline gboolean gst_decart_stun_forbids(const StunMessage *message) {
-    int code = 0;
-    return stun_message_get_class(message) == STUN_ERROR &&
-           stun_message_find_error(message, &code) == STUN_MESSAGE_RETURN_SUCCESS && code == 403;
-}
-
 // A socket that announces changes of links, addresses and routes; -1 if the host has none. The kernel's headers for it
 // would make this module the owner of the C library's socket types in Swift.
 static inline int gst_decart_open_route_socket(void) {
