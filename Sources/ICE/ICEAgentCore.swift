@@ -16,6 +16,9 @@ final class ICEAgentCore: @unchecked Sendable {
     /// not signal, as a browser that sends only mDNS names does.
     static let remoteCandidateTimeout = Duration.seconds(10)
 
+    /// Once per process, before the first agent.
+    private static let makesSocketClass: Void = gst_decart_make_socket_class()
+
     /// Datagrams that one connection may have read before it is the turn of the others.
     private static let mostDatagrams = 64
 
@@ -79,6 +82,7 @@ final class ICEAgentCore: @unchecked Sendable {
         onDatagram: @escaping @Sendable (UnsafeMutableRawBufferPointer) -> Void,
         onBatchEnd: @escaping @Sendable () -> Void
     ) throws(ICEError) {
+        _ = Self.makesSocketClass
         // The agent is created on the caller's thread: no callback runs before gathering starts on the network thread.
         // NICE_AGENT_OPTION_CONSENT_FRESHNESS is not set; see ConsentChecks.
         let options = NICE_AGENT_OPTION_ICE_TRICKLE.rawValue
