@@ -11,11 +11,23 @@
 #include <glib-unix.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+// GLib makes the whole process ignore SIGPIPE when the class of its sockets is made, which libnice would cause; child
+// processes of the host inherit that. GLib itself sends with MSG_NOSIGNAL. A disposition that a thread of the host has set
+// meanwhile stays.
+static inline void gst_decart_make_socket_class(void) {
+    struct sigaction host, former;
+    sigaction(SIGPIPE, NULL, &host);
+    g_type_class_ref(G_TYPE_SOCKET);
+    sigaction(SIGPIPE, &host, &former);
+    if (former.sa_handler != SIG_IGN) sigaction(SIGPIPE, &former, NULL);
+}
 
 // g_object_set is variadic. These settings are the same for all agents:
 // - UPnP is off, because it needs contexts and sockets of its own.
@@ -65,12 +77,6 @@ static inline gboolean gst_decart_nice_is_controlling(NiceAgent *agent) {
 static inline void gst_decart_stun_init(StunAgent *agent) {
     stun_agent_init(agent, STUN_ALL_KNOWN_ATTRIBUTES, STUN_COMPATIBILITY_RFC5389,
                     (StunAgentUsageFlags)(STUN_AGENT_USAGE_SHORT_TERM_CREDENTIALS | STUN_AGENT_USAGE_USE_FINGERPRINT));
-}
-
-static inline gboolean gst_decart_stun_forbids(const StunMessage *message) {
-    int code = 0;
-    return stun_message_get_class(message) == STUN_ERROR &&
-           stun_message_find_error(message, &code) == STUN_MESSAGE_RETURN_SUCCESS && code == 403;
 }
 
 // A socket that announces changes of links, addresses and routes; -1 if the host has none. The kernel's headers for it
@@ -163,6 +169,26 @@ static inline guint gst_decart_nice_socket_address(const NiceAddress *address, v
     case AF_INET6: return sizeof(struct sockaddr_in6);
     default: return 0;
     }
+}
+
+// The address of this host from which datagrams to `remote` leave, as text of at most NICE_ADDRESS_STRING_LEN bytes; FALSE
+// without a route. Connecting a UDP socket sends nothing.
+static inline gboolean gst_decart_source_address(const char *remote, char *text) {
+    NiceAddress address;
+    struct sockaddr_storage bytes;
+    nice_address_init(&address);
+    if (!nice_address_set_from_string(&address, remote)) return FALSE;
+    nice_address_set_port(&address, 53);
+    socklen_t length = gst_decart_nice_socket_address(&address, &bytes), size = sizeof bytes;
+    int descriptor = socket(bytes.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return FALSE;
+    gboolean found = connect(descriptor, (struct sockaddr *)&bytes, length) == 0 &&
+                     getsockname(descriptor, (struct sockaddr *)&bytes, &size) == 0;
+    close(descriptor);
+    if (!found) return FALSE;
+    nice_address_set_from_sockaddr(&address, (struct sockaddr *)&bytes);
+    nice_address_to_string(&address, text);
+    return TRUE;
 }
 
 // An epoll instance in place of poll. The bits of GPollFD's events are those of epoll's.

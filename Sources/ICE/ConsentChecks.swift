@@ -5,7 +5,7 @@
 private import CNice
 
 /// Builds connectivity checks for the selected pair, and recognises their responses. Belongs to the network thread.
-final class ConsentChecks {
+package final class ConsentChecks {
     /// Responses to older checks prove nothing.
     private static let maximumInFlight = 8
     private static let maximumSize = 512
@@ -18,7 +18,7 @@ final class ConsentChecks {
     /// IDs of transactions.
     private var inFlight: [[UInt8]] = []
 
-    init(local: String, remote: String, remotePassword: String) {
+    package init(local: String, remote: String, remotePassword: String) {
         memory = .allocate(
             byteCount: MemoryLayout<StunAgent>.size, alignment: MemoryLayout<StunAgent>.alignment)
         gst_decart_stun_init(memory.assumingMemoryBound(to: StunAgent.self))
@@ -33,7 +33,7 @@ final class ConsentChecks {
     }
 
     /// Calls `body` with another check; libnice's limit of checks in flight is never reached.
-    func withCheck(isControlling: Bool, _ body: (UnsafeRawBufferPointer) -> Void) {
+    package func withCheck(isControlling: Bool, _ body: (UnsafeRawBufferPointer) -> Void) {
         if inFlight.count == Self.maximumInFlight {
             var oldest = inFlight.removeFirst()
             stun_agent_forget_transaction(memory.assumingMemoryBound(to: StunAgent.self), &oldest)
@@ -59,11 +59,13 @@ final class ConsentChecks {
         return inFlight.contains { $0.elementsEqual(datagram[4..<20]) }
     }
 
-    var isWaiting: Bool { !inFlight.isEmpty }
+    package var isWaiting: Bool { !inFlight.isEmpty }
 
-    /// True if the datagram is the authenticated response to a check in flight.
-    func isResponse(_ datagram: UnsafeMutableRawBufferPointer) -> Bool {
-        guard datagram.count >= 20, datagram.count <= 2048, !inFlight.isEmpty else { return false }
+    /// True if the datagram is the authenticated success response to a check in flight. An error confirms nothing, and its
+    /// check stays in flight: 400 and 401 have no MESSAGE-INTEGRITY (RFC 8489 §9.1.4), so any host on the path can send
+    /// them, and 403 revokes consent (RFC 7675 §5.2).
+    package func isResponse(_ datagram: UnsafeMutableRawBufferPointer) -> Bool {
+        guard datagram.count >= 20, datagram.count <= 2048, datagram[0] == 1, datagram[1] == 1 else { return false }
         let id = Array(datagram[4..<20])
         guard let index = inFlight.firstIndex(of: id) else { return false }
         var message = StunMessage()
@@ -72,7 +74,6 @@ final class ConsentChecks {
             datagram.baseAddress?.assumingMemoryBound(to: UInt8.self), datagram.count, nil, nil)
         guard verdict == STUN_VALIDATION_SUCCESS else { return false }
         inFlight.remove(at: index)
-        // An error is a response too: the peer lives and knows the password. 403 revokes consent (RFC 7675 §5.2).
-        return gst_decart_stun_forbids(&message) == 0
+        return true
     }
 }

@@ -16,6 +16,9 @@ final class ICEAgentCore: @unchecked Sendable {
     /// not signal, as a browser that sends only mDNS names does.
     static let remoteCandidateTimeout = Duration.seconds(10)
 
+    /// Once per process, before the first agent.
+    private static let makesSocketClass: Void = gst_decart_make_socket_class()
+
     /// Datagrams that one connection may have read before it is the turn of the others.
     private static let mostDatagrams = 64
 
@@ -79,6 +82,7 @@ final class ICEAgentCore: @unchecked Sendable {
         onDatagram: @escaping @Sendable (UnsafeMutableRawBufferPointer) -> Void,
         onBatchEnd: @escaping @Sendable () -> Void
     ) throws(ICEError) {
+        _ = Self.makesSocketClass
         // The agent is created on the caller's thread: no callback runs before gathering starts on the network thread.
         // NICE_AGENT_OPTION_CONSENT_FRESHNESS is not set; see ConsentChecks.
         let options = NICE_AGENT_OPTION_ICE_TRICKLE.rawValue
@@ -189,8 +193,7 @@ final class ICEAgentCore: @unchecked Sendable {
 
     private func beginGathering() {
         guard !isClosed else { return }
-        guard hasLocalAddress || configuration.network.endpoint == nil, nice_agent_gather_candidates(agent, stream) != 0
-        else {
+        guard hasLocalAddress, nice_agent_gather_candidates(agent, stream) != 0 else {
             let cause = configuration.network.failure
             emit(.warning(cause))
             shared.withLock { $0.localFailure = cause }
@@ -200,14 +203,21 @@ final class ICEAgentCore: @unchecked Sendable {
         }
     }
 
-    /// Adds every local address that ICE may use. libnice by itself ignores the loopback interface, where a local server
-    /// listens; without any address it would take those of all interfaces.
+    /// Adds the local addresses that ICE may use. libnice by itself ignores the loopback interface, where a local server
+    /// listens; without any address it would take those of all interfaces, `AddressSelection` notwithstanding.
     private func addLocalAddresses() -> (hasIPv4: Bool, hasIPv6: Bool) {
         if let ports = configuration.network.ports {
             nice_agent_set_port_range(agent, stream, 1, UInt32(ports.lowerBound), UInt32(ports.upperBound))
         }
         var families = (hasIPv4: false, hasIPv6: false)
-        for text in configuration.network.addresses() {
+        let selection = configuration.network.selection()
+        if selection.omitted > 0, !selection.chosen.isEmpty {
+            emit(
+                .warning(
+                    "\(selection.omitted) of this host's addresses are not used for ICE, which uses at most "
+                        + "\(AddressSelection.maximumOfFamily) of each family; local-address selects others"))
+        }
+        for text in selection.chosen {
             var address = NiceAddress()
             nice_address_init(&address)
             guard nice_address_set_from_string(&address, text) != 0,

@@ -37,13 +37,20 @@ package struct ICENetwork: Sendable, Equatable {
         (self.ports, self.endpoint) = (ports, endpoint)
     }
 
-    /// Address literals for candidates, as of now.
-    func addresses() -> [String] { endpoint?.addresses() ?? LocalAddresses.all() }
+    /// The addresses for candidates, as of now.
+    func selection() -> AddressSelection {
+        LocalAddresses.selection(of: endpoint?.addresses() ?? LocalAddresses.all())
+    }
 
     /// Why no local address got a socket.
     var failure: String {
         if let endpoint, endpoint.addresses().isEmpty {
             return endpoint.absence
+        }
+        let selection = selection()
+        if selection.chosen.isEmpty, selection.omitted > 0 {
+            return "this host has so many addresses that libnice can use none of the \(selection.omitted) for ICE; "
+                + "remove unused networks, or run in a network namespace with fewer"
         }
         guard let ports else {
             return "no local address is usable for ICE; check the network interfaces and ice-transport-policy"

@@ -4,14 +4,30 @@ private import Glibc
 /// The addresses of this host's interfaces that are up, loopback included.
 enum LocalAddresses {
     /// Returns address literals for candidates. Link-local addresses are excluded: they mean nothing without a scope.
-    static func all() -> [String] {
+    static func all() -> [String] { known().filter(isUsable) }
+
+    /// Returns the addresses of one interface, by the same rules.
+    static func of(interface name: String) -> [String] {
+        var addresses: [String] = []
+        for entry in interfaces() where entry.name == name && isUsable(entry.address) {
+            if !addresses.contains(entry.address) { addresses.append(entry.address) }
+        }
+        return addresses
+    }
+
+    /// Returns those of the addresses that an agent can have now.
+    static func selection(of addresses: [String]) -> AddressSelection {
+        AddressSelection(of: addresses, preferred: ofDefaultRoutes(), known: known())
+    }
+
+    /// All addresses in the order in which libnice ranks them, link-local ones with their scope.
+    private static func known() -> [String] {
         var addresses: [String] = []
         let list = nice_interfaces_get_local_ips(1)
         var item = list
         while let node = item {
             if let data = node.pointee.data {
-                let text = String(cString: data.assumingMemoryBound(to: CChar.self))
-                if isUsable(text) { addresses.append(text) }
+                addresses.append(String(cString: data.assumingMemoryBound(to: CChar.self)))
                 g_free(data)
             }
             item = node.pointee.next
@@ -20,32 +36,56 @@ enum LocalAddresses {
         return addresses
     }
 
-    /// Returns the addresses of one interface, by the same rules.
-    static func of(interface name: String) -> [String] {
+    /// The addresses of the interfaces that the default routes use.
+    private static func ofDefaultRoutes() -> Set<String> {
+        // Any global addresses do; these are of a root name server, and nothing is sent to them.
+        let sources = ["198.41.0.4", "2001:503:ba3e::2:30"].compactMap { source(towards: $0) }
+        let interfaces = interfaces()
+        let names = Set(interfaces.filter { sources.contains($0.address) }.map(\.name))
+        return Set(interfaces.filter { names.contains($0.name) }.map(\.address))
+    }
+
+    private static func source(towards remote: String) -> String? {
+        var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+        guard gst_decart_source_address(remote, &text) != 0 else { return nil }
+        return string(text)
+    }
+
+    private static func interfaces() -> [(name: String, address: String)] {
         var list: UnsafeMutablePointer<ifaddrs>?
         guard getifaddrs(&list) == 0 else { return [] }
         defer { freeifaddrs(list) }
-        var addresses: [String] = []
+        var interfaces: [(name: String, address: String)] = []
         var next = list
         while let entry = next {
             next = entry.pointee.ifa_next
-            guard let label = entry.pointee.ifa_name, String(cString: label) == name,
-                entry.pointee.ifa_flags & UInt32(IFF_UP) != 0, let address = entry.pointee.ifa_addr
+            guard let name = entry.pointee.ifa_name, entry.pointee.ifa_flags & UInt32(IFF_UP) != 0,
+                let address = entry.pointee.ifa_addr, let text = literal(of: address)
             else { continue }
-            let size: Int
-            switch Int32(address.pointee.sa_family) {
-            case AF_INET: size = MemoryLayout<sockaddr_in>.size
-            case AF_INET6: size = MemoryLayout<sockaddr_in6>.size
-            default: continue
-            }
-            var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
-            guard
-                getnameinfo(address, socklen_t(size), &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) == 0
-            else { continue }
-            let literal = String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-            if isUsable(literal), !addresses.contains(literal) { addresses.append(literal) }
+            interfaces.append((String(cString: name), text))
         }
-        return addresses
+        return interfaces
+    }
+
+    /// Returns nil for an address that is not of IP.
+    /// - Parameter address: a `sockaddr`; untyped as in `ConsentChecks`.
+    static func literal(of address: UnsafeRawPointer) -> String? {
+        let address = address.assumingMemoryBound(to: sockaddr.self)
+        let size: Int
+        switch Int32(address.pointee.sa_family) {
+        case AF_INET: size = MemoryLayout<sockaddr_in>.size
+        case AF_INET6: size = MemoryLayout<sockaddr_in6>.size
+        default: return nil
+        }
+        var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+        guard getnameinfo(address, socklen_t(size), &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) == 0 else {
+            return nil
+        }
+        return string(text)
+    }
+
+    private static func string(_ text: [CChar]) -> String {
+        String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     private static func isUsable(_ text: String) -> Bool {

@@ -34,7 +34,7 @@ package final class ServerSetup: @unchecked Sendable {
     }
 
     private let network: NetworkThread
-    private let lookup = HostLookup()
+    private let lookup: HostLookup
     private let hasIPv4: Bool
     private let hasIPv6: Bool
     private let tunnelsTCP: Bool
@@ -49,6 +49,7 @@ package final class ServerSetup: @unchecked Sendable {
 
     package init(network: NetworkThread, hasIPv4: Bool, hasIPv6: Bool, tunnelsTCP: Bool = false, actions: Actions) {
         self.network = network
+        lookup = HostLookup(network: network)
         self.hasIPv4 = hasIPv4
         self.hasIPv6 = hasIPv6
         self.tunnelsTCP = tunnelsTCP

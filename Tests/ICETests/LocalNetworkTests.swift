@@ -82,6 +82,31 @@ struct LocalNetworkTests {
         #expect(peer.warnings.allSatisfy { !$0.contains("192.0.2.77") })
     }
 
+    /// libnice aborts the process at an address that is not among the first 64 of all.
+    @Test func addressesOfManyNetworks() {
+        let networks = (0..<24).map { "172.\(17 + $0).0.1" }
+        let scoped = (0..<60).map { "fe80::\($0 + 1)%br\($0)" }
+        let few = AddressSelection(of: ["10.0.0.2", "127.0.0.1"], preferred: [], known: ["10.0.0.2", "127.0.0.1"])
+        #expect(few.chosen == ["127.0.0.1", "10.0.0.2"])
+        #expect(few.omitted == 0)
+        let many = AddressSelection(
+            of: networks + ["fd00::1", "127.0.0.1"], preferred: ["172.40.0.1"],
+            known: networks + ["fd00::1", "127.0.0.1"] + scoped)
+        #expect(many.chosen.prefix(2) == ["172.40.0.1", "127.0.0.1"])
+        #expect(Set(many.chosen.dropFirst(2)) == Set(networks.prefix(6)).union(["fd00::1"]))
+        #expect(many.omitted == 17)
+        let last = AddressSelection(
+            of: networks + ["127.0.0.1"], preferred: ["127.0.0.1"], known: networks + scoped + ["127.0.0.1"])
+        #expect(last.chosen == Array(networks.prefix(8)))
+        #expect(last.omitted == 17)
+        // libnice does not list every interface, and the length of its list is then the index.
+        #expect(AddressSelection(of: ["172.17.0.1"], preferred: [], known: ["10.0.0.2"]).chosen == ["172.17.0.1"])
+        let none = AddressSelection(of: ["172.17.0.1", "fd00::1"], preferred: ["fd00::1"], known: scoped)
+        #expect(none.chosen.isEmpty && none.omitted == 2)
+        let scopes = AddressSelection(of: ["fd00::1"], preferred: [], known: scoped + ["fd00::1%eth0"])
+        #expect(scopes.omitted == 1)
+    }
+
     @Test(arguments: [
         ("eth0", true), ("wlp0s20f3", true), ("eth0:1", true), ("192.0.2.7", true), ("2001:db8::7", true), ("", false),
         ("fe80::1", false), ("fe80::1%eth0", false), ("224.0.0.1", false), ("0.0.0.0", false), ("eth 0", false),

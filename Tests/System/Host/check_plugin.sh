@@ -75,6 +75,15 @@ run() {
 }
 
 run "a C host" 240 "$work/host_probe" load "$plugin"
+"$release_folder/decart-standin" --port 0 --quiet >"$work/standin" 2>/dev/null &
+server=$!
+for _ in {1..600}; do
+    grep -q 'ws://' "$work/standin" && break
+    sleep 0.1
+done
+run "a session" 240 "$work/host_probe" session "$plugin" "$(grep -o 'ws://[^ ]*' "$work/standin")"
+kill "$server" || true
+wait "$server" || true
 run "states" 240 env G_DEBUG=fatal-criticals "$work/host_probe" states "$plugin"
 
 timeout 240 env GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7 GST_DEBUG_NO_COLOR=1 "$work/host_probe" states "$plugin" \

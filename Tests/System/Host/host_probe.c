@@ -3,6 +3,8 @@
  *   host_probe load PLUGIN.so       checks how loading and creating elements change the process
  *   host_probe states PLUGIN.so     takes every element, without properties, through the states: no hang, no
  *                                   crash, no leak
+ *   host_probe session PLUGIN.so URL
+ *                                   checks how a session with the service at URL changes the signals
  *
  * Prints "ok NAME" or "not ok NAME: why". The program knows only the plugin's file. */
 #include <dirent.h>
@@ -98,6 +100,13 @@ static void release (Snapshot *snapshot)
     g_free (snapshot->files);
 }
 
+static void compare_signals (const Snapshot *before, const Snapshot *after, const char *when)
+{
+    char *name = g_strdup_printf ("host: signals unchanged by %s", when);
+    report (strcmp (before->signals, after->signals) == 0, name, "%s-> %s", before->signals, after->signals);
+    g_free (name);
+}
+
 static void compare (const Snapshot *before, const char *when)
 {
     Snapshot after = take_snapshot ();
@@ -107,10 +116,8 @@ static void compare (const Snapshot *before, const char *when)
         release (&after);
         after = take_snapshot ();
     }
-    char *name = g_strdup_printf ("host: signals unchanged by %s", when);
-    report (strcmp (before->signals, after.signals) == 0, name, "%s-> %s", before->signals, after.signals);
-    g_free (name);
-    name = g_strdup_printf ("host: no thread started by %s", when);
+    compare_signals (before, &after, when);
+    char *name = g_strdup_printf ("host: no thread started by %s", when);
     /* Fewer, if one of GStreamer's own has ended. */
     report (after.threads <= before->threads, name, "%d -> %d", before->threads, after.threads);
     g_free (name);
@@ -189,6 +196,39 @@ static void check_load (const char *path)
         compare (&before, "creating its elements");
     g_strfreev (names);
     release (&before);
+    gst_object_unref (plugin);
+}
+
+/* GLib and NIO ignore SIGPIPE in the whole process when they make their first socket. */
+static void check_session (const char *path, const char *url)
+{
+    GstPlugin *plugin = load (path);
+    if (plugin == NULL)
+        return;
+    char *line = g_strdup_printf ("videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=25/1 ! "
+                                  "decarttransform name=element base-url=%s api-key=x width=320 height=176 ! fakesink",
+                                  url);
+    GstElement *pipeline = gst_parse_launch (line, NULL);
+    g_free (line);
+    GstElement *element = pipeline != NULL ? gst_bin_get_by_name (GST_BIN (pipeline), "element") : NULL;
+    report (element != NULL, "host: a pipeline with a session", "it cannot be made");
+    if (element == NULL)
+        return;
+    Snapshot before = take_snapshot ();
+    gboolean connected = FALSE;
+    gst_element_set_state (pipeline, GST_STATE_PLAYING);
+    for (int wait = 0; wait < 600 && !connected; wait++) {
+        g_usleep (100000);
+        g_object_get (element, "is-connected", &connected, NULL);
+    }
+    report (connected, "host: a session connects", "not within a minute");
+    Snapshot after = take_snapshot ();
+    compare_signals (&before, &after, "a session");
+    gst_element_set_state (pipeline, GST_STATE_NULL);
+    release (&before);
+    release (&after);
+    gst_object_unref (element);
+    gst_object_unref (pipeline);
     gst_object_unref (plugin);
 }
 
@@ -282,11 +322,13 @@ static void check_states (const char *path)
 int main (int count, char **arguments)
 {
     gst_init (&count, &arguments);
-    if (count != 3) {
-        fprintf (stderr, "usage: host_probe load|states PLUGIN.so\n");
+    if (count < 3) {
+        fprintf (stderr, "usage: host_probe load|states PLUGIN.so, or session PLUGIN.so URL\n");
         return 2;
     }
-    if (strcmp (arguments[1], "load") == 0)
+    if (count == 4)
+        check_session (arguments[2], arguments[3]);
+    else if (strcmp (arguments[1], "load") == 0)
         check_load (arguments[2]);
     else
         check_states (arguments[2]);
