@@ -5,6 +5,8 @@ repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_folder="$repo/.build"
 release_folder="$build_folder/release"
 plugin_folder="$build_folder/gstreamer-1.0"
+# Says whether maintainer scripts may start services.
+policy_file=/usr/sbin/policy-rc.d
 # The oldest OpenSSL 3.0 without a known DTLS bug that affects the plugin.
 oldest_good_libssl=3.0.22
 
@@ -111,14 +113,19 @@ enabled_services() {
 # run_apt_without_services ARGUMENT...: run_apt, but services of the new packages neither start nor are enabled: the tests
 # run servers of their own.
 run_apt_without_services() {
-    local policy=/usr/sbin/policy-rc.d created='' before name status=0
+    local before name status=0
     before=$(enabled_services)
-    if [ ! -e "$policy" ] && printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null; then
-        created=yes
-        as_root chmod 755 "$policy"
-    fi
-    run_apt "$@" || status=$?
-    if [ -n "$created" ]; then as_root rm -f "$policy"; fi
+    # The policy must not outlive an interrupted run. A subshell has traps of its own.
+    (
+        if [ ! -e "$policy_file" ]; then
+            trap 'as_root rm -f "$policy_file"' EXIT
+            trap 'exit 129' HUP
+            trap 'exit 130' INT
+            trap 'exit 143' TERM
+            printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy_file" >/dev/null && as_root chmod 755 "$policy_file"
+        fi
+        run_apt "$@"
+    ) || status=$?
     while read -r name; do
         [ -z "$name" ] || as_root update-rc.d "$name" disable || true
     done <<<"$(comm -13 <(printf '%s\n' "$before") <(enabled_services))"

@@ -318,8 +318,17 @@ struct ReportFile {
 
     init(_ path: String, option: String) throws {
         (self.path, self.option) = (path, option)
-        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0o600)
+        // The path may lead to a link, or to a file that others can read.
+        descriptor = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0o600)
         guard descriptor >= 0 else { throw Self.failure(path, option) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0,
+            // A device keeps its mode.
+            status.st_mode & S_IFMT != S_IFREG || fchmod(descriptor, 0o600) == 0 && ftruncate(descriptor, 0) == 0
+        else {
+            defer { close(descriptor) }
+            throw Self.failure(path, option)
+        }
     }
 
     /// Writes the text and closes the file.

@@ -19,8 +19,10 @@ struct ReferenceImageTests {
     }
 
     static func jpeg(_ width: Int, _ height: Int, marker: UInt8 = 0xC0) -> [UInt8] {
-        [0xFF, 0xD8, 0xFF, 0xE0, 0, 4, 0, 0, 0xFF, 0xFF, marker, 0, 11, 8] + big(height, 2) + big(width, 2)
-            + [1, 1, 0x11, 0] + [0xFF, 0xDA, 0, 4, 0, 0, 1, 2, 0xFF, 0, 3, 0xFF, 0xD9]
+        let jfif: [UInt8] = [0x4A, 0x46, 0x49, 0x46, 0, 1, 1, 0, 0, 1, 0, 1, 0, 0]
+        let start: [UInt8] = [0xFF, 0xD8, 0xFF, 0xE0, 0, 16] + jfif
+        let frame: [UInt8] = [0xFF, marker, 0, 11, 8] + big(height, 2) + big(width, 2) + [1, 1, 0x11, 0]
+        return start + frame + [0xFF, 0xDA, 0, 4, 0, 0, 1, 2, 0xFF, 0, 3, 0xFF, 0xD9]
     }
 
     static func webp(_ chunks: [(String, [UInt8])]) -> [UInt8] {
@@ -90,6 +92,10 @@ struct ReferenceImageTests {
         ("apng", png(16, 16, extra: big(8, 4) + "acTL".utf8 + [UInt8](repeating: 0, count: 12))),
         ("png with an endless chunk", png(16, 16, extra: [0x7F, 0xFF, 0xFF, 0xFF] + "tEXt".utf8)),
         ("jpeg of 18375 x 11175", jpeg(18375, 11175)), ("jpeg 0 high", jpeg(16, 0)),
+        (
+            "jpeg whose only end is that of a thumbnail between its scans",
+            Array(jpeg(16, 16).dropLast(2)) + [0xFF, 0xE1, 0, 6, 0xFF, 0xD8, 0xFF, 0xD9]
+        ),
         ("jpeg without frame", [0xFF, 0xD8, 0xFF, 0xDA, 0, 2, 0xFF, 0xD9]),
         ("jpeg with a short segment", [0xFF, 0xD8, 0xFF, 0xE0, 0, 1]),
         ("jpeg, only fill", [0xFF, 0xD8] + [UInt8](repeating: 0xFF, count: 5000)),
@@ -99,6 +105,22 @@ struct ReferenceImageTests {
         ("webp too wide", webp([("VP8 ", vp8(8193, 1))])),
         ("webp, wrong start code", webp([("VP8 ", [0, 0, 0, 1, 2, 3, 1, 0, 1, 0])])),
         ("webp, lies about length", [UInt8]("RIFF".utf8) + [255, 255, 255, 255] + "WEBP".utf8),
+        (
+            "tiff with strips that overlap",
+            tiff(
+                fields: [
+                    (tag: 256, type: 3, count: 1, value: 16), (tag: 257, type: 3, count: 1, value: 16),
+                    (tag: 273, type: 3, count: 20, value: 66), (tag: 279, type: 3, count: 20, value: 66),
+                ], extra: (0..<20).flatMap { _ in little(50, 2) })
+        ),
+        (
+            "tiff of compression 6",
+            tiff(fields: [
+                (tag: 256, type: 3, count: 1, value: 16), (tag: 257, type: 3, count: 1, value: 16),
+                (tag: 259, type: 3, count: 1, value: 6), (tag: 273, type: 4, count: 1, value: 8),
+                (tag: 279, type: 4, count: 1, value: 4),
+            ])
+        ),
         ("tiff, directory outside", [0x49, 0x49, 0x2A, 0] + little(0x7FFF_FFFF, 4)),
         ("tiff, strip outside", tiff(16, 16, stripAt: 0x7FFF_FFFF)),
         ("tiff, strip too long", tiff(16, 16, strip: 0x7FFF_FFFF)), ("tiff too wide", tiff(9000, 1)),

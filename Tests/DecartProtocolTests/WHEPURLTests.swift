@@ -33,6 +33,16 @@ import Testing
     }
 
     @Test(arguments: [
+        ("127.0.0.1", true), ("127.9.9.9", true), ("localhost", true), ("[::1]", true), ("[::]", true),
+        ("0.0.0.0", true), ("169.254.169.254", true), ("[fe80::1]", true), ("[::ffff:127.0.0.1]", true),
+        ("[::ffff:169.254.0.1]", true), ("192.168.0.1", false), ("169.253.0.1", false), ("[2001:db8::1]", false),
+        ("[::ffff:192.168.0.1]", false), ("[fec0::1]", false), ("camera.example", false),
+    ])
+    func whatIsNearIsKnown(host: String, isLocal: Bool) throws {
+        #expect(try WHEPURL("http://\(host)/whep").isLocal == isLocal)
+    }
+
+    @Test(arguments: [
         ("/resource/1", "/resource/1"), ("resource/1", "/live/cam/resource/1"), ("./1", "/live/cam/1"),
         ("../1", "/live/1"), ("../../../../1", "/1"), ("?id=1", "/live/cam/whep?id=1"),
         ("1?id=../2", "/live/cam/1?id=../2"),

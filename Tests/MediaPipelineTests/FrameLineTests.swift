@@ -24,7 +24,7 @@ import Testing
         #expect(order.now == [1, 2, 3, 4])
     }
 
-    @Test func anotherThreadDoesNotWait() {
+    @Test(arguments: [false, true]) func anotherThreadDoesNotWait(clears: Bool) {
         let (line, order) = (FrameLine<Int>(), Log())
         let (isHeld, mayGoOn, isDone) = (
             DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)
@@ -51,6 +51,12 @@ import Testing
         // One thread delivers at most eight frames and leaves the rest to the next caller, which is not held up for
         // long either.
         #expect(order.now == Array(1...8))
+        if clears {
+            line.clear()
+            #expect(line.pass({ 99 }) { frame in order.add(frame) })
+            #expect(order.now == Array(1...8) + [99])
+            return
+        }
         _ = line.pass({ 99 }) { frame in order.add(frame) }
         _ = line.pass({ nil }) { frame in order.add(frame) }
         _ = line.pass({ 100 }) { frame in order.add(frame) }

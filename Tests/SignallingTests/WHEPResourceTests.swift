@@ -19,7 +19,7 @@ struct WHEPResourceTests {
         "201 Created", ["Content-Type: application/sdp", "Location: ../resource/1?id=2", "ETag: \"x-1\""], body: "v=0")
 
     private func with(
-        _ respond: @escaping @Sendable (_ request: String) -> [UInt8]?,
+        host: String = "127.0.0.1", _ respond: @escaping @Sendable (_ request: String) -> [UInt8]?,
         _ body: (RawServer, WHEPResource) async throws -> Void
     ) async throws {
         var script = Script()
@@ -27,7 +27,7 @@ struct WHEPResourceTests {
         script.onFrame = { _ in nil }
         let server = try await RawServer(script)
         var configuration = WHEPResource.Configuration(
-            url: try WHEPURL("http://127.0.0.1:\(server.port)/live/cam?\(Self.query)"))
+            url: try WHEPURL("http://\(host):\(server.port)/live/cam?\(Self.query)"))
         configuration.token = Secret(Self.token)
         configuration.limit = .seconds(20)
         do {
@@ -151,6 +151,23 @@ struct WHEPResourceTests {
             #expect(error.message.contains("too often"))
             #expect(server.requests.count == 4)
         }
+    }
+
+    /// 127.1 stands for a host elsewhere: it is no address in the usual form, but the system's resolver takes it.
+    @Test(arguments: ["127.0.0.1", "localhost", "127.0.1", "169.254.169.254"])
+    func noRedirectLeadsToThisMachine(host: String) async throws {
+        try await with(
+            host: "127.1",
+            { request in
+                let port = RawServer.header("Host", in: request)?.split(separator: ":").last ?? ""
+                let location = request.hasPrefix("POST /live") ? "/again" : "http://\(host):\(port)/stolen"
+                return Self.response("307 Temporary Redirect", ["Location: \(location)"])
+            },
+            { server, resource in
+                let error = try failure(await start(resource))
+                #expect(error.message.contains("redirects to \(host)"))
+                #expect(server.requests.map { $0.prefix(10) } == ["POST /live", "POST /agai"])
+            })
     }
 
     private func failure(_ result: Result<String, SessionError>) throws -> SessionError {

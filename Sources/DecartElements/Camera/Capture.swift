@@ -85,10 +85,7 @@ final class Capture: @unchecked Sendable {
             source.set("is-live", true)
             (chain, caps) = ([source], wanted)
         case .description(let text, let wanted):
-            // clocksync paces a source that is not live, such as a file, whenever it is started. (It also gives caps at
-            // the end of the description a successor, which the parser needs.)
-            let description = "\(text) ! clocksync sync-to-first=true"
-            (chain, caps) = ([try Bin(description: description, ghostUnlinkedPads: true)], wanted)
+            (chain, caps) = ([try DescribedSource.bin(text)], wanted)
         case .camera(let camera, let wanted):
             guard let source = camera.device.makeElement() else {
                 throw GStreamerError(.stateChange, "its device provider returned no element")

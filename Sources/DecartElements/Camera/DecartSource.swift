@@ -49,6 +49,8 @@ final class DecartSource: ElementImplementation {
     private struct State {
         var settings = SourceSettings()
         var parts: Parts?
+        /// The pad `preview` exists, or is about to.
+        var hasPreview = false
         var preview: PreviewBranch?
         /// The link for `camera-encoded`, from the last start.
         var bypass: EncodedBypass?
@@ -151,14 +153,21 @@ final class DecartSource: ElementImplementation {
 
     func requestPad(template: String) -> Pad? {
         if template == "talkback" { return talkback.request() }
-        let (hasPreview, isEncoded) = state.withLock { ($0.preview != nil, $0.sendsEncodedCamera) }
+        // Reserves the pad, because adding it calls out and so needs the lock to be free.
+        let (isReserved, isEncoded) = state.withLock { state -> (Bool, Bool) in
+            guard !state.hasPreview, !state.sendsEncodedCamera else { return (false, state.sendsEncodedCamera) }
+            state.hasPreview = true
+            return (true, false)
+        }
         if isEncoded {
             handle.unowned.postWarning(ElementProblem(.resourceSettings, SourceSettings.encodedPreviewConflict))
             return nil
         }
-        guard let parts, !hasPreview,
-            let preview = try? PreviewBranch(element: handle, tee: parts.tee)
-        else { return nil }
+        guard isReserved else { return nil }
+        guard let parts, let preview = try? PreviewBranch(element: handle, tee: parts.tee) else {
+            state.withLock { $0.hasPreview = false }
+            return nil
+        }
         state.withLock { $0.preview = preview }
         return preview.pad
     }
@@ -169,7 +178,9 @@ final class DecartSource: ElementImplementation {
             defer { state.preview = nil }
             return state.preview
         }
-        preview?.remove(from: handle.unowned)
+        guard let preview else { return }
+        preview.remove(from: handle.unowned)
+        state.withLock { $0.hasPreview = false }
     }
 
     // MARK: Properties

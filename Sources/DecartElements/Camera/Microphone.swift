@@ -32,8 +32,7 @@ final class Microphone: @unchecked Sendable {
             (made, label) = (element, device.displayName)
         default:
             do throws(GStreamerError) {
-                // clocksync paces a source that is not live, as for video.
-                made = try Bin(description: "\(source) ! clocksync sync-to-first=true", ghostUnlinkedPads: true)
+                made = try DescribedSource.bin(source)
             } catch {
                 throw ElementFailure(.resourceSettings, "audio-source is not a valid description: \(error.message).")
             }

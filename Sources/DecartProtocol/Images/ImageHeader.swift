@@ -20,8 +20,8 @@ struct ImageHeader: Equatable {
             self.init(.jpeg, size)
         } else if reader.has("RIFF", at: 0), reader.has("WEBP", at: 8), let size = reader.webpSize() {
             self.init(.webp, size)
-        } else if let size = reader.tiffSize() {
-            self.init(.tiff, size)
+        } else if let image = TIFFImage(reader) {
+            self.init(.tiff, (image.width, image.height))
         } else {
             return nil
         }
@@ -69,46 +69,63 @@ extension ByteReader {
         return nil
     }
 
-    /// Walks the marker segments (ITU-T T.81 annex B) past the frame header to a scan, then looks for the end marker.
-    func jpegSize() -> (width: Int, height: Int)? {
+    /// Walks the marker segments (ITU-T T.81 annex B) up to the first end marker. Returns false if the walk does not get
+    /// there, or if `visit` returns false.
+    /// - Parameter visit: receives each segment from its FF byte on; that of a scan includes its entropy-coded data.
+    func walkJPEG(_ visit: (_ marker: Int, _ segment: Range<Int>) -> Bool) -> Bool {
         var offset = 2
-        var size: (Int, Int)?
-        while let prefix = byte(offset), prefix == 0xFF, let marker = byte(offset + 1) {
+        while byte(offset) == 0xFF, let marker = byte(offset + 1) {
             switch marker {
-            case 0xFF:  // a fill byte
-                offset += 1
-                continue
-            case 0x01, 0xD0...0xD7:  // stand alone
-                offset += 2
-                continue
-            case 0xD8, 0xD9, 0x00:
-                return nil
+            case 0xD9: return true
+            case 0xD8, 0x00: return false
+            case 0xFF: offset += 1  // a fill byte
+            case 0x01, 0xD0...0xD7: offset += 2  // stand alone
             default:
-                break
+                guard let length = number(offset + 2, size: 2), length >= 2, offset + 2 + length <= bytes.count else {
+                    return false
+                }
+                let header = offset..<(offset + 2 + length)
+                let segment = marker == 0xDA ? offset..<scanEnd(header.upperBound) : header
+                guard visit(marker, segment) else { return false }
+                offset = segment.upperBound
             }
-            guard let length = number(offset + 2, size: 2), length >= 2, offset + 2 + length <= bytes.count else {
-                return nil
-            }
-            if (0xC0...0xCF).contains(marker), marker != 0xC4, marker != 0xC8, marker != 0xCC {
-                guard size == nil, length >= 8, let height = number(offset + 5, size: 2),
-                    let width = number(offset + 7, size: 2)
-                else { return nil }
-                size = (width, height)
-            }
-            offset += 2 + length
-            if marker == 0xDA { return hasJPEGEnd(after: offset) ? size : nil }
-        }
-        return nil
-    }
-
-    private func hasJPEGEnd(after start: Int) -> Bool {
-        var offset = start
-        // Entropy-coded data stuffs every FF with a zero byte (B.1.1.5), so FF D9 is the end marker.
-        while offset + 1 < bytes.count {
-            if bytes[offset] == 0xFF, bytes[offset + 1] == 0xD9 { return true }
-            offset += 1
         }
         return false
+    }
+
+    /// Entropy-coded data stuffs every FF with a zero byte (B.1.1.5) and may contain restart markers; any other marker
+    /// ends it.
+    private func scanEnd(_ start: Int) -> Int {
+        var offset = start
+        while offset + 1 < bytes.count {
+            if bytes[offset] == 0xFF {
+                switch bytes[offset + 1] {
+                case 0x00, 0xD0...0xD7, 0xFF: break
+                default: return offset
+                }
+            }
+            offset += 1
+        }
+        return bytes.count
+    }
+
+    /// Reads the size from the frame header, and walks to the end marker.
+    func jpegSize() -> (width: Int, height: Int)? {
+        var size: (width: Int, height: Int)?
+        var hasScan = false
+        let isComplete = walkJPEG { marker, segment in
+            if marker == 0xDA {
+                hasScan = true
+                return size != nil
+            }
+            guard (0xC0...0xCF).contains(marker), marker != 0xC4, marker != 0xC8, marker != 0xCC else { return true }
+            guard size == nil, segment.count >= 10, let height = number(segment.lowerBound + 5, size: 2),
+                let width = number(segment.lowerBound + 7, size: 2)
+            else { return false }
+            size = (width, height)
+            return true
+        }
+        return isComplete && hasScan ? size : nil
     }
 
     /// Walks the RIFF chunks (RFC 9649 §2).
@@ -145,65 +162,5 @@ extension ByteReader {
             offset = data + length + (length & 1)
         }
         return hasData ? size : nil
-    }
-
-    /// Reads the size from the first image file directory (TIFF 6.0 §2), and checks that its strips or tiles lie within
-    /// the file.
-    func tiffSize() -> (width: Int, height: Int)? {
-        let littleEndian: Bool
-        if has([0x49, 0x49, 0x2A, 0x00], at: 0) {
-            littleEndian = true
-        } else if has([0x4D, 0x4D, 0x00, 0x2A], at: 0) {
-            littleEndian = false
-        } else {
-            return nil
-        }
-        guard let directory = number(4, size: 4, littleEndian: littleEndian), directory >= 8,
-            let count = number(directory, size: 2, littleEndian: littleEndian), count > 0,
-            directory + 2 + count * 12 + 4 <= bytes.count
-        else { return nil }
-
-        var fields: [Int: [Int]] = [:]
-        // Bounds the work on a crafted file: each value takes at least 2 bytes, so a valid file has no more values than
-        // this.
-        var budget = bytes.count / 2
-        for index in 0..<count {
-            let entry = directory + 2 + index * 12
-            guard let tag = number(entry, size: 2, littleEndian: littleEndian) else { return nil }
-            // ImageWidth, ImageLength, StripOffsets, StripByteCounts, TileOffsets, TileByteCounts.
-            guard [256, 257, 273, 279, 324, 325].contains(tag) else { continue }
-            let most = tag == 256 || tag == 257 ? 1 : budget
-            guard fields[tag] == nil, let values = tiffValues(entry, littleEndian: littleEndian, most: most) else {
-                return nil
-            }
-            fields[tag] = values
-            budget -= values.count
-        }
-        guard let width = fields[256]?.first, let height = fields[257]?.first,
-            let offsets = fields[273] ?? fields[324], let lengths = fields[279] ?? fields[325],
-            offsets.count == lengths.count, !offsets.isEmpty,
-            zip(offsets, lengths).allSatisfy({ $0 >= 8 && $0 + $1 <= bytes.count })
-        else { return nil }
-        return (width, height)
-    }
-
-    /// Returns the values of a directory entry of type SHORT or LONG; nil for another type or more than `most` values.
-    private func tiffValues(_ entry: Int, littleEndian: Bool, most: Int) -> [Int]? {
-        guard let type = number(entry + 2, size: 2, littleEndian: littleEndian),
-            let count = number(entry + 4, size: 4, littleEndian: littleEndian), count > 0, count <= most
-        else { return nil }
-        let size = type == 3 ? 2 : 4
-        guard type == 3 || type == 4 else { return nil }
-        var start = entry + 8
-        if count * size > 4 {
-            guard let offset = number(entry + 8, size: 4, littleEndian: littleEndian) else { return nil }
-            start = offset
-        }
-        var values: [Int] = []
-        for index in 0..<count {
-            guard let value = number(start + index * size, size: size, littleEndian: littleEndian) else { return nil }
-            values.append(value)
-        }
-        return values
     }
 }

@@ -1,19 +1,31 @@
-// Removes metadata from reference images, because place, time and author of a photograph are none of the service's
-// business: EXIF, XMP, IPTC and comments. Keeps the image data and, in a JPEG, the EXIF orientation, which changes how
-// the image looks. Leaves TIFF unchanged, because its metadata and image data share one directory.
+// Copies only what a decoder needs from a reference image, because place, time and author of a photograph are none of
+// the service's business: EXIF, XMP, IPTC, comments, manifests, thumbnails, and whatever follows the end of the image,
+// such as the other images of a multi-picture file or the film of a motion photo. Keeps colour profiles and, in a JPEG,
+// the EXIF orientation, which changes how the image looks.
 
 enum ImageMetadata {
-    /// Returns the bytes unchanged if their structure is unexpected.
+    /// Returns nil if the metadata cannot be separated from the image.
     /// - Parameter bytes: a file that `ImageHeader` accepts.
-    static func stripped(_ bytes: [UInt8], format: ReferenceImage.Format) -> [UInt8] {
+    static func stripped(_ bytes: [UInt8], format: ReferenceImage.Format) -> [UInt8]? {
         let reader = ByteReader(bytes: bytes)
         return switch format {
-        case .jpeg: reader.strippedJPEG() ?? bytes
-        case .png: reader.strippedPNG() ?? bytes
-        case .webp: reader.strippedWebP() ?? bytes
-        case .tiff: bytes
+        case .jpeg: reader.strippedJPEG()
+        case .png: reader.strippedPNG()
+        case .webp: reader.strippedWebP()
+        case .tiff: TIFFImage(reader)?.stripped()
         }
     }
+
+    /// Image, palette, transparency, colour space and pixel size (PNG third edition, §11).
+    fileprivate static let pngChunks: Set<[UInt8]> = names([
+        "IHDR", "PLTE", "IDAT", "IEND", "tRNS", "cHRM", "gAMA", "iCCP", "sBIT", "sRGB", "cICP", "mDCV", "cLLI", "bKGD",
+        "pHYs",
+    ])
+
+    /// Header, colour profile, alpha and image (RFC 9649 §2).
+    fileprivate static let webpChunks: Set<[UInt8]> = names(["VP8X", "ICCP", "ALPH", "VP8 ", "VP8L"])
+
+    private static func names(_ names: [String]) -> Set<[UInt8]> { Set(names.map { Array($0.utf8) }) }
 }
 
 extension ByteReader {
@@ -21,44 +33,41 @@ extension ByteReader {
         bytes[min(max(start, 0), bytes.count)..<min(max(end, start, 0), bytes.count)]
     }
 
-    /// Strips the segments before the first scan; everything after them is image data.
     fileprivate func strippedJPEG() -> [UInt8]? {
-        var output = Array(slice(0, 2))
+        var output: [UInt8] = []
         var orientation: Int?
-        var offset = 2
-        while let prefix = byte(offset), prefix == 0xFF, let marker = byte(offset + 1) {
-            if marker == 0xFF {
-                output.append(0xFF)
-                offset += 1
-                continue
-            }
-            if marker == 0x01 || (0xD0...0xD7).contains(marker) {
-                output += slice(offset, offset + 2)
-                offset += 2
-                continue
-            }
-            guard let length = number(offset + 2, size: 2), length >= 2, offset + 2 + length <= bytes.count else {
-                return nil
-            }
-            let end = offset + 2 + length
+        var hasScan = false
+        let isComplete = walkJPEG { marker, segment in
+            let data = segment.lowerBound + 4
             switch marker {
-            case 0xDA:
-                if let orientation { output.insert(contentsOf: ByteReader.exif(orientation: orientation), at: 2) }
-                return output + slice(offset, bytes.count)
-            case 0xE1:
-                // APP1: EXIF or XMP
-                if has("Exif\0\0", at: offset + 4) {
-                    orientation = orientation ?? exifOrientation(at: offset + 10, end: end)
-                }
-            case 0xED, 0xFE:
-                // APP13 (IPTC) and COM (comment)
+            case 0xC0...0xCF, 0xDA...0xDF:
+                // frame and scan headers, tables
+                output += bytes[segment]
+                hasScan = hasScan || marker == 0xDA
+            case _ where hasScan:
+                // Decoders read the application segments before the first scan only.
                 break
+            case 0xE0 where segment.count >= 18 && has("JFIF\0", at: data):
+                // without its thumbnail
+                output += [0xFF, 0xE0, 0, 16]
+                output += slice(data, data + 12)
+                output += [0, 0]
+            case 0xE1 where has("Exif\0\0", at: data):
+                orientation = orientation ?? exifOrientation(at: data + 6, end: segment.upperBound)
+            case 0xE2 where has("ICC_PROFILE\0", at: data):
+                output += bytes[segment]
+            case 0xEE where segment.count >= 16 && has("Adobe", at: data):
+                output += [0xFF, 0xEE, 0, 14]
+                output += slice(data, data + 12)
             default:
-                output += slice(offset, end)
+                break
             }
-            offset = end
+            return true
         }
-        return nil
+        guard isComplete else { return nil }
+        var file: [UInt8] = [0xFF, 0xD8]
+        if let orientation { file += ByteReader.exif(orientation: orientation) }
+        return file + output + [0xFF, 0xD9]
     }
 
     /// Reads tag 0x0112 of the first directory (EXIF 2.32 §4.6.4); nil if it is absent, invalid or the default (1).
@@ -95,11 +104,7 @@ extension ByteReader {
         var offset = 8
         while let length = number(offset, size: 4), offset + 12 + length <= bytes.count {
             let end = offset + 12 + length
-            let isMetadata = (["eXIf", "tEXt", "zTXt", "iTXt", "tIME"] as [StaticString]).contains {
-                has($0, at: offset + 4)
-            }
-            if !isMetadata { output += slice(offset, end) }
-            // Drop any data that follows the end chunk too.
+            if ImageMetadata.pngChunks.contains(Array(slice(offset + 4, offset + 8))) { output += slice(offset, end) }
             if has("IEND", at: offset + 4) { return output }
             offset = end
         }
@@ -115,15 +120,12 @@ extension ByteReader {
             length <= end - offset - 8
         {
             let next = min(offset + 8 + length + (length & 1), end)
-            if has("EXIF", at: offset) || has("XMP ", at: offset) {
-                offset = next
-                continue
-            }
             var chunk = Array(slice(offset, next))
-            // Clear the EXIF and XMP flags of the extended header (RFC 9649 §2.7).
-            if has("VP8X", at: offset), chunk.count > 8 { chunk[8] &= ~0x0C }
-            output += chunk
             offset = next
+            guard ImageMetadata.webpChunks.contains(Array(chunk.prefix(4))) else { continue }
+            // Clear the EXIF and XMP flags of the extended header (RFC 9649 §2.7).
+            if chunk.starts(with: "VP8X".utf8), chunk.count > 8 { chunk[8] &= ~0x0C }
+            output += chunk
         }
         let length = output.count - 8
         for index in 0..<4 { output[4 + index] = UInt8(truncatingIfNeeded: length >> (8 * index)) }

@@ -35,10 +35,14 @@ package struct ReferenceImage: Sendable, Equatable {
                 "The reference image has \(width) × \(height) pixels; at most \(ReferenceImage.maximumSide) a side "
                     + "and \(ReferenceImage.maximumPixels) in all are taken.")
         }
+        guard let stripped = ImageMetadata.stripped(bytes, format: header.format) else {
+            throw ProtocolError(
+                .invalidInput, "The metadata of the reference image cannot be removed. Convert the image to PNG.")
+        }
         format = header.format
         self.width = width
         self.height = height
-        self.bytes = ImageMetadata.stripped(bytes, format: header.format)
+        self.bytes = stripped
     }
 
     /// Reads a regular file; see `BoundedFile`.

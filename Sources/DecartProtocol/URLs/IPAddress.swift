@@ -24,4 +24,16 @@ struct IPAddress {
         let one = [UInt8](repeating: 0, count: 15) + [1]
         return bytes == one || bytes.starts(with: mapped)
     }
+
+    /// On this machine or on its link: loopback, link-local (RFC 3927, RFC 4291 §2.5.6), or unspecified, which leads to
+    /// this machine too.
+    var isLocal: Bool {
+        let prefix = [UInt8](repeating: 0, count: 10)
+        if bytes.count == 4 || bytes.starts(with: prefix + [0xFF, 0xFF]) {
+            let four = bytes.suffix(4)
+            return four.first == 127 || four.first == 0 || four.starts(with: [169, 254])
+        }
+        let isLinkLocal = bytes.first == 0xFE && bytes.dropFirst().first.map { $0 & 0xC0 } == 0x80
+        return isLoopback || isLinkLocal || bytes.allSatisfy { $0 == 0 }
+    }
 }

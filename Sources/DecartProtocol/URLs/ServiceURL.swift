@@ -107,6 +107,9 @@ package struct ServiceURL: Sendable, Equatable {
         return IPAddress(host)?.isLoopback ?? false
     }
 
+    /// True for this machine and for addresses of its link. Looks no name up.
+    package static func isLocal(host: String) -> Bool { isLoopback(host: host) || IPAddress(host)?.isLocal == true }
+
     /// True if the host is an IP address, for which TLS sends no server name (RFC 6066 §3).
     package var hostIsAddress: Bool { IPAddress(host) != nil }
 

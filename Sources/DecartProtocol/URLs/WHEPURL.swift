@@ -33,6 +33,9 @@ package struct WHEPURL: Sendable, Equatable {
 
     package var isLoopback: Bool { ServiceURL.isLoopback(host: host) }
 
+    /// True if the host is this machine or an address of its link.
+    package var isLocal: Bool { ServiceURL.isLocal(host: host) }
+
     /// **Secret.** Path and query for the request line.
     package var requestTarget: String { query.isEmpty ? path : path + "?" + query }
 

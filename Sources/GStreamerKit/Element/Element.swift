@@ -115,7 +115,7 @@ package class Bin: Element, @unchecked Sendable {
     package convenience init(name: String? = nil) { self.init(taking: gst_bin_new(name)) }
 
     /// Builds a bin from a gst-launch description, with ghost pads for its unlinked pads if `ghostUnlinkedPads` is
-    /// true.
+    /// true. These include sink pads that wait for a sometimes pad, which can no longer be linked then.
     package convenience init(description: String, ghostUnlinkedPads: Bool) throws(GStreamerError) {
         var error: UnsafeMutablePointer<GError>?
         let made = gst_parse_bin_from_description_full(

@@ -36,6 +36,15 @@ package final class FrameLine<Frame: Sendable>: Sendable {
         return true
     }
 
+    /// Drops the frames that wait for the next caller.
+    package func clear() {
+        // Released outside of the lock.
+        _ = state.withLock { state in
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+    }
+
     private func next(_ left: Int) -> Frame? {
         state.withLock { state in
             guard left > 0, !state.waiting.isEmpty else {

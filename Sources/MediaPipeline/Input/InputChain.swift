@@ -254,6 +254,7 @@ package final class InputChain: @unchecked Sendable {
     package func reset() {
         gate.reset()
         encoded.reset()
+        line.clear()
         state.withLock {
             ($0.rotation, $0.arriving, $0.input) = (.none, (nil, .none), nil)
             ($0.inputCaps, $0.caps, $0.route, $0.scaler) = ("", nil, .elements, nil)

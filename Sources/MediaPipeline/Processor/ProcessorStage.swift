@@ -13,6 +13,8 @@ package final class ProcessorStage: Sendable {
 
     private struct State {
         /// Set only while the element runs.
+        var handle: ElementHandle?
+        /// Set from the first processor on, whose threads use it.
         var element: Bin?
         var condition = Condition.none
         var isLive = true
@@ -65,7 +67,7 @@ package final class ProcessorStage: Sendable {
     /// Called in READY to PAUSED. Returns when the processor has started, so that it gets the first frame, or has
     /// failed.
     package func start(_ text: String?, element: ElementHandle) {
-        state.withLock { $0.element = element.retained }
+        state.withLock { $0.handle = element }
         guard let text else { return }
         bring(text, holds: true)
         // Longer than the start timeout, so a processor that does not start has been given up by then.
@@ -118,7 +120,9 @@ package final class ProcessorStage: Sendable {
                 onFrame: { [weak self] in self?.handlers.withLock(\.onFrame)?($0, $1) },
                 onDrop: { [weak self] in self?.lost($0) }, onEnd: { [weak self] in self?.fail($0, $1) }))
         let (element, former) = state.withLock { state -> (Bin?, Processor?) in
-            guard let element = state.element else { return (nil, nil) }
+            guard let handle = state.handle else { return (nil, nil) }
+            let element = state.element ?? handle.retained
+            state.element = element
             let former = state.starting
             (state.starting, state.startsWithin) = (processor, Self.startLimit)
             state.holds = holds || state.holds

@@ -19,6 +19,7 @@ struct HTTPRequest: Sendable {
     var route: NetworkRoute
     var limit: Duration
     var resolveLimit: Duration
+    var refusesLocal = false
 }
 
 /// An exchange in progress.
@@ -69,7 +70,7 @@ final class HTTPExchange: @unchecked Sendable {
         timer = loop.scheduleTask(in: limit) { self.finish(.timedOut) }
         let connector = ServerConnector(
             host: request.host, port: request.port, route: request.route, limit: limit,
-            resolveLimit: min(limit, TimeAmount(request.resolveLimit)))
+            resolveLimit: min(limit, TimeAmount(request.resolveLimit)), refusesLocal: request.refusesLocal)
         connector.connect(on: loop) { try self.prepare($0, tls, connector) }.whenComplete { result in
             switch result {
             case .success(let channel):

@@ -188,7 +188,9 @@ package final class WHEPResource: @unchecked Sendable {
             host: url.host, port: url.port, isSecure: url.isSecure,
             head: HTTPRequestHead(version: .http1_1, method: method, uri: url.requestTarget, headers: fields),
             body: body, maximumSize: Self.maximumAnswer, trust: configuration.trust, route: configuration.route,
-            limit: configuration.limit, resolveLimit: configuration.limit / 2)
+            limit: configuration.limit, resolveLimit: configuration.limit / 2,
+            // Services of this machine and of its link often trust their callers, so a redirect does not lead there.
+            refusesLocal: url.host != configuration.url.host && !configuration.url.isLocal)
         // The trusted root certificates are read from files, for which the network thread must not wait.
         DispatchQueue.global().async { HTTPExchange(request, completion: completion).start() }
     }

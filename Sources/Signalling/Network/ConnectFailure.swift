@@ -50,6 +50,8 @@ enum ConnectFailure {
             case .unknownHost: "The host \(host) is unknown. Check its spelling and the name server."
             case .noAnswer: "The name server did not answer for \(host). Check the network."
             case .timeout: "The name server did not answer for \(host) in time. Check the network."
+            case .local:
+                "The server redirects to \(host), which is this machine or on its link. Set that URL if it is meant."
             }
         return SessionError(.network, message, stage: .resolve)
     }

@@ -1,6 +1,7 @@
 // Name lookup with getaddrinfo. NIO's own resolver runs all lookups of an event loop one after another, so a dead name
 // server would delay the next attempt and every other session. Here each name that is looked up has a thread of its own,
 // however long it takes, and its caller gets a timeout.
+import DecartProtocol
 import Dispatch
 import Glibc
 import NIOCore
@@ -8,21 +9,29 @@ import NIOPosix
 import Synchronization
 
 struct ResolveError: Error {
-    enum Reason { case unknownHost, noAnswer, timeout }
+    /// `local`: only addresses that `refusesLocal` forbids.
+    enum Reason { case unknownHost, noAnswer, timeout, local }
 
     let reason: Reason
+}
+
+extension SocketAddress {
+    /// On this machine or on its link.
+    var isLocal: Bool { ipAddress.map { ServiceURL.isLocal(host: $0) } ?? false }
 }
 
 /// Resolves a single name.
 final class NameResolver: Resolver, Sendable {
     private let loop: any EventLoop
     private let limit: TimeAmount
+    private let refusesLocal: Bool
     private let v4: EventLoopPromise<[SocketAddress]>
     private let v6: EventLoopPromise<[SocketAddress]>
 
-    init(loop: any EventLoop, limit: TimeAmount) {
+    init(loop: any EventLoop, limit: TimeAmount, refusesLocal: Bool) {
         self.loop = loop
         self.limit = limit
+        self.refusesLocal = refusesLocal
         v4 = loop.makePromise()
         v6 = loop.makePromise()
     }
@@ -41,7 +50,13 @@ final class NameResolver: Resolver, Sendable {
     func initiateAAAAQuery(host: String, port: Int) -> EventLoopFuture<[SocketAddress]> {
         let answer = loop.makePromise(of: [SocketAddress].self)
         let timer = loop.scheduleTask(in: limit) { answer.fail(ResolveError(reason: .timeout)) }
-        NameResolver.lookUp(host: host, port: port) { answer.completeWith($0) }
+        NameResolver.lookUp(host: host, port: port) { [refusesLocal] result in
+            answer.completeWith(
+                result.flatMap { addresses -> Result<[SocketAddress], any Error> in
+                    let allowed = refusesLocal ? addresses.filter { !$0.isLocal } : addresses
+                    return allowed.isEmpty ? .failure(ResolveError(reason: .local)) : .success(allowed)
+                })
+        }
         answer.futureResult.whenComplete { [v4, v6] result in
             timer.cancel()
             switch result {

@@ -15,6 +15,8 @@ struct ServerConnector: Sendable {
     /// Timeout of the TCP connection, and of the proxy's answer.
     let limit: TimeAmount
     let resolveLimit: TimeAmount
+    /// No connection to this machine or to an address of its link, whatever name leads there. The proxy may be there.
+    var refusesLocal = false
 
     /// - Parameter prepare: adds the caller's handlers, beginning with TLS; called on the event loop.
     /// - Returns: the channel, once TCP is connected: to the proxy if there is one, whose tunnel is not open then. A
@@ -22,13 +24,16 @@ struct ServerConnector: Sendable {
     func connect(
         on loop: any EventLoop, prepare: @escaping @Sendable (any Channel) throws -> Void
     ) -> EventLoopFuture<any Channel> {
+        if refusesLocal, ServiceURL.isLocal(host: host) {
+            return loop.makeFailedFuture(ResolveError(reason: .local))
+        }
         let proxy = route.proxy(to: host)
         let (host, port) = (proxy?.host ?? host, proxy?.port ?? port)
         let source = route.source(to: host)
         let bootstrap = ClientBootstrap(group: loop)
             .connectTimeout(limit)
             .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .resolver(NameResolver(loop: loop, limit: resolveLimit))
+            .resolver(NameResolver(loop: loop, limit: resolveLimit, refusesLocal: refusesLocal && proxy == nil))
             .channelInitializer { channel in
                 channel.keepFromChildren()
                 return channel.eventLoop.makeCompletedFuture {

@@ -435,13 +435,15 @@ extension ElementTests {
 
         // MARK: decartsrc
 
-        @Test func aCameraHasSoundToo() throws {
+        /// With the second source, the pad with audio comes later.
+        @Test(arguments: ["", " ! matroskamux streamable=true ! decodebin"])
+        func aCameraHasSoundToo(end: String) throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(
                     try TransformPipeline(
                         description: """
                             decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) api-key=x \
-                            \(TransformPipeline.custom) source=test audio-source="\(TransformPipeline.tone(660))" \
+                            \(TransformPipeline.custom) source=test audio-source="\(TransformPipeline.tone(660))\(end)" \
                             t.src ! fakesink name=out sync=false t.audio_src ! fakesink name=audio-out sync=false async=false
                             """)
                 ) { pipeline in

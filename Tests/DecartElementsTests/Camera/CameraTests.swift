@@ -97,6 +97,24 @@ extension ElementTests {
             }
         }
 
+        /// Demultiplexers and decodebin add their pads once they have seen the stream.
+        @Test(arguments: [
+            "matroskademux", "matroskademux ! video/x-raw", "decodebin", "decodebin ! videoconvert",
+        ])
+        func padsOfASourceMayComeLater(end: String) throws {
+            let raw = try Reference.input()
+            let source = "\(TransformPipeline.liveSource) ! matroskamux streamable=true ! \(end)"
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .camera(standIn, "source=\"\(source)\" mirror=off", prompt: "film noir")
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
         // MARK: Proxied properties and signals
 
         private func properties(_ factory: String) throws -> [String: (type: UInt, flags: UInt32)] {

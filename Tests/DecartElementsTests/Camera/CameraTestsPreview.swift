@@ -179,6 +179,21 @@ extension ElementTests {
             }
         }
 
+        @Test func threadsThatRequestThePreviewGetOne() throws {
+            try #require(ElementTests.isReady)
+            let source = try Element(factory: "decartsrc")
+            Criticals.start()
+            Crowd.run(threads: 3, rounds: 300) { _, _ in
+                if let pad = source.requestPad("preview") { source.releaseRequestPad(pad) }
+            }
+            let pad = source.requestPad("preview")
+            #expect(pad != nil && source.requestPad("preview") == nil)
+            if let pad { source.releaseRequestPad(pad) }
+            // GStreamer itself complains about a request for a pad that exists.
+            let criticals = Criticals.stop().filter { !$0.contains("already has a pad named") }
+            #expect(criticals.isEmpty, "\(criticals)")
+        }
+
         /// A phone held upright delivers landscape frames with an orientation tag: the sent frame is rotated by the
         /// element, the preview by its sink.
         @Test func aTagTurnsThePicture() throws {

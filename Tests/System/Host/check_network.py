@@ -370,6 +370,9 @@ def deep(network):
 
 def recorded(network, transport):
     file = f"{network.folder}/report-{transport}.json"
+    with open(file, "w", encoding="utf-8") as stream:
+        stream.write("x" * 1_000_000)
+    os.chmod(file, 0o644)
     status, output, _ = network.check("--report", file)
     if status:
         return output
@@ -409,7 +412,8 @@ def wrong_arguments():
                        (["--api-key-file", "/nowhere"], "--api-key-file"), (["--unknown"], "--unknown"),
                        (["--base-url", "ws://192.0.2.1"], "unencrypted"), (["--base-url", "wss://host/?api_key=x"], "api_key"),
                        (["--http-proxy", "https://x"], "http-proxy must begin"), (["--local-address", "a/b"], "--local-address"),
-                       (["--base-url", "ws://127.0.0.1:9", "--report", "/nowhere/report"], "--report")):
+                       (["--base-url", "ws://127.0.0.1:9", "--report", "/nowhere/report"], "--report"),
+                       (["--base-url", "ws://127.0.0.1:9", "--report", "/dev/stdout"], "--report")):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DECART_")}
         done = subprocess.run([CHECK, *words], capture_output=True, text=True, timeout=120, check=False, env=environment)
         say(f"wrong arguments: {' '.join(words)}", "" if done.returncode == 1 and why in done.stderr else

@@ -48,6 +48,7 @@ def images():
     tiles = [(256, 4, 1, 16), (257, 4, 1, 16), (324, 4, 1, 8), (325, 4, 1, 4)]
     yield from (png(), png((b"tEXt", b"Author\0me"), (b"eXIf", tiff(b"II", strips))), png((b"acTL", bytes(8))))
     yield from (jpeg(), jpeg((0xe0, b"JFIF\0"), (0xe1, turned), (0xfe, b"me")), jpeg((0xed, b"Photoshop")))
+    yield jpeg()[:-2] + jpeg((0xeb, b"JP"))[2:] + jpeg((0xe1, turned))
     yield from (webp((b"VP8 ", lossy)), webp((b"VP8L", b"\x2f" + le(15 | 15 << 14, 4))))
     yield webp((b"VP8X", b"\x0c\0\0\0" + le(15, 3) + le(15, 3)), (b"VP8 ", lossy), (b"EXIF", turned), (b"XMP ", b"<x/>"))
     yield from (tiff(b"II", strips), tiff(b"MM", strips), tiff(b"II", tiles), tiff(b"MM", strips + tiles), tiff(b"II", strips * 2))

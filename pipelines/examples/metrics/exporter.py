@@ -145,14 +145,16 @@ class Graph:
 
     def __init__(self, options):
         self.pipelines, self.elements = [], {}
-        key = f"api-key-file={options.api_key_file}" if options.api_key_file else ""
         for number in range(options.sessions):
             # max-retries=-1: an outage of the service ends no session.
             pipeline = Gst.parse_launch(
                 f"videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=10/1 ! decarttransform name=session"
-                f" base-url={options.base_url} {key} prompt=\"Lego World\" max-retries=-1 {options.options} ! fakesink sync=true")
+                f" base-url={options.base_url} prompt=\"Lego World\" max-retries=-1 {options.options} ! fakesink sync=true")
             self.pipelines.append(pipeline)
-            self.elements[str(number)] = pipeline.get_by_name("session")
+            session = self.elements[str(number)] = pipeline.get_by_name("session")
+            # Not in the description: a path may have spaces and exclamation marks.
+            if options.api_key_file:
+                session.set_property("api-key-file", options.api_key_file)
         # (frames-out, time of its last change) by session
         self.progress = {session: (0, time.monotonic()) for session in self.elements}
 
