@@ -101,6 +101,17 @@ struct RTPReceptionTests {
         #expect(line.delivered == [0, 500])
     }
 
+    /// What cannot be requested together is not waited for, and the oldest of too many missing packets are given up.
+    @Test func aPeerThatSkipsNumbersDoesNotFillTheBuffer() {
+        var line = Line(latency: .seconds(10))
+        for packet in 0..<100 { line.arrive(UInt16(truncatingIfNeeded: packet * 2999), at: packet) }
+        #expect(line.delivered.count >= 90, "no deadline has passed yet")
+        let last = UInt16(truncatingIfNeeded: 99 * 2999)
+        #expect(line.buffer.isMissing(last &- 256) && !line.buffer.isMissing(last &- 257))
+        line.advance(to: 20_000)
+        #expect(line.delivered.count == 100 && line.lost.count == 99 * 2998 && line.buffer.nextWake == nil)
+    }
+
     @Test func aNewNumberingIsFollowed() {
         var line = Line()
         line.arrive(0, at: 0)
