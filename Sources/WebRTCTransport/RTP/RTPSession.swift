@@ -446,7 +446,10 @@ extension RTPSession {
         guard outgoing.withLock({ $0.streams[ssrc] != nil }) else { return }
         figures.nacksReceived &+= 1
         for sequence in sequences {
-            guard budget.allows(ssrc: ssrc, sequence: sequence, now: now),
+            let isAllowed = budget.allows(ssrc: ssrc, sequence: sequence, now: now) {
+                outgoing.withLock { $0.streams[ssrc]?.size(of: sequence, now: now) }
+            }
+            guard isAllowed,
                 let packet = outgoing.withLock({ $0.streams[ssrc]?.repeated(sequence, now: now) })
             else { continue }
             figures.retransmissions &+= 1

@@ -348,6 +348,8 @@ struct RTPReceptionTests {
         let now = Duration.milliseconds(600)
         let oldest = stream.repeated(65_301, now: now)
         #expect(oldest == nil, "too old")
+        #expect(stream.size(of: 65_301, now: now) == nil && stream.size(of: 365, now: now) == nil)
+        #expect((0..<512 as Range<UInt16>).allSatisfy { stream.size(of: 363 &- $0, now: now) == 23 })
         for (sequence, own) in [(65_500, 65_535), (300, 0)] as [(UInt16, UInt16)] {
             let found = stream.repeated(sequence, now: now)
             let repeated = try #require(found)
