@@ -18,6 +18,7 @@ final class InboundStream: @unchecked Sendable {
     private struct Received {
         var packet: Buffer
         var payloadType: Int
+        var timestamp: UInt32
         var endsFrame: Bool
     }
     private var buffer: JitterBuffer<Received>
@@ -34,6 +35,7 @@ final class InboundStream: @unchecked Sendable {
     private var isFrameOver = false
     private static let mostItems = 64
     private var hasLost = false
+    private var frameLimit = FrameLimit()
     /// The time of the latest packet, and the time from one to the next, ns.
     private var lastTime: ClockTime?
     private var spacing: ClockTime = 20_000_000
@@ -68,7 +70,7 @@ final class InboundStream: @unchecked Sendable {
         buffer.retry = requestInterval
         clock = Self.makeClock(kind, parameters.clockRate, latency)
         clock.delay = delay
-        (lastTime, hasLost) = (nil, true)
+        (lastTime, hasLost, frameLimit) = (nil, true, FrameLimit())
     }
 
     /// False if no packet is missing.
@@ -82,9 +84,12 @@ final class InboundStream: @unchecked Sendable {
         if arrival == nil { arrival = bin.currentRunningTime.map { Int64(clamping: $0) } }
         guard let arrival else { return }
         let copy = Buffer(copying: packet)
-        let time = ClockTime(clock.time(of: packet.bigEndian32(at: 4), arrival: arrival))
+        let timestamp = packet.bigEndian32(at: 4)
+        let time = ClockTime(clock.time(of: timestamp, arrival: arrival))
         (copy.pts, copy.dts) = (time, time)
-        let received = Received(packet: copy, payloadType: type, endsFrame: kind == .audio || packet[1] & 0x80 != 0)
+        let received = Received(
+            packet: copy, payloadType: type, timestamp: timestamp,
+            endsFrame: kind == .audio || packet[1] & 0x80 != 0)
         switch buffer.insert(received, sequence: sequence, now: now) {
         case .inOrder: deliver(received)
         case .restarted:
@@ -108,6 +113,14 @@ final class InboundStream: @unchecked Sendable {
     }
 
     private func deliver(_ received: Received) {
+        guard
+            frameLimit.take(
+                timestamp: received.timestamp, size: received.packet.size, endsFrame: received.endsFrame)
+        else {
+            // The next packet is a discontinuity, so that the depayloader drops what it has of this frame.
+            hasLost = true
+            return
+        }
         let (packet, announced) = (received.packet, Announced(ssrc: ssrc, payloadType: received.payloadType))
         if announced != self.announced, let text = caps[announced.payloadType],
             let caps = try? Caps("\(text), ssrc=(uint)\(ssrc)")
