@@ -622,12 +622,16 @@ package final class PeerConnection: @unchecked Sendable {
         (kind == .video ? counters : audioCounters).received(packet.count)
         let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
         guard kind == .video else {
-            if audioTypes.take(type) != .other, audioStream.take(ssrc, now: now) { rtp.select(ssrc, .audio) }
-            rtp.audio?.received(rtp: packet, now: now)
+            if audioTypes.take(type, now: now) != .other, audioStream.take(ssrc, now: now) { rtp.select(ssrc, .audio) }
+            rtp.audio?.received(rtp: packet, activeType: audioTypes.active, now: now)
             return
         }
-        let verdict = videoTypes.take(type)
-        if verdict == .changed, let codec = codecs[type] { onEvent(.codecArrived(codec)) }
+        let verdict = videoTypes.take(type, now: now)
+        if verdict == .changed, let codec = codecs[type] {
+            onEvent(.codecArrived(codec))
+            // The packets before a later change were dropped, its keyframe too; of the first packet, no stream is shown yet.
+            rtp.video.requestKeyframe()
+        }
         if verdict != .other {
             if let update = layerSelector?.receive(rtp: packet, now: now) {
                 if let ssrc = update.activeSSRC { rtp.select(ssrc, .video) }
@@ -640,7 +644,7 @@ package final class PeerConnection: @unchecked Sendable {
                 estimator.packet(sequence: packet.bigEndian16(at: 2))
             }
         }
-        rtp.video.received(rtp: packet, now: now)
+        rtp.video.received(rtp: packet, activeType: videoTypes.active, now: now)
     }
 
     /// Sends REMB every 500 ms. aiortc stays at 500 kbit/s until it receives an estimate.

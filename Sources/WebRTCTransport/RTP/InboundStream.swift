@@ -18,6 +18,7 @@ final class InboundStream: @unchecked Sendable {
     private struct Received {
         var packet: Buffer
         var payloadType: Int
+        var isStray: Bool
         var timestamp: UInt32
         var endsFrame: Bool
     }
@@ -80,7 +81,9 @@ final class InboundStream: @unchecked Sendable {
     /// The running time at which media of an RTP timestamp are due, without `delay`; nil before the first packet.
     func undelayedTime(of timestamp: UInt32) -> Int64? { clock.undelayedTime(of: timestamp) }
 
-    func insert(_ packet: UnsafeRawBufferPointer, type: Int, sequence: UInt16, _ now: Duration) {
+    /// - Parameter isStray: the packet has another payload type than the stream. It has its place in the order, so that nothing
+    ///   waits for it, and is dropped then.
+    func insert(_ packet: UnsafeRawBufferPointer, type: Int, isStray: Bool, sequence: UInt16, _ now: Duration) {
         if arrival == nil { arrival = bin.currentRunningTime.map { Int64(clamping: $0) } }
         guard let arrival else { return }
         let copy = Buffer(copying: packet)
@@ -88,7 +91,7 @@ final class InboundStream: @unchecked Sendable {
         let time = ClockTime(clock.time(of: timestamp, arrival: arrival))
         (copy.pts, copy.dts) = (time, time)
         let received = Received(
-            packet: copy, payloadType: type, timestamp: timestamp,
+            packet: copy, payloadType: type, isStray: isStray, timestamp: timestamp,
             endsFrame: kind == .audio || packet[1] & 0x80 != 0)
         switch buffer.insert(received, sequence: sequence, now: now) {
         case .inOrder: deliver(received)
@@ -113,7 +116,7 @@ final class InboundStream: @unchecked Sendable {
     }
 
     private func deliver(_ received: Received) {
-        guard
+        guard !received.isStray,
             frameLimit.take(
                 timestamp: received.timestamp, size: received.packet.size, endsFrame: received.endsFrame)
         else {

@@ -361,7 +361,8 @@ final class RTPSession: @unchecked Sendable {
     }
 
     /// Takes a decrypted packet of 12 bytes or more; `flush` hands on what arrived together.
-    func received(rtp packet: UnsafeRawBufferPointer, now: Duration) {
+    /// - Parameter activeType: the payload type that is shown.
+    func received(rtp packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration) {
         guard let setup = active else { return }
         let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
         let sequence = packet.bigEndian16(at: 2)
@@ -373,19 +374,21 @@ final class RTPSession: @unchecked Sendable {
             if areReportsReduced { scheduleReport(after: reportInterval) }
         }
         if let repeated = setup.parameters.repeatedTypes[type] {
-            restore(packet, ssrc, type: repeated, now)
+            restore(packet, ssrc, type: repeated, isStray: repeated != activeType, now)
         } else if ssrc == selected, setup.parameters.caps[type] != nil {
-            inbound.insert(packet, type: type, sequence: sequence, now)
+            inbound.insert(packet, type: type, isStray: type != activeType, sequence: sequence, now)
         }
     }
 
-    private func restore(_ packet: UnsafeRawBufferPointer, _ ssrc: UInt32, type: Int, _ now: Duration) {
+    private func restore(
+        _ packet: UnsafeRawBufferPointer, _ ssrc: UInt32, type: Int, isStray: Bool, _ now: Duration
+    ) {
         guard let selected, inbound.isWaiting, repeated.mayRepeat(selected, rtx: ssrc),
             let (restored, sequence) = RTPHeader.restore(packet, payloadType: type, ssrc: selected),
             inbound.isMissing(sequence)
         else { return }
         repeated.learn(selected, rtx: ssrc)
-        restored.withUnsafeBytes { inbound.insert($0, type: type, sequence: sequence, now) }
+        restored.withUnsafeBytes { inbound.insert($0, type: type, isStray: isStray, sequence: sequence, now) }
     }
 
     /// Hands on the packets that arrived together.
@@ -474,7 +477,7 @@ extension RTPSession {
     func setDelay(_ delay: Int64) { inbound.delay = delay }
 
     /// Requests a keyframe of the stream that is shown. Several requests within a moment are one.
-    private func requestKeyframe() {
+    func requestKeyframe() {
         guard let setup = active, let selected, !waitsForKeyframeRequest else { return }
         let now = MonotonicTime.now
         if let last = lastKeyframeRequest, now - last < Self.keyframeRequestInterval {
