@@ -97,7 +97,7 @@ final class InboundStream: @unchecked Sendable {
         case .inOrder: deliver(received)
         case .restarted:
             hasLost = true
-            deliver(received)
+            drain(now)
         case .waits: drain(now)
         case .refused: break
         }

@@ -8,7 +8,7 @@ package struct JitterBuffer<Packet> {
         case waits
         /// A duplicate, or too late.
         case refused
-        /// The sender began a new numbering: as `inOrder`; whatever waited is dropped.
+        /// The sender began a new numbering: as `waits`; whatever waited before is dropped.
         case restarted
     }
     package enum Output {
@@ -39,6 +39,9 @@ package struct JitterBuffer<Packet> {
     /// No request is due earlier, so that not each packet has to visit all that is missing.
     private var earliestRequest: Duration?
     private var lastArrival = Duration.zero
+    /// The latest packet, if its number is far from the others. It begins a new numbering if the next one follows it (RFC 3550
+    /// A.1), and is late or damaged otherwise.
+    private var outlier: (packet: Packet, sequence: UInt16)?
     /// A NACK with so many single packets still fits into a datagram, and a sender keeps hardly more.
     private static var mostRequested: Int { 256 }
     /// A remote peer that skips numbers with each packet must not fill the memory. The oldest are given up first.
@@ -59,11 +62,26 @@ package struct JitterBuffer<Packet> {
     }
 
     package mutating func insert(_ packet: Packet, sequence: UInt16, now: Duration) -> Insertion {
-        guard let highest = sequences.highest else { return restart(at: sequence, now) }
+        guard let highest = sequences.highest else {
+            expected = sequences.take(sequence) + 1
+            lastArrival = now
+            return .inOrder
+        }
         let number = sequences.extended(sequence)
         let step = number - highest
+        let last = outlier
+        outlier = nil
         if step > ReceptionStatistics.maximumDropout || step < -ReceptionStatistics.maximumMisorder {
-            return restart(at: sequence, now)
+            guard let last, sequence == last.sequence &+ 1 else {
+                outlier = (packet, sequence)
+                return .refused
+            }
+            missing.removeAll()
+            sequences = SerialNumber()
+            expected = sequences.take(last.sequence)
+            waiting = [expected: last.packet, sequences.take(sequence): packet]
+            lastArrival = now
+            return .restarted
         }
         if step > 0 {
             if step > 1 { discover(highest + 1..<number, now) }
@@ -79,16 +97,6 @@ package struct JitterBuffer<Packet> {
         }
         waiting[number] = packet
         return .waits
-    }
-
-    private mutating func restart(at sequence: UInt16, _ now: Duration) -> Insertion {
-        let isFirst = sequences.highest == nil
-        waiting.removeAll()
-        missing.removeAll()
-        sequences = SerialNumber()
-        expected = sequences.take(sequence) + 1
-        lastArrival = now
-        return isFirst ? .inOrder : .restarted
     }
 
     /// Packets are assumed to have been sent evenly since the last arrival: after a pause of the network, the older ones are

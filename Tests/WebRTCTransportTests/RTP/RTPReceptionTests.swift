@@ -21,8 +21,8 @@ struct RTPReceptionTests {
         mutating func arrive(_ sequence: UInt16, at milliseconds: Int) {
             advance(to: milliseconds)
             switch buffer.insert(sequence, sequence: sequence, now: now) {
-            case .inOrder, .restarted: delivered.append(sequence)
-            case .waits: drain()
+            case .inOrder: delivered.append(sequence)
+            case .waits, .restarted: drain()
             case .refused: break
             }
         }
@@ -118,6 +118,24 @@ struct RTPReceptionTests {
         line.arrive(20_000, at: 10)
         line.arrive(20_001, at: 12)
         #expect(line.delivered == [0, 20_000, 20_001] && line.buffer.nextWake == nil)
+        for sequence: UInt16 in [40_000, 65_535, 0, 1] { line.arrive(sequence, at: 14) }
+        #expect(line.delivered.suffix(3) == [65_535, 0, 1] && line.buffer.nextWake == nil)
+    }
+
+    @Test func onePacketFarAwayIsNoNewNumbering() {
+        var line = Line()
+        var statistics = ReceptionStatistics(clockRate: 90_000)
+        for sequence: UInt16 in [2000, 2001, 900, 2002, 50_000, 2003, 50_001, 900] {
+            line.arrive(sequence, at: 0)
+            statistics.received(sequence: sequence, timestamp: 0, now: .zero)
+        }
+        #expect(line.delivered == [2000, 2001, 2002, 2003] && line.buffer.nextWake == nil)
+        #expect(statistics.packetsLost == 0)
+        // Counts from the packet that confirms the new numbering.
+        for sequence: UInt16 in [50_000, 50_001, 50_003] {
+            statistics.received(sequence: sequence, timestamp: 0, now: .zero)
+        }
+        #expect(statistics.packetsLost == 1)
     }
 
     /// Whatever comes in whatever order, packets leave in order, none twice, and none is both shown and lost.
