@@ -315,6 +315,32 @@ struct RTPReceptionTests {
         #expect(again.map { $0.status == .lost } == [false, false, true, true, false])
     }
 
+    /// Numbers so far apart that each has a feedback of its own. The time limit is many times what this takes.
+    @Test func feedbackOfScatteredNumbersTakesLinearTime() {
+        var recorder = TransportFeedbackRecorder()
+        for packet in 0..<10_000 {
+            recorder.received(UInt16(truncatingIfNeeded: packet * 2999), now: Int64(packet))
+            // Out of order with the one before it.
+            recorder.received(UInt16(truncatingIfNeeded: packet * 2999 - 7), now: Int64(packet))
+        }
+        var bodies = 0
+        while recorder.takeFeedback() != nil { bodies += 1 }
+        #expect(bodies == 10_000 && recorder.isEmpty)
+    }
+
+    @Test func aLateArrivalDoesNotRepeatTheFeedbackBehindIt() {
+        var recorder = TransportFeedbackRecorder()
+        for sequence: UInt16 in 0..<500 where sequence != 100 {
+            recorder.received(sequence, now: 1000 * Int64(sequence))
+        }
+        while recorder.takeFeedback() != nil {}
+        recorder.received(100, now: 500_000)
+        recorder.received(500, now: 501_000)
+        var ranges: [[UInt8]] = []
+        while let body = recorder.takeFeedback() { ranges.append(Array(body[..<4])) }
+        #expect(ranges == [[0, 100, 0, 250], [1, 0xf4, 0, 1]])
+    }
+
     // MARK: Retransmission
 
     @Test func requestsAreReadAsTheyWereWritten() {
