@@ -1,13 +1,16 @@
+internal import DequeModule
+
 /// Records when packets with transport-wide sequence numbers arrive and writes the feedback about them
 /// (draft-holmer-rmcat-transport-wide-cc-extensions-01 section 3.1). A value; times in microseconds.
 package struct TransportFeedbackRecorder: Sendable {
     private var sequences = SerialNumber<UInt16>()
     /// The packets since the last feedback, and those before it that a later packet may be out of order with.
     private var arrivals: [Int64: Int64] = [:]
-    /// The number after the last one in a feedback.
+    /// The number after the highest one in a feedback.
     private var next: Int64?
-    /// The least number that arrived since the last feedback.
-    private var earliest: Int64?
+    /// The numbers that arrived since the last feedback, ascending if `isSorted`.
+    private var pending: Deque<Int64> = []
+    private var isSorted = true
     private var feedbackCount: UInt8 = 0
 
     /// Older packets are not reported again.
@@ -17,27 +20,28 @@ package struct TransportFeedbackRecorder: Sendable {
 
     package init() {}
 
-    package var isEmpty: Bool { earliest == nil }
+    package var isEmpty: Bool { pending.isEmpty }
 
     package mutating func received(_ sequence: UInt16, now: Int64) {
         let number = sequences.take(sequence)
         guard arrivals[number] == nil else { return }
         if let next, number < next - Self.history { return }
         arrivals[number] = now
-        earliest = min(earliest ?? number, number)
+        isSorted = isSorted && pending.last.map { $0 < number } ?? true
+        pending.append(number)
     }
 
     /// The body of an RTPFB message with FMT 15, after the two SSRCs; nil: nothing arrived since the last one. Call it until
     /// it is nil.
     package mutating func takeFeedback() -> [UInt8]? {
-        guard let earliest, let highest = sequences.highest else { return nil }
+        if !isSorted { pending.sort() }
+        isSorted = true
+        guard let earliest = pending.first, let highest = sequences.highest, let begin = arrivals[earliest] else {
+            return nil
+        }
         // The packets that were lost after the last feedback are in this one.
         var base = min(earliest, next ?? earliest)
         if highest - base >= 8 * Self.mostStatuses { base = earliest }
-        guard let begin = arrivals[earliest] else {
-            self.earliest = nil
-            return nil
-        }
         let reference = begin / 64_000
         var time = reference * 64_000 / Self.tick
         var symbols: [UInt8] = []
@@ -62,9 +66,12 @@ package struct TransportFeedbackRecorder: Sendable {
             }
             number += 1
         }
-        next = number
-        self.earliest = number > highest ? nil : arrivals.keys.filter { $0 >= number }.min()
-        if arrivals.count > 2 * Int(Self.history) { arrivals = arrivals.filter { $0.key >= number - Self.history } }
+        let end = max(next ?? number, number)
+        next = end
+        while let first = pending.first, first < number { pending.removeFirst() }
+        if pending.isEmpty, arrivals.count > 2 * Int(Self.history) {
+            arrivals = arrivals.filter { $0.key >= end - Self.history }
+        }
         var body: [UInt8] = []
         for value in [UInt16(truncatingIfNeeded: base), UInt16(symbols.count)] {
             body += [UInt8(value >> 8), UInt8(truncatingIfNeeded: value)]

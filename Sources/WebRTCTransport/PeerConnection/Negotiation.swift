@@ -15,6 +15,8 @@ package struct NegotiatedVideo: Sendable {
     var direction: MediaDirection
     /// SSRCs that the remote peer declares, if any.
     var ssrcs: [UInt32]
+    /// See `RemoteVideo`.
+    var repeatedSSRCs: [UInt32: UInt32]
     /// Codecs beside `codec` in which the remote peer may send.
     var alternatives: [NegotiatedCodec] = []
     /// RIDs of the simulcast layers, highest resolution first; empty: one stream.
@@ -30,6 +32,7 @@ package struct NegotiatedVideo: Sendable {
             (mid, codec, extensions, sentLayers) = (other.mid, other.codec, other.extensions, other.sentLayers)
         }
         ssrcs = (other?.ssrcs ?? []) + remote.ssrcs
+        repeatedSSRCs = remote.repeatedSSRCs.merging(other?.repeatedSSRCs ?? [:]) { _, first in first }
         self.direction = direction.united(with: other?.direction ?? .inactive)
     }
 }

@@ -68,9 +68,10 @@ package final class PeerConnection: @unchecked Sendable {
     private var estimator: ReceiveBitrateEstimator
     private var remoteSSRC: UInt32?
     private var usesREMB = false
-    private var mediaPayloadType = -1
-    /// Codecs beside the expected one in which video may arrive, by payload type.
-    private var alternatives: [Int: VideoCodec] = [:]
+    private var videoTypes = PayloadTypeChoice()
+    private var audioTypes = PayloadTypeChoice()
+    /// Codecs in which video may arrive, by payload type.
+    private var codecs: [Int: VideoCodec] = [:]
     private var demuxer = BundleDemuxer()
     private var sources = InboundSources()
     /// Selects the layer of a received simulcast; nil without simulcast.
@@ -339,8 +340,9 @@ package final class PeerConnection: @unchecked Sendable {
                 layerSelector = SimulcastSelector(rids: video.receivedLayers, ridExtension: video.extensions.rid)
             }
             usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
-            mediaPayloadType = video.codec.payloadType
-            alternatives = Dictionary(video.alternatives.map { ($0.payloadType, $0.codec) }) { first, _ in first }
+            for codec in [video.codec] + video.alternatives { codecs[codec.payloadType] = codec.codec }
+            videoTypes = PayloadTypeChoice(
+                expected: video.codec.payloadType, alternatives: video.alternatives.map(\.payloadType))
             // If the handshake has not finished yet, its end starts reports and REMB.
             if srtp != nil { rtp.startReports() }
             if state == .connected, usesREMB { sendREMB() }
@@ -355,6 +357,7 @@ package final class PeerConnection: @unchecked Sendable {
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .audio) })
         network.async { [self] in
             demuxer.configure(audio)
+            audioTypes = PayloadTypeChoice(expected: audio.payloadType)
             if srtp != nil { rtp.startReports() }
         }
     }
@@ -619,16 +622,17 @@ package final class PeerConnection: @unchecked Sendable {
         (kind == .video ? counters : audioCounters).received(packet.count)
         let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
         guard kind == .video else {
-            if audioStream.take(ssrc, now: now) { rtp.select(ssrc, .audio) }
-            rtp.audio?.received(rtp: packet, now: now)
+            if audioTypes.take(type, now: now) != .other, audioStream.take(ssrc, now: now) { rtp.select(ssrc, .audio) }
+            rtp.audio?.received(rtp: packet, activeType: audioTypes.active, now: now)
             return
         }
-        if let codec = alternatives.removeValue(forKey: type) {
-            (mediaPayloadType, alternatives) = (type, [:])
+        let verdict = videoTypes.take(type, now: now)
+        if verdict == .changed, let codec = codecs[type] {
             onEvent(.codecArrived(codec))
+            // The packets before a later change were dropped, its keyframe too; of the first packet, no stream is shown yet.
+            rtp.video.requestKeyframe()
         }
-        if type == mediaPayloadType {
-            if !alternatives.isEmpty { alternatives = [:] }
+        if verdict != .other {
             if let update = layerSelector?.receive(rtp: packet, now: now) {
                 if let ssrc = update.activeSSRC { rtp.select(ssrc, .video) }
                 if let rid = update.arrived { onEvent(.streamArrived(rid: rid)) }
@@ -640,7 +644,7 @@ package final class PeerConnection: @unchecked Sendable {
                 estimator.packet(sequence: packet.bigEndian16(at: 2))
             }
         }
-        rtp.video.received(rtp: packet, now: now)
+        rtp.video.received(rtp: packet, activeType: videoTypes.active, now: now)
     }
 
     /// Sends REMB every 500 ms. aiortc stays at 500 kbit/s until it receives an estimate.

@@ -136,7 +136,7 @@ package enum PeerConnectionEvent: Sendable {
     case remoteBitrateEstimate(Int)
     /// The new target of the encoder; the first one follows the DTLS handshake.
     case bitrateTarget(BitrateTarget)
-    /// Video arrives in another one of the `alternatives` than the first one in the answer.
+    /// Video arrives in another codec or payload type than before; at first, than the first one in the answer.
     case codecArrived(VideoCodec)
     /// The first packet of a received simulcast layer arrived.
     case streamArrived(rid: String)

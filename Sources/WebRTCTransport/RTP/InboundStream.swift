@@ -18,6 +18,8 @@ final class InboundStream: @unchecked Sendable {
     private struct Received {
         var packet: Buffer
         var payloadType: Int
+        var isStray: Bool
+        var timestamp: UInt32
         var endsFrame: Bool
     }
     private var buffer: JitterBuffer<Received>
@@ -34,6 +36,7 @@ final class InboundStream: @unchecked Sendable {
     private var isFrameOver = false
     private static let mostItems = 64
     private var hasLost = false
+    private var frameLimit = FrameLimit()
     /// The time of the latest packet, and the time from one to the next, ns.
     private var lastTime: ClockTime?
     private var spacing: ClockTime = 20_000_000
@@ -68,7 +71,7 @@ final class InboundStream: @unchecked Sendable {
         buffer.retry = requestInterval
         clock = Self.makeClock(kind, parameters.clockRate, latency)
         clock.delay = delay
-        (lastTime, hasLost) = (nil, true)
+        (lastTime, hasLost, frameLimit) = (nil, true, FrameLimit())
     }
 
     /// False if no packet is missing.
@@ -78,18 +81,23 @@ final class InboundStream: @unchecked Sendable {
     /// The running time at which media of an RTP timestamp are due, without `delay`; nil before the first packet.
     func undelayedTime(of timestamp: UInt32) -> Int64? { clock.undelayedTime(of: timestamp) }
 
-    func insert(_ packet: UnsafeRawBufferPointer, type: Int, sequence: UInt16, _ now: Duration) {
+    /// - Parameter isStray: the packet has another payload type than the stream. It has its place in the order, so that nothing
+    ///   waits for it, and is dropped then.
+    func insert(_ packet: UnsafeRawBufferPointer, type: Int, isStray: Bool, sequence: UInt16, _ now: Duration) {
         if arrival == nil { arrival = bin.currentRunningTime.map { Int64(clamping: $0) } }
         guard let arrival else { return }
         let copy = Buffer(copying: packet)
-        let time = ClockTime(clock.time(of: packet.bigEndian32(at: 4), arrival: arrival))
+        let timestamp = packet.bigEndian32(at: 4)
+        let time = ClockTime(clock.time(of: timestamp, arrival: arrival))
         (copy.pts, copy.dts) = (time, time)
-        let received = Received(packet: copy, payloadType: type, endsFrame: kind == .audio || packet[1] & 0x80 != 0)
+        let received = Received(
+            packet: copy, payloadType: type, isStray: isStray, timestamp: timestamp,
+            endsFrame: kind == .audio || packet[1] & 0x80 != 0)
         switch buffer.insert(received, sequence: sequence, now: now) {
         case .inOrder: deliver(received)
         case .restarted:
             hasLost = true
-            deliver(received)
+            drain(now)
         case .waits: drain(now)
         case .refused: break
         }
@@ -108,6 +116,14 @@ final class InboundStream: @unchecked Sendable {
     }
 
     private func deliver(_ received: Received) {
+        guard !received.isStray,
+            frameLimit.take(
+                timestamp: received.timestamp, size: received.packet.size, endsFrame: received.endsFrame)
+        else {
+            // The next packet is a discontinuity, so that the depayloader drops what it has of this frame.
+            hasLost = true
+            return
+        }
         let (packet, announced) = (received.packet, Announced(ssrc: ssrc, payloadType: received.payloadType))
         if announced != self.announced, let text = caps[announced.payloadType],
             let caps = try? Caps("\(text), ssrc=(uint)\(ssrc)")

@@ -8,7 +8,7 @@ package struct JitterBuffer<Packet> {
         case waits
         /// A duplicate, or too late.
         case refused
-        /// The sender began a new numbering: as `inOrder`; whatever waited is dropped.
+        /// The sender began a new numbering: as `waits`; whatever waited before is dropped.
         case restarted
     }
     package enum Output {
@@ -18,7 +18,8 @@ package struct JitterBuffer<Packet> {
     }
 
     private struct Missing {
-        var sequence: Int64
+        /// One number, or the part of a gap that is too long to be waited for.
+        var numbers: Range<Int64>
         var deadline: Duration
         /// nil: not requested (again).
         var request: Duration?
@@ -35,9 +36,16 @@ package struct JitterBuffer<Packet> {
     private var waiting: [Int64: Packet] = [:]
     /// In ascending order. Everything else from `expected` to the highest number waits.
     private var missing: [Missing] = []
+    /// No request is due earlier, so that not each packet has to visit all that is missing.
+    private var earliestRequest: Duration?
     private var lastArrival = Duration.zero
+    /// The latest packet, if its number is far from the others. It begins a new numbering if the next one follows it (RFC 3550
+    /// A.1), and is late or damaged otherwise.
+    private var outlier: (packet: Packet, sequence: UInt16)?
     /// A NACK with so many single packets still fits into a datagram, and a sender keeps hardly more.
     private static var mostRequested: Int { 256 }
+    /// A remote peer that skips numbers with each packet must not fill the memory. The oldest are given up first.
+    private static var mostMissing: Int { 4 * mostRequested }
 
     /// - Parameters:
     ///   - latency: how long a missing packet is waited for.
@@ -54,11 +62,26 @@ package struct JitterBuffer<Packet> {
     }
 
     package mutating func insert(_ packet: Packet, sequence: UInt16, now: Duration) -> Insertion {
-        guard let highest = sequences.highest else { return restart(at: sequence, now) }
+        guard let highest = sequences.highest else {
+            expected = sequences.take(sequence) + 1
+            lastArrival = now
+            return .inOrder
+        }
         let number = sequences.extended(sequence)
         let step = number - highest
+        let last = outlier
+        outlier = nil
         if step > ReceptionStatistics.maximumDropout || step < -ReceptionStatistics.maximumMisorder {
-            return restart(at: sequence, now)
+            guard let last, sequence == last.sequence &+ 1 else {
+                outlier = (packet, sequence)
+                return .refused
+            }
+            missing.removeAll()
+            sequences = SerialNumber()
+            expected = sequences.take(last.sequence)
+            waiting = [expected: last.packet, sequences.take(sequence): packet]
+            lastArrival = now
+            return .restarted
         }
         if step > 0 {
             if step > 1 { discover(highest + 1..<number, now) }
@@ -76,27 +99,24 @@ package struct JitterBuffer<Packet> {
         return .waits
     }
 
-    private mutating func restart(at sequence: UInt16, _ now: Duration) -> Insertion {
-        let isFirst = sequences.highest == nil
-        waiting.removeAll()
-        missing.removeAll()
-        sequences = SerialNumber()
-        expected = sequences.take(sequence) + 1
-        lastArrival = now
-        return isFirst ? .inOrder : .restarted
-    }
-
     /// Packets are assumed to have been sent evenly since the last arrival: after a pause of the network, the older ones are
-    /// given up at once.
+    /// given up at once. So is what cannot be requested together.
     private mutating func discover(_ numbers: Range<Int64>, _ now: Duration) {
         let interval = (now - lastArrival) / Double(numbers.count + 1)
-        for (index, number) in numbers.enumerated() {
-            let due = lastArrival + interval * Double(index + 1)
+        let awaited = numbers.suffix(Self.mostRequested)
+        if awaited.count < numbers.count {
+            missing.append(Missing(numbers: numbers.lowerBound..<awaited.lowerBound, deadline: now, request: nil))
+        }
+        let request = requestDelay.map { now + $0 }
+        for number in awaited {
+            let due = lastArrival + interval * Double(number - numbers.lowerBound + 1)
             let deadline = due + latency
-            let isRequested = deadline > now && numbers.upperBound - number <= Self.mostRequested
             missing.append(
-                Missing(
-                    sequence: number, deadline: deadline, request: isRequested ? requestDelay.map { now + $0 } : nil))
+                Missing(numbers: number..<number + 1, deadline: deadline, request: deadline > now ? request : nil))
+        }
+        if let request { earliestRequest = min(earliestRequest ?? request, request) }
+        for index in 0..<max(0, missing.count - Self.mostMissing) {
+            (missing[index].deadline, missing[index].request) = (min(missing[index].deadline, now), nil)
         }
     }
 
@@ -104,9 +124,9 @@ package struct JitterBuffer<Packet> {
         var (low, high) = (0, missing.count)
         while low < high {
             let middle = (low + high) / 2
-            if missing[middle].sequence < number { low = middle + 1 } else { high = middle }
+            if missing[middle].numbers.lowerBound < number { low = middle + 1 } else { high = middle }
         }
-        return low < missing.count && missing[low].sequence == number ? low : nil
+        return low < missing.count && missing[low].numbers == number..<number + 1 ? low : nil
     }
 
     /// The next packet in order, or the packets before it whose time is over; nil: wait.
@@ -115,34 +135,36 @@ package struct JitterBuffer<Packet> {
             expected += 1
             return .packet(packet)
         }
-        var count = 0
-        while count < missing.count, missing[count].sequence == expected + Int64(count), missing[count].deadline <= now
-        {
-            count += 1
+        var (place, end) = (0, expected)
+        while place < missing.count, missing[place].numbers.lowerBound == end, missing[place].deadline <= now {
+            end = missing[place].numbers.upperBound
+            place += 1
         }
-        guard count > 0 else { return nil }
-        let first = UInt16(truncatingIfNeeded: expected)
-        missing.removeFirst(count)
-        expected += Int64(count)
-        return .lost(sequence: first, count: count)
+        guard place > 0 else { return nil }
+        defer { expected = end }
+        missing.removeFirst(place)
+        return .lost(sequence: UInt16(truncatingIfNeeded: expected), count: Int(end - expected))
     }
 
     /// The packets to request now.
     package mutating func requests(now: Duration) -> [UInt16] {
-        guard requestDelay != nil, !missing.isEmpty else { return [] }
+        guard let earliestRequest, earliestRequest <= now else { return [] }
+        self.earliestRequest = nil
         var found: [UInt16] = []
         for index in missing.indices {
-            guard let due = missing[index].request, due <= now, found.count < Self.mostRequested else { continue }
-            found.append(UInt16(truncatingIfNeeded: missing[index].sequence))
-            let again = now + retry
-            missing[index].request = again < missing[index].deadline ? again : nil
+            guard var due = missing[index].request else { continue }
+            if due <= now, found.count < Self.mostRequested {
+                found.append(UInt16(truncatingIfNeeded: missing[index].numbers.lowerBound))
+                due = now + retry
+                missing[index].request = due < missing[index].deadline ? due : nil
+            }
+            if missing[index].request != nil { self.earliestRequest = min(self.earliestRequest ?? due, due) }
         }
         return found
     }
 
     /// When `next` or `requests` must be called, if no packet arrives before.
     package var nextWake: Duration? {
-        guard let first = missing.first else { return nil }
-        return missing.reduce(first.deadline) { earliest, missing in min(earliest, missing.request ?? earliest) }
+        missing.first.map { first in min(first.deadline, earliestRequest ?? first.deadline) }
     }
 }

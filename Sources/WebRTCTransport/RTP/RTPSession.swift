@@ -20,6 +20,8 @@ struct RTPSessionParameters: Sendable {
     var cname: String
     /// Inbound RTX (RFC 4588): the payload type that each one repeats.
     var repeatedTypes: [Int: Int] = [:]
+    /// Inbound RTX: the media SSRC that each RTX SSRC repeats, as far as it is declared.
+    var repeatedSSRCs: [UInt32: UInt32] = [:]
     /// Outbound RTX: the payload type, and the SSRC for each of our SSRCs.
     var retransmission: (payloadType: Int, ssrcs: [UInt32: UInt32])?
     /// The extension with the transport-wide sequence number, if the remote peer gets feedback about it.
@@ -37,6 +39,7 @@ extension RTPSessionParameters {
             caps[codec.payloadType] = text
             if let type = codec.retransmissionPayloadType { repeatedTypes[type] = codec.payloadType }
         }
+        repeatedSSRCs = video.repeatedSSRCs
         if video.codec.usesTransportCC { transportWideCC = video.extensions.transportWideCC }
         guard let type = video.codec.retransmissionPayloadType else { return }
         var ssrcs = [identity.ssrc: identity.rtxSSRC]
@@ -125,8 +128,8 @@ final class RTPSession: @unchecked Sendable {
     private var lastMediaSSRC: UInt32 = 0
     /// The stream that is shown.
     private var selected: UInt32?
-    /// The media SSRC that each RTX SSRC repeats, learnt from its first packet that was missing.
-    private var repeated: [UInt32: UInt32] = [:]
+    /// Learns from the first packet of an RTX SSRC that was missing.
+    private var repeated = RetransmissionSources()
     private var cnames: [UInt32: [UInt8]] = [:]
     private var budget = RetransmissionBudget()
     private(set) var figures = RTPSessionFigures()
@@ -211,6 +214,7 @@ final class RTPSession: @unchecked Sendable {
         network.async { [weak self] in
             guard let self, isConfigured else { return }
             active = setup
+            repeated = RetransmissionSources(declared: parameters.repeatedSSRCs)
             inbound.begin(nil, parameters)
         }
     }
@@ -351,12 +355,14 @@ final class RTPSession: @unchecked Sendable {
     func select(_ ssrc: UInt32) {
         guard selected != ssrc, let setup = active else { return }
         selected = ssrc
+        repeated.select(ssrc)
         inbound.begin(ssrc, setup.parameters)
         if kind == .video, received[ssrc] != nil { requestKeyframe() }
     }
 
     /// Takes a decrypted packet of 12 bytes or more; `flush` hands on what arrived together.
-    func received(rtp packet: UnsafeRawBufferPointer, now: Duration) {
+    /// - Parameter activeType: the payload type that is shown.
+    func received(rtp packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration) {
         guard let setup = active else { return }
         let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
         let sequence = packet.bigEndian16(at: 2)
@@ -368,19 +374,21 @@ final class RTPSession: @unchecked Sendable {
             if areReportsReduced { scheduleReport(after: reportInterval) }
         }
         if let repeated = setup.parameters.repeatedTypes[type] {
-            restore(packet, ssrc, type: repeated, now)
+            restore(packet, ssrc, type: repeated, isStray: repeated != activeType, now)
         } else if ssrc == selected, setup.parameters.caps[type] != nil {
-            inbound.insert(packet, type: type, sequence: sequence, now)
+            inbound.insert(packet, type: type, isStray: type != activeType, sequence: sequence, now)
         }
     }
 
-    private func restore(_ packet: UnsafeRawBufferPointer, _ ssrc: UInt32, type: Int, _ now: Duration) {
-        guard let selected, inbound.isWaiting, (repeated[ssrc] ?? selected) == selected,
+    private func restore(
+        _ packet: UnsafeRawBufferPointer, _ ssrc: UInt32, type: Int, isStray: Bool, _ now: Duration
+    ) {
+        guard let selected, inbound.isWaiting, repeated.mayRepeat(selected, rtx: ssrc),
             let (restored, sequence) = RTPHeader.restore(packet, payloadType: type, ssrc: selected),
             inbound.isMissing(sequence)
         else { return }
-        repeated[ssrc] = selected
-        restored.withUnsafeBytes { inbound.insert($0, type: type, sequence: sequence, now) }
+        repeated.learn(selected, rtx: ssrc)
+        restored.withUnsafeBytes { inbound.insert($0, type: type, isStray: isStray, sequence: sequence, now) }
     }
 
     /// Hands on the packets that arrived together.
@@ -441,7 +449,10 @@ extension RTPSession {
         guard outgoing.withLock({ $0.streams[ssrc] != nil }) else { return }
         figures.nacksReceived &+= 1
         for sequence in sequences {
-            guard budget.allows(ssrc: ssrc, sequence: sequence, now: now),
+            let isAllowed = budget.allows(ssrc: ssrc, sequence: sequence, now: now) {
+                outgoing.withLock { $0.streams[ssrc]?.size(of: sequence, now: now) }
+            }
+            guard isAllowed,
                 let packet = outgoing.withLock({ $0.streams[ssrc]?.repeated(sequence, now: now) })
             else { continue }
             figures.retransmissions &+= 1
@@ -466,7 +477,7 @@ extension RTPSession {
     func setDelay(_ delay: Int64) { inbound.delay = delay }
 
     /// Requests a keyframe of the stream that is shown. Several requests within a moment are one.
-    private func requestKeyframe() {
+    func requestKeyframe() {
         guard let setup = active, let selected, !waitsForKeyframeRequest else { return }
         let now = MonotonicTime.now
         if let last = lastKeyframeRequest, now - last < Self.keyframeRequestInterval {
@@ -492,7 +503,8 @@ extension RTPSession {
 
     /// Forgets a remote stream whose place another one takes.
     func forget(_ ssrc: UInt32) {
-        (received[ssrc], cnames[ssrc], repeated[ssrc]) = (nil, nil, nil)
+        (received[ssrc], cnames[ssrc]) = (nil, nil)
+        repeated.forget(rtx: ssrc)
     }
 
     // MARK: End

@@ -1,13 +1,15 @@
 /// Counts the packets of one inbound stream and makes its block of a receiver report (RFC 3550 section 6.4.1 and appendix A).
 /// A value without a clock.
 package struct ReceptionStatistics: Sendable {
-    /// A larger step is a restart of the sender's numbering (RFC 3550 A.1).
+    /// A larger step, and a packet that follows it, are a restart of the sender's numbering (RFC 3550 A.1).
     static let maximumDropout: Int64 = 3000
     static let maximumMisorder: Int64 = 1000
 
     private let clockRate: Double
     private var sequences = SerialNumber<UInt16>()
     private var first: Int64 = 0
+    /// The number after that of a packet that may begin a new numbering.
+    private var restart: UInt16?
     private var received = 0
     /// Expected and received at the last report.
     private var reported = (expected: 0, received: 0)
@@ -27,13 +29,17 @@ package struct ReceptionStatistics: Sendable {
         hasNews = true
         let count = sequences.extended(sequence)
         let step = count - (sequences.highest ?? count)
-        if received == 0 || step > Self.maximumDropout || step < -Self.maximumMisorder {
+        if step > Self.maximumDropout || step < -Self.maximumMisorder {
+            guard sequence == restart else {
+                restart = sequence &+ 1
+                return
+            }
             sequences = SerialNumber()
             (received, reported, transit) = (0, (0, 0), nil)
-            first = sequences.take(sequence)
-        } else {
-            _ = sequences.take(sequence)
         }
+        restart = nil
+        let number = sequences.take(sequence)
+        if received == 0 { first = number }
         received &+= 1
         let arrival = now / .seconds(1) * clockRate
         // Timestamps wrap, and so does their difference to the time of arrival.

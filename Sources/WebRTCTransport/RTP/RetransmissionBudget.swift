@@ -3,8 +3,6 @@
 package struct RetransmissionBudget {
     /// Percentage of the target bitrate.
     private static let share = 25
-    /// Bytes charged for each packet. No datagram is larger, and its actual size is not known when it is requested.
-    package static let packetSize = 1200
     /// Unused budget accumulates for this long, for a burst of loss.
     private static let burst = Duration.seconds(2)
     /// A receiver repeats a request once a round trip, and the jitter of the path brings the second one nearer to the first:
@@ -38,7 +36,8 @@ package struct RetransmissionBudget {
         bytes = isFirst ? capacity : min(bytes, capacity)
     }
 
-    package mutating func allows(ssrc: UInt32, sequence: UInt16, now: Duration) -> Bool {
+    /// - Parameter size: bytes of the packet; nil: it is not kept, which costs nothing.
+    package mutating func allows(ssrc: UInt32, sequence: UInt16, now: Duration, size: () -> Int?) -> Bool {
         if let updated, now > updated {
             bytes = min(capacity, bytes + bytesPerSecond * ((now - updated) / .seconds(1)))
         }
@@ -47,8 +46,8 @@ package struct RetransmissionBudget {
         if let last = requests[slot], last.ssrc == ssrc, last.sequence == sequence, now - last.time < interval {
             return false
         }
-        guard bytes >= Double(Self.packetSize) else { return false }
-        bytes -= Double(Self.packetSize)
+        guard let size = size(), bytes >= Double(size) else { return false }
+        bytes -= Double(size)
         requests[slot] = Request(ssrc: ssrc, sequence: sequence, time: now)
         return true
     }

@@ -44,18 +44,29 @@ package struct SentStream: Sendable {
 
     package mutating func reported() { sentSinceReport = false }
 
+    /// Bytes of a packet; nil: it is not kept (any more).
+    package func size(of sequence: UInt16, now: Duration) -> Int? { kept(sequence, now)?.size }
+
+    /// A NACK may ask for many packets that are not kept, so this must be quick.
+    private func kept(_ sequence: UInt16, _ now: Duration) -> Buffer? {
+        guard let last = history.last else { return nil }
+        // Sequence numbers ascend, with gaps for frames that were not sent.
+        let back = last.sequence &- sequence
+        var (low, high) = (0, history.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if last.sequence &- history[middle].sequence > back { low = middle + 1 } else { high = middle }
+        }
+        guard low < history.count, history[low].sequence == sequence, now - history[low].time <= Self.age else {
+            return nil
+        }
+        return history[low].packet
+    }
+
     /// The retransmission of a packet; nil: it is not kept (any more).
     package mutating func repeated(_ sequence: UInt16, now: Duration) -> [UInt8]? {
-        guard let retransmission, let last = history.last else { return nil }
-        // Sequence numbers are consecutive but for frames that were not sent.
-        let back = Int(last.sequence &- sequence)
-        var at = history.count - 1 - back
-        if !history.indices.contains(at) || history[at].sequence != sequence {
-            guard let found = history.lastIndex(where: { $0.sequence == sequence }) else { return nil }
-            at = found
-        }
-        guard now - history[at].time <= Self.age else { return nil }
-        let repeated = history[at].packet.withBytes { packet -> [UInt8]? in
+        guard let retransmission, let kept = kept(sequence, now) else { return nil }
+        let repeated = kept.withBytes { packet -> [UInt8]? in
             let header = RTPHeader.length(packet)
             guard packet.count >= header else { return nil }
             var bytes: [UInt8] = []

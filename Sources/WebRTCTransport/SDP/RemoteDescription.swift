@@ -37,6 +37,8 @@ package struct RemoteVideo: Sendable {
     package var msid: String?
     /// SSRCs that the remote peer declares; it need not declare any.
     package var ssrcs: [UInt32]
+    /// The media SSRC that each RTX SSRC repeats, of `a=ssrc-group:FID` (RFC 5576 4.2).
+    package var repeatedSSRCs: [UInt32: UInt32]
     /// RIDs of the simulcast layers that the remote peer sends or would receive, highest resolution first (RFC 8853).
     package var sentLayers: [String]
     package var receivedLayers: [String]
@@ -215,6 +217,16 @@ package struct RemoteDescription: Sendable {
         media.values("ssrc").prefix(32).compactMap { $0.split(separator: " ").first.flatMap { UInt32($0) } }
     }
 
+    private static func repeatedSSRCs(of media: SDPMedia) -> [UInt32: UInt32] {
+        media.values("ssrc-group").prefix(32).reduce(into: [:]) { found, value in
+            let words = value.split(separator: " ")
+            guard words.count == 3, words[0] == "FID", let ssrc = UInt32(words[1]), let rtx = UInt32(words[2]) else {
+                return
+            }
+            found[rtx] = ssrc
+        }
+    }
+
     private static func video(
         at index: Int, of sdp: SDPDescription, mid: String, isOffer: Bool, preferring type: Int? = nil,
         _ h264: H264Acceptance, available: (VideoCodec) -> Bool
@@ -240,7 +252,8 @@ package struct RemoteDescription: Sendable {
             mediaIndex: index, mid: mid, codec: codec, alternatives: usable.filter { $0 != codec },
             extensions: HeaderExtensionIDs(extmap: extmap), extmap: extmap,
             direction: direction(of: media, in: sdp), msid: media.value("msid"), ssrcs: ssrcs(of: media),
-            sentLayers: layers("send", of: media), receivedLayers: layers("recv", of: media))
+            repeatedSSRCs: repeatedSSRCs(of: media), sentLayers: layers("send", of: media),
+            receivedLayers: layers("recv", of: media))
     }
 
     /// Parses `a=simulcast:send 1,2;~3 recv 4`: takes the first of alternatives, and no layer that starts paused (RFC

@@ -82,7 +82,7 @@ struct HostilePeerValueTests {
     @Test func noPacketTwiceWithinHalfARoundTrip() {
         var budget = RetransmissionBudget()
         func allows(_ ssrc: UInt32, _ sequence: UInt16, _ milliseconds: Int) -> Bool {
-            budget.allows(ssrc: ssrc, sequence: sequence, now: .milliseconds(milliseconds))
+            budget.allows(ssrc: ssrc, sequence: sequence, now: .milliseconds(milliseconds)) { 1200 }
         }
         #expect(!allows(1, 1, 0), "nothing before the bit rate is known")
         budget.pace(roundTrip: .milliseconds(80), bitrate: 2_000_000)
@@ -97,21 +97,38 @@ struct HostilePeerValueTests {
     func aQuarterOfTheBitRate(bitrate: Int) {
         var budget = RetransmissionBudget()
         budget.pace(roundTrip: .milliseconds(40), bitrate: bitrate)
-        let share = bitrate / 8 / 4
+        let (share, size) = (bitrate / 8 / 4, 1200)
         func sent(_ milliseconds: Range<Int>) -> Int {
             milliseconds.reduce(0) { sum, at in
                 (0..<600).reduce(sum) { sum, index in
                     let sequence = UInt16(truncatingIfNeeded: at * 600 + index)
-                    return sum
-                        + (budget.allows(ssrc: 1, sequence: sequence, now: .milliseconds(at))
-                            ? RetransmissionBudget.packetSize : 0)
+                    let isAllowed = budget.allows(ssrc: 1, sequence: sequence, now: .milliseconds(at)) { size }
+                    return isAllowed ? sum + size : sum
                 }
             }
         }
         // A burst of two seconds' worth is allowed, then only the steady rate.
         let (first, later) = (sent(0..<1), sent(1..<2001))
-        #expect(abs(first - 2 * share) <= RetransmissionBudget.packetSize)
-        #expect(abs(later - 2 * share) <= 2 * RetransmissionBudget.packetSize)
+        #expect(abs(first - 2 * share) <= size)
+        #expect(abs(later - 2 * share) <= 2 * size)
+    }
+
+    @Test func packetsThatAreNotKeptCostNothing() {
+        var budget = RetransmissionBudget()
+        budget.pace(roundTrip: .milliseconds(40), bitrate: 300_000)
+        for sequence: UInt16 in 0..<10_000 {
+            let isAllowed = budget.allows(ssrc: 1, sequence: sequence, now: .zero) { nil }
+            #expect(!isAllowed)
+        }
+        let isAllowed = budget.allows(ssrc: 1, sequence: 20_000, now: .zero) { 1200 }
+        #expect(isAllowed)
+        // A request too early does not even look for the packet.
+        var looked = false
+        let isRepeated = budget.allows(ssrc: 1, sequence: 20_000, now: .milliseconds(5)) {
+            looked = true
+            return 1200
+        }
+        #expect(!isRepeated && !looked)
     }
 
     @Test func anyNumbersDoNotTrap() {
@@ -120,7 +137,7 @@ struct HostilePeerValueTests {
             budget.pace(roundTrip: .seconds(-1), bitrate: bitrate)
             var allowed: [Bool] = []
             for now in [Duration.zero, .seconds(-5), .seconds(1 << 40)] {
-                allowed.append(budget.allows(ssrc: .max, sequence: .max, now: now))
+                allowed.append(budget.allows(ssrc: .max, sequence: .max, now: now) { 1200 })
             }
             // The second request comes before the first one, so it is no later one for the same packet.
             #expect(allowed == (bitrate > 0 ? [true, false, true] : [false, false, false]), "\(bitrate)")

@@ -21,8 +21,8 @@ struct RTPReceptionTests {
         mutating func arrive(_ sequence: UInt16, at milliseconds: Int) {
             advance(to: milliseconds)
             switch buffer.insert(sequence, sequence: sequence, now: now) {
-            case .inOrder, .restarted: delivered.append(sequence)
-            case .waits: drain()
+            case .inOrder: delivered.append(sequence)
+            case .waits, .restarted: drain()
             case .refused: break
             }
         }
@@ -101,12 +101,41 @@ struct RTPReceptionTests {
         #expect(line.delivered == [0, 500])
     }
 
+    /// What cannot be requested together is not waited for, and the oldest of too many missing packets are given up.
+    @Test func aPeerThatSkipsNumbersDoesNotFillTheBuffer() {
+        var line = Line(latency: .seconds(10))
+        for packet in 0..<100 { line.arrive(UInt16(truncatingIfNeeded: packet * 2999), at: packet) }
+        #expect(line.delivered.count >= 90, "no deadline has passed yet")
+        let last = UInt16(truncatingIfNeeded: 99 * 2999)
+        #expect(line.buffer.isMissing(last &- 256) && !line.buffer.isMissing(last &- 257))
+        line.advance(to: 20_000)
+        #expect(line.delivered.count == 100 && line.lost.count == 99 * 2998 && line.buffer.nextWake == nil)
+    }
+
     @Test func aNewNumberingIsFollowed() {
         var line = Line()
         line.arrive(0, at: 0)
         line.arrive(20_000, at: 10)
         line.arrive(20_001, at: 12)
         #expect(line.delivered == [0, 20_000, 20_001] && line.buffer.nextWake == nil)
+        for sequence: UInt16 in [40_000, 65_535, 0, 1] { line.arrive(sequence, at: 14) }
+        #expect(line.delivered.suffix(3) == [65_535, 0, 1] && line.buffer.nextWake == nil)
+    }
+
+    @Test func onePacketFarAwayIsNoNewNumbering() {
+        var line = Line()
+        var statistics = ReceptionStatistics(clockRate: 90_000)
+        for sequence: UInt16 in [2000, 2001, 900, 2002, 50_000, 2003, 50_001, 900] {
+            line.arrive(sequence, at: 0)
+            statistics.received(sequence: sequence, timestamp: 0, now: .zero)
+        }
+        #expect(line.delivered == [2000, 2001, 2002, 2003] && line.buffer.nextWake == nil)
+        #expect(statistics.packetsLost == 0)
+        // Counts from the packet that confirms the new numbering.
+        for sequence: UInt16 in [50_000, 50_001, 50_003] {
+            statistics.received(sequence: sequence, timestamp: 0, now: .zero)
+        }
+        #expect(statistics.packetsLost == 1)
     }
 
     /// Whatever comes in whatever order, packets leave in order, none twice, and none is both shown and lost.
@@ -286,6 +315,32 @@ struct RTPReceptionTests {
         #expect(again.map { $0.status == .lost } == [false, false, true, true, false])
     }
 
+    /// Numbers so far apart that each has a feedback of its own. The time limit is many times what this takes.
+    @Test func feedbackOfScatteredNumbersTakesLinearTime() {
+        var recorder = TransportFeedbackRecorder()
+        for packet in 0..<10_000 {
+            recorder.received(UInt16(truncatingIfNeeded: packet * 2999), now: Int64(packet))
+            // Out of order with the one before it.
+            recorder.received(UInt16(truncatingIfNeeded: packet * 2999 - 7), now: Int64(packet))
+        }
+        var bodies = 0
+        while recorder.takeFeedback() != nil { bodies += 1 }
+        #expect(bodies == 10_000 && recorder.isEmpty)
+    }
+
+    @Test func aLateArrivalDoesNotRepeatTheFeedbackBehindIt() {
+        var recorder = TransportFeedbackRecorder()
+        for sequence: UInt16 in 0..<500 where sequence != 100 {
+            recorder.received(sequence, now: 1000 * Int64(sequence))
+        }
+        while recorder.takeFeedback() != nil {}
+        recorder.received(100, now: 500_000)
+        recorder.received(500, now: 501_000)
+        var ranges: [[UInt8]] = []
+        while let body = recorder.takeFeedback() { ranges.append(Array(body[..<4])) }
+        #expect(ranges == [[0, 100, 0, 250], [1, 0xf4, 0, 1]])
+    }
+
     // MARK: Retransmission
 
     @Test func requestsAreReadAsTheyWereWritten() {
@@ -337,6 +392,8 @@ struct RTPReceptionTests {
         let now = Duration.milliseconds(600)
         let oldest = stream.repeated(65_301, now: now)
         #expect(oldest == nil, "too old")
+        #expect(stream.size(of: 65_301, now: now) == nil && stream.size(of: 365, now: now) == nil)
+        #expect((0..<512 as Range<UInt16>).allSatisfy { stream.size(of: 363 &- $0, now: now) == 23 })
         for (sequence, own) in [(65_500, 65_535), (300, 0)] as [(UInt16, UInt16)] {
             let found = stream.repeated(sequence, now: now)
             let repeated = try #require(found)

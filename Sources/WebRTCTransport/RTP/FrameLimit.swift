@@ -1,0 +1,19 @@
+/// Limits the bytes of a frame before a depayloader collects them: a remote peer may send one that never ends. A value.
+package struct FrameLimit {
+    /// No keyframe of a size that we decode is nearly as large.
+    package static let bytes = 4 << 20
+    /// Of the frame that has not ended.
+    private var timestamp: UInt32?
+    private var count = 0
+
+    package init() {}
+
+    /// Takes the packets in order.
+    /// - Returns: False if the packet and the rest of its frame must be dropped.
+    package mutating func take(timestamp: UInt32, size: Int, endsFrame: Bool) -> Bool {
+        if timestamp != self.timestamp { count = 0 }
+        self.timestamp = endsFrame ? nil : timestamp
+        count = min(count + size, Self.bytes + 1)
+        return count <= Self.bytes
+    }
+}

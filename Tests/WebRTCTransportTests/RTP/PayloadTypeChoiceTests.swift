@@ -1,0 +1,45 @@
+import Testing
+import WebRTCTransport
+
+@Suite(.timeLimit(.minutes(1)))
+struct PayloadTypeChoiceTests {
+    /// The verdicts on packets of these types, `interval` ms apart.
+    private func verdicts(
+        _ choice: PayloadTypeChoice, _ types: [Int], interval: Int = 20
+    ) -> [PayloadTypeChoice.Verdict] {
+        var choice = choice
+        return types.enumerated().map { choice.take($1, now: .milliseconds($0 * interval)) }
+    }
+
+    /// Comfort noise or telephone events beside Opus must not take the place of the audio.
+    @Test func whatWasNotNegotiatedIsNoMedia() {
+        let audio = PayloadTypeChoice(expected: 111)
+        #expect(verdicts(audio, [77, 111, 77, -1, 111]) == [.other, .media, .other, .other, .media])
+        #expect(verdicts(audio, Array(repeating: 77, count: 100)).allSatisfy { $0 == .other })
+        #expect(verdicts(PayloadTypeChoice(), [0, -1, 111]) == [.other, .other, .other])
+    }
+
+    private let video = PayloadTypeChoice(expected: 96, alternatives: [98, 102])
+
+    @Test func theFirstPacketChoosesTheCodec() {
+        #expect(verdicts(video, [97, 98, 98, 96, 98]) == [.other, .changed, .media, .other, .media])
+        #expect(verdicts(video, [96, 96]) == [.media, .media])
+    }
+
+    @Test func aLastingChangeIsFollowed() {
+        // RTX does not interrupt the row.
+        let types = [96, 98, 97, 98, 98, 98, 98, 96, 98]
+        let expected: [PayloadTypeChoice.Verdict] = [
+            .media, .other, .other, .other, .other, .changed, .media, .other, .media,
+        ]
+        #expect(verdicts(video, types, interval: 100) == expected)
+    }
+
+    @Test func straysAreNoChange() {
+        let burst = [96] + Array(repeating: 98, count: 24) + [96]
+        #expect(verdicts(video, burst).filter { $0 != .other } == [.media, .media], "shorter than 500 ms")
+        let types = [96, 98, 98, 102, 98, 102, 102, 96]
+        #expect(
+            verdicts(video, types, interval: 1000).filter { $0 != .other } == [.media, .media], "no three in a row")
+    }
+}
