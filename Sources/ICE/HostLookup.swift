@@ -1,6 +1,7 @@
 // Resolves server names without blocking the network thread. libnice can resolve names itself, but 0.1.21 then never
 // finishes gathering if one does not resolve, and reports that only as a GLib warning. GLib's resolver blocks threads of a
 // pool that it shares with the host application.
+private import CNice
 private import Dispatch
 private import Glibc
 private import Synchronization

@@ -1,5 +1,6 @@
 // The pad `preview`: local video as it is sent. If its consumer is slow or blocks, the preview drops frames and the
 // camera does not.
+import Dispatch
 import GStreamerKit
 
 // @unchecked: elements and pads lock themselves.
@@ -36,12 +37,18 @@ final class PreviewBranch: @unchecked Sendable {
         if let sink = queue.staticPad("sink") { branch.unlink(sink) }
         tee.releaseRequestPad(branch)
         queue.setLockedState(true)
-        // The queue's thread may be in a push that blocks, in a consumer that has prerolled or is full, and the state
-        // change waits for it. A flush returns it, and keeps the consumer's running time.
+        // The queue's thread may be in a push that blocks, in a consumer that has prerolled or is full. A flush returns
+        // it; `resetTime` false keeps the consumer's running time. A consumer that blocks all the same keeps the thread,
+        // and the queue with it, until it returns.
         pad.push(Event.flushStart())
-        queue.setState(.null)
-        pad.push(Event.flushStop(resetTime: false))
-        pad.setActive(false)
+        let stopped = DispatchSemaphore(value: 0)
+        DispatchQueue(label: "decart-preview-end").async { [queue, pad] in
+            queue.setState(.null)
+            pad.push(Event.flushStop(resetTime: false))
+            pad.setActive(false)
+            stopped.signal()
+        }
+        _ = stopped.wait(timeout: .now() + 1)
         bin.remove(pad)
         bin.remove(queue)
     }

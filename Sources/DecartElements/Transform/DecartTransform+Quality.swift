@@ -45,6 +45,7 @@ extension DecartTransform {
         let counters = input.gate.counters
         (reading.framesIn, reading.framesSent) = (counters.framesIn, counters.framesSent)
         reading.droppedToKeyframe = counters.droppedToKeyframe
+        reading.droppedIncomplete = counters.droppedIncomplete
         (reading.isEncodedInput, reading.hasKeyframe) = (input.encoded.isOn, input.encoded.format != nil)
         (reading.framesEncoded, reading.isConnected) = (session.codecs.encoding.frames, isConnected)
         let stall = state.withLock { $0.sendWatch.add(reading) }

@@ -7,6 +7,8 @@ package struct SendWatch {
         package var framesSent: UInt64 = 0
         /// Frames of an encoded input that were dropped because a keyframe had to come first.
         package var droppedToKeyframe: UInt64 = 0
+        /// Frames that were dropped because they are smaller than their caps say.
+        package var droppedIncomplete: UInt64 = 0
         /// Frames that left the encoder.
         package var framesEncoded: UInt64 = 0
         package var isEncodedInput = false
@@ -20,6 +22,8 @@ package struct SendWatch {
     package enum Stall: Sendable, Equatable {
         /// The encoded input sends no keyframe that could be sent first.
         case noKeyframe
+        /// All frames are smaller than their caps say.
+        case incompleteFrames
         /// The encoder takes frames and returns none.
         case encoder
 
@@ -28,6 +32,7 @@ package struct SendWatch {
             case .noKeyframe:
                 "The input has sent no keyframe for 5 s, and an encoded stream can begin with one only. Set a shorter "
                     + "keyframe interval, or use an encoder that answers force-key-unit events."
+            case .incompleteFrames: "All buffers of the input have been smaller than their caps say for 5 s."
             case .encoder: "The encoder has returned nothing for 5 s although it gets frames."
             }
         }
@@ -61,6 +66,7 @@ package struct SendWatch {
             let isWaiting = rose(\.framesIn) && !after.hasKeyframe || rose(\.droppedToKeyframe)
             return isWaiting && !rose(\.framesSent) ? .noKeyframe : nil
         }
+        if rose(\.droppedIncomplete), !rose(\.framesSent) { return .incompleteFrames }
         return after.isConnected && rose(\.framesSent) && !rose(\.framesEncoded) ? .encoder : nil
     }
 }
