@@ -2,7 +2,6 @@
 // network does. Decoded audio is queued here and never blocks the decoder. Where audio is missing, the thread pushes
 // silence as soon as the jitter buffer cannot deliver the packet in time any more. If downstream takes Opus and no
 // samples, packets leave, and GAP events stand in for missing ones.
-import Dispatch
 import GStreamerKit
 import Synchronization
 
@@ -43,6 +42,8 @@ final class AudioOutput: Sendable {
         var isAnnounced = false
         var isEnding = false
         var hasEnded = false
+        /// Called when nothing is pushed any longer.
+        var onEnd: @Sendable () -> Void = {}
         let latency: ClockTime
         /// Running time of the next sample to push.
         var next: ClockTime?
@@ -61,7 +62,6 @@ final class AudioOutput: Sendable {
         func depth(_ line: OutputTimeline) -> Int { 50 + Int(clamping: line.latency(base: slack) / AudioFormat.packet) }
     }
     private let state: Mutex<State>
-    private let ended = DispatchSemaphore(value: 0)
     private let silence = Buffer.silence(bytes: AudioFormat.returnedBytes(AudioFormat.packet))
 
     /// Deviation, ns, below which no samples are dropped and no silence is inserted: clocks drift, and the jitter
@@ -117,21 +117,18 @@ final class AudioOutput: Sendable {
     /// Opus packets leave.
     var givesPackets: Bool { state.withLock { $0.packetCaps != nil } }
 
-    /// Removes the pad after EOS, or, when the element stops, at once: a state change stops downstream elements first.
-    func remove(isStopping: Bool) {
-        if !isStopping {
-            finish()
-            // A push is stuck downstream, and the flush unblocks it. The task must end before FLUSH_STOP, or the next
-            // queued buffer would block it again.
-            if ended.wait(timeout: .now() + .seconds(1)) == .timedOut {
-                state.withLock { $0.isActive = false }
-                source.pad.push(Event.flushStart())
-                source.pad.stopTask()
-                source.pad.push(Event.flushStop())
-            }
+    /// Removes the pad.
+    /// - Parameter waits: waits for a push in progress, as a state change does, which stops downstream elements first.
+    ///   Otherwise a push that is stuck stays so: a flush would reset the running time of the application's pipeline,
+    ///   under the lock that a state change of this element holds.
+    func remove(waits: Bool) {
+        let hasEnded = state.withLock { state in
+            state.isActive = false
+            return state.hasEnded
         }
-        source.pad.setActive(false)
+        if waits || hasEnded { source.pad.setActive(false) }
         element.unowned.remove(source.pad)
+        if !waits, !hasEnded { source.abandon() }
     }
 
     func set(playing: Bool) {
@@ -149,9 +146,18 @@ final class AudioOutput: Sendable {
     }
 
     /// Sends EOS after the queued audio.
-    func finish() {
-        state.withLock { $0.isEnding = true }
+    /// - Parameter onEnd: called on the streaming thread when downstream has taken EOS.
+    /// - Returns: the time that downstream may take for it: a sink that synchronizes holds EOS for the latency.
+    @discardableResult
+    func finish(_ onEnd: (@Sendable () -> Void)? = nil) -> Duration {
+        let hasEnded = state.withLock { state in
+            state.isEnding = true
+            if let onEnd { state.onEnd = onEnd }
+            return state.hasEnded
+        }
+        if hasEnded { onEnd?() }
         source.wake()
+        return Duration.seconds(1) + .nanoseconds(Int64(clamping: source.pipelineLatency))
     }
 
     /// Takes decoded audio in the output's format, or packets, stamped with running time. The first buffer of a path
@@ -310,14 +316,18 @@ final class AudioOutput: Sendable {
             state.withLock { $0.isDiscontinuous = true }
         case .eos: end()
         case let flow:
-            end()
             source.fail(flow)
+            end()
         }
     }
 
     private func end() {
-        state.withLock { $0.hasEnded = true }
-        ended.signal()
         source.pad.pauseTask()
+        let onEnd = state.withLock { state in
+            state.hasEnded = true
+            defer { state.onEnd = {} }
+            return state.onEnd
+        }
+        onEnd()
     }
 }
