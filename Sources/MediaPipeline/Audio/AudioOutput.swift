@@ -45,6 +45,7 @@ final class AudioOutput: Sendable {
         /// Called when nothing is pushed any longer.
         var onEnd: @Sendable () -> Void = {}
         let latency: ClockTime
+        var clock = RunningClock()
         /// Running time of the next sample to push.
         var next: ClockTime?
         /// Subtracted from arrival times, ns.
@@ -60,6 +61,14 @@ final class AudioOutput: Sendable {
         var slack: ClockTime { latency &+ 2 &* AudioFormat.packet }
         /// Limit of the queue: one second of packets, besides those that a synchronizing sink holds back.
         func depth(_ line: OutputTimeline) -> Int { 50 + Int(clamping: line.latency(base: slack) / AudioFormat.packet) }
+
+        /// Starts over if the running time has gone back: until it reached `next` again, all audio would be late.
+        mutating func follow(_ now: ClockTime?) {
+            guard isPlaying, let now, clock.follow(now) else { return }
+            chunks.removeAll()
+            (next, isDiscontinuous) = (nil, true)
+            if isAnnounced { events.append(Event.timeSegment()) }
+        }
     }
     private let state: Mutex<State>
     private let silence = Buffer.silence(bytes: AudioFormat.returnedBytes(AudioFormat.packet))
@@ -164,12 +173,17 @@ final class AudioOutput: Sendable {
     /// with a higher `attempt` makes the output drop audio of all older paths.
     func submit(_ buffer: Buffer, attempt: Int) {
         let line = pace.line()
+        let now = element.unowned.currentRunningTime
         let length =
             givesPackets
             ? buffer.withBytes(OpusPacket.duration) ?? nil : AudioFormat.duration(bytes: buffer.size)
         state.withLock { state in
             state.counters.received &+= 1
-            guard state.isActive, state.isPlaying, attempt >= state.playedAttempt, buffer.pts != nil, let length else {
+            guard state.isActive, state.isPlaying, attempt >= state.playedAttempt, let time = buffer.pts, let length
+            else { return }
+            state.follow(now)
+            guard state.clock.take(frame: time) else {
+                state.counters.late &+= 1
                 return
             }
             if attempt > state.playedAttempt {
@@ -231,6 +245,7 @@ final class AudioOutput: Sendable {
                 state.isAnnounced = true
                 return .announce
             }
+            state.follow(now)
             if !state.events.isEmpty {
                 defer { state.events.removeAll() }
                 return .pass(state.events)

@@ -44,6 +44,8 @@ package struct OutputScheduler<Payload> {
         case wait(ClockTime?)
         case stop
         case negotiate
+        /// A SEGMENT event, because the next time lies before the last one.
+        case segment
         case changeFormat(OutputFormat)
         case push(Content, Stamp)
         case gap(at: ClockTime, duration: ClockTime)
@@ -57,6 +59,8 @@ package struct OutputScheduler<Payload> {
     package private(set) var timeline: OutputTimeline
     package private(set) var counters = OutputCounters()
     package private(set) var negotiated: OutputFormat?
+    private var clock = RunningClock()
+    private var needsSegment = false
     /// Time of the last frame or gap that left.
     package private(set) var lastTime: ClockTime?
     package var isActive = false
@@ -141,10 +145,12 @@ package struct OutputScheduler<Payload> {
     /// - Parameters:
     ///   - arrival: when the first packet of the frame arrived.
     ///   - isDelta: the frame depends on earlier ones.
+    ///   - now: current running time; nil without a clock.
     /// - Returns: true if encoded frames are dropped from here to a keyframe, which is to be requested.
     @discardableResult
     package mutating func enqueue(
-        _ payload: Payload, arrival: ClockTime?, format: OutputFormat?, attempt: Int, isDelta: Bool = false
+        _ payload: Payload, arrival: ClockTime?, format: OutputFormat?, attempt: Int, isDelta: Bool = false,
+        now: ClockTime? = nil
     ) -> Bool {
         counters.received &+= 1
         guard isActive, isPlaying else {
@@ -152,6 +158,7 @@ package struct OutputScheduler<Payload> {
             return false
         }
         guard attempt >= shownAttempt else { return false }
+        follow(now)
         if configuration.isEncoded, isDelta, needsKeyframe || attempt > shownAttempt { return true }
         needsKeyframe = false
         // If `waits` is still set, the input has sent nothing: these are our muted (black) frames coming back. Do not
@@ -162,7 +169,8 @@ package struct OutputScheduler<Payload> {
             frames.removeAll()
             isDiscontinuous = true
         }
-        frames.append(Frame(payload: payload, arrival: arrival, format: format))
+        let isStale = arrival.map { !clock.take(frame: $0) } ?? false
+        frames.append(Frame(payload: payload, arrival: isStale ? now : arrival, format: format))
         guard frames.count > capacity else { return false }
         isDiscontinuous = true
         guard configuration.isEncoded else {
@@ -203,13 +211,26 @@ package struct OutputScheduler<Payload> {
     ///   - mayFill: false while the input's timeline waits, so that gaps are not filled if frames carry its time.
     package mutating func next(now: ClockTime?, mayFill: Bool) -> Step {
         guard isActive, !hasEnded else { return .stop }
+        follow(now)
         if needsNegotiation, !configuration.waits || isEnding { return .negotiate }
         if configuration.waits, !isEnding { return .wait(nil) }
         guard isPlaying else { return isEnding ? .endOfStream : .wait(nil) }
+        if needsSegment {
+            needsSegment = false
+            return .segment
+        }
         if let frame = frames.first, isEnding || timeline.hasDelay(attempt: shownAttempt) { return show(frame) }
         if isEnding { return .endOfStream }
         if timeline.isCapture, !mayFill { return .wait(nil) }
         return fill(now: now.map(moved))
+    }
+
+    /// Starts over if the running time has gone back: until it reached the last time again, nothing would leave.
+    private mutating func follow(_ now: ClockTime?) {
+        guard isPlaying, let now, clock.follow(now) else { return }
+        (lastTime, isDiscontinuous, needsSegment) = (nil, true, true)
+        if lastFrameTime != nil { lastFrameTime = moved(now) }
+        for index in frames.indices { frames[index].arrival = now }
     }
 
     private mutating func show(_ frame: Frame) -> Step {

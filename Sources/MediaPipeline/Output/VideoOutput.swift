@@ -157,10 +157,11 @@ package final class VideoOutput: Sendable {
             onFrame()
             let (format, caps) = received.withLock { ($0.format, $0.caps) }
             let frame = Frame(buffer: buffer, caps: caps)
+            let time = self?.element.unowned.currentRunningTime
             let wantsKeyframe = self?.change {
                 $0.enqueue(
                     frame, arrival: buffer.pts, format: format, attempt: attempt,
-                    isDelta: caps != nil && buffer.isDeltaUnit)
+                    isDelta: caps != nil && buffer.isDeltaUnit, now: time)
             }
             let now = MonotonicTime.now
             let requests =
@@ -253,6 +254,7 @@ package final class VideoOutput: Sendable {
         case .wait(let time): source.wait(atMost: time)
         case .stop: source.pad.pauseTask()
         case .negotiate: negotiate()
+        case .segment: if state.withLock(\.isAnnounced) { source.pad.push(Event.timeSegment()) }
         case .changeFormat(let format): apply(format)
         case .push(.frame(let frame), let stamp): push(frame, stamp)
         case .push(.black, let stamp): push(black().map { Frame(buffer: $0) }, stamp)

@@ -15,6 +15,7 @@ package struct PlayoutClock: Sendable {
     /// The least offsets of this second and of the one before.
     private var least: (begun: Int64, now: Int64, before: Int64)?
     private var last: (timestamp: Int64, time: Int64)?
+    private var lastArrival: Int64 = .min
     /// Added to all times; it keeps the stream in sync with another one.
     package var delay: Int64 = 0
 
@@ -41,6 +42,9 @@ package struct PlayoutClock: Sendable {
     /// The running time at which a packet's media are due, before the receiver's latency.
     /// - Parameter arrival: running time of its arrival.
     package mutating func time(of timestamp: UInt32, arrival: Int64) -> Int64 {
+        // The pipeline's running time has been set back, and the times follow it.
+        if arrival < lastArrival, lastArrival &- arrival > Self.window { (least, last) = (nil, nil) }
+        lastArrival = arrival
         let count = timestamps.take(timestamp)
         if let last, last.timestamp == count { return last.time }
         let transit = arrival &- media(count)

@@ -1,3 +1,4 @@
+import CGStreamer
 import GStreamerKit
 import StandInServer
 import TestSupport
@@ -56,6 +57,27 @@ extension ElementTests {
                     measure("behind the running time", behind, atLeast: -300, unit: "ms")
                     measure("behind the running time", behind, atMost: 1000, unit: "ms")
                     #expect(pipeline.pipeline.setState(.paused) == .noPreroll)
+                }
+            }
+        }
+
+        /// The test sources count their buffers and wait for their old time, so what leaves is fallback and silence.
+        @Test func itGoesOnAtOnceAfterTheRunningTimeHasGoneBack() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .withAudio(standIn, "fallback=freeze")) { pipeline in
+                    let audioOut = try pipeline.watchAudio()
+                    pipeline.play()
+                    #expect(audioOut.wait { ($0.end ?? 0) > 2_500_000_000 })
+                    #expect(pipeline.wait { $0.times.contains { ($0 ?? 0) > 2_500_000_000 } })
+                    pipeline.pipeline.setState(.paused)
+                    let count = pipeline.frames
+                    gst_element_set_start_time(pipeline.pipeline.raw.assumingMemoryBound(to: GstElement.self), 0)
+                    pipeline.play()
+                    #expect(pipeline.wait { $0.times.dropFirst(count).contains { ($0 ?? .max) < 1_000_000_000 } })
+                    #expect(audioOut.wait { $0.holes.contains { $0 < -1_000_000_000 } })
+                    #expect(audioOut.seen.value.unsaidHoles.isEmpty)
+                    #expect(pipeline.current.events.filter { $0 == .segment }.count == 2)
+                    #expect(pipeline.takeProblems().isEmpty)
                 }
             }
         }

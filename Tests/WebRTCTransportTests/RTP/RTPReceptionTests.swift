@@ -185,6 +185,16 @@ struct RTPReceptionTests {
         #expect(clock.time(of: 399 * 3000, arrival: 99_000_000_000) == times[399], "packets of a frame share its time")
     }
 
+    @Test func aRunningTimeThatGoesBackIsFollowed() {
+        var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
+        for frame in 0..<300 { _ = clock.time(of: UInt32(frame * 3000), arrival: Int64(frame) * 33_333_333) }
+        let times = (300..<310).map { frame in
+            clock.time(of: UInt32(frame * 3000), arrival: Int64(frame - 300) * 33_333_333)
+        }
+        #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+        #expect(times[0] == 0 && abs(times[9] - 300_000_000) < 1_000_000, "\(times)")
+    }
+
     @Test func theEarlierStreamIsDelayed() {
         var sync = StreamSynchronizer()
         #expect(sync.reported(.video, ntp: 1_000_000_000, running: 1_080_000_000) == nil)
