@@ -191,6 +191,28 @@ import Testing
         #expect(output.next(150) == "2 at 3050")
     }
 
+    /// Lip sync delays the frames in steps of 80 ms a second and then no longer, and the sink synchronizes: it takes a
+    /// frame when the one before it is shown.
+    @Test(arguments: [ClockTime(400), 1500], [false, true])
+    func theDelayOfLipSyncCostsNoFrame(skew: ClockTime, isEncoded: Bool) {
+        var output = output { $0.isEncoded = isEncoded }
+        var (delay, arrival, sinkIsFree): (ClockTime, ClockTime, ClockTime) = (0, 0, 0)
+        for number in 0..<1200 {
+            let now = ClockTime(number) * 50
+            if now % 1000 == 0 { delay = number < 600 ? min(skew, delay + 80) : delay - min(delay, 80) }
+            // `PlayoutClock` never goes back.
+            arrival = max(arrival, now + delay)
+            output.frame(number, at: arrival, now: now)
+            while sinkIsFree <= now {
+                let step = output.scheduler.next(now: now * Self.ms, mayFill: false)
+                guard case .push(_, let stamp) = step else { break }
+                sinkIsFree = stamp.time / Self.ms + 40
+            }
+        }
+        #expect(output.scheduler.counters.droppedLate == 0)
+        #expect(output.scheduler.counters.pushed > 1100)
+    }
+
     @Test func aNewerPathTakesOver() {
         var output = output()
         output.frame(1, at: 100, attempt: 1)

@@ -60,7 +60,10 @@ final class AudioOutput: Sendable {
         /// longer and silence replaces it: the latency of the jitter buffer, one packet, and one more for decoding.
         var slack: ClockTime { latency &+ 2 &* AudioFormat.packet }
         /// Limit of the queue: one second of packets, besides those that a synchronizing sink holds back.
-        func depth(_ line: OutputTimeline) -> Int { 50 + Int(clamping: line.latency(base: slack) / AudioFormat.packet) }
+        func depth(_ line: OutputTimeline, newest: ClockTime) -> Int {
+            let held = min(line.latency(base: slack), 10_000_000_000) &+ clock.lead(of: newest)
+            return 50 + Int(clamping: held / AudioFormat.packet)
+        }
 
         /// Starts over if the running time has gone back: until it reached `next` again, all audio would be late.
         mutating func follow(_ now: ClockTime?) {
@@ -191,7 +194,7 @@ final class AudioOutput: Sendable {
                 state.chunks.removeAll()
             }
             state.chunks.append((buffer, length))
-            if state.chunks.count > state.depth(line) {
+            if state.chunks.count > state.depth(line, newest: time) {
                 state.chunks.removeFirst()
                 state.counters.late &+= 1
             }

@@ -103,11 +103,12 @@ package struct OutputScheduler<Payload> {
         configuration.latency &+ max(configuration.preferred.interval, format.interval)
     }
 
-    /// Capacity of the queue: a sink that synchronises holds each frame for the promised latency, so the frames of that
-    /// time wait here, and four more.
+    /// Capacity of the queue: a sink that synchronises holds each frame for the promised latency and for the delay of
+    /// lip sync, so the frames of that time wait here, and four more.
     private var capacity: Int {
-        let waiting = min(timeline.latency(base: configuration.latency), 10_000_000_000)
-        return 4 + Int(clamping: waiting / max(1, format.interval))
+        let lead = frames.last?.arrival.map(clock.lead(of:)) ?? 0
+        let waiting = min(timeline.latency(base: configuration.latency), 10_000_000_000) &+ lead
+        return 4 + Int(clamping: waiting / max(1, min(format.interval, configuration.preferred.interval)))
     }
 
     /// True if downstream's caps fix another rate than the service's: frames are then dropped and repeated to match.

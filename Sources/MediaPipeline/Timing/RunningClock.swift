@@ -31,5 +31,9 @@ package struct RunningClock: Sendable {
     }
 
     /// How far a frame is ahead of its arrival: lip sync delays it, and a sink that synchronizes holds it for that long.
-    package func lead(of time: ClockTime) -> ClockTime { min(time &- min(time, latest ?? time), Self.longestLead) }
+    /// While the delay falls, frames come closer together; an eighth more covers them.
+    package func lead(of time: ClockTime) -> ClockTime {
+        let lead = min(time &- min(time, latest ?? time), Self.longestLead)
+        return lead &+ lead / 8
+    }
 }
