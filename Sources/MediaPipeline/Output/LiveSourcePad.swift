@@ -63,8 +63,7 @@ final class LiveSourcePad: Sendable {
                 query.answerLatency(live: true, minimum: latency, maximum: nil)
             case .seeking: query.answerNotSeekable()
             case .position:
-                guard let position = handlers.position() else { return .refused }
-                query.answerPosition(position)
+                guard let position = handlers.position(), query.answerPosition(position) else { return .refused }
             case .duration: return .refused
             default: return .forward
             }

@@ -97,6 +97,12 @@ extension ElementTests {
                     #expect(pipeline.waitForFrames(3))
                     let after = try #require(pipeline.sink.queryPeerPosition())
                     #expect(after > before)
+                    let pad = try #require(pipeline.transform.staticPad("src")).raw.assumingMemoryBound(to: GstPad.self)
+                    for format in [GST_FORMAT_DEFAULT, GST_FORMAT_BYTES, GST_FORMAT_BUFFERS, GST_FORMAT_PERCENT] {
+                        var position: gint64 = -1
+                        let isAnswered = gst_pad_query_position(pad, format, &position)
+                        #expect(isAnswered == 0, "\(format)")
+                    }
                 }
             }
         }
