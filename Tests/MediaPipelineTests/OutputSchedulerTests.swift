@@ -237,6 +237,14 @@ import Testing
         #expect(steps == ["1 at 100 discont", "2 at 200", "wait 0", "4 at 300"])
     }
 
+    @Test func aVariableRateKeepsTheFramesAndTheServicesInterval() {
+        var output = Output()
+        output = output.negotiated((0, 1))
+        for number in 1...3 { output.frame(number, at: 100 + 30 * ClockTime(number - 1)) }
+        let pushed = (1...4).map { _ in output.next(160) }
+        #expect(pushed == ["1 at 100 discont", "2 at 130", "3 at 160", "wait 135"])
+    }
+
     @Test func theSizeFollowsWhatIsReceived() {
         var output = output { $0.followsReceived = true }
         output.frame(1, at: 100, width: 320)

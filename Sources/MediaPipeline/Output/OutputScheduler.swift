@@ -100,7 +100,7 @@ package struct OutputScheduler<Payload> {
     /// A frame's PTS is the arrival of its first packet; the frame may then wait for a retransmission in the jitter
     /// buffer and takes at most one frame interval to be assembled and decoded.
     private var promisedLatency: ClockTime {
-        configuration.latency &+ max(configuration.preferred.interval, format.interval)
+        configuration.latency &+ max(configuration.preferred.interval, interval)
     }
 
     /// Capacity of the queue: a sink that synchronises holds each frame for the promised latency and for the delay of
@@ -108,11 +108,18 @@ package struct OutputScheduler<Payload> {
     private var capacity: Int {
         let lead = frames.last?.arrival.map(clock.lead(of:)) ?? 0
         let waiting = min(timeline.latency(base: configuration.latency), 10_000_000_000) &+ lead
-        return 4 + Int(clamping: waiting / max(1, min(format.interval, configuration.preferred.interval)))
+        return 4 + Int(clamping: waiting / max(1, min(interval, configuration.preferred.interval)))
+    }
+
+    /// From one frame to the next; with a variable rate, that of the service.
+    private var interval: ClockTime {
+        format.framerate.0 > 0 ? format.interval : configuration.preferred.interval
     }
 
     /// True if downstream's caps fix another rate than the service's: frames are then dropped and repeated to match.
-    private var convertsRate: Bool { negotiated.map { $0.framerate != configuration.preferred.framerate } ?? false }
+    private var convertsRate: Bool {
+        negotiated.map { $0.framerate.0 > 0 && $0.framerate != configuration.preferred.framerate } ?? false
+    }
 
     private func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promisedLatency) }
 
@@ -244,7 +251,7 @@ package struct OutputScheduler<Payload> {
         let place = place(frame)
         if place == .later, let lastFrame { return .push(.frame(lastFrame), stamp(nil)) }
         frames.removeFirst()
-        defer { timeline.frameLeft(interval: format.interval) }
+        defer { timeline.frameLeft(interval: interval) }
         lastFrame = frame.payload
         guard place != .nowhere else { return .wait(0) }
         let stamp = stamp(frame.arrival)
@@ -258,7 +265,6 @@ package struct OutputScheduler<Payload> {
     /// there; or nowhere, if the point nearest to it is taken.
     private func place(_ frame: Frame) -> Place {
         guard convertsRate, let lastTime, let time = frame.arrival.map(moved) else { return .here }
-        let interval = format.interval
         let next = lastTime &+ interval
         if time &+ interval / 2 < next { return .nowhere }
         // The last frame is not repeated after a gap.
@@ -269,7 +275,6 @@ package struct OutputScheduler<Payload> {
     /// Makes times strictly increasing, whatever the network did, and on the grid if downstream fixes another rate.
     /// - Parameter arrival: nil to repeat the last frame at the next point of the grid.
     private mutating func stamp(_ arrival: ClockTime?) -> Stamp {
-        let interval = format.interval
         let next = lastTime.map { $0 &+ interval }
         var time = arrival.map(moved) ?? next ?? 0
         if let lastTime, let next {
@@ -284,7 +289,7 @@ package struct OutputScheduler<Payload> {
         defer { isDiscontinuous = false }
         lastTime = time
         counters.pushed &+= 1
-        return Stamp(time: time, duration: format.interval, isDiscontinuous: isDiscontinuous)
+        return Stamp(time: time, duration: interval, isDiscontinuous: isDiscontinuous)
     }
 
     /// Returns what stands in for a missing frame, and when. Frames carry their arrival time and may be as late as the
@@ -293,7 +298,6 @@ package struct OutputScheduler<Payload> {
         // The caps of an encoded stream come with its first frame, and nothing leaves before them.
         if configuration.isEncoded, lastTime == nil { return .wait(nil) }
         guard let now else { return .wait(20_000_000) }
-        let interval = format.interval
         // 145 ms at most, so that downstream never waits 200 ms.
         let slack = min(configuration.latency, 100_000_000) &+ min(interval, 45_000_000)
         // The first frame is due at once: a due time that moved along with `now` would never be reached.

@@ -337,8 +337,11 @@ package final class VideoOutput: Sendable {
     /// Takes size and rate from downstream's caps where they fix them, else from the configuration.
     private func negotiate() {
         let (preferred, isEncoded) = state.withLock { ($0.scheduler.beginNegotiation(), $0.encoding != nil) }
-        guard !isEncoded, let ours = try? Caps(Self.rawCaps) else { return }
-        let allowed = source.pad.queryPeerCaps(filter: ours).intersection(ours)
+        guard !isEncoded, let raw = try? Caps(Self.rawCaps), let ours = try? Caps(Self.rawCaps + Self.pixels) else {
+            return
+        }
+        let wanted = source.pad.queryPeerCaps(filter: raw)
+        let allowed = wanted.intersection(ours)
         guard !allowed.isEmpty,
             let fixed = allowed.fixated(
                 width: preferred.width, height: preferred.height,
@@ -348,13 +351,15 @@ package final class VideoOutput: Sendable {
             element.unowned.postError(
                 ElementProblem(
                     .coreNegotiation,
-                    "Downstream does not accept I420 video. Put videoconvert behind the element.",
-                    debug: "downstream allows \(allowed)"))
+                    wanted.isEmpty
+                        ? "Downstream does not accept I420 video. Put videoconvert behind the element."
+                        : "Downstream wants '\(wanted)', not square pixels with colorimetry bt601. "
+                            + "Put videoconvert behind the element.",
+                    debug: "downstream allows \(wanted), the element has \(ours)"))
             state.withLock { $0.scheduler.hasEnded = true }
             return
         }
-        let rate = info.framerate.0 > 0 ? info.framerate : preferred.framerate
-        apply(OutputFormat(width: info.width, height: info.height, framerate: rate))
+        apply(OutputFormat(width: info.width, height: info.height, framerate: info.framerate))
         learnLayout()
     }
 
@@ -391,4 +396,7 @@ package final class VideoOutput: Sendable {
     package static let templateCaps = "\(rawCaps); \(EncodedInput.caps)"
     private static let rawCaps =
         "video/x-raw, format=(string)I420, width=(int)[ 1, 8192 ], height=(int)[ 1, 8192 ], framerate=(fraction)[ 0/1, 1000/1 ]"
+    /// What the caps of `OutputFormat` fix besides.
+    private static let pixels =
+        ", pixel-aspect-ratio=(fraction)1/1, interlace-mode=(string)progressive, colorimetry=(string)bt601"
 }
