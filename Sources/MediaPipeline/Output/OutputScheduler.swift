@@ -121,7 +121,8 @@ package struct OutputScheduler<Payload> {
         negotiated.map { $0.framerate.0 > 0 && $0.framerate != configuration.preferred.framerate } ?? false
     }
 
-    private func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promisedLatency) }
+    /// The output time of what arrives at this running time.
+    func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promisedLatency) }
 
     // MARK: Events
 

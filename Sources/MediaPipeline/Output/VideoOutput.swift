@@ -42,6 +42,8 @@ package final class VideoOutput: Sendable {
         var last: (frame: Frame, stamp: OutputScheduler<Frame>.Stamp, caps: Caps)?
         /// Caps of the encoded frame that left last.
         var encodedCaps: Caps?
+        /// Output times at which downstream wants keyframes.
+        var keyframeTimes: Set<ClockTime> = []
         /// Keyed by the attempt of the media path.
         var inputs: [Int: Input] = [:]
     }
@@ -224,8 +226,38 @@ package final class VideoOutput: Sendable {
             change { $0.renegotiate() }
             return true
         }
+        if let time = event.keyframeTime, let now = element.unowned.currentRunningTime {
+            let isLater = state.withLock { state in
+                guard time > state.scheduler.moved(now) else { return false }
+                if state.keyframeTimes.count < 16 { state.keyframeTimes.insert(time) }
+                return true
+            }
+            guard !isLater else {
+                source.wake()
+                return true
+            }
+        }
+        return pass(event)
+    }
+
+    private func pass(_ event: Event) -> Bool {
         let input = state.withLock { state in state.inputs.max { $0.key < $1.key }?.value }
         return input?.onUpstreamEvent(event) ?? false
+    }
+
+    /// Requests a keyframe if its time has come: the service makes one at once, so a request for later has to wait here.
+    /// - Returns: the time to the next request, ns.
+    private func requestDueKeyframe(_ now: ClockTime?) -> ClockTime? {
+        let (isDue, left) = state.withLock { state -> (Bool, ClockTime?) in
+            guard !state.keyframeTimes.isEmpty, let now = now.map({ state.scheduler.moved($0) }) else {
+                return (false, nil)
+            }
+            let later = state.keyframeTimes.filter { $0 > now }
+            defer { state.keyframeTimes = later }
+            return (later.count < state.keyframeTimes.count, later.min().map { min($0 &- now, 1_000_000_000) })
+        }
+        if isDue { _ = pass(Event.forceKeyUnitUpstream()) }
+        return left
     }
 
     private func answerLatency() -> ClockTime {
@@ -241,6 +273,7 @@ package final class VideoOutput: Sendable {
     private func turn() {
         let now = element.unowned.currentRunningTime
         let mayFill = filling.withLock(\.mayBegin)()
+        let untilKeyframe = requestDueKeyframe(now)
         let (events, step) = state.withLock { state in
             // Before the announcement there is no stream that a tag could belong to.
             guard state.isAnnounced, state.scheduler.isActive, !state.scheduler.hasEnded, !state.events.isEmpty else {
@@ -251,7 +284,7 @@ package final class VideoOutput: Sendable {
         }
         for event in events { source.pad.push(event) }
         switch step {
-        case .wait(let time): source.wait(atMost: time)
+        case .wait(let time): source.wait(atMost: untilKeyframe.map { min($0, time ?? $0) } ?? time)
         case .stop: source.pad.pauseTask()
         case .negotiate: negotiate()
         case .segment: if state.withLock(\.isAnnounced) { source.pad.push(Event.timeSegment()) }

@@ -141,6 +141,29 @@ extension ElementTests {
             }
         }
 
+        /// splitmuxsink requests the keyframe of the next file when a file begins.
+        @Test func aKeyframeRequestWaitsForItsTime() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3))
+                    let transform = pipeline.transform
+                    let requests = Watched<[ClockTime]>([])
+                    let decoder = try #require(
+                        pipeline.pipeline.allElements.first { $0.factoryName == MediaWay.current.decoder })
+                    try #require(decoder.staticPad("src")).addProbe(.upstreamEvent) { [unowned transform] item in
+                        guard case .event(let event) = item, event.isForceKeyUnit else { return .pass }
+                        requests.change { $0.append(transform.currentRunningTime ?? 0) }
+                        return .pass
+                    }
+                    let wanted = try #require(transform.currentRunningTime) + 1_000_000_000
+                    #expect(pipeline.sink.push(Event.forceKeyUnitUpstream(at: wanted)))
+                    #expect(requests.wait { !$0.isEmpty })
+                    #expect(requests.value.allSatisfy { $0 >= wanted })
+                }
+            }
+        }
+
         @Test(.measuredOnly) func aSinkInTimeWithTheClockGetsEveryFrame() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
