@@ -30,9 +30,12 @@ import Testing
             return self
         }
 
-        mutating func frame(_ number: Int, at time: ClockTime, attempt: Int = 1, width: Int = 640) {
+        mutating func frame(
+            _ number: Int, at time: ClockTime, attempt: Int = 1, width: Int = 640, now: ClockTime? = nil
+        ) {
             let format = OutputFormat(width: width, height: 352, framerate: (0, 1))
-            scheduler.enqueue(number, arrival: time * ms, format: format, attempt: attempt)
+            scheduler.enqueue(
+                number, arrival: time * ms, format: format, attempt: attempt, now: now.map { $0 * ms })
         }
 
         mutating func next(_ now: ClockTime = 0, mayFill: Bool = true) -> String {
@@ -41,6 +44,7 @@ import Testing
             case .wait(let time?): "wait \(time / ms)"
             case .stop: "stop"
             case .negotiate: "negotiate"
+            case .segment: "segment"
             case .changeFormat(let format): "\(format.width)x\(format.height)"
             case .push(.frame(let number), let stamp): "\(number)" + text(stamp)
             case .push(.black, let stamp): "black" + text(stamp)
@@ -157,6 +161,58 @@ import Testing
         #expect(output.next(350) == "4 at 200 discont")
     }
 
+    /// A flushing seek of another branch, or a new base time. Frames in the decoder still have the old time.
+    @Test func itGoesOnAtOnceAfterTheRunningTimeHasGoneBack() {
+        var output = output()
+        output.frame(1, at: 12_000, now: 12_000)
+        _ = output.next(12_000)
+        output.frame(2, at: 12_050, now: 12_050)
+        output.frame(3, at: 12_100, now: 10)
+        output.frame(4, at: 60, now: 60)
+        let steps = (1...5).map { _ in output.next(60) }
+        #expect(steps == ["segment", "2 at 10 discont", "3 at 16", "4 at 60", "wait 135"])
+        #expect(output.next(195) == "4 at 110")
+    }
+
+    @Test func gapsAreFilledAfterTheRunningTimeHasGoneBack() {
+        var output = output()
+        output.frame(1, at: 12_000, now: 12_000)
+        _ = output.next(12_000)
+        #expect([output.next(100), output.next(100)] == ["segment", "1 at 15 discont"])
+        #expect(output.next(100) == "wait 50")
+    }
+
+    /// Lip sync delays frames; that is no reason to start over.
+    @Test func timesMayBeAheadOfTheClock() {
+        var output = output()
+        output.frame(1, at: 3000, now: 100)
+        #expect(output.next(100) == "1 at 3000 discont")
+        output.frame(2, at: 3050, now: 150)
+        #expect(output.next(150) == "2 at 3050")
+    }
+
+    /// Lip sync delays the frames in steps of 80 ms a second and then no longer, and the sink synchronizes: it takes a
+    /// frame when the one before it is shown.
+    @Test(arguments: [ClockTime(400), 1500], [false, true])
+    func theDelayOfLipSyncCostsNoFrame(skew: ClockTime, isEncoded: Bool) {
+        var output = output { $0.isEncoded = isEncoded }
+        var (delay, arrival, sinkIsFree): (ClockTime, ClockTime, ClockTime) = (0, 0, 0)
+        for number in 0..<1200 {
+            let now = ClockTime(number) * 50
+            if now % 1000 == 0 { delay = number < 600 ? min(skew, delay + 80) : delay - min(delay, 80) }
+            // `PlayoutClock` never goes back.
+            arrival = max(arrival, now + delay)
+            output.frame(number, at: arrival, now: now)
+            while sinkIsFree <= now {
+                let step = output.scheduler.next(now: now * Self.ms, mayFill: false)
+                guard case .push(_, let stamp) = step else { break }
+                sinkIsFree = stamp.time / Self.ms + 40
+            }
+        }
+        #expect(output.scheduler.counters.droppedLate == 0)
+        #expect(output.scheduler.counters.pushed > 1100)
+    }
+
     @Test func aNewerPathTakesOver() {
         var output = output()
         output.frame(1, at: 100, attempt: 1)
@@ -179,6 +235,14 @@ import Testing
         for number in 1...4 { output.frame(number, at: 100 + 50 * ClockTime(number - 1)) }
         let steps = (1...4).map { _ in output.next(250) }
         #expect(steps == ["1 at 100 discont", "2 at 200", "wait 0", "4 at 300"])
+    }
+
+    @Test func aVariableRateKeepsTheFramesAndTheServicesInterval() {
+        var output = Output()
+        output = output.negotiated((0, 1))
+        for number in 1...3 { output.frame(number, at: 100 + 30 * ClockTime(number - 1)) }
+        let pushed = (1...4).map { _ in output.next(160) }
+        #expect(pushed == ["1 at 100 discont", "2 at 130", "3 at 160", "wait 135"])
     }
 
     @Test func theSizeFollowsWhatIsReceived() {

@@ -153,7 +153,10 @@ final class DecartTransform: ElementImplementation {
     func releasePad(_ pad: Pad) {
         audio.release()
         updatePublishedAudio()
-        state.withLock(\.run?.session)?.async { [weak self] in self?.audio.hideIfUnwanted() }
+        guard let session = state.withLock(\.run?.session) else { return }
+        session.async { [weak self, weak session] in
+            self?.audio.hideIfUnwanted { session?.after($0, $1) }
+        }
     }
 
     private func guardInput(_ sink: Pad, _ target: Pad, _ input: InputChain, _ memory: InputMemory) {

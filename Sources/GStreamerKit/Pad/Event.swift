@@ -79,10 +79,14 @@ package final class Event: @unchecked Sendable {
     }
     /// An upstream GstForceKeyUnit event, with which encoders produce a keyframe.
     /// - Parameters:
+    ///   - time: running time from which on a keyframe is wanted; nil: at once.
     ///   - ssrc: the stream that it is for, where several come from one pad (rtpfunnel); nil: all.
     ///   - allHeaders: false for a receiver that has only lost a frame, as rtpsession does for a PLI.
-    package static func forceKeyUnitUpstream(ssrc: UInt32? = nil, allHeaders: Bool = true) -> Event {
-        let event = gst_video_event_new_upstream_force_key_unit(GstClockTime.max, allHeaders ? 1 : 0, 0)!
+    package static func forceKeyUnitUpstream(
+        at time: ClockTime? = nil, ssrc: UInt32? = nil, allHeaders: Bool = true
+    ) -> Event {
+        let event = gst_video_event_new_upstream_force_key_unit(
+            GstClockTime(time ?? .noneValue), allHeaders ? 1 : 0, 0)!
         if let ssrc {
             GValueBox(uint: Int(ssrc)).withPointer {
                 gst_structure_set_value(gst_event_writable_structure(event), "ssrc", $0)
@@ -107,6 +111,13 @@ package final class Event: @unchecked Sendable {
     package var wantsAllHeaders: Bool {
         var wants: gboolean = 0
         return gst_video_event_parse_upstream_force_key_unit(pointer, nil, &wants, nil) != 0 && wants != 0
+    }
+
+    /// The running time from which on an upstream GstForceKeyUnit event wants a keyframe; nil: at once.
+    package var keyframeTime: ClockTime? {
+        var time = GstClockTime.max
+        guard gst_video_event_parse_upstream_force_key_unit(pointer, &time, nil, nil) != 0 else { return nil }
+        return ClockTime(validating: time)
     }
 
     package var caps: Caps? {

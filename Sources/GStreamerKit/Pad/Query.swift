@@ -34,8 +34,13 @@ package struct QueryRef {
         gst_query_set_seeking(pointer, format, 0, 0, -1)
     }
 
-    package func answerPosition(_ time: ClockTime) {
+    /// - Returns: false if the query is for a position in another unit, such as bytes: it has no answer.
+    package func answerPosition(_ time: ClockTime) -> Bool {
+        var format = GST_FORMAT_UNDEFINED
+        gst_query_parse_position(pointer, &format, nil)
+        guard format == GST_FORMAT_TIME else { return false }
         gst_query_set_position(pointer, GST_FORMAT_TIME, Int64(clamping: time).asGInt64)
+        return true
     }
 
     /// Answers an ALLOCATION query: frames may have strides of their own (GstVideoMeta).

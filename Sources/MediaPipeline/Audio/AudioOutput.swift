@@ -2,7 +2,6 @@
 // network does. Decoded audio is queued here and never blocks the decoder. Where audio is missing, the thread pushes
 // silence as soon as the jitter buffer cannot deliver the packet in time any more. If downstream takes Opus and no
 // samples, packets leave, and GAP events stand in for missing ones.
-import Dispatch
 import GStreamerKit
 import Synchronization
 
@@ -43,7 +42,10 @@ final class AudioOutput: Sendable {
         var isAnnounced = false
         var isEnding = false
         var hasEnded = false
+        /// Called when nothing is pushed any longer.
+        var onEnd: @Sendable () -> Void = {}
         let latency: ClockTime
+        var clock = RunningClock()
         /// Running time of the next sample to push.
         var next: ClockTime?
         /// Subtracted from arrival times, ns.
@@ -58,10 +60,20 @@ final class AudioOutput: Sendable {
         /// longer and silence replaces it: the latency of the jitter buffer, one packet, and one more for decoding.
         var slack: ClockTime { latency &+ 2 &* AudioFormat.packet }
         /// Limit of the queue: one second of packets, besides those that a synchronizing sink holds back.
-        func depth(_ line: OutputTimeline) -> Int { 50 + Int(clamping: line.latency(base: slack) / AudioFormat.packet) }
+        func depth(_ line: OutputTimeline, newest: ClockTime) -> Int {
+            let held = min(line.latency(base: slack), 10_000_000_000) &+ clock.lead(of: newest)
+            return 50 + Int(clamping: held / AudioFormat.packet)
+        }
+
+        /// Starts over if the running time has gone back: until it reached `next` again, all audio would be late.
+        mutating func follow(_ now: ClockTime?) {
+            guard isPlaying, let now, clock.follow(now) else { return }
+            chunks.removeAll()
+            (next, isDiscontinuous) = (nil, true)
+            if isAnnounced { events.append(Event.timeSegment()) }
+        }
     }
     private let state: Mutex<State>
-    private let ended = DispatchSemaphore(value: 0)
     private let silence = Buffer.silence(bytes: AudioFormat.returnedBytes(AudioFormat.packet))
 
     /// Deviation, ns, below which no samples are dropped and no silence is inserted: clocks drift, and the jitter
@@ -117,21 +129,18 @@ final class AudioOutput: Sendable {
     /// Opus packets leave.
     var givesPackets: Bool { state.withLock { $0.packetCaps != nil } }
 
-    /// Removes the pad after EOS, or, when the element stops, at once: a state change stops downstream elements first.
-    func remove(isStopping: Bool) {
-        if !isStopping {
-            finish()
-            // A push is stuck downstream, and the flush unblocks it. The task must end before FLUSH_STOP, or the next
-            // queued buffer would block it again.
-            if ended.wait(timeout: .now() + .seconds(1)) == .timedOut {
-                state.withLock { $0.isActive = false }
-                source.pad.push(Event.flushStart())
-                source.pad.stopTask()
-                source.pad.push(Event.flushStop())
-            }
+    /// Removes the pad.
+    /// - Parameter waits: waits for a push in progress, as a state change does, which stops downstream elements first.
+    ///   Otherwise a push that is stuck stays so: a flush would reset the running time of the application's pipeline,
+    ///   under the lock that a state change of this element holds.
+    func remove(waits: Bool) {
+        let hasEnded = state.withLock { state in
+            state.isActive = false
+            return state.hasEnded
         }
-        source.pad.setActive(false)
+        if waits || hasEnded { source.pad.setActive(false) }
         element.unowned.remove(source.pad)
+        if !waits, !hasEnded { source.abandon() }
     }
 
     func set(playing: Bool) {
@@ -149,21 +158,35 @@ final class AudioOutput: Sendable {
     }
 
     /// Sends EOS after the queued audio.
-    func finish() {
-        state.withLock { $0.isEnding = true }
+    /// - Parameter onEnd: called on the streaming thread when downstream has taken EOS.
+    /// - Returns: the time that downstream may take for it: a sink that synchronizes holds EOS for the latency.
+    @discardableResult
+    func finish(_ onEnd: (@Sendable () -> Void)? = nil) -> Duration {
+        let hasEnded = state.withLock { state in
+            state.isEnding = true
+            if let onEnd { state.onEnd = onEnd }
+            return state.hasEnded
+        }
+        if hasEnded { onEnd?() }
         source.wake()
+        return Duration.seconds(1) + .nanoseconds(Int64(clamping: source.pipelineLatency))
     }
 
     /// Takes decoded audio in the output's format, or packets, stamped with running time. The first buffer of a path
     /// with a higher `attempt` makes the output drop audio of all older paths.
     func submit(_ buffer: Buffer, attempt: Int) {
         let line = pace.line()
+        let now = element.unowned.currentRunningTime
         let length =
             givesPackets
             ? buffer.withBytes(OpusPacket.duration) ?? nil : AudioFormat.duration(bytes: buffer.size)
         state.withLock { state in
             state.counters.received &+= 1
-            guard state.isActive, state.isPlaying, attempt >= state.playedAttempt, buffer.pts != nil, let length else {
+            guard state.isActive, state.isPlaying, attempt >= state.playedAttempt, let time = buffer.pts, let length
+            else { return }
+            state.follow(now)
+            guard state.clock.take(frame: time) else {
+                state.counters.late &+= 1
                 return
             }
             if attempt > state.playedAttempt {
@@ -171,7 +194,7 @@ final class AudioOutput: Sendable {
                 state.chunks.removeAll()
             }
             state.chunks.append((buffer, length))
-            if state.chunks.count > state.depth(line) {
+            if state.chunks.count > state.depth(line, newest: time) {
                 state.chunks.removeFirst()
                 state.counters.late &+= 1
             }
@@ -225,6 +248,7 @@ final class AudioOutput: Sendable {
                 state.isAnnounced = true
                 return .announce
             }
+            state.follow(now)
             if !state.events.isEmpty {
                 defer { state.events.removeAll() }
                 return .pass(state.events)
@@ -310,14 +334,18 @@ final class AudioOutput: Sendable {
             state.withLock { $0.isDiscontinuous = true }
         case .eos: end()
         case let flow:
-            end()
             source.fail(flow)
+            end()
         }
     }
 
     private func end() {
-        state.withLock { $0.hasEnded = true }
-        ended.signal()
         source.pad.pauseTask()
+        let onEnd = state.withLock { state in
+            state.hasEnded = true
+            defer { state.onEnd = {} }
+            return state.onEnd
+        }
+        onEnd()
     }
 }

@@ -17,6 +17,8 @@ package final class AudioTrack: @unchecked Sendable {
         /// An input is being created or removed.
         var isComing = false
         var output: AudioOutput?
+        /// The output is to go after its EOS.
+        var isLeaving = false
         /// Audio is received although there is no input.
         var isViewer = false
         var isPlaying = false
@@ -128,6 +130,8 @@ package final class AudioTrack: @unchecked Sendable {
     /// Called on the session's queue when the remote peer's audio has been negotiated. Creates the output pad once; it
     /// survives reconnects.
     package func show(as identity: StreamIdentity) {
+        // The name of the pad must be free.
+        if state.withLock(\.isLeaving) { hide() }
         let (isNew, latency, pace, counters) = state.withLock {
             ($0.output == nil && ($0.input != nil || $0.isViewer), $0.latency, $0.pace, $0.counters)
         }
@@ -145,16 +149,28 @@ package final class AudioTrack: @unchecked Sendable {
         element.unowned.post(Message.latency(element.unowned))
     }
 
-    /// Removes the output if `audio_sink` has been released; on the session's queue.
-    package func hideIfUnwanted() { if !isWanted { hide(isStopping: false) } }
+    /// Ends the output if `audio_sink` has been released, and removes it after EOS; on the session's queue.
+    /// - Parameter perform: runs work on the session's queue after a time.
+    package func hideIfUnwanted(_ perform: @escaping @Sendable (Duration, @escaping @Sendable () -> Void) -> Void) {
+        guard !isWanted,
+            let output = state.withLock({ state in
+                state.isLeaving = state.output != nil
+                return state.output
+            })
+        else { return }
+        let hide = { @Sendable [weak self, weak output] in
+            if let self, let output, self.state.withLock({ $0.output === output }) { self.hide() }
+        }
+        perform(output.finish { perform(.zero, hide) }, hide)
+    }
 
-    private func hide(isStopping: Bool) {
-        let output = state.withLock { state in
-            defer { state.output = nil }
-            return state.output
+    private func hide() {
+        let (output, isLeaving) = state.withLock { state in
+            defer { (state.output, state.isLeaving) = (nil, false) }
+            return (state.output, state.isLeaving)
         }
         guard let output else { return }
-        output.remove(isStopping: isStopping)
+        output.remove(waits: !isLeaving && isWanted)
         state.withLock { $0.counters = output.counters }
     }
 
@@ -187,7 +203,7 @@ package final class AudioTrack: @unchecked Sendable {
     package func willStop() { gate.stop() }
 
     /// Called after the session has ended.
-    package func stop() { hide(isStopping: true) }
+    package func stop() { hide() }
 
     /// Called in PAUSED to READY, after the parent class.
     package func reset() {

@@ -2,6 +2,7 @@
 // have in common. The owner decides what is pushed, and when.
 import Dispatch
 import GStreamerKit
+import Synchronization
 
 final class LiveSourcePad: Sendable {
     /// The owner's part; called on any thread.
@@ -23,6 +24,9 @@ final class LiveSourcePad: Sendable {
     private let element: ElementHandle
     private let log: DebugCategory
     private let work = DispatchSemaphore(value: 0)
+    private let configuredLatency = Mutex<ClockTime>(0)
+    /// The latency that the pipeline has distributed, ns: a sink holds an event for that long.
+    var pipelineLatency: ClockTime { configuredLatency.withLock { $0 } }
 
     init(_ pad: Pad, element: ElementHandle, log: DebugCategory) {
         self.pad = pad
@@ -42,11 +46,14 @@ final class LiveSourcePad: Sendable {
             }
             return true
         }
-        pad.setEventFunction { event in
+        pad.setEventFunction { [weak self] event in
             switch event.kind {
-            case .latency, .qos, .flushStart, .flushStop: .handled(true)
-            case .seek: .handled(false)
-            default: .handled(handlers.onUpstreamEvent(event))
+            case .latency:
+                if let latency = event.latencyTime { self?.configuredLatency.withLock { $0 = latency } }
+                return .handled(true)
+            case .qos, .flushStart, .flushStop: return .handled(true)
+            case .seek: return .handled(false)
+            default: return .handled(handlers.onUpstreamEvent(event))
             }
         }
         pad.setQueryFunction { query in
@@ -56,13 +63,21 @@ final class LiveSourcePad: Sendable {
                 query.answerLatency(live: true, minimum: latency, maximum: nil)
             case .seeking: query.answerNotSeekable()
             case .position:
-                guard let position = handlers.position() else { return .refused }
-                query.answerPosition(position)
+                guard let position = handlers.position(), query.answerPosition(position) else { return .refused }
             case .duration: return .refused
             default: return .forward
             }
             return .answered
         }
+    }
+
+    /// Ends the streaming thread of a pad that has left its element. The thread may be stuck downstream, in a branch of
+    /// the application: only that branch's end releases it, so another thread waits for it.
+    func abandon() {
+        DispatchQueue(label: "decart-abandoned-pad").async { [pad = pad, element = element.retained] in
+            withExtendedLifetime(element) { pad.stopTask() }
+        }
+        wake()
     }
 
     // MARK: Streaming thread

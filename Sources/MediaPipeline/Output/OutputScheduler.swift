@@ -44,6 +44,8 @@ package struct OutputScheduler<Payload> {
         case wait(ClockTime?)
         case stop
         case negotiate
+        /// A SEGMENT event, because the next time lies before the last one.
+        case segment
         case changeFormat(OutputFormat)
         case push(Content, Stamp)
         case gap(at: ClockTime, duration: ClockTime)
@@ -57,6 +59,8 @@ package struct OutputScheduler<Payload> {
     package private(set) var timeline: OutputTimeline
     package private(set) var counters = OutputCounters()
     package private(set) var negotiated: OutputFormat?
+    private var clock = RunningClock()
+    private var needsSegment = false
     /// Time of the last frame or gap that left.
     package private(set) var lastTime: ClockTime?
     package var isActive = false
@@ -96,20 +100,29 @@ package struct OutputScheduler<Payload> {
     /// A frame's PTS is the arrival of its first packet; the frame may then wait for a retransmission in the jitter
     /// buffer and takes at most one frame interval to be assembled and decoded.
     private var promisedLatency: ClockTime {
-        configuration.latency &+ max(configuration.preferred.interval, format.interval)
+        configuration.latency &+ max(configuration.preferred.interval, interval)
     }
 
-    /// Capacity of the queue: a sink that synchronises holds each frame for the promised latency, so the frames of that
-    /// time wait here, and four more.
+    /// Capacity of the queue: a sink that synchronises holds each frame for the promised latency and for the delay of
+    /// lip sync, so the frames of that time wait here, and four more.
     private var capacity: Int {
-        let waiting = min(timeline.latency(base: configuration.latency), 10_000_000_000)
-        return 4 + Int(clamping: waiting / max(1, format.interval))
+        let lead = frames.last?.arrival.map(clock.lead(of:)) ?? 0
+        let waiting = min(timeline.latency(base: configuration.latency), 10_000_000_000) &+ lead
+        return 4 + Int(clamping: waiting / max(1, min(interval, configuration.preferred.interval)))
+    }
+
+    /// From one frame to the next; with a variable rate, that of the service.
+    private var interval: ClockTime {
+        format.framerate.0 > 0 ? format.interval : configuration.preferred.interval
     }
 
     /// True if downstream's caps fix another rate than the service's: frames are then dropped and repeated to match.
-    private var convertsRate: Bool { negotiated.map { $0.framerate != configuration.preferred.framerate } ?? false }
+    private var convertsRate: Bool {
+        negotiated.map { $0.framerate.0 > 0 && $0.framerate != configuration.preferred.framerate } ?? false
+    }
 
-    private func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promisedLatency) }
+    /// The output time of what arrives at this running time.
+    func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promisedLatency) }
 
     // MARK: Events
 
@@ -141,10 +154,12 @@ package struct OutputScheduler<Payload> {
     /// - Parameters:
     ///   - arrival: when the first packet of the frame arrived.
     ///   - isDelta: the frame depends on earlier ones.
+    ///   - now: current running time; nil without a clock.
     /// - Returns: true if encoded frames are dropped from here to a keyframe, which is to be requested.
     @discardableResult
     package mutating func enqueue(
-        _ payload: Payload, arrival: ClockTime?, format: OutputFormat?, attempt: Int, isDelta: Bool = false
+        _ payload: Payload, arrival: ClockTime?, format: OutputFormat?, attempt: Int, isDelta: Bool = false,
+        now: ClockTime? = nil
     ) -> Bool {
         counters.received &+= 1
         guard isActive, isPlaying else {
@@ -152,6 +167,7 @@ package struct OutputScheduler<Payload> {
             return false
         }
         guard attempt >= shownAttempt else { return false }
+        follow(now)
         if configuration.isEncoded, isDelta, needsKeyframe || attempt > shownAttempt { return true }
         needsKeyframe = false
         // If `waits` is still set, the input has sent nothing: these are our muted (black) frames coming back. Do not
@@ -162,7 +178,8 @@ package struct OutputScheduler<Payload> {
             frames.removeAll()
             isDiscontinuous = true
         }
-        frames.append(Frame(payload: payload, arrival: arrival, format: format))
+        let isStale = arrival.map { !clock.take(frame: $0) } ?? false
+        frames.append(Frame(payload: payload, arrival: isStale ? now : arrival, format: format))
         guard frames.count > capacity else { return false }
         isDiscontinuous = true
         guard configuration.isEncoded else {
@@ -203,13 +220,26 @@ package struct OutputScheduler<Payload> {
     ///   - mayFill: false while the input's timeline waits, so that gaps are not filled if frames carry its time.
     package mutating func next(now: ClockTime?, mayFill: Bool) -> Step {
         guard isActive, !hasEnded else { return .stop }
+        follow(now)
         if needsNegotiation, !configuration.waits || isEnding { return .negotiate }
         if configuration.waits, !isEnding { return .wait(nil) }
         guard isPlaying else { return isEnding ? .endOfStream : .wait(nil) }
+        if needsSegment {
+            needsSegment = false
+            return .segment
+        }
         if let frame = frames.first, isEnding || timeline.hasDelay(attempt: shownAttempt) { return show(frame) }
         if isEnding { return .endOfStream }
         if timeline.isCapture, !mayFill { return .wait(nil) }
         return fill(now: now.map(moved))
+    }
+
+    /// Starts over if the running time has gone back: until it reached the last time again, nothing would leave.
+    private mutating func follow(_ now: ClockTime?) {
+        guard isPlaying, let now, clock.follow(now) else { return }
+        (lastTime, isDiscontinuous, needsSegment) = (nil, true, true)
+        if lastFrameTime != nil { lastFrameTime = moved(now) }
+        for index in frames.indices { frames[index].arrival = now }
     }
 
     private mutating func show(_ frame: Frame) -> Step {
@@ -222,7 +252,7 @@ package struct OutputScheduler<Payload> {
         let place = place(frame)
         if place == .later, let lastFrame { return .push(.frame(lastFrame), stamp(nil)) }
         frames.removeFirst()
-        defer { timeline.frameLeft(interval: format.interval) }
+        defer { timeline.frameLeft(interval: interval) }
         lastFrame = frame.payload
         guard place != .nowhere else { return .wait(0) }
         let stamp = stamp(frame.arrival)
@@ -236,7 +266,6 @@ package struct OutputScheduler<Payload> {
     /// there; or nowhere, if the point nearest to it is taken.
     private func place(_ frame: Frame) -> Place {
         guard convertsRate, let lastTime, let time = frame.arrival.map(moved) else { return .here }
-        let interval = format.interval
         let next = lastTime &+ interval
         if time &+ interval / 2 < next { return .nowhere }
         // The last frame is not repeated after a gap.
@@ -247,7 +276,6 @@ package struct OutputScheduler<Payload> {
     /// Makes times strictly increasing, whatever the network did, and on the grid if downstream fixes another rate.
     /// - Parameter arrival: nil to repeat the last frame at the next point of the grid.
     private mutating func stamp(_ arrival: ClockTime?) -> Stamp {
-        let interval = format.interval
         let next = lastTime.map { $0 &+ interval }
         var time = arrival.map(moved) ?? next ?? 0
         if let lastTime, let next {
@@ -262,7 +290,7 @@ package struct OutputScheduler<Payload> {
         defer { isDiscontinuous = false }
         lastTime = time
         counters.pushed &+= 1
-        return Stamp(time: time, duration: format.interval, isDiscontinuous: isDiscontinuous)
+        return Stamp(time: time, duration: interval, isDiscontinuous: isDiscontinuous)
     }
 
     /// Returns what stands in for a missing frame, and when. Frames carry their arrival time and may be as late as the
@@ -271,7 +299,6 @@ package struct OutputScheduler<Payload> {
         // The caps of an encoded stream come with its first frame, and nothing leaves before them.
         if configuration.isEncoded, lastTime == nil { return .wait(nil) }
         guard let now else { return .wait(20_000_000) }
-        let interval = format.interval
         // 145 ms at most, so that downstream never waits 200 ms.
         let slack = min(configuration.latency, 100_000_000) &+ min(interval, 45_000_000)
         // The first frame is due at once: a due time that moved along with `now` would never be reached.

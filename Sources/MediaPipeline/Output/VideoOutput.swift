@@ -42,6 +42,8 @@ package final class VideoOutput: Sendable {
         var last: (frame: Frame, stamp: OutputScheduler<Frame>.Stamp, caps: Caps)?
         /// Caps of the encoded frame that left last.
         var encodedCaps: Caps?
+        /// Output times at which downstream wants keyframes.
+        var keyframeTimes: Set<ClockTime> = []
         /// Keyed by the attempt of the media path.
         var inputs: [Int: Input] = [:]
     }
@@ -157,10 +159,11 @@ package final class VideoOutput: Sendable {
             onFrame()
             let (format, caps) = received.withLock { ($0.format, $0.caps) }
             let frame = Frame(buffer: buffer, caps: caps)
+            let time = self?.element.unowned.currentRunningTime
             let wantsKeyframe = self?.change {
                 $0.enqueue(
                     frame, arrival: buffer.pts, format: format, attempt: attempt,
-                    isDelta: caps != nil && buffer.isDeltaUnit)
+                    isDelta: caps != nil && buffer.isDeltaUnit, now: time)
             }
             let now = MonotonicTime.now
             let requests =
@@ -223,8 +226,38 @@ package final class VideoOutput: Sendable {
             change { $0.renegotiate() }
             return true
         }
+        if let time = event.keyframeTime, let now = element.unowned.currentRunningTime {
+            let isLater = state.withLock { state in
+                guard time > state.scheduler.moved(now) else { return false }
+                if state.keyframeTimes.count < 16 { state.keyframeTimes.insert(time) }
+                return true
+            }
+            guard !isLater else {
+                source.wake()
+                return true
+            }
+        }
+        return pass(event)
+    }
+
+    private func pass(_ event: Event) -> Bool {
         let input = state.withLock { state in state.inputs.max { $0.key < $1.key }?.value }
         return input?.onUpstreamEvent(event) ?? false
+    }
+
+    /// Requests a keyframe if its time has come: the service makes one at once, so a request for later has to wait here.
+    /// - Returns: the time to the next request, ns.
+    private func requestDueKeyframe(_ now: ClockTime?) -> ClockTime? {
+        let (isDue, left) = state.withLock { state -> (Bool, ClockTime?) in
+            guard !state.keyframeTimes.isEmpty, let now = now.map({ state.scheduler.moved($0) }) else {
+                return (false, nil)
+            }
+            let later = state.keyframeTimes.filter { $0 > now }
+            defer { state.keyframeTimes = later }
+            return (later.count < state.keyframeTimes.count, later.min().map { min($0 &- now, 1_000_000_000) })
+        }
+        if isDue { _ = pass(Event.forceKeyUnitUpstream()) }
+        return left
     }
 
     private func answerLatency() -> ClockTime {
@@ -240,6 +273,7 @@ package final class VideoOutput: Sendable {
     private func turn() {
         let now = element.unowned.currentRunningTime
         let mayFill = filling.withLock(\.mayBegin)()
+        let untilKeyframe = requestDueKeyframe(now)
         let (events, step) = state.withLock { state in
             // Before the announcement there is no stream that a tag could belong to.
             guard state.isAnnounced, state.scheduler.isActive, !state.scheduler.hasEnded, !state.events.isEmpty else {
@@ -250,9 +284,10 @@ package final class VideoOutput: Sendable {
         }
         for event in events { source.pad.push(event) }
         switch step {
-        case .wait(let time): source.wait(atMost: time)
+        case .wait(let time): source.wait(atMost: untilKeyframe.map { min($0, time ?? $0) } ?? time)
         case .stop: source.pad.pauseTask()
         case .negotiate: negotiate()
+        case .segment: if state.withLock(\.isAnnounced) { source.pad.push(Event.timeSegment()) }
         case .changeFormat(let format): apply(format)
         case .push(.frame(let frame), let stamp): push(frame, stamp)
         case .push(.black, let stamp): push(black().map { Frame(buffer: $0) }, stamp)
@@ -335,8 +370,11 @@ package final class VideoOutput: Sendable {
     /// Takes size and rate from downstream's caps where they fix them, else from the configuration.
     private func negotiate() {
         let (preferred, isEncoded) = state.withLock { ($0.scheduler.beginNegotiation(), $0.encoding != nil) }
-        guard !isEncoded, let ours = try? Caps(Self.rawCaps) else { return }
-        let allowed = source.pad.queryPeerCaps(filter: ours).intersection(ours)
+        guard !isEncoded, let raw = try? Caps(Self.rawCaps), let ours = try? Caps(Self.rawCaps + Self.pixels) else {
+            return
+        }
+        let wanted = source.pad.queryPeerCaps(filter: raw)
+        let allowed = wanted.intersection(ours)
         guard !allowed.isEmpty,
             let fixed = allowed.fixated(
                 width: preferred.width, height: preferred.height,
@@ -346,13 +384,15 @@ package final class VideoOutput: Sendable {
             element.unowned.postError(
                 ElementProblem(
                     .coreNegotiation,
-                    "Downstream does not accept I420 video. Put videoconvert behind the element.",
-                    debug: "downstream allows \(allowed)"))
+                    wanted.isEmpty
+                        ? "Downstream does not accept I420 video. Put videoconvert behind the element."
+                        : "Downstream wants '\(wanted)', not square pixels with colorimetry bt601. "
+                            + "Put videoconvert behind the element.",
+                    debug: "downstream allows \(wanted), the element has \(ours)"))
             state.withLock { $0.scheduler.hasEnded = true }
             return
         }
-        let rate = info.framerate.0 > 0 ? info.framerate : preferred.framerate
-        apply(OutputFormat(width: info.width, height: info.height, framerate: rate))
+        apply(OutputFormat(width: info.width, height: info.height, framerate: info.framerate))
         learnLayout()
     }
 
@@ -389,4 +429,7 @@ package final class VideoOutput: Sendable {
     package static let templateCaps = "\(rawCaps); \(EncodedInput.caps)"
     private static let rawCaps =
         "video/x-raw, format=(string)I420, width=(int)[ 1, 8192 ], height=(int)[ 1, 8192 ], framerate=(fraction)[ 0/1, 1000/1 ]"
+    /// What the caps of `OutputFormat` fix besides.
+    private static let pixels =
+        ", pixel-aspect-ratio=(fraction)1/1, interlace-mode=(string)progressive, colorimetry=(string)bt601"
 }

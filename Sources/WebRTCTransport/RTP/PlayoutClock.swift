@@ -15,6 +15,7 @@ package struct PlayoutClock: Sendable {
     /// The least offsets of this second and of the one before.
     private var least: (begun: Int64, now: Int64, before: Int64)?
     private var last: (timestamp: Int64, time: Int64)?
+    private var lastArrival: Int64 = .min
     /// Added to all times; it keeps the stream in sync with another one.
     package var delay: Int64 = 0
 
@@ -41,6 +42,9 @@ package struct PlayoutClock: Sendable {
     /// The running time at which a packet's media are due, before the receiver's latency.
     /// - Parameter arrival: running time of its arrival.
     package mutating func time(of timestamp: UInt32, arrival: Int64) -> Int64 {
+        // The pipeline's running time has been set back, and the times follow it.
+        if arrival < lastArrival, lastArrival &- arrival > Self.window { (least, last) = (nil, nil) }
+        lastArrival = arrival
         let count = timestamps.take(timestamp)
         if let last, last.timestamp == count { return last.time }
         let transit = arrival &- media(count)
@@ -80,35 +84,81 @@ package struct PlayoutClock: Sendable {
 }
 
 /// Delays the earlier one of two streams of a remote peer, by the sender reports, so that media of the same time are shown
-/// together. A value; times in nanoseconds.
+/// together. It follows in small steps: a jump is seen and heard, and a single report may be wrong. A value; times in
+/// nanoseconds.
 package struct StreamSynchronizer: Sendable {
-    /// Running time minus the sender's NTP time, for each stream.
-    private var offsets: [MediaKind: Int64] = [:]
+    private struct Stream {
+        var name: [UInt8]
+        /// Running time minus the sender's NTP time.
+        var offset: Int64
+        /// The same as two reports in a row have it.
+        var confirmed: Int64?
+        var reportedAt: Duration
+    }
+    private var streams: [MediaKind: Stream] = [:]
+    /// By how much audio is delayed; negative: video.
+    private var delay: Int64 = 0
+    private var steppedAt: Duration?
+
     /// A larger difference is no property of the network: the reports are wrong.
     private static let largest: UInt64 = 3_000_000_000
     /// Smaller changes cannot be noticed.
-    private static let smallest: Int64 = 4_000_000
-    private var delays: [MediaKind: Int64] = [:]
+    private static let smallest: UInt64 = 4_000_000
+    /// Two reports whose offsets differ by more do not agree.
+    private static let tolerance: UInt64 = 50_000_000
+    /// The largest step within `interval`, as in libwebrtc.
+    private static let step: Int64 = 80_000_000
+    private static let interval = Duration.seconds(1)
+    /// Without a report for so long, the delay ends.
+    private static let timeout = Duration.seconds(10)
 
     package init() {}
 
     /// - Parameters:
+    ///   - name: the CNAME. Only streams of one name share a clock.
     ///   - ntp: the sender report's NTP time.
     ///   - running: the running time of its RTP timestamp without any delay.
-    /// - Returns: the new delays, if they have changed.
-    package mutating func reported(_ kind: MediaKind, ntp: Int64, running: Int64) -> [MediaKind: Int64]? {
-        offsets[kind] = running &- ntp
-        guard let video = offsets[.video], let audio = offsets[.audio] else { return nil }
-        // The remote peer chooses both times.
-        let (ahead, overflow) = video.subtractingReportingOverflow(audio)
-        guard !overflow, ahead.magnitude <= Self.largest else { return nil }
-        let wanted: [MediaKind: Int64] = [.video: max(0, -ahead), .audio: max(0, ahead)]
-        let hasChanged = wanted.contains { abs($0.value &- (delays[$0.key] ?? 0)) > Self.smallest }
-        guard hasChanged else { return nil }
-        delays = wanted
-        return wanted
+    package mutating func reported(_ kind: MediaKind, name: [UInt8], ntp: Int64, running: Int64, now: Duration) {
+        let before = streams[kind].flatMap { $0.name == name ? $0 : nil }
+        let offset = running &- ntp
+        let agrees = before.map { Self.difference(offset, $0.offset, atMost: Self.tolerance) != nil } ?? false
+        streams[kind] = Stream(
+            name: name, offset: offset, confirmed: agrees ? offset : before?.confirmed, reportedAt: now)
     }
 
-    /// Call when another stream replaces that of this kind.
-    package mutating func forget(_ kind: MediaKind) { offsets[kind] = nil }
+    /// Call often.
+    /// - Returns: the new delays, if they have changed.
+    package mutating func follow(now: Duration) -> [MediaKind: Int64]? {
+        guard !streams.isEmpty, steppedAt.map({ now - $0 >= Self.interval }) ?? true else { return nil }
+        let missing = wanted(now) &- delay
+        guard missing.magnitude > Self.smallest else { return nil }
+        steppedAt = now
+        delay &+= max(-Self.step, min(missing, Self.step))
+        return delays
+    }
+
+    private func wanted(_ now: Duration) -> Int64 {
+        guard let video = streams[.video], let audio = streams[.audio], video.name == audio.name,
+            now - min(video.reportedAt, audio.reportedAt) < Self.timeout,
+            let videoOffset = video.confirmed, let audioOffset = audio.confirmed
+        else { return 0 }
+        return Self.difference(videoOffset, audioOffset, atMost: Self.largest) ?? 0
+    }
+
+    /// The remote peer chooses both times.
+    private static func difference(_ one: Int64, _ other: Int64, atMost limit: UInt64) -> Int64? {
+        let (difference, overflow) = one.subtractingReportingOverflow(other)
+        return overflow || difference.magnitude > limit ? nil : difference
+    }
+
+    private var delays: [MediaKind: Int64] { [.video: max(0, -delay), .audio: max(0, delay)] }
+
+    /// Call when another stream replaces that of this kind, or when it ends.
+    /// - Returns: the new delays, if they have changed.
+    package mutating func forget(_ kind: MediaKind) -> [MediaKind: Int64]? {
+        streams[kind] = nil
+        guard delay != 0 else { return nil }
+        delay = 0
+        return delays
+    }
 }

@@ -4,7 +4,7 @@ import GStreamerKit
 import ICE
 internal import Synchronization
 
-// @unchecked: `synchronizer` and `names` belong to the network thread; the rest is constant or locked.
+// @unchecked: `synchronizer` belongs to the network thread; the rest is constant or locked.
 final class RTPSessions: @unchecked Sendable {
     let bin = Bin()
     let video: RTPSession
@@ -16,7 +16,6 @@ final class RTPSessions: @unchecked Sendable {
     private let latency: Duration
     private let network: NetworkThread
     private var synchronizer = StreamSynchronizer()
-    private var names: [MediaKind: [UInt8]] = [:]
 
     /// - Parameter pushesVideo: received video is pushed on the network thread.
     init(latency: Duration, network: NetworkThread, pushesVideo: Bool) {
@@ -54,23 +53,24 @@ final class RTPSessions: @unchecked Sendable {
     func received(rtcp compound: UnsafeRawBufferPointer, now: Duration) {
         for kind in MediaKind.allCases {
             guard let session = self[kind], let time = session.received(rtcp: compound, now: now) else { continue }
-            names[kind] = time.cname
-            guard let delays = synchronizer.reported(kind, ntp: time.ntp, running: time.running),
-                names[.video] == names[.audio]
-            else { continue }
-            for (kind, delay) in delays { self[kind]?.setDelay(delay) }
+            synchronizer.reported(kind, name: time.cname, ntp: time.ntp, running: time.running, now: now)
         }
+    }
+
+    private func apply(_ delays: [MediaKind: Int64]?) {
+        for (kind, delay) in delays ?? [:] { self[kind]?.setDelay(delay) }
     }
 
     /// Call after packets that arrived together.
     func flush() {
         video.flush()
         audio?.flush()
+        apply(synchronizer.follow(now: MonotonicTime.now))
     }
 
     /// Shows another remote stream from now on.
     func select(_ ssrc: UInt32, _ kind: MediaKind) {
-        synchronizer.forget(kind)
+        apply(synchronizer.forget(kind))
         self[kind]?.select(ssrc)
     }
 

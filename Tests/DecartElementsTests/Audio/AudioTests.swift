@@ -319,9 +319,52 @@ extension ElementTests {
                     // Audio that arrives meanwhile queues in the output, which counts it as late.
                     let late = pipeline.count("audio-buffers-late")
                     #expect(eventually { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
+                    let base = pipeline.pipeline.baseTime
                     branch.release()
                     let isGone = branch.isGone.wait { $0 }
                     #expect(isGone, "the pad stays")
+                    // A flush would reset the running time of the whole pipeline.
+                    #expect(branch.flushes.value == 0 && pipeline.pipeline.baseTime == base)
+                    #expect(pipeline.waitForFrames(3))
+                    branch.end()
+                }
+            }
+        }
+
+        @Test func theElementStopsWhileItsSoundIsStuck() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
+                    #expect(try branch.audio().waitForTone(440))
+                    branch.pauseSink()
+                    let late = pipeline.count("audio-buffers-late")
+                    #expect(eventually { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
+                    branch.release()
+                    pipeline.transform.setLockedState(true)
+                    #expect(pipeline.transform.setState(.null) == .success)
+                    #expect(branch.isGone.value && pipeline.transform.staticPad("audio_src") == nil)
+                    branch.end()
+                    pipeline.transform.setLockedState(false)
+                }
+            }
+        }
+
+        /// A sink that synchronizes holds EOS for the latency; the pad waits for that.
+        @Test func theEndOfTheSoundReachesALateSink() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, "latency=2000")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    let branch = try AudioBranch(TransformPipeline.tone(440), isSynchronized: true, on: pipeline)
+                    let audioOut = try branch.audio()
+                    #expect(audioOut.waitForTone(440))
+                    let base = pipeline.pipeline.baseTime
+                    branch.release()
+                    #expect(branch.isGone.wait { $0 }, "the pad stays")
+                    #expect(audioOut.seen.value.isEnded)
+                    #expect(branch.flushes.value == 0 && pipeline.pipeline.baseTime == base)
                     branch.end()
                 }
             }

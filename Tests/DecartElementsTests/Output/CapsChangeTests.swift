@@ -108,15 +108,30 @@ extension ElementTests {
             }
         }
 
-        @Test func whatDownstreamCannotTakeIsAnError() throws {
+        @Test func theFrameRateMayBeVariable() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(
+                    try .init(standIn, prompt: "film noir", downstream: "video/x-raw,framerate=0/1")
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    #expect(pipeline.current.latest?.caps.contains("framerate=(fraction)0/1") == true)
+                    #expect(pipeline.timesRise && pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
+        @Test(arguments: ["format=RGBA", "colorimetry=bt709", "pixel-aspect-ratio=16/15", "interlace-mode=interleaved"])
+        func whatDownstreamCannotTakeIsAnError(caps: String) throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, downstream: "capsfilter name=only")) { pipeline in
                     // Set after linking, because with these caps the link would fail.
                     try #require(pipeline.pipeline.child(named: "only")).set(
-                        "caps", caps: try Caps("video/x-raw,format=RGBA"))
+                        "caps", caps: try Caps("video/x-raw,\(caps)"))
                     pipeline.play()
                     let error = try #require(pipeline.waitForError())
-                    #expect(error.text.contains("videoconvert"))
+                    #expect(error.text.contains("Put videoconvert behind the element."), "\(error.text)")
                     #expect(error.domain == "gst-core-error-quark")
                 }
             }

@@ -1,3 +1,4 @@
+import CGStreamer
 import GStreamerKit
 import StandInServer
 import TestSupport
@@ -60,6 +61,27 @@ extension ElementTests {
             }
         }
 
+        /// The test sources count their buffers and wait for their old time, so what leaves is fallback and silence.
+        @Test func itGoesOnAtOnceAfterTheRunningTimeHasGoneBack() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .withAudio(standIn, "fallback=freeze")) { pipeline in
+                    let audioOut = try pipeline.watchAudio()
+                    pipeline.play()
+                    #expect(audioOut.wait { ($0.end ?? 0) > 2_500_000_000 })
+                    #expect(pipeline.wait { $0.times.contains { ($0 ?? 0) > 2_500_000_000 } })
+                    pipeline.pipeline.setState(.paused)
+                    let count = pipeline.frames
+                    gst_element_set_start_time(pipeline.pipeline.raw.assumingMemoryBound(to: GstElement.self), 0)
+                    pipeline.play()
+                    #expect(pipeline.wait { $0.times.dropFirst(count).contains { ($0 ?? .max) < 1_000_000_000 } })
+                    #expect(audioOut.wait { $0.holes.contains { $0 < -1_000_000_000 } })
+                    #expect(audioOut.seen.value.unsaidHoles.isEmpty)
+                    #expect(pipeline.current.events.filter { $0 == .segment }.count == 2)
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+            }
+        }
+
         @Test func itIsLiveAndSaysHowLate() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, "latency=150", prompt: "film noir")) { pipeline in
@@ -75,6 +97,12 @@ extension ElementTests {
                     #expect(pipeline.waitForFrames(3))
                     let after = try #require(pipeline.sink.queryPeerPosition())
                     #expect(after > before)
+                    let pad = try #require(pipeline.transform.staticPad("src")).raw.assumingMemoryBound(to: GstPad.self)
+                    for format in [GST_FORMAT_DEFAULT, GST_FORMAT_BYTES, GST_FORMAT_BUFFERS, GST_FORMAT_PERCENT] {
+                        var position: gint64 = -1
+                        let isAnswered = gst_pad_query_position(pad, format, &position)
+                        #expect(isAnswered == 0, "\(format)")
+                    }
                 }
             }
         }
@@ -109,6 +137,29 @@ extension ElementTests {
                     let made = pipeline.count("plis-sent") - requests
                     measure("requests", Double(made), atMost: 1, unit: "requests")
                     #expect(seenByInput.value == 0)
+                }
+            }
+        }
+
+        /// splitmuxsink requests the keyframe of the next file when a file begins.
+        @Test func aKeyframeRequestWaitsForItsTime() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3))
+                    let transform = pipeline.transform
+                    let requests = Watched<[ClockTime]>([])
+                    let decoder = try #require(
+                        pipeline.pipeline.allElements.first { $0.factoryName == MediaWay.current.decoder })
+                    try #require(decoder.staticPad("src")).addProbe(.upstreamEvent) { [unowned transform] item in
+                        guard case .event(let event) = item, event.isForceKeyUnit else { return .pass }
+                        requests.change { $0.append(transform.currentRunningTime ?? 0) }
+                        return .pass
+                    }
+                    let wanted = try #require(transform.currentRunningTime) + 1_000_000_000
+                    #expect(pipeline.sink.push(Event.forceKeyUnitUpstream(at: wanted)))
+                    #expect(requests.wait { !$0.isEmpty })
+                    #expect(requests.value.allSatisfy { $0 >= wanted })
                 }
             }
         }

@@ -11,16 +11,18 @@ final class AudioBranch: @unchecked Sendable {
     /// Nil until `audio_src` exists.
     let watch = Watched<AudioWatch?>(nil)
     let isGone = Watched(false)
+    /// Flush events that the sink got.
+    let flushes = Watched(0)
     private let sink: Element
     private let pipeline: Pipeline
     private let transform: Element
     private var handlers: [SignalHandler] = []
 
-    init(_ description: String, on running: TransformPipeline) throws {
+    init(_ description: String, isSynchronized: Bool = false, on running: TransformPipeline) throws {
         (pipeline, transform) = (running.pipeline, running.transform)
         source = try Bin(description: "\(description) ! identity name=last", ghostUnlinkedPads: false)
         sink = try Element(factory: "fakesink")
-        sink.set("sync", false)
+        sink.set("sync", isSynchronized)
         sink.set("async", false)
         pipeline.add(sink)
         sink.syncStateWithParent()
@@ -28,7 +30,11 @@ final class AudioBranch: @unchecked Sendable {
         output = try GhostPad(name: "tone", target: inside)
         source.add(output)
         let input = try #require(sink.staticPad("sink"))
-        let (watch, isGone) = (watch, isGone)
+        let (watch, isGone, flushes) = (watch, isGone, flushes)
+        input.addProbe(.flushEvent) { _ in
+            flushes.change { $0 += 1 }
+            return .pass
+        }
         handlers.append(
             transform.connect("pad-added") { arguments in
                 guard let pad = arguments.first?.pad, pad.name == "audio_src" else { return nil }

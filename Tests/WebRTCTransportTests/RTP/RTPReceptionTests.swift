@@ -214,21 +214,89 @@ struct RTPReceptionTests {
         #expect(clock.time(of: 399 * 3000, arrival: 99_000_000_000) == times[399], "packets of a frame share its time")
     }
 
-    @Test func theEarlierStreamIsDelayed() {
+    @Test func aRunningTimeThatGoesBackIsFollowed() {
+        var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
+        for frame in 0..<300 { _ = clock.time(of: UInt32(frame * 3000), arrival: Int64(frame) * 33_333_333) }
+        let times = (300..<310).map { frame in
+            clock.time(of: UInt32(frame * 3000), arrival: Int64(frame - 300) * 33_333_333)
+        }
+        #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+        #expect(times[0] == 0 && abs(times[9] - 300_000_000) < 1_000_000, "\(times)")
+    }
+
+    /// Both streams report once a second, and video is `skew` ms later than audio.
+    private struct Reports {
         var sync = StreamSynchronizer()
-        #expect(sync.reported(.video, ntp: 1_000_000_000, running: 1_080_000_000) == nil)
-        #expect(sync.reported(.audio, ntp: 3_000_000_000, running: 3_020_000_000) == [.video: 0, .audio: 60_000_000])
-        #expect(sync.reported(.audio, ntp: 4_000_000_000, running: 4_021_000_000) == nil, "a change that nobody hears")
-        #expect(sync.reported(.video, ntp: 4_000_000_000, running: 4_000_000_000) == [.video: 21_000_000, .audio: 0])
-        #expect(sync.reported(.video, ntp: 9_000_000_000, running: 1_000_000_000) == nil, "eight seconds are a mistake")
+        var second: Int64 = 0
+        private static let ms: Int64 = 1_000_000
+
+        /// - Returns: the delay of audio in ms, negative: that of video; nil: no change.
+        mutating func next(skew: Int64, audio: Bool = true, name: [UInt8] = [1]) -> Int64? {
+            second += 1
+            let (ntp, now) = (second * 1000 * Self.ms, Duration.seconds(second))
+            sync.reported(.video, name: [1], ntp: ntp, running: ntp + (20 + skew) * Self.ms, now: now)
+            if audio { sync.reported(.audio, name: name, ntp: ntp, running: ntp + 20 * Self.ms, now: now) }
+            return Self.text(sync.follow(now: now))
+        }
+
+        mutating func forget(_ kind: MediaKind) -> Int64? { Self.text(sync.forget(kind)) }
+
+        private static func text(_ delays: [MediaKind: Int64]?) -> Int64? {
+            delays.map { (($0[.audio] ?? 0) - ($0[.video] ?? 0)) / ms }
+        }
+    }
+
+    @Test func theEarlierStreamIsDelayed() {
+        var reports = Reports()
+        let delays = [60, 60, 61, -20, -20].map { reports.next(skew: $0) }
+        #expect(delays == [nil, 60, nil, nil, -20], "two reports have to agree, and 1 ms is not heard")
+    }
+
+    @Test(arguments: [Int64(400), 1500, -400, -1500]) func aLargeDelayComesAndGoesInSteps(skew: Int64) {
+        var reports = Reports()
+        var delay: Int64 = 0
+        for _ in 0..<25 {
+            let next = reports.next(skew: skew) ?? delay
+            #expect(abs(next - delay) <= 80)
+            delay = next
+        }
+        #expect(delay == skew)
+        // Without reports of audio it stays for ten seconds and then goes.
+        for second in 1...40 {
+            let next = reports.next(skew: skew, audio: false) ?? delay
+            #expect(second < 10 ? next == delay : abs(next - delay) <= 80)
+            delay = next
+        }
+        #expect(delay == 0)
+    }
+
+    @Test func anotherStreamOrNameEndsTheDelay() {
+        var reports = Reports()
+        for _ in 0..<10 { _ = reports.next(skew: 400) }
+        let forgotten = [reports.forget(.audio), reports.forget(.audio)]
+        #expect(forgotten == [0, nil])
+        let again = [reports.next(skew: 400), reports.next(skew: 400)]
+        #expect(again == [nil, 80])
+        let apart = [reports.next(skew: 400, name: [2]), reports.next(skew: 400, name: [2])]
+        #expect(apart == [0, nil], "they share no clock")
+    }
+
+    @Test func aSingleReportOrImpossibleOnesChangeNothing() {
+        var reports = Reports()
+        for _ in 0..<10 { _ = reports.next(skew: 400) }
+        let delays = [2000, 400, 8000].map { reports.next(skew: $0) }
+        #expect(delays == [nil, nil, nil])
     }
 
     @Test func impossibleTimesOfAPeerDoNotTrap() {
         var sync = StreamSynchronizer()
+        var now = Duration.zero
         for (ntp, running) in [(Int64.max, Int64.min), (.min, .max), (0, .max), (.max, 0), (-1, .max)] {
-            _ = sync.reported(.video, ntp: ntp, running: running)
+            for _ in 0..<2 { sync.reported(.video, name: [], ntp: ntp, running: running, now: now) }
             for (ntp, running) in [(Int64.max, Int64.min), (.min, .max), (.min, 0), (0, .min)] {
-                let delays = sync.reported(.audio, ntp: ntp, running: running)
+                for _ in 0..<2 { sync.reported(.audio, name: [], ntp: ntp, running: running, now: now) }
+                now += .seconds(1)
+                let delays = sync.follow(now: now)
                 #expect(delays?.values.allSatisfy { (0...3_000_000_000).contains($0) } ?? true)
             }
         }
