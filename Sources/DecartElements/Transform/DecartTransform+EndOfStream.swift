@@ -1,4 +1,4 @@
-// EOS of `decarttransform`: frames that are in flight when the input ends still leave before it.
+// EOS of `decarttransform`: frames that are in flight when the input ends still leave before it. A flush undoes it.
 import DecartProtocol
 import DecartSession
 import GStreamerKit
@@ -33,11 +33,23 @@ extension DecartTransform {
             let now = output?.counters.received ?? 0
             if left > 1, now != last {
                 self?.drainStep(session, output, left: left - 1, last: now)
-            } else {
+            } else if self?.state.withLock(\.run?.isDraining) == true {
                 self?.finish()
                 session.controller.stop()
             }
         }
+    }
+
+    /// A flush that ends undoes EOS, as for every pad: the input goes on, in a new session.
+    func resume() {
+        let (run, output, connects) = state.withLock { state in
+            defer { state.run?.isDraining = false }
+            return (state.run, state.output, state.settings.autoConnect && state.run?.awaitsInput == false)
+        }
+        guard let run, run.isDraining else { return }
+        output?.resume()
+        audio.resume()
+        if connects { run.session.controller.start() }
     }
 
     private func finish() {

@@ -238,6 +238,7 @@ final class DecartTransform: ElementImplementation {
         case .flushStop:
             guard !input.gate.isLeaving else { return .drop }
             input.gate.set(flushing: false)
+            resume()
         case .streamStart: apply(takeTags(event), to: input, queue)
         case .tag where input.encoded.isOn:
             // The element does not rotate encoded frames; the tag tells downstream how to display them.

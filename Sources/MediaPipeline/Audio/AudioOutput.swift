@@ -67,7 +67,10 @@ final class AudioOutput: Sendable {
 
         /// Starts over if the running time has gone back: until it reached `next` again, all audio would be late.
         mutating func follow(_ now: ClockTime?) {
-            guard isPlaying, let now, clock.follow(now) else { return }
+            if isPlaying, let now, clock.follow(now) { restart() }
+        }
+
+        mutating func restart() {
             chunks.removeAll()
             (next, isDiscontinuous) = (nil, true)
             if isAnnounced { events.append(Event.timeSegment()) }
@@ -170,6 +173,17 @@ final class AudioOutput: Sendable {
         if hasEnded { onEnd?() }
         source.wake()
         return Duration.seconds(1) + .nanoseconds(Int64(clamping: source.pipelineLatency))
+    }
+
+    /// Goes on after `finish`, as after a flush of the input.
+    func resume() {
+        let wasEnding = state.withLock { state in
+            guard state.isEnding || state.hasEnded else { return false }
+            (state.isEnding, state.hasEnded) = (false, false)
+            state.restart()
+            return true
+        }
+        if wasEnding { source.resume() }
     }
 
     /// Takes decoded audio in the output's format, or packets, stamped with running time. The first buffer of a path

@@ -176,6 +176,7 @@ package final class AudioTrack: @unchecked Sendable {
 
     func submit(_ buffer: Buffer, attempt: Int) { state.withLock(\.output)?.submit(buffer, attempt: attempt) }
     package func finish() { state.withLock(\.output)?.finish() }
+    package func resume() { state.withLock(\.output)?.resume() }
 
     // MARK: State changes
 

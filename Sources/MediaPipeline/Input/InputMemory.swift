@@ -95,7 +95,8 @@ package final class InputMemory: @unchecked Sendable {
     package func accepts(_ caps: Caps) -> Bool {
         guard let memory = VideoMemory.named(caps.memory) else {
             guard caps.memory == nil else { return false }
-            return Self.systemCaps().map { caps.isSubset(of: $0) } ?? entry.accepts(caps)
+            // As the converter itself does: caps of an application often lack a frame rate.
+            return Self.systemCaps().map { caps.canIntersect($0) } ?? entry.accepts(caps)
         }
         return Self.takenCaps(memory).map { caps.canIntersect($0) } ?? true
     }

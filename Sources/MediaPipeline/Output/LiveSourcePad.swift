@@ -80,6 +80,15 @@ final class LiveSourcePad: Sendable {
         wake()
     }
 
+    /// Undoes EOS. The flush clears the EOS of the branch behind the pad, and keeps the running time of its pipeline; a
+    /// SEGMENT has to follow.
+    func resume() {
+        pad.push(Event.flushStart())
+        pad.push(Event.flushStop(resetTime: false))
+        pad.resumeTask()
+        wake()
+    }
+
     // MARK: Streaming thread
 
     /// Lets the streaming thread look again. Any thread.

@@ -234,6 +234,15 @@ package struct OutputScheduler<Payload> {
         return fill(now: now.map(moved))
     }
 
+    /// Undoes the end of the stream.
+    /// - Returns: false if the stream was not to end.
+    package mutating func resume() -> Bool {
+        guard isEnding || hasEnded else { return false }
+        (isEnding, hasEnded, isDiscontinuous, needsSegment) = (false, false, true, true)
+        frames.removeAll()
+        return true
+    }
+
     /// Starts over if the running time has gone back: until it reached the last time again, nothing would leave.
     private mutating func follow(_ now: ClockTime?) {
         guard isPlaying, let now, clock.follow(now) else { return }

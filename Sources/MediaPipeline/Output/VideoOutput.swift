@@ -138,6 +138,9 @@ package final class VideoOutput: Sendable {
     /// Pushes EOS after the queued frames.
     package func finish() { change { $0.isEnding = true } }
 
+    /// Goes on after `finish`, as after a flush of the input.
+    package func resume() { if change({ $0.resume() }) { source.resume() } }
+
     /// Makes the sink pad for the decoded frames of one media path. `onFormat` receives the size that they must have,
     /// at once and on each change. The first frame of a path with a higher attempt ends the output of all others.
     package func makeInput(
