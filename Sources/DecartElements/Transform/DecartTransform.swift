@@ -155,7 +155,7 @@ final class DecartTransform: ElementImplementation {
         updatePublishedAudio()
         guard let session = state.withLock(\.run?.session) else { return }
         session.async { [weak self, weak session] in
-            self?.audio.hideIfUnwanted { session?.after($0, $1) }
+            self?.audio.hideIfUnwanted { [weak session] in session?.after($0, $1) }
         }
     }
 
