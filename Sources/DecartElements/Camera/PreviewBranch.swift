@@ -38,11 +38,11 @@ final class PreviewBranch: @unchecked Sendable {
         tee.releaseRequestPad(branch)
         queue.setLockedState(true)
         // The queue's thread may be in a push that blocks, in a consumer that has prerolled or is full. A flush returns
-        // it; `resetTime` false keeps the consumer's running time. A consumer that blocks all the same keeps the thread,
-        // and the queue with it, until it returns.
-        pad.push(Event.flushStart())
+        // it; `resetTime` false keeps the consumer's running time. A consumer that blocks all the same, and so the flush
+        // too, keeps the thread and the queue until it returns.
         let stopped = DispatchSemaphore(value: 0)
         DispatchQueue(label: "decart-preview-end").async { [queue, pad] in
+            pad.push(Event.flushStart())
             queue.setState(.null)
             pad.push(Event.flushStop(resetTime: false))
             pad.setActive(false)
