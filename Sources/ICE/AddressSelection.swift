@@ -3,7 +3,7 @@
 package struct AddressSelection: Sendable, Equatable {
     /// Each address costs a socket, and checks with all remote candidates.
     package static let maximumOfFamily = 8
-    /// Eight less than libnice's limit: it counts anew for each check, and networks may have been added meanwhile.
+    /// Eight less than libnice's limit: it counts again for each check, and networks may have been added meanwhile.
     package static let indexLimit = 56
 
     /// Address literals, those of the default routes first.
