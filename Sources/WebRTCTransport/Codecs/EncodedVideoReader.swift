@@ -38,14 +38,11 @@ package struct EncodedVideoReader: Sendable {
     package let codec: VideoCodec
     /// Bytes of the length in front of each NAL unit (AVC); nil: start codes.
     private let lengthSize: Int?
-    /// The latest parameter sets by their ID.
+    /// The latest parameter sets by their ID: at most 32 and 256 (H.264 7.4.2.1.1, 7.4.2.2).
     private var sequenceSets: [Int: [UInt8]] = [:]
     private var pictureSets: [Int: [UInt8]] = [:]
     /// Set by each keyframe.
     package private(set) var format: EncodedVideoFormat?
-
-    /// Parameter sets have up to 256 IDs (H.264 7.4.2.2); a stream needs one or two.
-    private static let mostSets = 32
 
     /// - Parameter configuration: AVCDecoderConfigurationRecord (ISO/IEC 14496-15 5.3.3.1), for H.264 in the AVC format;
     ///   nil: a byte-stream, or another codec.
@@ -89,18 +86,21 @@ package struct EncodedVideoReader: Sendable {
         let units = lengthSize.map { Self.units(in: frame, lengthSize: $0) } ?? Self.units(in: frame)
         var types: Set<UInt8> = []
         var result = Frame(isKeyframe: false)
+        var usedPictureSet: Int?
         for unit in units {
             guard let first = frame[unit].first else { continue }
             let type = first & 0x1f
             let isFirst = types.insert(type).inserted
             switch UnitType(rawValue: type) {
             case .sequenceSet, .pictureSet: keep(UnsafeRawBufferPointer(rebasing: frame[unit]))
+            case .instantRefresh where isFirst:
+                usedPictureSet = Self.pictureSet(ofSlice: UnsafeRawBufferPointer(rebasing: frame[unit]))
             case .slice where isFirst:
                 result.isReordered = Self.isBidirectional(UnsafeRawBufferPointer(rebasing: frame[unit]))
             default: break
             }
         }
-        guard types.contains(UnitType.instantRefresh.rawValue), let shown = currentFormat(), !pictureSets.isEmpty else {
+        guard let usedPictureSet, let shown = format(usingPictureSet: usedPictureSet) else {
             if lengthSize != nil { result.rewritten = Self.byteStream(frame, units) }
             return result
         }
@@ -119,9 +119,12 @@ package struct EncodedVideoReader: Sendable {
         return result
     }
 
-    private func currentFormat() -> EncodedVideoFormat? {
-        // Streams with several sizes at a time do not exist outside of SVC.
-        guard let set = sequenceSets.min(by: { $0.key < $1.key })?.value, set.count >= 4 else { return nil }
+    /// The format by the active sequence set: the one that the slice's picture set names. A stream may keep sets of
+    /// earlier sizes under other IDs.
+    private func format(usingPictureSet id: Int) -> EncodedVideoFormat? {
+        guard let sequence = pictureSets[id].flatMap(Self.sequenceSet(ofPictureSet:)),
+            let set = sequenceSets[sequence], set.count >= 4
+        else { return nil }
         let profile = H264Profile(idc: set[1], constraints: set[2], level: set[3])
         return set.withUnsafeBytes { VideoCodec.h264Sizes(ofSet: UnsafeRawBufferPointer(rebasing: $0[1...])) }
             .map { EncodedVideoFormat(codec: .h264, size: $0.shown, profile: profile) }
@@ -134,8 +137,23 @@ package struct EncodedVideoReader: Sendable {
         var bits = BitReader(UnsafeRawBufferPointer(rebasing: unit.dropFirst(isSequence ? 4 : 1)))
         guard let id = bits.golomb(), id < (isSequence ? 32 : 256) else { return }
         let path: WritableKeyPath<Self, [Int: [UInt8]]> = isSequence ? \.sequenceSets : \.pictureSets
-        guard self[keyPath: path][id] != nil || self[keyPath: path].count < Self.mostSets else { return }
         self[keyPath: path][id] = Array(unit)
+    }
+
+    /// Reads pic_parameter_set_id behind first_mb_in_slice and slice_type (H.264 7.3.3).
+    private static func pictureSet(ofSlice slice: UnsafeRawBufferPointer) -> Int? {
+        var bits = BitReader(UnsafeRawBufferPointer(rebasing: slice.dropFirst()))
+        guard bits.golomb() != nil, bits.golomb() != nil else { return nil }
+        return bits.golomb()
+    }
+
+    /// Reads seq_parameter_set_id behind pic_parameter_set_id (H.264 7.3.2.2).
+    private static func sequenceSet(ofPictureSet set: [UInt8]) -> Int? {
+        set.withUnsafeBytes { bytes in
+            var bits = BitReader(UnsafeRawBufferPointer(rebasing: bytes.dropFirst()))
+            guard bits.golomb() != nil else { return nil }
+            return bits.golomb()
+        }
     }
 
     /// Reads the slice's type (H.264 7.3.3): 1 and 6 are B.

@@ -157,8 +157,11 @@ extension VideoCodec {
             guard let profile = bits.number(8) else { return nil }
             bits.skip(16)
             guard bits.golomb() != nil else { return nil }
+            // 4:2:0, unless the set says something else.
+            var chroma = 1
             if [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135].contains(profile) {
-                guard skipFormat(&bits) else { return nil }
+                guard let format = chromaFormat(&bits) else { return nil }
+                chroma = format
             }
             guard bits.golomb() != nil, let order = bits.golomb() else { return nil }
             if order == 0 {
@@ -181,36 +184,38 @@ extension VideoCodec {
             guard bits.number(1) == 1, let left = bits.golomb(), let right = bits.golomb(), let top = bits.golomb(),
                 let bottom = bits.golomb()
             else { return (coded, coded) }
-            // Units of a 4:2:0 format (H.264 7.4.2.1.1); no other one can be negotiated.
+            // In units of chroma samples (H.264 7.4.2.1.1): 4:2:0 and 4:2:2 have half of them in a row, 4:2:0 alone has
+            // half of the rows.
+            let (columns, rows) = (chroma == 1 || chroma == 2 ? 2 : 1, chroma == 1 ? 2 : 1)
             let shown = FrameSize(
-                width: coded.width - 2 * (left + right),
-                height: coded.height - 2 * (2 - isProgressive) * (top + bottom))
+                width: coded.width - columns * (left + right),
+                height: coded.height - rows * (2 - isProgressive) * (top + bottom))
             return (coded, shown)
         }
     }
 
-    /// Skips chroma format, bit depths and scaling lists of the high profiles.
-    private static func skipFormat(_ bits: inout BitReader) -> Bool {
-        guard let format = bits.golomb() else { return false }
+    /// Reads the chroma format (chroma_format_idc) of the high profiles, and skips their bit depths and scaling lists.
+    private static func chromaFormat(_ bits: inout BitReader) -> Int? {
+        guard let format = bits.golomb(), format <= 3 else { return nil }
         if format == 3 { bits.skip(1) }
-        guard bits.golomb() != nil, bits.golomb() != nil else { return false }
+        guard bits.golomb() != nil, bits.golomb() != nil else { return nil }
         bits.skip(1)
-        guard let hasMatrix = bits.number(1) else { return false }
-        guard hasMatrix == 1 else { return true }
+        guard let hasMatrix = bits.number(1) else { return nil }
+        guard hasMatrix == 1 else { return format }
         for list in 0..<(format == 3 ? 12 : 8) {
-            guard let isPresent = bits.number(1) else { return false }
+            guard let isPresent = bits.number(1) else { return nil }
             guard isPresent == 1 else { continue }
             var (last, next) = (8, 8)
             for _ in 0..<(list < 6 ? 16 : 64) {
                 if next != 0 {
-                    guard let code = bits.golomb() else { return false }
+                    guard let code = bits.golomb() else { return nil }
                     // se(v): 1, -1, 2, -2 … (H.264 9.1.1)
                     next = (last + (code & 1 == 1 ? (code + 1) / 2 : -code / 2)) & 0xff
                 }
                 if next != 0 { last = next }
             }
         }
-        return true
+        return format
     }
 }
 

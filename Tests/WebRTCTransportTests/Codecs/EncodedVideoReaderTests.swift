@@ -54,6 +54,42 @@ import WebRTCTransport
         }
     }
 
+    @Test func theActiveSequenceSetCounts() throws {
+        // 640x352 as sequence set 1, the picture set 1 that names it, and a keyframe of that picture set.
+        let sequence: [UInt8] = [0x67, 0x42, 0xc0, 0x28, 0x56, 0x80, 0xa0, 0x2d, 0x90]
+        let picture: [UInt8] = [0x68, 0x48, 0xe3, 0x88]
+        let slice: [UInt8] = [0x65, 0x88, 0x41, 0x80, 0x11]
+        var reader = try #require(EncodedVideoReader(codec: .h264))
+        _ = read(&reader, Self.stream([Self.sequenceSet, Self.pictureSet, Self.keySlice]))
+        #expect(reader.format?.size == FrameSize(width: 320, height: 176))
+        // No receiver can begin with a keyframe whose picture set has not come.
+        #expect(!read(&reader, Self.stream([slice])).isKeyframe)
+        #expect(read(&reader, Self.stream([sequence, picture, slice])) == .init(isKeyframe: true))
+        #expect(reader.format?.size == FrameSize(width: 640, height: 352))
+        #expect(reader.format?.profile?.levelID == "42e028")
+        // The former sets are still valid, and all of them are repeated.
+        let key = read(&reader, Self.stream([Self.keySlice]))
+        #expect(reader.format?.size == FrameSize(width: 320, height: 176))
+        #expect(
+            key.rewritten
+                == Self.stream([Self.sequenceSet, sequence, Self.pictureSet, picture, Self.keySlice]))
+    }
+
+    /// 120 x 68 macroblocks, cropped.
+    @Test(
+        arguments: [
+            ("4:2:0", [0x67, 0x64, 0x00, 0x28, 0xac, 0xb4, 0x03, 0xc0, 0x11, 0x3f, 0x2a], 1920, 1080),
+            ("4:4:4", [0x67, 0xf4, 0x00, 0x28, 0x91, 0x96, 0x80, 0x78, 0x02, 0x27, 0xe2, 0x50], 1920, 1080),
+            ("4:2:2", [0x67, 0x7a, 0x00, 0x28, 0xbc, 0xb4, 0x03, 0xc0, 0x11, 0x3b, 0x24, 0x4a], 1910, 1080),
+            ("monochrome", [0x67, 0x64, 0x00, 0x28, 0xf2, 0xd0, 0x0f, 0x00, 0x44, 0xe5, 0x3c, 0x4a], 1910, 1080),
+            ("4:2:2 interlaced", [0x67, 0x7a, 0x00, 0x28, 0xbc, 0xb4, 0x03, 0xc0, 0x22, 0x36, 0x49, 0x50], 1910, 1080),
+        ] as [(String, [UInt8], Int, Int)])
+    func theCropDependsOnTheChromaFormat(_ name: String, _ sequence: [UInt8], _ width: Int, _ height: Int) throws {
+        var reader = try #require(EncodedVideoReader(codec: .h264))
+        #expect(read(&reader, Self.stream([sequence, Self.pictureSet, Self.keySlice])).isKeyframe)
+        #expect(reader.format?.size == FrameSize(width: width, height: height))
+    }
+
     @Test func bidirectionalSlicesAreFound() throws {
         var reader = try #require(EncodedVideoReader(codec: .h264))
         #expect(read(&reader, Self.stream([Self.bidirectionalSlice])).isReordered)
