@@ -56,16 +56,19 @@ package enum VideoDecoderBin {
         return depayloader
     }
 
-    /// Requests a keyframe each second of the stream in which packets arrive and no frame leaves. rtph264depay requests
-    /// one only after a gap, unlike those of VP8 and VP9; it sees none if the packets before its first one were lost,
-    /// for example because they came before the SRTP keys, and then waits for a keyframe that nothing requests.
+    /// Requests a keyframe as soon as the stream's first frame does not leave, and then each second of the stream in
+    /// which packets arrive and no frame leaves. rtph264depay requests one only after a gap, unlike those of VP8 and VP9;
+    /// it sees none if the packets before its first one were lost, for example because they came before the SRTP keys,
+    /// and then waits for a keyframe that nothing requests.
     static func requestMissingKeyframe(_ depayloader: Element) {
         guard let packets = depayloader.staticPad("sink"), let frames = depayloader.staticPad("src") else { return }
         let interval: ClockTime = 1_000_000_000
         // Both probes run on the stream's thread.
         var waitingSince: ClockTime?
+        var isFirstFrame = true
         frames.addProbe(.buffer) { _ in
             waitingSince = nil
+            isFirstFrame = false
             return .pass
         }
         packets.addProbe(.buffer) { [own = frames.unowned] item in
@@ -74,7 +77,9 @@ package enum VideoDecoderBin {
                 waitingSince = time
                 return .pass
             }
-            if time - since >= interval {
+            // A packet of the next frame, and the first one has not left.
+            if isFirstFrame && time > since || time - since >= interval {
+                isFirstFrame = false
                 waitingSince = time
                 own.send(Event.forceKeyUnitUpstream())
             }

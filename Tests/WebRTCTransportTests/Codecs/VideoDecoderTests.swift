@@ -161,5 +161,16 @@ extension Transport {
             #expect(line.frames.value == 0)
             #expect(line.requests.value >= 2, "\(line.requests.value) requests")
         }
+
+        @Test func theFirstRequestGoesOutAtOnce() throws {
+            GStreamerRuntime.initialise()
+            let joining = try Line(.h264)
+            for time in 0...2 { joining.push([Self.deltaFrame(.h264)], at: time) }
+            #expect(joining.requests.value == 1, "\(joining.requests.value) requests")
+            let beginning = try Line(.h264)
+            beginning.push(Self.keyFrame(.h264, 640, 352), at: 0)
+            for time in 1...5 { beginning.push([Self.deltaFrame(.h264)], at: time) }
+            #expect(beginning.requests.value == 0, "\(beginning.requests.value) requests")
+        }
     }
 }
