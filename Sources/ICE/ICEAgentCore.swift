@@ -236,7 +236,8 @@ final class ICEAgentCore: @unchecked Sendable {
         let accepted = nice_agent_set_relay_info(
             agent, stream, 1, address, UInt32(port), server.username ?? "", server.credential ?? "",
             server.transport == .udp ? NICE_RELAY_TYPE_TURN_UDP : NICE_RELAY_TYPE_TURN_TCP)
-        if accepted == 0 { emit(.warning("\(server.withoutAddress) skipped: libnice does not accept it")) }
+        if accepted == 0 { return emit(.warning("\(server.withoutAddress) skipped: libnice does not accept it")) }
+        shared.withLock { $0.counters.turnServers &+= 1 }
     }
 
     private func openTunnel(_ server: ICEServer, by open: RelayTunnelOpener) {

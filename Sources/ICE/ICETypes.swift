@@ -117,7 +117,7 @@ package enum ICEEvent: Sendable, Equatable {
     case warning(String)
 }
 
-/// Counts of accepted and dropped remote candidates.
+/// Counts of accepted and dropped remote candidates, and of the TURN servers in use.
 package struct ICECounters: Sendable, Equatable {
     package var candidatesAccepted = 0
     package var candidatesMalformed = 0
@@ -125,6 +125,8 @@ package struct ICECounters: Sendable, Equatable {
     package var candidatesUnusable = 0
     /// Candidates beyond `maximumRemoteCandidates`.
     package var candidatesBeyondLimit = 0
+    /// TURN servers that were asked for an allocation: without those that are skipped.
+    package var turnServers = 0
 
     package init() {}
 }

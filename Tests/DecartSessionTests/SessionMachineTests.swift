@@ -227,6 +227,18 @@ struct SessionMachineTests {
         #expect(driver.snapshot == before)
     }
 
+    @Test(arguments: [true, false]) func aTimeoutNamesTheRelayThatRefused(isRefused: Bool) throws {
+        var driver = try MachineDriver(maximumRetries: 0)
+        driver.walkToNegotiating()
+        driver.media(.offer(sdp: "offer"))
+        if isRefused { driver.media(.relaysRefused) }
+        driver.wait(.seconds(100))
+        let error = try #require(driver.failures().first)
+        #expect(error.code == .connectionTimeout && error.stage == .media)
+        #expect(error.message.contains("TURN server refused") == isRefused)
+        #expect(error.message.contains("Check that UDP passes") != isRefused)
+    }
+
     @Test func startsAgainAfterStopAndAfterAnError() throws {
         var driver = try MachineDriver(maximumRetries: 0)
         driver.walkToConnected()

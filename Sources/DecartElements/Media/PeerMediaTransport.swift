@@ -191,6 +191,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
                 .candidate(
                     CandidateMessage(candidate)))
         case .gatheringComplete: onEvent(.candidate(nil))
+        case .relaysRefused: onEvent(.relaysRefused)
         case .stateChanged(.connected):
             let times = connections.first?.statistics
             path.open()

@@ -26,6 +26,8 @@ package enum MediaEvent: Sendable, Equatable {
     case answer(sdp: String)
     /// nil marks the end of candidates. The session holds candidates back until it has sent the offer.
     case candidate(CandidateMessage?)
+    /// All TURN servers refused us, as they do for wrong or expired credentials.
+    case relaysRefused
     /// Media can flow, encrypted, to a peer whose identity is verified.
     case connected(ice: Duration?, dtls: Duration?)
     /// The first frame was decoded.

@@ -53,6 +53,8 @@ package struct SessionMachine: Sendable {
         var isQueued = false
         var initialStateSentAt: Duration = .zero
         var relays: [TURNConfig] = []
+        /// All TURN servers refused us.
+        var relaysWereRefused = false
         var offers = OfferExchange()
         enum Generation: Sendable, Equatable {
             /// The service has not reported a generation; some services never do.
@@ -787,10 +789,13 @@ package struct SessionMachine: Sendable {
             }
         case .mediaConnect(let id):
             guard isCurrent(id, at: .negotiating) else { return }
+            let advice =
+                attempt?.relaysWereRefused == true
+                ? "The TURN server refused the credentials or the connection: check user and password, which must be "
+                    + "percent-encoded in turn-servers and may have expired"
+                : "Check that UDP passes, or set turn-servers"
             attemptFailed(
-                timeout(
-                    "The media connection was not established in time. Check that UDP passes, or set turn-servers",
-                    stage: .media), now, jitter)
+                timeout("The media connection was not established in time. \(advice)", stage: .media), now, jitter)
         case .mediaClosed(let id):
             guard isCurrent(id), let error = attempt?.mediaClosed else { return }
             attemptFailed(causeOfEnd ?? error, now, jitter)

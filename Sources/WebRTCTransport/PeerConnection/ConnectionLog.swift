@@ -41,7 +41,6 @@ struct ConnectionLog {
 
     private let loggers: TransportLoggers
     private var startedAt: ContinuousClock.Instant?
-    private var relayServers = 0
     private var localTypes: [String: Int] = [:]
     private var remoteTypes: [String: Int] = [:]
     private var isUp = false
@@ -59,10 +58,7 @@ struct ConnectionLog {
 
     // MARK: ICE
 
-    mutating func gatheringStarts(_ servers: [ICEServer]) {
-        startedAt = .now
-        relayServers = servers.count { $0.kind == .turn }
-    }
+    mutating func gatheringStarts() { startedAt = .now }
 
     mutating func gathered(local candidate: String) {
         let (type, text) = Self.describe(candidate)
@@ -76,16 +72,21 @@ struct ConnectionLog {
         loggers.ice.debug("remote candidate: \(text)")
     }
 
-    func gatheringEnded() {
+    /// - Parameter turnServers: number of TURN servers that were asked for an allocation.
+    /// - Returns: true if all of them refused, as they do for wrong or expired credentials.
+    func gatheringEnded(turnServers: Int) -> Bool {
         let time = startedAt.map { ContinuousClock.now - $0 } ?? .zero
         loggers.ice.info("gathered candidates in \(time.milliseconds): \(Self.list(localTypes))")
-        let missing = relayServers - localTypes["relay", default: 0]
-        guard relayServers > 0, missing > 0 else { return }
-        let servers = relayServers == 1 ? "the TURN server" : "\(missing) of \(relayServers) TURN servers"
+        let relays = localTypes["relay", default: 0]
+        let missing = turnServers - relays
+        guard turnServers > 0, missing > 0 else { return false }
+        let servers = turnServers == 1 ? "the TURN server" : "\(missing) of \(turnServers) TURN servers"
         if time < Self.answerTime {
             loggers.ice.warning("\(servers) refused the connection or the allocation; check address, user and password")
+            return relays == 0
         } else {
             loggers.ice.warning("\(servers) did not answer within \(time.milliseconds)")
+            return false
         }
     }
 

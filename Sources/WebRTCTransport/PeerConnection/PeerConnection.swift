@@ -61,6 +61,8 @@ package final class PeerConnection: @unchecked Sendable {
     private var state = PeerConnectionState.new
     /// Set at once by `fail`, whereas `state` changes later, in the network thread's queue.
     private var hasFailed = false
+    /// All TURN servers refused us.
+    private var relaysWereRefused = false
     private var srtp: SRTPTransform?
     /// Set when ICE has connected.
     private var path: PathMonitor?
@@ -197,7 +199,7 @@ package final class PeerConnection: @unchecked Sendable {
     private func gather(_ session: ICESession) {
         let (list, policy) = servers ?? (configuration.iceServers, configuration.iceTransportPolicy)
         if iceStarted == nil { iceStarted = .now }
-        log.gatheringStarts(list)
+        log.gatheringStarts()
         session.agent.gatherCandidates(servers: list, policy: policy)
     }
 
@@ -426,7 +428,8 @@ package final class PeerConnection: @unchecked Sendable {
                         candidate: text, sdpMid: transportMid, sdpMLineIndex: transportIndex,
                         usernameFragment: session.agent.localUsernameFragment)))
         case .gatheringComplete:
-            log.gatheringEnded()
+            relaysWereRefused = log.gatheringEnded(turnServers: session.agent.counters.turnServers)
+            if relaysWereRefused { onEvent(.relaysRefused) }
             onEvent(.gatheringComplete)
         case .warning(let text):
             log.warning(text)
@@ -470,7 +473,10 @@ package final class PeerConnection: @unchecked Sendable {
                 localCause
                     ?? (iceIsUp
                         ? "the network path to the remote peer failed"
-                        : "no network path to the remote peer was found; check that UDP passes, or set turn-servers")))
+                        : "no network path to the remote peer was found; "
+                            + (relaysWereRefused
+                                ? "the TURN server refused the credentials or the connection"
+                                : "check that UDP passes, or set turn-servers"))))
     }
 
     private func startHandshakeIfReady() {

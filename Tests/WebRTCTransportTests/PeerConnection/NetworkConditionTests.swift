@@ -54,6 +54,19 @@ extension Transport {
             }
         }
 
+        @Test(.enabled(if: TurnServer.isInstalled, "coturn is not installed"), arguments: [true, false])
+        func aRelayThatRefusesIsReported(isRefused: Bool) throws {
+            let turn = try TurnServer()
+            var configuration = PeerConnectionConfiguration()
+            let password = isRefused ? "wrong" : "pass"
+            configuration.iceServers = [try ICEServer(url: "turn://test:\(password)@127.0.0.1:\(turn.port)")]
+            try withPair(configuration) { peer, _ in
+                _ = try peer.connection.createOffer()
+                try #require(peer.seen.wait(.seconds(20)) { $0.candidates.contains { $0 == nil } })
+                #expect(peer.seen.value.relayRefusals == (isRefused ? 1 : 0))
+            }
+        }
+
         @Test(arguments: (Verification.isOn ? [1, 2, 3, 4] : [1]) as [UInt64])
         func handshakeUnderTwentyPercentLoss(seed: UInt64) throws {
             let path = try LossyPath(loss: 0.2, seed: seed)
