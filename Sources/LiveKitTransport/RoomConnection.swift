@@ -62,6 +62,9 @@ package enum RoomConnectionEvent: Sendable {
 
 // @unchecked: after init, accessed only on the scheduler's queue.
 package final class RoomConnection: @unchecked Sendable {
+    /// Protobuf of this size becomes up to 40 MB of Swift values; a room's messages have a few KiB.
+    private static let maximumMessageSize = 256 << 10
+
     private let configuration: RoomConnectionConfiguration
     /// The URL of this room, or of the region where it was resumed.
     private var base: String
@@ -172,6 +175,7 @@ package final class RoomConnection: @unchecked Sendable {
         socket.route = configuration.route
         socket.userAgent = configuration.userAgent
         socket.messages = .binary
+        socket.maximumMessageSize = Self.maximumMessageSize
         socket.logger = configuration.signallingLogger
         channelVersion += 1
         let version = channelVersion

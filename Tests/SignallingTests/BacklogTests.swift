@@ -48,7 +48,7 @@ struct BacklogTests {
             let client = try Client(port: server.port)
             let events = client.open()
             #expect(await events.next()?.isOpened == true)
-            for count in 1...3_000 {
+            for count in 1...1_500 {
                 guard case .text? = await events.next() else {
                     Issue.record("no more than \(count) messages came")
                     break
@@ -57,6 +57,35 @@ struct BacklogTests {
             }
             client.channel.close()
         }
+    }
+
+    @Test func aFloodEndsTheConnection() async throws {
+        var script = Script()
+        script.endless = (0..<100).flatMap { _ in RawServer.frame(1, [65]) }
+        try await withServer(script) { server in
+            let client = try Client(port: server.port)
+            let events = client.open()
+            #expect(await events.next()?.isOpened == true)
+            var count = 0
+            while case .text? = await events.next() {
+                count += 1
+                client.channel.messageHandled(size: 1)
+            }
+            #expect(count >= MessageRate.most)
+            // 1008, "policy violation".
+            let close: [UInt8] = [0x03, 0xf0]
+            #expect(await server.waitForFrames { $0.contains { $0.opcode == 8 && $0.payload == close } })
+        }
+    }
+
+    @Test func theRateIsThatOfTenSeconds() {
+        var rate = MessageRate()
+        // 200 messages a second, for a minute.
+        for index in 0..<12_000 { #expect(rate.allows(at: .milliseconds(5 * index))) }
+        var burst = MessageRate()
+        for _ in 0..<MessageRate.most { #expect(burst.allows(at: .seconds(7))) }
+        #expect(!burst.allows(at: .milliseconds(16_999)))
+        #expect(burst.allows(at: .seconds(17)))
     }
 
     private func asText(_ event: SignallingEvent) -> SignallingEvent {

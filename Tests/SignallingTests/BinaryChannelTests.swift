@@ -26,6 +26,24 @@ struct BinaryChannelTests {
         }
     }
 
+    @Test(arguments: [0, 1]) func messagesAreLimited(excess: Int) async throws {
+        let most = 256 << 10
+        let reply = Script(greet: RawServer.frame(2, [UInt8](repeating: 7, count: most + excess)))
+        try await withServer(reply) { server in
+            let client = try Client(port: server.port, roomToken: Self.token) {
+                ($0.messages, $0.maximumMessageSize) = (.binary, most)
+            }
+            let events = client.open()
+            _ = await events.next()
+            switch await events.next() {
+            case .binary(let bytes)?: #expect(excess == 0 && bytes.count == most)
+            case .failed(let error)?: #expect(excess == 1 && error.message.contains("256 KiB"))
+            default: Issue.record("neither a message nor an error")
+            }
+            client.channel.close()
+        }
+    }
+
     @Test func textIsIgnored() async throws {
         let reply = Script(greet: RawServer.frame(1, [65]) + RawServer.frame(2, [66]))
         try await withServer(reply) { server in

@@ -32,8 +32,11 @@ final class FrameHandler: ChannelInboundHandler {
 
     private let timing: Timing
     private let messages: WebSocketChannel.Messages
+    private let maximumMessageSize: Int
     private let onEvent: (Event) -> Void
-    private var assembler = MessageAssembler()
+    private var assembler: MessageAssembler
+    private let startedAt = NIODeadline.now()
+    private var rate = MessageRate()
     private var phase = Phase.open
     private var pingTimer: Scheduled<Void>?
     private var pingSentAt: NIODeadline?
@@ -43,10 +46,15 @@ final class FrameHandler: ChannelInboundHandler {
     private var isPonging = false
     private var nextPong: ByteBuffer?
 
-    init(timing: Timing, messages: WebSocketChannel.Messages = .text, onEvent: @escaping (Event) -> Void) {
+    init(
+        timing: Timing, messages: WebSocketChannel.Messages, maximumMessageSize: Int,
+        onEvent: @escaping (Event) -> Void
+    ) {
         self.timing = timing
         self.messages = messages
+        self.maximumMessageSize = maximumMessageSize
         self.onEvent = onEvent
+        assembler = MessageAssembler(maximumMessageSize: maximumMessageSize)
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -71,9 +79,11 @@ final class FrameHandler: ChannelInboundHandler {
             break
         // Ignore messages of the other kind.
         case .text(let bytes):
-            if phase == .open, messages == .text { onEvent(.text(bytes)) }
+            guard phase == .open, isWithinRate(context) else { return }
+            if messages == .text { onEvent(.text(bytes)) }
         case .binary(let bytes):
-            if phase == .open, messages == .binary { onEvent(.binary(bytes)) }
+            guard phase == .open, isWithinRate(context) else { return }
+            if messages == .binary { onEvent(.binary(bytes)) }
         case .ping(let payload):
             pong(context, payload)
         case .close(let code, let reason):
@@ -85,10 +95,20 @@ final class FrameHandler: ChannelInboundHandler {
         }
     }
 
+    /// Ends the connection if the peer sends more messages than any service does.
+    private func isWithinRate(_ context: ChannelHandlerContext) -> Bool {
+        guard !rate.allows(at: Duration(NIODeadline.now() - startedAt)) else { return true }
+        violate(
+            context, .policyViolation,
+            "more than \(MessageRate.most) messages in \(MessageRate.window.components.seconds) s")
+        return false
+    }
+
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard phase != .ended else { return }
         switch error as? NIOWebSocketError {
-        case .invalidFrameLength: violate(context, .messageTooLarge, "a frame is larger than 1 MiB")
+        case .invalidFrameLength:
+            violate(context, .messageTooLarge, "a frame is larger than \(maximumMessageSize >> 10) KiB")
         case .some: violate(context, .protocolError, "a control frame is fragmented or too long")
         case .none: end(context, .failed(error))
         }

@@ -5,7 +5,6 @@ import NIOCore
 import NIOWebSocket
 
 struct MessageAssembler {
-    static let maximumMessageSize = 1 << 20
     static let maximumFragments = 64
 
     enum Outcome: Equatable {
@@ -19,9 +18,12 @@ struct MessageAssembler {
         case violation(code: WebSocketErrorCode, reason: String)
     }
 
+    private let maximumMessageSize: Int
     private var isText = false
     private var fragments = 0
     private var bytes: [UInt8] = []
+
+    init(maximumMessageSize: Int) { self.maximumMessageSize = maximumMessageSize }
 
     mutating func receive(_ frame: WebSocketFrame) -> Outcome {
         // §5.2: the reserved bits belong to extensions, and none is negotiated.
@@ -51,8 +53,9 @@ struct MessageAssembler {
             return .violation(code: .messageTooLarge, reason: "a message has too many fragments")
         }
         let data = frame.unmaskedData
-        guard data.readableBytes <= MessageAssembler.maximumMessageSize - bytes.count else {
-            return .violation(code: .messageTooLarge, reason: "a message is larger than 1 MiB")
+        guard data.readableBytes <= maximumMessageSize - bytes.count else {
+            return .violation(
+                code: .messageTooLarge, reason: "a message is larger than \(maximumMessageSize >> 10) KiB")
         }
         bytes += data.readableBytesView
         guard frame.fin else { return .none }

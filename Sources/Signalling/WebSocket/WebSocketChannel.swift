@@ -16,6 +16,8 @@ package final class WebSocketChannel: SignallingChannel {
 
     package struct Configuration: Sendable {
         package var messages = Messages.text
+        /// Largest message that is received, in bytes.
+        package var maximumMessageSize = 1 << 20
         package var trust: TLSTrust = .system
         package var route = NetworkRoute()
         package var userAgent = "gst-decart"
@@ -224,12 +226,12 @@ private final class Connection: @unchecked Sendable {
         let requestedAt = requestedAt ?? now
         let timing = FrameHandler.Timing(
             pingInterval: TimeAmount(configuration.pingInterval), closeLimit: TimeAmount(configuration.closeLimit))
-        let frames = FrameHandler(timing: timing, messages: configuration.messages) { [weak self] event in
-            self?.frames(event)
-        }
+        let frames = FrameHandler(
+            timing: timing, messages: configuration.messages, maximumMessageSize: configuration.maximumMessageSize
+        ) { [weak self] event in self?.frames(event) }
         let pipeline = context.pipeline.syncOperations
         try pipeline.addHandler(WebSocketFrameEncoder())
-        let decoder = WebSocketFrameDecoder(maxFrameSize: MessageAssembler.maximumMessageSize)
+        let decoder = WebSocketFrameDecoder(maxFrameSize: configuration.maximumMessageSize)
         try pipeline.addHandler(ByteToMessageHandler(decoder))
         try pipeline.addHandler(frames)
         let framesContext = try pipeline.context(handler: frames)

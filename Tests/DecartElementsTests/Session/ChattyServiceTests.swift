@@ -13,11 +13,13 @@ extension ElementTests {
             return StallingProxy.frame(
                 [UInt8](#"{"type":"generation_tick","seconds":\#(seconds),"pad":"\#(pad)"}"#.utf8))
         }
-        /// A LiveKit SignalResponse that holds only an unknown field of 1000 bytes.
+        /// Few large messages: more than 2,000 in 10 s end the connection.
+        private static let size = 60_000
+        /// A LiveKit SignalResponse that holds only an unknown field of `size` bytes.
         private static let roomFrame = StallingProxy.frame(
-            [0xc2, 0x3e, 0xe8, 0x07] + [UInt8](repeating: 0x78, count: 1000), isText: false)
-        /// 32 MiB of 1 KiB messages; the socket buffers hold some of it.
-        private static let flood = 32 << 10
+            [0xc2, 0x3e, 0xe0, 0xd4, 0x03] + [UInt8](repeating: 0x78, count: size), isText: false)
+        /// 32 MiB of messages; the socket buffers hold some of it.
+        private static let flood = 560
 
         private func run(_ body: (TransformPipeline, StallingProxy) throws -> Void) throws {
             try StandIn.run { standIn in
@@ -75,7 +77,7 @@ extension ElementTests {
         }
 
         @Test func theControlChannelIsHeldBack() throws {
-            try expectHeldBack(Self.tick(7, padding: 960), connection: 0)
+            try expectHeldBack(Self.tick(7, padding: Self.size), connection: 0)
         }
 
         @Test(.enabled(if: MediaWay.current.isRoom, "only rooms have it")) func aRoomIsHeldBack() throws {
@@ -88,7 +90,7 @@ extension ElementTests {
                 defer { holder.release() }
                 #expect(proxy.inject(Self.tick(1), times: 1) == 1)
                 #expect(holder.isHeld.wait { $0 }, "no tick arrives")
-                for second in 2..<Self.flood where proxy.inject(Self.tick(second, padding: 960), times: 1) == 0 {
+                for second in 2..<Self.flood where proxy.inject(Self.tick(second, padding: Self.size), times: 1) == 0 {
                     break
                 }
                 let isDown = Watched(false)
@@ -110,7 +112,7 @@ extension ElementTests {
                 pipeline.bus.onMessage { if $0.structure?.name == "decart-state" { posted.change { $0 += 1 } } }
                 var count = 0
                 let time = duration {
-                    for second in 1...Verification.count(5_000, gate: 1_000) {
+                    for second in 1...Verification.count(1_800, gate: 1_000) {
                         _ = proxy.inject(Self.tick(second), times: 1)
                     }
                     _ = proxy.inject(Self.tick(424_242), times: 1)
