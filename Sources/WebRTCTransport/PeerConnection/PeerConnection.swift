@@ -467,16 +467,16 @@ package final class PeerConnection: @unchecked Sendable {
     private func failPath(_ localCause: String? = nil) {
         guard !isOver else { return }
         log.iceFailed()
-        fail(
-            PeerConnectionError(
-                .ice,
-                localCause
-                    ?? (iceIsUp
-                        ? "the network path to the remote peer failed"
-                        : "no network path to the remote peer was found; "
-                            + (relaysWereRefused
-                                ? "the TURN server refused the credentials or the connection"
-                                : "check that UDP passes, or set turn-servers"))))
+        let cause =
+            if iceIsUp {
+                "the network path to the remote peer failed"
+            } else if relaysWereRefused {
+                "no network path to the remote peer was found; "
+                    + "the TURN server refused the credentials or the connection"
+            } else {
+                "no network path to the remote peer was found; check that UDP passes, or set turn-servers"
+            }
+        fail(PeerConnectionError(.ice, localCause ?? cause))
     }
 
     private func startHandshakeIfReady() {
