@@ -57,9 +57,9 @@ package enum VideoDecoderBin {
     }
 
     /// Requests a keyframe as soon as the stream's first frame does not leave, and then each second of the stream in
-    /// which packets arrive and no frame leaves. rtph264depay requests one only after a gap, unlike those of VP8 and VP9;
-    /// it sees none if the packets before its first one were lost, for example because they came before the SRTP keys,
-    /// and then waits for a keyframe that nothing requests.
+    /// which packets arrive and no frame leaves. rtph264depay requests one only after a gap, unlike those of VP8 and
+    /// VP9; it sees none if the packets before its first one were lost, for example because they came before the SRTP
+    /// keys, and then waits for a keyframe that nothing requests.
     static func requestMissingKeyframe(_ depayloader: Element) {
         guard let packets = depayloader.staticPad("sink"), let frames = depayloader.staticPad("src") else { return }
         let interval: ClockTime = 1_000_000_000
