@@ -1,5 +1,6 @@
 internal import CRelease
 package import GStreamerKit
+import ICE
 import MirrorElement
 
 /// Registers the package's elements, for the plugin library and for programs that link the elements directly. One
@@ -18,6 +19,7 @@ package enum DecartElements {
     @discardableResult
     package static func register(in plugin: PluginHandle?) -> Bool {
         LogCategories.register()
+        ICENetwork.keepHostsSIGPIPE()
         // The paths of pipelines/env.sh and of the Debian package have a link to the other plugin with a `mirror` there.
         // After an upgrade of that plugin, GStreamer would register only its element again, in place of this one.
         plugin?.follow(folder: "../plugins-bad", file: "libgstgeometrictransform.so")

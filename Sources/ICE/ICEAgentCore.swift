@@ -17,7 +17,7 @@ final class ICEAgentCore: @unchecked Sendable {
     static let remoteCandidateTimeout = Duration.seconds(10)
 
     /// Once per process, before the first agent.
-    private static let makesSocketClass: Void = gst_decart_make_socket_class()
+    fileprivate static let makesSocketClass: Void = gst_decart_make_socket_class()
 
     /// Datagrams that one connection may have read before it is the turn of the others.
     private static let mostDatagrams = 64
@@ -581,4 +581,10 @@ final class ICEAgentCore: @unchecked Sendable {
                 Unmanaged<Box>.fromOpaque(data).takeRetainedValue().body()
             }, Unmanaged.passRetained(Box(body)).toOpaque())
     }
+}
+
+extension ICENetwork {
+    /// Keeps libnice from changing the host's SIGPIPE disposition. Call it before other threads of this library start:
+    /// Signalling keeps the disposition in the same way, and each of two at once could restore what the other has set.
+    package static func keepHostsSIGPIPE() { _ = ICEAgentCore.makesSocketClass }
 }

@@ -83,7 +83,9 @@ static Snapshot take_snapshot (void)
         for (char **line = lines; *line != NULL; line++) {
             if (g_str_has_prefix (*line, "SigBlk") || g_str_has_prefix (*line, "SigIgn") ||
                 g_str_has_prefix (*line, "SigCgt"))
-                g_string_append_printf (signals, "%s ", g_strdelimit (*line, "\t", ' '));
+                /* Signals 32 and 33 belong to glibc's threads. */
+                g_string_append_printf (signals, "%.6s: %016" G_GINT64_MODIFIER "x ", *line,
+                    g_ascii_strtoull (*line + 7, NULL, 16) & ~((guint64) 3 << 31));
             else if (g_str_has_prefix (*line, "Threads:"))
                 now.threads = atoi (*line + 8);
         }
