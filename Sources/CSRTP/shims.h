@@ -1,6 +1,29 @@
 #ifndef GST_DECART_CSRTP_H
 #define GST_DECART_CSRTP_H
+#include <signal.h>
 #include <srtp2/srtp.h>
+#include <string.h>
+
+// Debian's libsrtp computes with NSS, whose start makes the whole process ignore SIGPIPE, and the first session starts
+// NSS. The child processes of the host would inherit that, so a first session is made here and the host's disposition is
+// restored. One that a thread of the host has set meanwhile stays.
+static inline int gst_decart_srtp_init(void) {
+    struct sigaction host, former;
+    sigaction(SIGPIPE, NULL, &host);
+    srtp_err_status_t status = srtp_init();
+    unsigned char key[SRTP_MAX_KEY_LEN] = {0};
+    srtp_policy_t policy;
+    srtp_t session;
+    memset(&policy, 0, sizeof policy);
+    srtp_crypto_policy_set_rtp_default(&policy.rtp);
+    srtp_crypto_policy_set_rtcp_default(&policy.rtcp);
+    policy.ssrc.type = ssrc_any_outbound;
+    policy.key = key;
+    if (status == srtp_err_status_ok && srtp_create(&session, &policy) == srtp_err_status_ok) srtp_dealloc(session);
+    sigaction(SIGPIPE, &host, &former);
+    if (former.sa_handler != SIG_IGN) sigaction(SIGPIPE, &former, NULL);
+    return (int)status;
+}
 
 // Applies one SRTP profile to the RTP and the RTCP policy (RFC 3711).
 static inline int gst_decart_srtp_set_profile(srtp_policy_t *policy, int aead) {

@@ -85,7 +85,7 @@ package final class SRTPTransform: Sendable {
     }
 
     /// libsrtp's global initialisation; false if its crypto library fails to start.
-    private static let isInitialised = srtp_init() == srtp_err_status_ok
+    private static let isInitialised = gst_decart_srtp_init() == Int32(srtp_err_status_ok.rawValue)
 }
 
 /// Counts of rejected packets.
