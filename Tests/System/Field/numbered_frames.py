@@ -42,15 +42,21 @@ def grey(number, width, height, pixel_bytes=1, row_bytes=0):
     """A plane with the number; `row_bytes` is its stride."""
     rows = []
     for row, cells in enumerate(bits(number)):
-        line = b"".join(bytes([BRIGHT if cell else DARK]) * (pixel_bytes * (width * (column + 1) // COLUMNS - width * column // COLUMNS))
+        line = b"".join(bytes([BRIGHT if cell else DARK]) * (pixel_bytes * extent(column, COLUMNS, width))
                         for column, cell in enumerate(cells))
-        rows.append(line.ljust(row_bytes, b"\0") * (height * (row + 1) // ROWS - height * row // ROWS))
+        rows.append(line.ljust(row_bytes, b"\0") * extent(row, ROWS, height))
     return b"".join(rows)
 
 
-def i420(number, width=WIDTH, height=HEIGHT):
+def extent(index, count, whole):
+    """Pixels of a cell."""
+    return whole * (index + 1) // count - whole * index // count
+
+
+def i420(number, width=WIDTH, height=HEIGHT, interlaced=False):
     info = GstVideo.VideoInfo()
-    info.set_format(GstVideo.VideoFormat.I420, width, height)
+    mode = GstVideo.VideoInterlaceMode.INTERLEAVED if interlaced else GstVideo.VideoInterlaceMode.PROGRESSIVE
+    info.set_interlaced_format(GstVideo.VideoFormat.I420, mode, width, height)
     luma = grey(number, width, height, 1, info.stride[0])
     return luma.ljust(info.offset[1], b"\0") + bytes([128]) * (info.size - info.offset[1])
 
@@ -131,8 +137,8 @@ class Bench:
         return self
 
     def feed(self, stamp=lambda n: n * 1000 * MS // RATE, make=i420, rate=RATE, push=None):
-        """Pushes numbered frames in a thread at this rate. `stamp` returns a PTS, or None for a frame without one; `make` returns
-        bytes or a buffer."""
+        """Pushes numbered frames in a thread at this rate. `stamp` returns a PTS, or None for a frame without one; `make`
+        returns bytes or a buffer."""
 
         def perform():
             source, begun = self.pipeline.get_by_name("in"), time.monotonic()
@@ -176,9 +182,9 @@ class Bench:
 
     def state(self):
         numbers = [each.number for each in self.left]
-        return (f"{self.pushed} frames pushed, {len(self.left)} left, {len(set(numbers) - {None})} different numbers, the last ones"
-                f" {numbers[-5:]}; {self.stats('frames-in', 'frames-sent', 'frames-received', 'frames-dropped', 'frames-skipped')},"
-                f" {self.element.get_property('connection-state').value_nick}; {self.messages[:4]}")
+        stats = self.stats("frames-in", "frames-sent", "frames-received", "frames-dropped", "frames-skipped")
+        return (f"{self.pushed} frames pushed, {len(self.left)} left, {len(set(numbers) - {None})} different numbers, the last"
+                f" ones {numbers[-5:]}; {stats}, {self.element.get_property('connection-state').value_nick}; {self.messages[:4]}")
 
     def stats(self, *names):
         stats = self.element.get_property("stats")
