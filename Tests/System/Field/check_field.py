@@ -361,7 +361,8 @@ def extreme_aspect(here):
     bench.play().feed(make=make)
     bench.wait("80 frames were taken", lambda: bench.pushed > 90)
     bench.wait_numbers(30, above=80)
-    return finish(bench)
+    # A frame that one column of cells fills may be taken for another number.
+    return finish(bench, order=False)
 
 
 @row("changing sizes", "wacky6/hikaru#33, centricular/webrtcsink#54", "Size and format change every 10 frames.")
@@ -525,8 +526,10 @@ def interrupted(here):
         free.bind(("127.0.0.1", 0))
         here.url = f"ws://127.0.0.1:{free.getsockname()[1]}"
         path = os.path.join(here.folder, "written.mkv")
-        pipeline = (f"videotestsrc ! video/x-raw,width=160,height=96,framerate=10/1 ! {here.element('max-retries=-1')}"
-                    f" ! x264enc tune=zerolatency ! matroskamux ! filesink location={path}").replace('""', "")
+        # gst-launch-1.0 reads no empty values.
+        element = here.element("max-retries=-1").replace('stun-server="" prompt=""', "prompt=x")
+        pipeline = (f"videotestsrc ! video/x-raw,width=160,height=96,framerate=10/1 ! {element}"
+                    f" ! x264enc tune=zerolatency ! matroskamux ! filesink location={path}")
         process = subprocess.Popen(["gst-launch-1.0", "-e", *pipeline.split()], stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)
         end = time.monotonic() + LIMIT
@@ -633,7 +636,7 @@ def parameter_sets_once(here):
         if first[0] or buffer.has_flags(Gst.BufferFlags.DELTA_UNIT):
             first[0] = False
             return Gst.PadProbeReturn.OK
-        units = re.split(rb"\0\0\0?\1", buffer.extract_dup(0, buffer.get_size()))[1:]
+        units = re.split(rb"\x00\x00\x00?\x01", buffer.extract_dup(0, buffer.get_size()))[1:]
         bare = Gst.Buffer.new_wrapped(b"".join(b"\0\0\0\1" + unit for unit in units if unit[0] & 31 not in (7, 8)))
         bare.pts, bare.dts, bare.duration = buffer.pts, buffer.dts, buffer.duration
         bench.pipeline.get_by_name("middle").get_static_pad("src").push(bare)
@@ -915,7 +918,7 @@ def run_child(name, transport, url, control, folder):
     try:
         figures = ROWS[name].perform(Here(url, control, transport, folder))
     except Problem as problem:
-        print(f"why {problem}", flush=True)
+        print("why", *str(problem).split(), flush=True)
         os._exit(1)
     print(f"figures {figures}", flush=True)
     # Threads that a failed row left behind must not hold this process.
