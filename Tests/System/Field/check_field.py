@@ -15,10 +15,10 @@ import argparse
 import concurrent.futures
 import dataclasses
 import faulthandler
+import functools
 import http.server
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -26,6 +26,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -34,9 +35,9 @@ sys.path += [os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "Host")]
 from measured import VERIFYING  # noqa: E402
 from plugin_path import registry, system_path  # noqa: E402
 from standin import ControlledStandIn  # noqa: E402
-from numbered_frames import (APPSRC, FIELDS, H264, HEIGHT, LIMIT, MS, RATE, RAW, WIDTH, Bench, Problem, i420, rgb,  # noqa: E402
-                             write_file)
-from gi.repository import Gst, GstVideo  # noqa: E402
+from numbered_frames import (  # noqa: E402
+    APPSRC, FIELDS, H264, HEIGHT, LIMIT, MS, RATE, RAW, WIDTH, Bench, Problem, i420, rgb, write_file)
+from gi.repository import GObject, Gst, GstVideo  # noqa: E402
 
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 WATCHDOG = 240  # s, for the process of a row: a hang, on any machine
@@ -194,9 +195,10 @@ def old_pipeline(here):
     age = int(13.25 * 3600) * Gst.SECOND
     bench = here.bench(APPSRC)
     bench.pipeline.set_start_time(Gst.CLOCK_TIME_NONE)
-    clock = Gst.SystemClock.obtain()
+    # The monotonic clock of a machine that was started today is younger.
+    clock = GObject.new(Gst.SystemClock, clock_type=Gst.ClockType.REALTIME)
     bench.pipeline.use_clock(clock)
-    bench.pipeline.set_base_time(max(0, clock.get_time() - age))
+    bench.pipeline.set_base_time(clock.get_time() - age)
     bench.play().feed(lambda n: age + n * 40 * MS)
     bench.wait_numbers(60)
     return finish(bench)
@@ -263,7 +265,8 @@ def tight_rows(here):
     return finish(bench, warnings="A buffer of the input|All buffers")
 
 
-@row("tight rows with GstVideoMeta", "openframeworks/openFrameworks#2920", "The same frames, with a description of their rows.")
+@row("tight rows with GstVideoMeta", "openframeworks/openFrameworks#2920",
+     "The same frames, with a description of their rows.")
 def tight_rows_described(here):
     def make(number):
         buffer = Gst.Buffer.new_wrapped(rgb(number, *TIGHT))
@@ -276,7 +279,8 @@ def tight_rows_described(here):
     return finish(bench, content=True)
 
 
-@row("caps without framerate", "jackersson/gstreamer-python#11", "The caps of an appsrc have no framerate.", gate=("livekit",))
+@row("caps without framerate", "jackersson/gstreamer-python#11",
+     "The caps of an appsrc have no framerate.", gate=("livekit",))
 def no_framerate(here):
     source = f'appsrc name=in is-live=true format=time caps="video/x-raw,format=I420,width={WIDTH},height={HEIGHT}"'
     bench = here.bench(source).play().feed()
@@ -336,7 +340,7 @@ def buffer_lists(here):
 
 
 @row("interlaced, extreme aspect", "Eyevinn/strom#606, datarhei/restreamer#465",
-     "Interlaced frames of 116x122 whose pixels are extremely wide, then high; a usual picture follows.", criticals=True,
+     "Interlaced frames of 116x122 whose pixels are extremely wide, then high; ordinary frames follow.", criticals=True,
      gate=("webrtc",))
 def extreme_aspect(here):
     caps = "video/x-raw,format=I420,width=116,height=122,framerate=25/1,interlace-mode=interleaved,pixel-aspect-ratio={}"
@@ -422,7 +426,8 @@ def uridecodebin(here):
     return camera(here, f"uridecodebin uri=file://{movie(here)}")
 
 
-@row("source with a demuxer", "centricular/gstwebrtc-demos#151", "A link in the middle of a description is made late: qtdemux.")
+@row("source with a demuxer", "centricular/gstwebrtc-demos#151",
+     "A link in the middle of a description is made late: qtdemux.")
 def qtdemux(here):
     return camera(here, f"filesrc location={movie(here)} ! qtdemux ! h264parse ! avdec_h264")
 
@@ -478,7 +483,8 @@ def looped_file(here):
     return finish(bench, order=False, rises=False)
 
 
-@row("source loops by a flushing seek", "RidgeRun/gst-interpipe#138", "A source that is not live seeks to 0 before its end.")
+@row("source loops by a flushing seek", "RidgeRun/gst-interpipe#138",
+     "A source that is not live seeks to 0 before its end.")
 def looped_source(here):
     bench = here.bench(f"filesrc location={movie(here, 750)} ! decodebin name=decoder", "codec=vp8").play()
     bench.wait_numbers(60)
@@ -559,7 +565,8 @@ def interrupted(here):
 # --- Encoded input -----------------------------------------------------------------------------------------------------
 
 @row("late branch, encoded", "AlexxIT/WebRTC#92, bluenviron/mediamtx#1763, deepch/RTSPtoWeb#148",
-     "The element joins an encoder that runs, answers force-key-unit events and makes no keyframe by itself.", gate=("livekit",))
+     "The element joins an encoder that runs, answers force-key-unit events and makes no keyframe by itself.",
+     gate=("livekit",))
 def late_branch(here):
     bench = Bench(f"{APPSRC} ! {H264} ! h264parse ! tee name=tee allow-not-linked=true ! queue ! fakesink async=false"
                   f"  identity name=joint ! queue ! {here.element()} ! capsfilter caps=video/x-raw ! fakesink async=false")
@@ -580,7 +587,8 @@ def late_branch(here):
 
 
 @row("no keyframe", "google/ExoPlayer#1654, intel/gstreamer-media-SDK#67, centricular/gstwebrtc-demos#61",
-     "The element gets H.264 from its middle on, and requests for keyframes are ignored: a warning says so.", gate=("webrtc",))
+     "The element gets H.264 from its middle on, and requests for keyframes are ignored: a warning says so.",
+     gate=("webrtc",))
 def no_keyframe(here):
     bench = here.bench(f"{APPSRC} ! {H264} ! h264parse ! identity name=middle", sink=RAW_OUT)
     pad = bench.pipeline.get_by_name("middle").get_static_pad("sink")
@@ -608,7 +616,8 @@ def b_frames(here):
     return "one error"
 
 
-@row("encoded outliers", "bluenviron/mediamtx#6255, gtxaspec/raptor#43", "H.264 whose time stamps jump hours ahead and back.")
+@row("encoded outliers", "bluenviron/mediamtx#6255, gtxaspec/raptor#43",
+     "H.264 whose time stamps jump hours ahead and back.")
 def encoded_outliers(here):
     bench = here.bench(f"{APPSRC} ! {H264} ! h264parse ! identity name=stamps", sink=RAW_OUT)
     pad, count = bench.pipeline.get_by_name("stamps").get_static_pad("sink"), [0]
@@ -685,7 +694,8 @@ def preview_paused(here):
 
 
 @row("fallback set at the start", OWN,
-     "One thread starts and stops the pipeline, another one sets fallback.", transports=DIRECT, criticals=True, gate=("webrtc",))
+     "One thread starts and stops the pipeline, another one sets fallback.",
+     transports=DIRECT, criticals=True, gate=("webrtc",))
 def fallback_race(here):
     bench = here.bench(f"videotestsrc is-live=true ! {RAW}", "auto-connect=false fallback=passthrough",
                        "fakesink sync=false")
@@ -732,15 +742,17 @@ def position(here):
 
 
 @row("audio released, latency=2000", OWN,
-     "audio_sink is released while two seconds of audio wait: the running time of the pipeline does not go back.", gate=("webrtc",))
+     "audio_sink is released while two seconds of audio wait: the running time of the pipeline does not go back.",
+     gate=("webrtc",))
 def audio_released(here):
     bench = Bench(f"{APPSRC} ! {here.element('latency=2000')} ! fakesink sync=true"
-                  "  audiotestsrc is-live=true ! identity name=audio ! t.audio_sink  fakesink name=sink sync=true async=false")
-    heard = threading.Event()
+                  "  audiotestsrc is-live=true ! identity name=audio ! t.audio_sink"
+                  "  fakesink name=sink sync=true async=false")
+    returned = threading.Event()
 
     def added(_element, pad):
         if pad.get_name() == "audio_src":
-            pad.add_probe(Gst.PadProbeType.BUFFER, lambda *_: (heard.set(), Gst.PadProbeReturn.OK)[1])
+            pad.add_probe(Gst.PadProbeType.BUFFER, lambda *_: (returned.set(), Gst.PadProbeReturn.OK)[1])
             pad.link(bench.pipeline.get_by_name("sink").get_static_pad("sink"))
 
     bench.element.connect("pad-added", added)
@@ -750,7 +762,7 @@ def audio_released(here):
         added(bench.element, existing)
     bench.play().feed()
     bench.wait_numbers(20)
-    bench.wait("audio comes back", heard.is_set)
+    bench.wait("audio comes back", returned.is_set)
     source = bench.pipeline.get_by_name("audio")
     before = running_time(bench.pipeline)
     source.get_static_pad("src").unlink(audio_sink)
@@ -884,7 +896,8 @@ def caps_downstream(here):
     return finish(bench)
 
 
-@row("audio formats", "xiph/opus#357, games-on-whales/wolf#199", "Audio of unusual formats, channels and rates is returned.")
+@row("audio formats", "xiph/opus#357, games-on-whales/wolf#199",
+     "Audio of unusual formats, channels and rates is returned.")
 def audio_formats(here):
     forms = ("format=S32LE,channels=1,rate=44100", "format=F32LE,channels=2,rate=96000", "format=U8,channels=1,rate=8000",
              "format=S16LE,channels=6,channel-mask=(bitmask)0x3f,rate=48000",
@@ -918,11 +931,17 @@ def run_child(name, transport, url, control, folder):
     try:
         figures = ROWS[name].perform(Here(url, control, transport, folder))
     except Problem as problem:
-        print("why", *str(problem).split(), flush=True)
-        os._exit(1)
-    print(f"figures {figures}", flush=True)
-    # Threads that a failed row left behind must not hold this process.
-    os._exit(0)
+        end_child("why", *str(problem).split())
+    except Exception:
+        end_child("why", *traceback.format_exc().split())
+    end_child("figures", figures)
+
+
+def end_child(*words):
+    """Ends the process at once. What a failed row has left running must not hold it, and an interpreter that is ended ends
+    each thread that still calls it, which libdispatch does not permit on its own threads."""
+    print(*words, flush=True)
+    os._exit(words[0] != "figures")
 
 
 def run_row(each, transport, environment):
@@ -935,9 +954,9 @@ def run_row(each, transport, environment):
                 own["G_DEBUG"] = "fatal-criticals"
             log = os.path.join(folder, "log")
             with open(log, "wb") as output:
-                child = subprocess.Popen(
-                    [sys.executable, os.path.abspath(__file__), "--child", each.name, transport, standin.url, standin.control,
-                     folder], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=own, start_new_session=True)
+                command = [sys.executable, os.path.abspath(__file__), "--child", each.name, transport, standin.url]
+                child = subprocess.Popen([*command, standin.control, folder], stdin=subprocess.DEVNULL, stdout=output,
+                                         stderr=subprocess.STDOUT, env=own, start_new_session=True)
                 try:
                     status = child.wait(WATCHDOG)
                 except subprocess.TimeoutExpired:
@@ -970,24 +989,21 @@ def ending(status):
 # --- Random operations -------------------------------------------------------------------------------------------------
 
 def compile_operations(folder):
-    """Returns the path of the program, or None and why not."""
-    if not shutil.which("gcc"):
-        return None, "no gcc"
+    """Returns the path of the program."""
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "gstreamer-1.0", "gstreamer-video-1.0"],
                            capture_output=True, text=True, check=True).stdout.split()
     source, program = os.path.join(HERE, "random_operations.c"), os.path.join(folder, "random_operations")
-    made = subprocess.run(["gcc", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, source, *flags, "-pthread"],
-                          capture_output=True, text=True, check=False)
-    return (program, "") if made.returncode == 0 else (None, made.stderr)
+    subprocess.run(["gcc", "-g", "-O1", "-Wall", "-Wextra", "-o", program, source, *flags, "-pthread"], check=True)
+    return program
 
 
 def run_operations(program, seed, environment):
     """Returns why the seed failed, and its figures."""
     standin = ControlledStandIn(RELEASE, "--transport", "both")
     try:
-        done = subprocess.run([program, str(SEED_SECONDS), str(seed), standin.url], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=SEED_SECONDS + WATCHDOG, check=False,
-                              env=dict(environment, G_DEBUG="fatal-criticals"))
+        done = subprocess.run([program, str(SEED_SECONDS), str(seed), standin.url], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+                              timeout=SEED_SECONDS + WATCHDOG, env=dict(environment, G_DEBUG="fatal-criticals"))
     except subprocess.TimeoutExpired:
         return "a hang that its watchdog did not see", ""
     finally:
@@ -1008,12 +1024,11 @@ def jobs_for(names, environment, folder):
         is_named = any(word.lower() in each.name.lower() for word in names)
         for transport in each.transports:
             if is_named or not names and (VERIFYING or transport in each.gate):
-                yield f"{each.name}, {transport}", lambda each=each, transport=transport: run_row(each, transport, environment)
+                yield f"{each.name}, {transport}", functools.partial(run_row, each, transport, environment)
     if not names or any(word.lower() in "random operations" for word in names):
-        program, why = compile_operations(folder)
+        program = compile_operations(folder)
         for seed in range(1, SEEDS + 1):
-            yield f"random operations, seed {seed}", lambda seed=seed: (
-                run_operations(program, seed, environment) if program else (f"not compiled: {why}", ""))
+            yield f"random operations, seed {seed}", functools.partial(run_operations, program, seed, environment)
 
 
 def main():

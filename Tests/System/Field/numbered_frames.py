@@ -144,6 +144,7 @@ class Bench:
             source, begun = self.pipeline.get_by_name("in"), time.monotonic()
             while not self.stopped.wait(max(0, begun + self.pushed / rate - time.monotonic())):
                 made, pts = make(self.pushed & 0xFFFF), stamp(self.pushed)
+                # No bytes: a buffer without memory.
                 buffer = made if isinstance(made, Gst.Buffer) else Gst.Buffer.new_wrapped(made) if made else Gst.Buffer.new()
                 buffer.pts = Gst.CLOCK_TIME_NONE if pts is None else pts
                 flow = push(buffer) if push else source.emit("push-buffer", buffer)
@@ -183,8 +184,9 @@ class Bench:
     def state(self):
         numbers = [each.number for each in self.left]
         stats = self.stats("frames-in", "frames-sent", "frames-received", "frames-dropped", "frames-skipped")
-        return (f"{self.pushed} frames pushed, {len(self.left)} left, {len(set(numbers) - {None})} different numbers, the last"
-                f" ones {numbers[-5:]}; {stats}, {self.element.get_property('connection-state').value_nick}; {self.messages[:4]}")
+        connection = self.element.get_property("connection-state").value_nick
+        return (f"{self.pushed} frames pushed, {len(self.left)} left, {len(set(numbers) - {None})} different numbers,"
+                f" the last ones {numbers[-5:]}; {stats}, {connection}; {self.messages[:4]}")
 
     def stats(self, *names):
         stats = self.element.get_property("stats")
