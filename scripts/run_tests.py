@@ -111,7 +111,7 @@ def script_steps():
     ]:
         python = os.environ.get(variable)
         yield Step(name, [python, f"{REPO}/Tests/System/Peers/{script}"] if python else [])
-    for where in ("Tests/System/Host", "Tests/System/Packages", "Tests/Tools", "scripts"):
+    for where in ("Tests/System/Field", "Tests/System/Host", "Tests/System/Packages", "Tests/Tools", "scripts"):
         for file in sorted(os.listdir(f"{REPO}/{where}")):
             path, name = f"{REPO}/{where}/{file}", os.path.splitext(file)[0]
             if name.startswith("check_") and os.access(path, os.X_OK):

@@ -1,0 +1,794 @@
+/* Random operations of an application, all of them legal, on a pipeline with decarttransform and one with decartsrc.
+ *
+ *   random_operations SECONDS SEED URL     URL: of a stand-in with both transports
+ *
+ * check_field.py runs it with G_DEBUG=fatal-criticals. The first line of a failure is "hang in OPERATION"; the stacks of
+ * all threads follow it if gdb is installed. The last line of a run counts the operations. The seed decides on the
+ * operations, but not on how the threads interleave. */
+#include <gst/gst.h>
+#include <gst/video/video.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Seconds. It only guards against a hang. */
+enum { LONGEST_OPERATION = 60 };
+
+#define ONE_OF(list) ((list)[below (G_N_ELEMENTS (list))])
+
+typedef struct {
+    gboolean is_source; /* decartsrc, else decarttransform */
+    gboolean is_live;
+    GstElement *pipeline, *source, *caps, *mirror, *element;
+    GstElement *audio; /* the source of the pad audio_sink or talkback */
+    GstPad *audio_pad;
+    GstElement *preview;
+    GstPad *preview_pad;
+    int injection;       /* the next buffer's event, see inject () */
+    int missing_segment; /* after a flush upstream sends another segment */
+    int is_blocked;
+} Line;
+
+static const char *url;
+static guint seed;
+static GMutex seed_lock;
+static int operations, restarts;
+
+/* --- Watchdog ---------------------------------------------------------------------------------------------------- */
+
+static GMutex begun_lock;
+static const char *operation = "";
+static gint64 begun;
+
+static void begin (const char *name)
+{
+    g_mutex_lock (&begun_lock);
+    operation = name;
+    begun = g_get_monotonic_time ();
+    g_mutex_unlock (&begun_lock);
+}
+
+static gpointer watch (gpointer unused)
+{
+    (void) unused;
+    for (;;) {
+        g_usleep (G_USEC_PER_SEC / 2);
+        g_mutex_lock (&begun_lock);
+        gboolean hangs = begun != 0 && g_get_monotonic_time () - begun > LONGEST_OPERATION * G_USEC_PER_SEC;
+        const char *name = operation;
+        g_mutex_unlock (&begun_lock);
+        if (!hangs)
+            continue;
+        printf ("hang in %s\n", name);
+        fflush (stdout);
+        char *command = g_strdup_printf (
+            "gdb -q -batch -p %d -ex 'set pagination off' -ex 'thread apply all bt 40' 2>/dev/null", (int) getpid ());
+        if (system (command) != 0)
+            printf ("no stacks: gdb cannot attach\n");
+        fflush (stdout);
+        _exit (3);
+    }
+    return NULL;
+}
+
+/* --- Chance ------------------------------------------------------------------------------------------------------ */
+
+/* 0 to limit - 1. Signal handlers and streaming threads call it too. */
+static int below (int limit)
+{
+    g_mutex_lock (&seed_lock);
+    int value = limit <= 1 ? 0 : (rand_r (&seed) >> 4) % limit;
+    g_mutex_unlock (&seed_lock);
+    return value;
+}
+
+static void set (Line *line, const char *name, const char *value)
+{
+    gst_util_set_object_arg (G_OBJECT (line->element), name, value);
+}
+
+/* --- Handlers of the application --------------------------------------------------------------------------------- */
+
+static void pad_added (GstElement *element, GstPad *pad, gpointer unused)
+{
+    (void) unused;
+    if (GST_PAD_DIRECTION (pad) != GST_PAD_SRC || strcmp (GST_PAD_NAME (pad), "audio_src") != 0)
+        return;
+    GstObject *pipeline = gst_object_get_parent (GST_OBJECT (element));
+    if (pipeline == NULL)
+        return;
+    GstElement *sink = gst_element_factory_make ("fakesink", NULL);
+    g_object_set (sink, "sync", TRUE, "async", FALSE, NULL);
+    gst_bin_add (GST_BIN (pipeline), sink);
+    GstPad *end = gst_element_get_static_pad (sink, "sink");
+    gst_pad_link (pad, end);
+    gst_object_unref (end);
+    gst_element_sync_state_with_parent (sink);
+    gst_object_unref (pipeline);
+}
+
+static char *request_api_key (GstElement *element, gpointer unused)
+{
+    (void) element;
+    (void) unused;
+    if (below (8) == 0)
+        g_usleep (700000);
+    return g_strdup (below (6) != 0 ? "key" : "");
+}
+
+static void prompt_result (GstElement *element, guint64 id, const char *prompt, gboolean accepted, const char *why,
+                           guint milliseconds, gpointer unused)
+{
+    (void) id, (void) prompt, (void) accepted, (void) why, (void) milliseconds, (void) unused;
+    char *current = NULL;
+    g_object_get (element, "prompt", &current, NULL);
+    g_free (current);
+    guint64 request;
+    if (below (4) == 0)
+        g_signal_emit_by_name (element, "set-prompt", "anime", TRUE, &request);
+    if (below (10) == 0)
+        g_signal_emit_by_name (element, "disconnect");
+}
+
+static void notified (GObject *object, GParamSpec *property, gpointer unused)
+{
+    (void) unused;
+    if (property->flags & G_PARAM_READABLE) {
+        GValue value = G_VALUE_INIT;
+        g_value_init (&value, property->value_type);
+        g_object_get_property (object, property->name, &value);
+        g_value_unset (&value);
+    }
+    if (below (30) == 0)
+        g_object_set (object, "mute-video", below (2), NULL);
+}
+
+/* --- Pipelines --------------------------------------------------------------------------------------------------- */
+
+/* In the streaming thread: what only upstream's streaming thread may send. */
+static GstPadProbeReturn inject (GstPad *pad, GstPadProbeInfo *info, gpointer data)
+{
+    static const char *const orientations[] = { "rotate-90", "rotate-180", "rotate-0", "flip-rotate-90" };
+    Line *line = data;
+    GstSegment segment;
+    gst_segment_init (&segment, GST_FORMAT_TIME);
+    if (g_atomic_int_get (&line->missing_segment) > 0) {
+        g_atomic_int_add (&line->missing_segment, -1);
+        gst_pad_push_event (pad, gst_event_new_segment (&segment));
+    }
+    int injection = g_atomic_int_get (&line->injection);
+    g_atomic_int_set (&line->injection, 0);
+    GstBuffer *buffer = GST_PAD_PROBE_INFO_BUFFER (info);
+    GstClockTime pts = GST_BUFFER_PTS (buffer);
+    switch (injection) {
+    case 1:
+        gst_pad_push_event (pad, gst_event_new_gap (pts, GST_SECOND / 25));
+        break;
+    case 2:
+        segment.rate = 2.0;
+        gst_pad_push_event (pad, gst_event_new_segment (&segment));
+        segment.rate = 1.0;
+        if (below (2))
+            gst_pad_push_event (pad, gst_event_new_segment (&segment));
+        break;
+    case 3:
+        segment.base = 7 * GST_SECOND;
+        segment.start = segment.time = pts;
+        gst_pad_push_event (pad, gst_event_new_segment (&segment));
+        break;
+    case 4:
+        gst_segment_init (&segment, GST_FORMAT_BYTES);
+        gst_pad_push_event (pad, gst_event_new_segment (&segment));
+        gst_segment_init (&segment, GST_FORMAT_TIME);
+        if (below (2))
+            gst_pad_push_event (pad, gst_event_new_segment (&segment));
+        break;
+    case 5:
+        gst_pad_push_event (pad, gst_event_new_stream_start ("another"));
+        break;
+    case 6:
+        gst_pad_push_event (
+            pad, gst_event_new_tag (gst_tag_list_new (GST_TAG_IMAGE_ORIENTATION, ONE_OF (orientations), NULL)));
+        break;
+    case 7:
+        GST_BUFFER_PTS (buffer) = GST_CLOCK_TIME_NONE;
+        break;
+    case 8:
+        gst_pad_push_event (pad, gst_event_new_custom (GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_new_empty ("x")));
+        break;
+    case 9:
+        gst_pad_push_event (pad, gst_video_event_new_downstream_force_key_unit (pts, pts, pts, TRUE, 1));
+        break;
+    case 10: {
+        GstBufferList *list = gst_buffer_list_new ();
+        gst_buffer_list_add (list, buffer);
+        GST_PAD_PROBE_INFO_DATA (info) = NULL;
+        GST_PAD_PROBE_INFO_FLOW_RETURN (info) = gst_pad_push_list (pad, list);
+        return GST_PAD_PROBE_HANDLED;
+    }
+    case 11:
+        GST_BUFFER_FLAG_SET (buffer, GST_BUFFER_FLAG_DISCONT);
+        break;
+    case 12:
+        GST_BUFFER_PTS (buffer) = pts > 3 * GST_SECOND ? pts - 3 * GST_SECOND : 0;
+        break;
+    case 13:
+        g_usleep (400000);
+        break;
+    case 14:
+        gst_pad_push_event (pad, gst_event_new_segment_done (GST_FORMAT_TIME, pts));
+        break;
+    case 15: {
+        GstToc *toc = gst_toc_new (GST_TOC_SCOPE_GLOBAL);
+        gst_pad_push_event (pad, gst_event_new_toc (toc, FALSE));
+        gst_toc_unref (toc);
+        break;
+    }
+    }
+    return GST_PAD_PROBE_OK;
+}
+
+static void make_element (Line *line)
+{
+    static const char *const transports[] = { "webrtc", "livekit", "auto" };
+    static const char *const processors[] = { "identity", "videobalance saturation=0 ! videoconvert", "queue ! identity",
+                                              "tee name=t ! queue", "nonsense !" };
+    line->element = gst_element_factory_make (line->is_source ? "decartsrc" : "decarttransform", NULL);
+    g_object_set (line->element, "base-url", url, "api-key", "x", "stun-server", "", "width", 256, "height", 160, "model",
+                  "lucy-2.1", "prompt", "lego", NULL);
+    if (line->is_source)
+        set (line, "source", below (4) ? "test" : "videotestsrc is-live=true ! video/x-raw,width=300,height=201");
+    set (line, "transport", ONE_OF (transports));
+    if (below (3) == 0)
+        set (line, "processor", ONE_OF (processors));
+    if (below (3) == 0)
+        set (line, "timestamps", "capture");
+    if (below (4) == 0)
+        set (line, "auto-connect", "false");
+    if (below (5) == 0)
+        set (line, "statistics-interval", "50");
+    if (below (5) == 0)
+        set (line, "output-size", "received");
+    if (below (6) == 0)
+        set (line, "framerate", "15");
+    if (below (4) == 0)
+        set (line, "audio-source", "audiotestsrc is-live=true");
+    g_signal_connect (line->element, "pad-added", G_CALLBACK (pad_added), NULL);
+    if (below (3) == 0)
+        g_signal_connect (line->element, "request-api-key", G_CALLBACK (request_api_key), NULL);
+    g_signal_connect (line->element, "prompt-result", G_CALLBACK (prompt_result), NULL);
+    g_signal_connect (line->element, "notify", G_CALLBACK (notified), NULL);
+}
+
+static void set_caps (Line *line, const char *text)
+{
+    GstCaps *caps = gst_caps_from_string (text);
+    g_object_set (line->caps, "caps", caps, NULL);
+    gst_caps_unref (caps);
+}
+
+static void build (Line *line)
+{
+    gboolean is_source = line->is_source;
+    memset (line, 0, sizeof *line);
+    line->is_source = is_source;
+    line->pipeline = gst_pipeline_new (NULL);
+    GstElement *sink = gst_element_factory_make ("fakesink", NULL), *queue = gst_element_factory_make ("queue", NULL);
+    g_object_set (sink, "sync", below (3) > 0, "qos", below (2), NULL);
+    make_element (line);
+    if (line->is_source) {
+        gst_bin_add_many (GST_BIN (line->pipeline), line->element, queue, sink, NULL);
+        gst_element_link_many (line->element, queue, sink, NULL);
+        return;
+    }
+    line->is_live = below (3) > 0;
+    line->source = gst_element_factory_make ("videotestsrc", NULL);
+    g_object_set (line->source, "is-live", line->is_live, NULL);
+    line->caps = gst_element_factory_make ("capsfilter", NULL);
+    set_caps (line, "video/x-raw,width=320,height=240,framerate=25/1");
+    line->mirror = gst_element_factory_make ("decartmirror", NULL);
+    gst_bin_add_many (GST_BIN (line->pipeline), line->source, line->caps, line->mirror, line->element, queue, sink, NULL);
+    gst_element_link_many (line->source, line->caps, line->mirror, line->element, queue, sink, NULL);
+    GstPad *pad = gst_element_get_static_pad (line->mirror, "src");
+    gst_pad_add_probe (pad, GST_PAD_PROBE_TYPE_BUFFER, inject, line, NULL);
+    gst_object_unref (pad);
+}
+
+static void remove_pipeline (Line *line)
+{
+    begin ("the pipeline to NULL, at its end");
+    gst_element_set_state (line->pipeline, GST_STATE_NULL);
+    g_clear_object (&line->audio_pad);
+    g_clear_object (&line->preview_pad);
+    begin ("the last reference to the pipeline");
+    g_clear_object (&line->pipeline);
+}
+
+/* --- Operations -------------------------------------------------------------------------------------------------- */
+
+static void change_state (Line *line)
+{
+    static const char *const names[] = { "state NULL", "state READY", "state PAUSED", "state PLAYING" };
+    int state = below (4);
+    begin (names[state]);
+    gst_element_set_state (line->pipeline, (GstState) (GST_STATE_NULL + state));
+    if (below (2)) {
+        g_usleep (below (300000));
+        gst_element_set_state (line->pipeline, GST_STATE_PLAYING);
+    }
+}
+
+static void set_property (Line *line)
+{
+    static const char *const switches[] = { "mute-video", "mute-audio", "standby", "publish-video", "publish-audio",
+                                            "enrich" };
+    static const char *const fallbacks[] = { "freeze", "black", "passthrough", "none" };
+    static const char *const fits[] = { "crop", "letterbox", "stretch" };
+    static const char *const mute_modes[] = { "black", "silent" };
+    static const char *const prompts[] = { "lego", "anime", "noir", "cyberpunk", "refuse-me", "" };
+    static const char *const mirrors[] = { "on", "off", "auto" };
+    static const char *const crops[] = { "", "16:9", "1:1", "10,10,50,50", "9:16" };
+    begin ("a property");
+    switch (below (10)) {
+    case 3:
+        set (line, "fallback", ONE_OF (fallbacks));
+        break;
+    case 4:
+        set (line, "fit", ONE_OF (fits));
+        break;
+    case 5:
+        set (line, "mute-mode", ONE_OF (mute_modes));
+        break;
+    case 6:
+        set (line, "prompt", ONE_OF (prompts));
+        break;
+    case 7:
+        if (line->mirror != NULL)
+            gst_util_set_object_arg (G_OBJECT (line->mirror), "mode", below (2) ? "on" : "off");
+        break;
+    case 8:
+        g_object_set (line->element, "statistics-interval", below (200), NULL);
+        break;
+    case 9:
+        if (line->is_source && below (2))
+            set (line, "mirror", ONE_OF (mirrors));
+        else if (line->is_source)
+            set (line, "crop", ONE_OF (crops));
+        break;
+    default:
+        g_object_set (line->element, ONE_OF (switches), below (2), NULL);
+    }
+}
+
+static void read_properties (Line *line)
+{
+    guint count;
+    GParamSpec **properties = g_object_class_list_properties (G_OBJECT_GET_CLASS (line->element), &count);
+    for (guint i = 0; i < count; i++) {
+        if (!(properties[i]->flags & G_PARAM_READABLE))
+            continue;
+        GValue value = G_VALUE_INIT;
+        g_value_init (&value, properties[i]->value_type);
+        begin (properties[i]->name);
+        g_object_get_property (G_OBJECT (line->element), properties[i]->name, &value);
+        g_value_unset (&value);
+    }
+    g_free (properties);
+}
+
+static void change_caps (Line *line)
+{
+    static const char *const formats[] = { "I420", "RGBA", "BGRx", "NV12", "YUY2", "GRAY8", "I420_10LE", "AYUV64",
+                                           "RGB", "ARGB", "P010_10LE", "UYVY", "Y444", "v210", "RGB16" };
+    static const char *const rates[] = { "25/1", "0/1", "30000/1001", "1/1", "60/1" };
+    static const char *const more[] = { "", "", "", ",interlace-mode=interleaved", ",pixel-aspect-ratio=4/3",
+                                        ",colorimetry=bt2020", ",colorimetry=bt709", ",multiview-mode=side-by-side",
+                                        ",pixel-aspect-ratio=1/7" };
+    static const int sizes[] = { 320, 321, 1, 2, 3, 17, 256, 640, 1281 };
+    if (line->caps == NULL)
+        return;
+    char *text = g_strdup_printf ("video/x-raw,format=%s,width=%d,height=%d,framerate=%s%s", ONE_OF (formats),
+                                  ONE_OF (sizes), below (2) ? 240 : ONE_OF (sizes), ONE_OF (rates), ONE_OF (more));
+    begin ("caps");
+    set_caps (line, text);
+    g_free (text);
+}
+
+static void change_audio (Line *line)
+{
+    static const char *const sources[] = {
+        "audiotestsrc is-live=true ! audioconvert", "audiotestsrc is-live=true ! audio/x-raw,rate=44100,channels=1",
+        "audiotestsrc is-live=true ! audioconvert ! audioresample ! opusenc"
+    };
+    if (line->is_source && below (2))
+        return;
+    if (line->audio == NULL) {
+        begin ("a request of an audio pad");
+        line->audio_pad = gst_element_request_pad_simple (line->element, line->is_source ? "talkback" : "audio_sink");
+        if (line->audio_pad == NULL)
+            return;
+        line->audio = gst_parse_bin_from_description (ONE_OF (sources), TRUE, NULL);
+        gst_bin_add (GST_BIN (line->pipeline), line->audio);
+        GstPad *pad = gst_element_get_static_pad (line->audio, "src");
+        gst_pad_link (pad, line->audio_pad);
+        gst_object_unref (pad);
+        gst_element_sync_state_with_parent (line->audio);
+        return;
+    }
+    /* An application may end the source of the pad before or after it, linked or not. */
+    int order = below (3);
+    GstPad *pad = gst_element_get_static_pad (line->audio, "src");
+    begin ("the release of an audio pad");
+    if (order == 0)
+        gst_element_release_request_pad (line->element, line->audio_pad);
+    if (order == 2)
+        gst_pad_unlink (pad, line->audio_pad);
+    begin ("the source of an audio pad to NULL");
+    gst_element_set_state (line->audio, GST_STATE_NULL);
+    begin ("the release of an audio pad whose source is in NULL");
+    if (order != 0)
+        gst_element_release_request_pad (line->element, line->audio_pad);
+    gst_object_unref (pad);
+    gst_bin_remove (GST_BIN (line->pipeline), line->audio);
+    g_clear_object (&line->audio_pad);
+    line->audio = NULL;
+}
+
+static void change_preview (Line *line)
+{
+    if (!line->is_source)
+        return;
+    if (line->preview == NULL) {
+        begin ("a request of the preview");
+        line->preview_pad = gst_element_request_pad_simple (line->element, "preview");
+        if (line->preview_pad == NULL)
+            return;
+        line->preview = gst_element_factory_make ("fakesink", NULL);
+        g_object_set (line->preview, "async", FALSE, "sync", below (2), NULL);
+        gst_bin_add (GST_BIN (line->pipeline), line->preview);
+        GstPad *pad = gst_element_get_static_pad (line->preview, "sink");
+        gst_pad_link (line->preview_pad, pad);
+        gst_object_unref (pad);
+        gst_element_sync_state_with_parent (line->preview);
+        return;
+    }
+    begin ("the release of the preview");
+    if (below (2))
+        gst_element_set_state (line->preview, GST_STATE_NULL);
+    gst_element_release_request_pad (line->element, line->preview_pad);
+    begin ("the sink of the preview to NULL");
+    gst_element_set_state (line->preview, GST_STATE_NULL);
+    gst_bin_remove (GST_BIN (line->pipeline), line->preview);
+    g_clear_object (&line->preview_pad);
+    line->preview = NULL;
+}
+
+static GstPadProbeReturn blocked (GstPad *pad, GstPadProbeInfo *info, gpointer data)
+{
+    (void) pad;
+    (void) info;
+    g_atomic_int_set ((int *) data, 1);
+    return GST_PAD_PROBE_OK;
+}
+
+/* Takes the element out of the running pipeline, and puts a new one in its place. */
+static void replace_element (Line *line)
+{
+    if (line->is_source || line->audio != NULL)
+        return;
+    GstPad *before = gst_element_get_static_pad (line->mirror, "src");
+    GstPad *sink = gst_element_get_static_pad (line->element, "sink");
+    GstPad *src = gst_element_get_static_pad (line->element, "src"), *after = gst_pad_get_peer (src);
+    g_atomic_int_set (&line->is_blocked, 0);
+    begin ("a replacement: block");
+    gulong probe = below (2) ? gst_pad_add_probe (before, GST_PAD_PROBE_TYPE_BLOCK_DOWNSTREAM, blocked, &line->is_blocked, NULL)
+                             : 0;
+    for (int i = 0; probe != 0 && i < 20 && !g_atomic_int_get (&line->is_blocked); i++)
+        g_usleep (10000);
+    begin ("a replacement: unlink");
+    gst_pad_unlink (before, sink);
+    if (after != NULL)
+        gst_pad_unlink (src, after);
+    begin ("a replacement: NULL");
+    gst_element_set_state (line->element, GST_STATE_NULL);
+    begin ("a replacement: remove");
+    gst_bin_remove (GST_BIN (line->pipeline), line->element);
+    gst_object_unref (sink);
+    gst_object_unref (src);
+    make_element (line);
+    begin ("a replacement: add");
+    gst_bin_add (GST_BIN (line->pipeline), line->element);
+    sink = gst_element_get_static_pad (line->element, "sink");
+    src = gst_element_get_static_pad (line->element, "src");
+    if (after != NULL)
+        gst_pad_link (src, after);
+    begin ("a replacement: state");
+    gst_element_sync_state_with_parent (line->element);
+    gst_pad_link (before, sink);
+    if (probe != 0)
+        gst_pad_remove_probe (before, probe);
+    gst_object_unref (before);
+    gst_object_unref (sink);
+    gst_object_unref (src);
+    g_clear_object (&after);
+}
+
+static void emit_camera_signal (Line *line)
+{
+    gboolean done = FALSE;
+    char *name = NULL;
+    begin ("an action signal of the camera");
+    switch (below (5)) {
+    case 0:
+        g_signal_emit_by_name (line->element, "switch-camera", &name);
+        g_free (name);
+        break;
+    case 1:
+        g_signal_emit_by_name (line->element, "select-device", "nothing", &done);
+        break;
+    case 2:
+        g_signal_emit_by_name (line->element, "stop-capture");
+        break;
+    case 3:
+        g_signal_emit_by_name (line->element, "start-capture");
+        break;
+    case 4: {
+        GstStructure *format = gst_structure_from_string ("video/x-raw,width=320,height=240", NULL);
+        g_signal_emit_by_name (line->element, "select-format", format, &done);
+        gst_structure_free (format);
+        break;
+    }
+    }
+}
+
+static void emit_signal (Line *line)
+{
+    guint64 id = 0;
+    switch (below (7)) {
+    case 2: {
+        begin ("set-image");
+        /* The begin of a JPEG file, then noise. */
+        int size = 100 + below (4000);
+        guint8 *image = g_malloc (size);
+        for (int i = 0; i < size; i++)
+            image[i] = (guint8) below (256);
+        memcpy (image, "\xff\xd8\xff\xe0", 4);
+        GBytes *bytes = g_bytes_new_take (image, size);
+        g_signal_emit_by_name (line->element, "set-image", below (5) ? bytes : NULL, below (2) ? "hat" : NULL, below (2), &id);
+        g_bytes_unref (bytes);
+        break;
+    }
+    case 3:
+        begin ("connect");
+        g_signal_emit_by_name (line->element, "connect");
+        break;
+    case 4:
+        begin ("disconnect");
+        g_signal_emit_by_name (line->element, "disconnect");
+        break;
+    case 5:
+        begin ("extend-session");
+        g_signal_emit_by_name (line->element, "extend-session", (guint) below (100));
+        break;
+    case 6:
+        if (line->is_source)
+            emit_camera_signal (line);
+        break;
+    default:
+        begin ("set-prompt");
+        g_signal_emit_by_name (line->element, "set-prompt", below (5) ? "anime" : "refuse-me", below (2), &id);
+    }
+}
+
+static void send_event (Line *line)
+{
+    GstPad *src = gst_element_get_static_pad (line->element, "src");
+    GstPad *upstream = line->mirror != NULL ? gst_element_get_static_pad (line->mirror, "src") : NULL;
+    switch (below (11)) {
+    case 0:
+        begin ("a flushing seek of the source");
+        if (line->source != NULL)
+            gst_element_seek (line->source, 1.0, GST_FORMAT_TIME, GST_SEEK_FLAG_FLUSH, GST_SEEK_TYPE_SET,
+                              below (5) * GST_SECOND, GST_SEEK_TYPE_NONE, 0);
+        break;
+    case 1:
+        begin ("a seek of the source");
+        if (line->source != NULL && line->is_live)
+            gst_element_seek (line->source, below (3) ? 1.0 : 2.0, GST_FORMAT_TIME, GST_SEEK_FLAG_NONE, GST_SEEK_TYPE_SET,
+                              below (5) * GST_SECOND, GST_SEEK_TYPE_NONE, 0);
+        break;
+    case 2:
+        begin ("a flushing seek of the pipeline");
+        gst_element_seek_simple (line->pipeline, GST_FORMAT_TIME, GST_SEEK_FLAG_FLUSH, below (5) * GST_SECOND);
+        break;
+    case 3:
+        begin ("a flush");
+        if (upstream != NULL) {
+            g_atomic_int_set (&line->missing_segment, 4);
+            gst_pad_push_event (upstream, gst_event_new_flush_start ());
+            if (below (2))
+                g_usleep (below (30000));
+            gst_pad_push_event (upstream, gst_event_new_flush_stop (below (2)));
+        }
+        break;
+    case 4:
+        begin ("reconfigure");
+        gst_pad_send_event (src, gst_event_new_reconfigure ());
+        break;
+    case 5:
+        begin ("force-key-unit");
+        gst_pad_send_event (src, gst_video_event_new_upstream_force_key_unit (GST_CLOCK_TIME_NONE, TRUE, 1));
+        break;
+    case 6:
+        begin ("QOS");
+        gst_pad_send_event (src, gst_event_new_qos (GST_QOS_TYPE_UNDERFLOW, 0.5, 1000, GST_SECOND));
+        break;
+    case 7:
+        begin ("latency");
+        gst_element_send_event (line->pipeline, gst_event_new_latency (below (500) * GST_MSECOND));
+        break;
+    case 8:
+        begin ("a custom event");
+        gst_pad_send_event (src, gst_event_new_custom (GST_EVENT_CUSTOM_UPSTREAM, gst_structure_new_empty ("y")));
+        break;
+    case 9:
+        begin ("navigation");
+        gst_pad_send_event (src, gst_event_new_navigation (gst_structure_new (
+                                     "application/x-gst-navigation", "event", G_TYPE_STRING, "mouse-move", "pointer_x",
+                                     G_TYPE_DOUBLE, 3.0, "pointer_y", G_TYPE_DOUBLE, 5.0, NULL)));
+        break;
+    case 10:
+        begin ("a pad offset");
+        gst_pad_set_offset (below (2) && upstream != NULL ? upstream : src, (below (3) - 1) * (gint64) GST_SECOND);
+        break;
+    }
+    gst_object_unref (src);
+    g_clear_object (&upstream);
+}
+
+static GstQuery *make_query (GstCaps *caps, gboolean has_sink)
+{
+    static const GstFormat formats[] = { GST_FORMAT_TIME, GST_FORMAT_BYTES, GST_FORMAT_DEFAULT, GST_FORMAT_PERCENT };
+    switch (below (10)) {
+    case 1:
+        return gst_query_new_position (ONE_OF (formats));
+    case 2:
+        return gst_query_new_duration (GST_FORMAT_TIME);
+    case 3:
+        return gst_query_new_caps (below (2) ? caps : NULL);
+    case 4:
+        return gst_query_new_accept_caps (caps);
+    case 5:
+        /* Upstream's query. */
+        return has_sink ? gst_query_new_allocation (caps, below (2)) : gst_query_new_latency ();
+    case 6:
+        return gst_query_new_seeking (GST_FORMAT_TIME);
+    case 7:
+        return gst_query_new_scheduling ();
+    case 8:
+        return gst_query_new_context ("gst.gl.GLDisplay");
+    case 9:
+        return gst_query_new_segment (GST_FORMAT_TIME);
+    default:
+        return gst_query_new_latency ();
+    }
+}
+
+static void query (Line *line)
+{
+    GstPad *src = gst_element_get_static_pad (line->element, "src");
+    GstPad *sink = line->is_source ? NULL : gst_element_get_static_pad (line->element, "sink");
+    GstCaps *caps = gst_caps_from_string ("video/x-raw,format=I420,width=7,height=9");
+    GstQuery *made = make_query (caps, sink != NULL);
+    gboolean goes_to_sink = sink != NULL && (GST_QUERY_TYPE (made) == GST_QUERY_ALLOCATION || below (2));
+    if (GST_QUERY_TYPE (made) == GST_QUERY_SCHEDULING)
+        goes_to_sink = FALSE;
+    begin (GST_QUERY_TYPE_NAME (made));
+    if (below (2))
+        gst_pad_query (goes_to_sink ? sink : src, made);
+    else
+        gst_pad_peer_query (goes_to_sink ? sink : src, made);
+    gst_query_unref (made);
+    gst_caps_unref (caps);
+    gst_object_unref (src);
+    g_clear_object (&sink);
+}
+
+static void operate (Line *line)
+{
+    int kind = below (100);
+    operations++;
+    if (kind < 3) {
+        change_state (line);
+    } else if (kind < 12) {
+        begin ("state PLAYING");
+        gst_element_set_state (line->pipeline, GST_STATE_PLAYING);
+    } else if (kind < 30) {
+        set_property (line);
+    } else if (kind < 34) {
+        change_caps (line);
+    } else if (kind < 52) {
+        send_event (line);
+    } else if (kind < 60) {
+        query (line);
+    } else if (kind < 70) {
+        emit_signal (line);
+    } else if (kind < 76) {
+        change_audio (line);
+    } else if (kind < 80) {
+        change_preview (line);
+    } else if (kind < 84) {
+        read_properties (line);
+    } else if (kind < 92) {
+        g_atomic_int_set (&line->injection, 1 + below (15));
+    } else if (kind < 94) {
+        replace_element (line);
+    } else if (kind < 95) {
+        begin ("EOS");
+        gst_element_send_event (line->pipeline, gst_event_new_eos ());
+        g_usleep (below (500000));
+    } else if (kind < 97) {
+        remove_pipeline (line);
+        build (line);
+        restarts++;
+        begin ("state PLAYING of a new pipeline");
+        gst_element_set_state (line->pipeline, GST_STATE_PLAYING);
+    } else {
+        begin ("nothing");
+        g_usleep (below (1500000));
+    }
+    g_usleep (below (120000));
+}
+
+/* Starts a pipeline again that has an error, such as caps that do not fit, or that has ended. */
+static void restart_if_ended (Line *line)
+{
+    GstBus *bus = gst_element_get_bus (line->pipeline);
+    gboolean has_ended = FALSE;
+    GstMessage *message;
+    begin ("the bus");
+    while ((message = gst_bus_pop (bus)) != NULL) {
+        has_ended |= (GST_MESSAGE_TYPE (message) & (GST_MESSAGE_ERROR | GST_MESSAGE_EOS)) != 0;
+        gst_message_unref (message);
+    }
+    gst_object_unref (bus);
+    if (!has_ended)
+        return;
+    begin ("state NULL after an end");
+    gst_element_set_state (line->pipeline, GST_STATE_NULL);
+    if (line->caps != NULL)
+        set_caps (line, "video/x-raw,width=320,height=240,framerate=25/1");
+    begin ("state PLAYING after an end");
+    gst_element_set_state (line->pipeline, GST_STATE_PLAYING);
+    restarts++;
+}
+
+int main (int argc, char **argv)
+{
+    gst_init (&argc, &argv);
+    if (argc != 4) {
+        fprintf (stderr, "usage: random_operations SECONDS SEED URL\n");
+        return 2;
+    }
+    gint64 end = g_get_monotonic_time () + atoi (argv[1]) * G_USEC_PER_SEC;
+    seed = (guint) atoi (argv[2]);
+    url = argv[3];
+    g_thread_unref (g_thread_new ("watchdog", watch, NULL));
+    Line lines[2] = { { .is_source = FALSE }, { .is_source = TRUE } };
+    for (int i = 0; i < 2; i++) {
+        build (&lines[i]);
+        begin ("the first state PLAYING");
+        gst_element_set_state (lines[i].pipeline, GST_STATE_PLAYING);
+    }
+    while (g_get_monotonic_time () < end) {
+        Line *line = &lines[below (2)];
+        operate (line);
+        restart_if_ended (line);
+    }
+    for (int i = 0; i < 2; i++)
+        remove_pipeline (&lines[i]);
+    printf ("%d operations, %d restarts\n", operations, restarts);
+    return 0;
+}
