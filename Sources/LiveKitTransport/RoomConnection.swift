@@ -49,8 +49,8 @@ package enum RoomConnectionEvent: Sendable {
     case bitrateTarget(BitrateTarget)
     /// The room mutes exactly these kinds of our tracks.
     case muted(Set<MediaKind>)
-    /// All TURN servers refused us, as they do for wrong or expired credentials.
-    case relaysRefused
+    /// No TURN server gave a relay candidate, as with wrong or expired credentials.
+    case relaysMissing
     /// No packets pass on a path that we need.
     case pathLost
     case pathRecovered
@@ -310,7 +310,7 @@ package final class RoomConnection: @unchecked Sendable {
                     CandidateMessage(candidate),
                     target))
         case .gatheringComplete: handle(.candidateFound(nil, target))
-        case .relaysRefused: emit(.relaysRefused)
+        case .relaysMissing: emit(.relaysMissing)
         case .stateChanged(.connected): handle(.peerConnected(target))
         case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error), target))
         case .bitrateTarget(let target): emit(.bitrateTarget(target))
@@ -472,7 +472,7 @@ package final class RoomConnection: @unchecked Sendable {
                 scheduler.async { [weak self] in
                     if let bitrate = latest.take() { self?.peer(target, .bitrateTarget(bitrate)) }
                 }
-            case .localCandidate, .gatheringComplete, .relaysRefused, .disconnected, .reconnected, .iceRestarted,
+            case .localCandidate, .gatheringComplete, .relaysMissing, .disconnected, .reconnected, .iceRestarted,
                 .stateChanged:
                 scheduler.async { [weak self] in self?.peer(target, event) }
             }

@@ -227,16 +227,16 @@ struct SessionMachineTests {
         #expect(driver.snapshot == before)
     }
 
-    @Test(arguments: [true, false]) func aTimeoutNamesTheRelayThatRefused(isRefused: Bool) throws {
+    @Test(arguments: [true, false]) func aTimeoutNamesTheMissingRelay(isMissing: Bool) throws {
         var driver = try MachineDriver(maximumRetries: 0)
         driver.walkToNegotiating()
         driver.media(.offer(sdp: "offer"))
-        if isRefused { driver.media(.relaysRefused) }
+        if isMissing { driver.media(.relaysMissing) }
         driver.wait(.seconds(100))
         let error = try #require(driver.failures().first)
         #expect(error.code == .connectionTimeout && error.stage == .media)
-        #expect(error.message.contains("TURN server refused") == isRefused)
-        #expect(error.message.contains("Check that UDP passes") != isRefused)
+        #expect(error.message.contains("No TURN server gave a relay") == isMissing)
+        #expect(error.message.contains("Check that UDP passes") != isMissing)
     }
 
     @Test func startsAgainAfterStopAndAfterAnError() throws {

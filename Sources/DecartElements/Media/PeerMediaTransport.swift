@@ -191,7 +191,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
                 .candidate(
                     CandidateMessage(candidate)))
         case .gatheringComplete: onEvent(.candidate(nil))
-        case .relaysRefused: onEvent(.relaysRefused)
+        case .relaysMissing: onEvent(.relaysMissing)
         case .stateChanged(.connected):
             let times = connections.first?.statistics
             path.open()

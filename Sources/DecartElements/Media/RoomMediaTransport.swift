@@ -155,7 +155,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             mutedByRoom = kinds
             path.setMuted(muted.union(kinds))
             onEvent(.videoMuted(kinds.contains(.video)))
-        case .relaysRefused: onEvent(.relaysRefused)
+        case .relaysMissing: onEvent(.relaysMissing)
         case .pathLost: onEvent(.pathLost)
         case .pathRecovered: onEvent(.pathRecovered)
         case .resumed: path.host.totals.countResume()

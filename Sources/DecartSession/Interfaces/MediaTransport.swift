@@ -26,8 +26,8 @@ package enum MediaEvent: Sendable, Equatable {
     case answer(sdp: String)
     /// nil marks the end of candidates. The session holds candidates back until it has sent the offer.
     case candidate(CandidateMessage?)
-    /// All TURN servers refused us, as they do for wrong or expired credentials.
-    case relaysRefused
+    /// No TURN server gave a relay candidate, as with wrong or expired credentials.
+    case relaysMissing
     /// Media can flow, encrypted, to a peer whose identity is verified.
     case connected(ice: Duration?, dtls: Duration?)
     /// The first frame was decoded.

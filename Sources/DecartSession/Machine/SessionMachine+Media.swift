@@ -43,8 +43,8 @@ extension SessionMachine {
             emit(.send(id, .answer(sdp: sdp)))
         case .candidate(let candidate):
             if self.attempt?.offers.sends(candidate) == true { emit(.send(id, .iceCandidate(candidate))) }
-        case .relaysRefused:
-            self.attempt?.relaysWereRefused = true
+        case .relaysMissing:
+            self.attempt?.relaysAreMissing = true
         case .connected(let ice, let dtls):
             if attempt.step == .negotiating { connected(attempt, ice: ice, dtls: dtls, now) }
         case .firstFrame:

@@ -53,8 +53,8 @@ package struct SessionMachine: Sendable {
         var isQueued = false
         var initialStateSentAt: Duration = .zero
         var relays: [TURNConfig] = []
-        /// All TURN servers refused us.
-        var relaysWereRefused = false
+        /// No TURN server gave a relay candidate.
+        var relaysAreMissing = false
         var offers = OfferExchange()
         enum Generation: Sendable, Equatable {
             /// The service has not reported a generation; some services never do.
@@ -790,9 +790,9 @@ package struct SessionMachine: Sendable {
         case .mediaConnect(let id):
             guard isCurrent(id, at: .negotiating) else { return }
             let advice =
-                attempt?.relaysWereRefused == true
-                ? "The TURN server refused the credentials or the connection: check user and password, which must be "
-                    + "percent-encoded in turn-servers and may have expired"
+                attempt?.relaysAreMissing == true
+                ? "No TURN server gave a relay: check its address, user and password, which must be percent-encoded in "
+                    + "turn-servers and may have expired"
                 : "Check that UDP passes, or set turn-servers"
             attemptFailed(
                 timeout("The media connection was not established in time. \(advice)", stage: .media), now, jitter)

@@ -177,7 +177,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         case .bitrateTarget(let target):
             encoder?.setBitrate(min(target.target, options.bitrate))
         case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,
-            .codecArrived, .streamArrived, .relaysRefused:
+            .codecArrived, .streamArrived, .relaysMissing:
             break
         }
     }

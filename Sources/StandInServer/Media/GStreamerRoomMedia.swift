@@ -262,7 +262,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         case .streamArrived(let rid):
             onEvent(.streamArrived(rid: rid))
         case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,
-            .codecArrived, .relaysRefused:
+            .codecArrived, .relaysMissing:
             break
         }
     }

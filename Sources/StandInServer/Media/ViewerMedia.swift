@@ -232,7 +232,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         case .stateChanged(.failed(let error)): life.fail(error.message)
         case .bitrateTarget(let target): encoder?.setBitrate(min(target.target, bitrate))
         case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,
-            .codecArrived, .streamArrived, .relaysRefused:
+            .codecArrived, .streamArrived, .relaysMissing:
             break
         }
     }

@@ -119,7 +119,7 @@ package struct EncodedVideoReader: Sendable {
         return result
     }
 
-    /// The format by the active sequence set: the one that the slice's picture set names. A stream may keep sets of
+    /// The format by the active sequence set: the one that the slice's picture parameter set names. A stream may keep sets of
     /// earlier sizes under other IDs.
     private func format(usingPictureSet id: Int) -> EncodedVideoFormat? {
         guard let sequence = pictureSets[id].flatMap(Self.sequenceSet(ofPictureSet:)),

@@ -73,7 +73,7 @@ struct ConnectionLog {
     }
 
     /// - Parameter turnServers: number of TURN servers that were asked for an allocation.
-    /// - Returns: true if all of them refused, as they do for wrong or expired credentials.
+    /// - Returns: true if none of them gave a relay candidate, as with wrong or expired credentials.
     func gatheringEnded(turnServers: Int) -> Bool {
         let time = startedAt.map { ContinuousClock.now - $0 } ?? .zero
         loggers.ice.info("gathered candidates in \(time.milliseconds): \(Self.list(localTypes))")
@@ -83,11 +83,10 @@ struct ConnectionLog {
         let servers = turnServers == 1 ? "the TURN server" : "\(missing) of \(turnServers) TURN servers"
         if time < Self.answerTime {
             loggers.ice.warning("\(servers) refused the connection or the allocation; check address, user and password")
-            return relays == 0
         } else {
-            loggers.ice.warning("\(servers) did not answer within \(time.milliseconds)")
-            return false
+            loggers.ice.warning("\(servers) gave no relay candidate within \(time.milliseconds)")
         }
+        return relays == 0
     }
 
     mutating func iceConnected(_ pair: ICECandidatePair?) {

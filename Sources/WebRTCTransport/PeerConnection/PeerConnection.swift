@@ -62,7 +62,7 @@ package final class PeerConnection: @unchecked Sendable {
     /// Set at once by `fail`, whereas `state` changes later, in the network thread's queue.
     private var hasFailed = false
     /// All TURN servers refused us.
-    private var relaysWereRefused = false
+    private var relaysAreMissing = false
     private var srtp: SRTPTransform?
     /// Set when ICE has connected.
     private var path: PathMonitor?
@@ -428,8 +428,8 @@ package final class PeerConnection: @unchecked Sendable {
                         candidate: text, sdpMid: transportMid, sdpMLineIndex: transportIndex,
                         usernameFragment: session.agent.localUsernameFragment)))
         case .gatheringComplete:
-            relaysWereRefused = log.gatheringEnded(turnServers: session.agent.counters.turnServers)
-            if relaysWereRefused { onEvent(.relaysRefused) }
+            relaysAreMissing = log.gatheringEnded(turnServers: session.agent.counters.turnServers)
+            if relaysAreMissing { onEvent(.relaysMissing) }
             onEvent(.gatheringComplete)
         case .warning(let text):
             log.warning(text)
@@ -470,9 +470,9 @@ package final class PeerConnection: @unchecked Sendable {
         let cause =
             if iceIsUp {
                 "the network path to the remote peer failed"
-            } else if relaysWereRefused {
+            } else if relaysAreMissing {
                 "no network path to the remote peer was found; "
-                    + "the TURN server refused the credentials or the connection"
+                    + "no TURN server gave a relay"
             } else {
                 "no network path to the remote peer was found; check that UDP passes, or set turn-servers"
             }

@@ -122,8 +122,8 @@ package enum PeerConnectionState: Sendable, Equatable {
 package enum PeerConnectionEvent: Sendable {
     case localCandidate(ICECandidate)
     case gatheringComplete
-    /// All TURN servers refused us, as they do for wrong or expired credentials.
-    case relaysRefused
+    /// No TURN server gave a relay candidate, as with wrong or expired credentials.
+    case relaysMissing
     /// ICE found a candidate pair; DTLS follows.
     case iceConnected
     /// Nothing arrives any more. The connection recovers if packets pass again or ICE is restarted; otherwise it fails

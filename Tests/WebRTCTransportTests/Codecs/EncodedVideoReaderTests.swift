@@ -47,7 +47,7 @@ import WebRTCTransport
             + picture
         var reader = try #require(EncodedVideoReader(codec: .h264, configuration: record))
         #expect(
-            read(&reader, Self.lengths([Self.keySlice])).rewritten == Self.stream([sequence, picture, Self.keySlice]))
+            read(&reader, Self.lengths([Self.keySlice])).rewritten == Self.stream([sequence, pps, Self.keySlice]))
         #expect(read(&reader, Self.lengths([Self.deltaSlice])).rewritten == Self.stream([Self.deltaSlice]))
         for length in 0..<record.count {
             _ = EncodedVideoReader(codec: .h264, configuration: Array(record.prefix(length)))
@@ -55,16 +55,16 @@ import WebRTCTransport
     }
 
     @Test func theActiveSequenceSetCounts() throws {
-        // 640x352 as sequence set 1, the picture set 1 that names it, and a keyframe of that picture set.
+        // 640x352 as sequence parameter set 1, the picture parameter set 1 that names it, and a keyframe of that one.
         let sequence: [UInt8] = [0x67, 0x42, 0xc0, 0x28, 0x56, 0x80, 0xa0, 0x2d, 0x90]
-        let picture: [UInt8] = [0x68, 0x48, 0xe3, 0x88]
+        let pps: [UInt8] = [0x68, 0x48, 0xe3, 0x88]
         let slice: [UInt8] = [0x65, 0x88, 0x41, 0x80, 0x11]
         var reader = try #require(EncodedVideoReader(codec: .h264))
         _ = read(&reader, Self.stream([Self.sequenceSet, Self.pictureSet, Self.keySlice]))
         #expect(reader.format?.size == FrameSize(width: 320, height: 176))
-        // No receiver can begin with a keyframe whose picture set has not come.
+        // No receiver can begin with a keyframe whose picture parameter set has not come.
         #expect(!read(&reader, Self.stream([slice])).isKeyframe)
-        #expect(read(&reader, Self.stream([sequence, picture, slice])) == .init(isKeyframe: true))
+        #expect(read(&reader, Self.stream([sequence, pps, slice])) == .init(isKeyframe: true))
         #expect(reader.format?.size == FrameSize(width: 640, height: 352))
         #expect(reader.format?.profile?.levelID == "42e028")
         // The former sets are still valid, and all of them are repeated.
@@ -72,7 +72,7 @@ import WebRTCTransport
         #expect(reader.format?.size == FrameSize(width: 320, height: 176))
         #expect(
             key.rewritten
-                == Self.stream([Self.sequenceSet, sequence, Self.pictureSet, picture, Self.keySlice]))
+                == Self.stream([Self.sequenceSet, sequence, Self.pictureSet, pps, Self.keySlice]))
     }
 
     /// 120 x 68 macroblocks, cropped.

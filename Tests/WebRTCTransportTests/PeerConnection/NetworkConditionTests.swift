@@ -55,15 +55,15 @@ extension Transport {
         }
 
         @Test(.enabled(if: TurnServer.isInstalled, "coturn is not installed"), arguments: [true, false])
-        func aRelayThatRefusesIsReported(isRefused: Bool) throws {
+        func aMissingRelayIsReported(isMissing: Bool) throws {
             let turn = try TurnServer()
             var configuration = PeerConnectionConfiguration()
-            let password = isRefused ? "wrong" : "pass"
+            let password = isMissing ? "wrong" : "pass"
             configuration.iceServers = [try ICEServer(url: "turn://test:\(password)@127.0.0.1:\(turn.port)")]
             try withPair(configuration) { peer, _ in
                 _ = try peer.connection.createOffer()
                 try #require(peer.seen.wait(.seconds(20)) { $0.candidates.contains { $0 == nil } })
-                #expect(peer.seen.value.relayRefusals == (isRefused ? 1 : 0))
+                #expect(peer.seen.value.missingRelays == (isMissing ? 1 : 0))
             }
         }
 

@@ -55,7 +55,7 @@ final class TestPeer: @unchecked Sendable {
         var disconnections = 0
         var reconnections = 0
         var restarts: [Bool] = []
-        var relayRefusals = 0
+        var missingRelays = 0
     }
     let seen = Watched(Seen())
     let received = Watched(Heard())
@@ -87,7 +87,7 @@ final class TestPeer: @unchecked Sendable {
             case .gatheringComplete:
                 seen.candidates.append(nil)
                 candidate = .some(nil)
-            case .relaysRefused: seen.relayRefusals += 1
+            case .relaysMissing: seen.missingRelays += 1
             case .iceConnected: seen.iceConnected = .now
             case .disconnected: seen.disconnections += 1
             case .reconnected: seen.reconnections += 1

@@ -58,7 +58,7 @@ final class CameraConnection: @unchecked Sendable {
             case .codecArrived(let codec): onEvent(.codecArrived(codec))
             case .stateChanged(.failed(let error)): onEvent(.failed(error.message))
             case .stateChanged, .iceConnected, .iceRestarted, .disconnected, .reconnected, .remoteBitrateEstimate,
-                .bitrateTarget, .streamArrived, .relaysRefused:
+                .bitrateTarget, .streamArrived, .relaysMissing:
                 break
             }
         }
