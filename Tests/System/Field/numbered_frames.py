@@ -93,6 +93,7 @@ class Bench:
         self.element = self.pipeline.get_by_name("t")
         self.changed = threading.Condition()
         self.left, self.messages, self.eos, self.mark_at = [], [], 0, 0
+        self.structures = []
         self.caps, self.layout = None, None
         self.feeder, self.stopped, self.pushed = None, threading.Event(), 0
         # PTS may begin again only after a flush.
@@ -122,6 +123,8 @@ class Bench:
         with self.changed:
             if message.type == Gst.MessageType.EOS:
                 self.eos += 1
+            elif message.type == Gst.MessageType.ELEMENT:
+                self.structures.append(message.get_structure().get_name())
             elif message.type in (Gst.MessageType.ERROR, Gst.MessageType.WARNING):
                 is_error = message.type == Gst.MessageType.ERROR
                 error, debug = message.parse_error() if is_error else message.parse_warning()
