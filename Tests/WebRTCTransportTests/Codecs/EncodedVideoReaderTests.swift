@@ -47,7 +47,7 @@ import WebRTCTransport
             + picture
         var reader = try #require(EncodedVideoReader(codec: .h264, configuration: record))
         #expect(
-            read(&reader, Self.lengths([Self.keySlice])).rewritten == Self.stream([sequence, pps, Self.keySlice]))
+            read(&reader, Self.lengths([Self.keySlice])).rewritten == Self.stream([sequence, picture, Self.keySlice]))
         #expect(read(&reader, Self.lengths([Self.deltaSlice])).rewritten == Self.stream([Self.deltaSlice]))
         for length in 0..<record.count {
             _ = EncodedVideoReader(codec: .h264, configuration: Array(record.prefix(length)))
