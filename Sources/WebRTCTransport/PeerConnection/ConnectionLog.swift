@@ -84,7 +84,7 @@ struct ConnectionLog {
         if time < Self.answerTime {
             loggers.ice.warning("\(servers) refused the connection or the allocation; check address, user and password")
         } else {
-            loggers.ice.warning("\(servers) gave no relay candidate within \(time.milliseconds)")
+            loggers.ice.warning("\(servers) did not answer within \(time.milliseconds)")
         }
         return relays == 0
     }
