@@ -79,7 +79,8 @@ static inline gboolean decart_video_meta_is_default(const GstVideoMeta *meta, co
     }
     return TRUE;
 }
-// Bytes that a frame needs from its first one on; 0: a GstVideoMeta that does not fit the format. Tiles have no rows.
+// Size that a buffer needs for a frame of this format; 0: its GstVideoMeta does not fit the format. The last row of a
+// plane may lack the padding of its stride. Tiled formats have no rows, so only their default size is known.
 static inline gsize decart_video_frame_bytes(const GstVideoInfo *info, const GstVideoMeta *meta) {
     if (!meta || GST_VIDEO_FORMAT_INFO_IS_TILED(info->finfo)) return info->size;
     if (meta->width < (guint)info->width || meta->height < (guint)info->height ||
@@ -96,7 +97,6 @@ static inline gsize decart_video_frame_bytes(const GstVideoInfo *info, const Gst
         gsize last = meta->offset[plane] + (gsize)meta->stride[plane] * (gsize)(rows - 1) + (gsize)row;
         end = MAX(end, last);
     }
-    // The rest of a default stride may be missing in the last row only.
     return end;
 }
 // Copies flags, times, and those metas that say nothing about memory, size or pixels.

@@ -9,6 +9,7 @@ package struct EncoderFrame: Sendable {
     package let buffer: Buffer
     /// Size of this frame; the geometry may change between two frames.
     package let size: (width: Int, height: Int)
+    /// The gate gives a frame its time when it admits it.
     package var runningTime: ClockTime?
     /// nil: a raw frame.
     package var encoded: EncodedFrameInfo?

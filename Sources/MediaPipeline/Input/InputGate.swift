@@ -1,5 +1,6 @@
-// Decides for each input frame, on upstream's thread, whether it enters the element. A live input never waits here. One
-// that is not live waits for the session and then for the clock; the gate drops its frames for the rate limit only.
+// Decides for each input frame, on upstream's thread, whether it enters the element, and at what running time. A live
+// input never waits here. One that is not live waits for the session and then for the clock; the gate drops its frames
+// for the rate limit, and one a second while there is no session.
 import Dispatch
 package import GStreamerKit
 import Synchronization
@@ -195,7 +196,8 @@ package final class InputGate: Sendable {
     }
 
     /// Called on upstream's thread. `pad` is the element's sink pad; `element` provides the clock.
-    /// - Returns: `dropped` if a live frame is lost, `refused` if a flush, the rate limit or the application takes it.
+    /// - Returns: `dropped` if a live frame is lost, `refused` if a flush, the rate limit or the application takes it, or
+    ///   if an input that is not live has waited for a second.
     package func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
         let upstream = runningTime(of: buffer)
         let isLive =

@@ -432,7 +432,7 @@ package final class VideoOutput: Sendable {
     package static let templateCaps = "\(rawCaps); \(EncodedInput.caps)"
     private static let rawCaps =
         "video/x-raw, format=(string)I420, width=(int)[ 1, 8192 ], height=(int)[ 1, 8192 ], framerate=(fraction)[ 0/1, 1000/1 ]"
-    /// What the caps of `OutputFormat` fix besides.
+    /// The fields that all frames have in common; `OutputFormat` adds size and frame rate.
     private static let pixels =
         ", pixel-aspect-ratio=(fraction)1/1, interlace-mode=(string)progressive, colorimetry=(string)bt601"
 }

@@ -61,7 +61,7 @@ package final class PeerConnection: @unchecked Sendable {
     private var state = PeerConnectionState.new
     /// Set at once by `fail`, whereas `state` changes later, in the network thread's queue.
     private var hasFailed = false
-    /// All TURN servers refused us.
+    /// There are TURN servers, and none of them gave a relay candidate.
     private var relaysAreMissing = false
     private var srtp: SRTPTransform?
     /// Set when ICE has connected.
@@ -471,8 +471,7 @@ package final class PeerConnection: @unchecked Sendable {
             if iceIsUp {
                 "the network path to the remote peer failed"
             } else if relaysAreMissing {
-                "no network path to the remote peer was found; "
-                    + "no TURN server gave a relay"
+                "no network path to the remote peer was found; no TURN server gave a relay"
             } else {
                 "no network path to the remote peer was found; check that UDP passes, or set turn-servers"
             }

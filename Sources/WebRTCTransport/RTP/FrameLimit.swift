@@ -2,8 +2,9 @@
 package struct FrameLimit {
     /// No keyframe of a size that we decode is nearly as large.
     package static let bytes = 4 << 20
-    /// Of the frame that has not ended.
+    /// RTP timestamp of the frame whose last packet has not come; nil between two frames.
     private var timestamp: UInt32?
+    /// Bytes of that frame so far.
     private var count = 0
 
     package init() {}
