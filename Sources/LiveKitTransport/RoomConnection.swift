@@ -56,8 +56,10 @@ package enum RoomConnectionEvent: Sendable {
     case pathRecovered
     /// The stay continued after a loss of the signalling connection or of a media path.
     case resumed
-    /// Emitted once; the room has been left.
+    /// The stay is over; one of the two is emitted, once.
     case failed(SessionError)
+    /// As `failed`, but the server ended the stay.
+    case closed(SessionError)
 }
 
 // @unchecked: after init, accessed only on the scheduler's queue.
@@ -294,7 +296,8 @@ package final class RoomConnection: @unchecked Sendable {
             logger.info(
                 "resumed after \(Int(time / .milliseconds(1))) ms, \(attempts == 1 ? "1 attempt" : "\(attempts) attempts")"
             )
-        case .reportFailed(let error): logger.info("failed after \(elapsed): \(error.description)")
+        case .reportFailed(let error), .reportClosed(let error):
+            logger.info("failed after \(elapsed): \(error.description)")
         case .reportMuted(let kinds): logger.info("the room mutes \(kinds.isEmpty ? "nothing" : kinds.listed)")
         case .note(let text): logger.warning("\(text)")
         default: break
@@ -312,6 +315,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .gatheringComplete: handle(.candidateFound(nil, target))
         case .relaysMissing: emit(.relaysMissing)
         case .stateChanged(.connected): handle(.peerConnected(target))
+        case .stateChanged(.failed(.closedByPeer)): handle(.peerClosed(SessionError(PeerConnectionError.closedByPeer)))
         case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error), target))
         case .bitrateTarget(let target): emit(.bitrateTarget(target))
         case .disconnected: handle(.pathLost(target))
@@ -392,6 +396,8 @@ package final class RoomConnection: @unchecked Sendable {
             emit(.resumed)
         case .reportFailed(let error):
             emit(.failed(error))
+        case .reportClosed(let error):
+            emit(.closed(error))
         case .reportResuming, .note:
             break
         }

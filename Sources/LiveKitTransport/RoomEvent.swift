@@ -31,6 +31,8 @@ package enum RoomEvent: Sendable, Equatable {
     case candidateFound(CandidateMessage?, LiveKitSignalTarget)
     case peerConnected(LiveKitSignalTarget)
     case peerFailed(SessionError, LiveKitSignalTarget)
+    /// The server has closed a peer connection.
+    case peerClosed(SessionError)
     /// No packets pass on a connected path, but ICE can restart it.
     case pathLost(LiveKitSignalTarget)
     case pathRestored(LiveKitSignalTarget)
@@ -88,5 +90,7 @@ package enum RoomAction: Sendable, Equatable {
     /// The stay continues.
     case reportResumed(after: Duration, attempts: Int)
     case reportFailed(SessionError)
+    /// The server has ended the stay. The control channel may name the cause.
+    case reportClosed(SessionError)
     case note(String)
 }

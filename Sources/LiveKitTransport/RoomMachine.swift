@@ -109,6 +109,8 @@ package struct RoomMachine: Sendable {
             checkConnected()
         case .peerFailed(let error, _):
             fail(error)
+        case .peerClosed(let error):
+            fail(error, isClosed: true)
         case .pathLost(let target):
             guard lostPaths.insert(target.rawValue).inserted else { return }
             if lostPaths.count == 1 { emit(.reportPaths(areLost: true)) }
@@ -348,7 +350,9 @@ package struct RoomMachine: Sendable {
             beginResume(
                 RoomResume(cause: error.message, reason: .rrSignalDisconnected, now: now), now, jitter)
         case .resuming(let resume):
-            if error.isPermanent || [401, 403, 404].contains(error.httpStatus) { return fail(error) }
+            if error.isPermanent || [401, 403, 404].contains(error.httpStatus) {
+                return fail(error, isClosed: true)
+            }
             openLater(resume, after: error, now, jitter)
         case .opening, .joining, .publishing, .ended:
             fail(error)
@@ -449,9 +453,10 @@ package struct RoomMachine: Sendable {
         if action == .resume, phase == .connected || resume != nil {
             return resumeOnRequest(leave, now, jitter)
         }
-        fail(
+        let words =
             "The room closed the session (\(leave.reason), \(action))"
-                + (leave.reason == .duplicateIdentity ? ": another participant joined with the same token." : "."))
+            + (leave.reason == .duplicateIdentity ? ": another participant joined with the same token." : ".")
+        fail(error(words), isClosed: true)
     }
 
     /// A server asks for this when its side of a media path has failed, or when the participant moves to another server.
@@ -486,10 +491,10 @@ package struct RoomMachine: Sendable {
 
     private mutating func fail(_ words: String) { fail(error(words)) }
 
-    private mutating func fail(_ error: SessionError) {
+    private mutating func fail(_ error: SessionError, isClosed: Bool = false) {
         if hasSignalling { emit(.send(.leave(leaveRequest))) }
         end()
-        emit(.reportFailed(error))
+        emit(isClosed ? .reportClosed(error) : .reportFailed(error))
     }
 
     private mutating func end() {

@@ -360,6 +360,7 @@ struct RoomMachineTests {
     @Test func noTimerOutlivesTheEnd() {
         let ends: [RoomEvent] = [
             .stop, .peerFailed(SessionError(.webRTC, "no path", stage: .media), .subscriber),
+            .peerClosed(SessionError(.webRTC, "closed", stage: .media)),
         ]
         for end in ends {
             var driver = RoomDriver()
@@ -384,7 +385,7 @@ struct RoomMachineTests {
                 }))
         let actions = driver.takeActions()
         #expect(actions.prefix(2) == [leaveRequest, .close])
-        guard case .reportFailed(let error) = actions.last else {
+        guard case .reportClosed(let error) = actions.last else {
             Issue.record("no failure")
             return
         }

@@ -31,6 +31,13 @@ struct RoomResumeTests {
         if case .reportResumed = action { true } else { false }
     }
 
+    private func isEnd(_ action: RoomAction) -> Bool {
+        switch action {
+        case .reportFailed, .reportClosed: true
+        default: false
+        }
+    }
+
     private func connected(_ mode: PeerConnectionMode = .dual) -> RoomDriver {
         var driver = RoomDriver(mode: mode)
         driver.walkToConnected()
@@ -122,7 +129,7 @@ struct RoomResumeTests {
                 driver.handle(event)
                 let actions = driver.takeActions()
                 #expect(!actions.contains(resume))
-                #expect(actions.count { if case .reportFailed = $0 { true } else { false } } == 1, "\(actions)")
+                #expect(actions.count(where: isEnd) == 1, "\(actions)")
                 #expect(driver.timers.isEmpty)
             }
         }
@@ -178,7 +185,7 @@ struct RoomResumeTests {
         driver.handle(failure(status: status))
         let actions = driver.takeActions()
         #expect(actions.first == .close && actions.count == 2)
-        guard case .reportFailed(let error) = actions.last else {
+        guard case .reportClosed(let error) = actions.last else {
             Issue.record("no failure")
             return
         }
@@ -203,7 +210,7 @@ struct RoomResumeTests {
         driver.server(leave(action, .stateMismatch))
         let actions = driver.takeActions()
         #expect(!actions.contains(where: isResumed))
-        #expect(actions.count { if case .reportFailed = $0 { true } else { false } } == 1)
+        #expect(actions.count { if case .reportClosed = $0 { true } else { false } } == 1)
         #expect(!actions.contains { if case .send(.syncState) = $0 { true } else { false } })
         #expect(driver.timers.isEmpty)
     }

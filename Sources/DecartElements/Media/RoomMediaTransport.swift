@@ -160,6 +160,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         case .pathRecovered: onEvent(.pathRecovered)
         case .resumed: path.host.totals.countResume()
         case .failed(let error): path.fail(error)
+        case .closed(let error): onEvent(.closedByPeer(error))
         }
     }
 
