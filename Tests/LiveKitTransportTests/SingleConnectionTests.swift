@@ -185,7 +185,8 @@ struct SingleConnectionTests {
         var late = try connected()
         late.handle(.closed(code: 1006, reason: ""))
         late.handle(refused(404))
-        #expect(late.failures().count == 1)
+        let actions = late.takeActions()
+        #expect(actions.count { if case .reportClosed = $0 { true } else { false } } == 1)
     }
 
     @Test func onlyWeOffer() throws {
