@@ -336,7 +336,9 @@ struct Plan {
         guard let plugin else { return head + "Left out: no `--plugin`.\n" }
         var problems: [String] = []
         var rows: [[String]] = []
-        let sources = [("standard", "smpte", 30), ("snow", "snow", 30)]
+        let sources = [
+            ("standard", "smpte", 22), ("standard", "smpte", 26), ("standard", "smpte", 30), ("snow", "snow", 30),
+        ]
         for (name, pattern, framerate) in sources {
             for (way, transport) in [("direct", "webrtc"), ("room", "livekit")] {
                 for codec in ["vp8", "h264", "vp9"] {

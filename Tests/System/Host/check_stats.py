@@ -3,8 +3,8 @@
 
 Runs a session of each kind against a stand-in: on a direct connection, in a room with two connections and with one, a
 viewer, with audio, with simulcast, with timestamps=capture. The fields of `stats` and their types must be those of the
-section "Statistics" of REFERENCE.md, in both directions over all kinds. A part of it describes the structures that its
-heading names in backticks, any other part the flat fields. Then a session loses its connection twice and restarts through READY:
+section "Statistics" of REFERENCE.md, in both directions over all kinds. A table describes the structures that its first
+column or its heading names in backticks, else the flat fields. Then a session loses its connection twice and restarts through READY:
 no counter may fall. The sessions run side by side.
 
 Prints "ok NAME" or "not ok NAME: why". Uses loopback only.
@@ -94,14 +94,20 @@ def in_backticks(text):
 
 def documented_fields():
     """{(structure, field): type}; the structure of a flat field is empty."""
-    fields = {}
+    fields, structures = {}, [""]
     for heading, title, cells in tables("docs/REFERENCE.md", "Statistics"):
-        if title == "field":
-            for structure in in_backticks(heading) or [""]:
-                for field in in_backticks(cells[0]):
-                    if (structure, field) in fields:
-                        raise Problem(f"REFERENCE.md has {structure}/{field} twice")
-                    fields[structure, field] = cells[1]
+        if title == "structure":
+            # A row without a structure belongs to that of the row above; the first one is flat.
+            structures = in_backticks(cells.pop(0)) or structures
+        elif title == "field":
+            structures = in_backticks(heading) or [""]
+        else:
+            continue
+        for structure in structures:
+            for field in in_backticks(cells[0]):
+                if (structure, field) in fields:
+                    raise Problem(f"REFERENCE.md has {structure}/{field} twice")
+                fields[structure, field] = cells[1]
     return fields
 
 
@@ -377,7 +383,7 @@ def check_errors():
     report("REFERENCE.md has codes for every stage, and no other stages", sorted(used ^ stages))
     report("REFERENCE.md says for every row whether it is retried, and a message and a remedy",
            [f"row {cells}" for cells in code_rows
-            if len(cells) != 7 or cells[3] not in ("yes", "no", "–") or not all(cells[4:])])
+            if len(cells) != 6 or cells[3] not in ("yes", "no", "–") or not all(cells[4:])])
     report("REFERENCE.md quotes the messages of the sources", list(unknown_messages(code_rows)))
 
 
