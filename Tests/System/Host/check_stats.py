@@ -379,11 +379,11 @@ def check_errors():
     compare("REFERENCE.md has every code", {code for cells in code_rows for code in in_backticks(cells[0])}, codes)
     compare("REFERENCE.md has every stage", {stage for _, title, cells in rows if title == "stage"
                                           for stage in in_backticks(cells[0])}, stages)
-    used = {stage for cells in code_rows for stage in in_backticks(cells[2])}
+    used = {stage for cells in code_rows for stage in in_backticks(cells[1])}
     report("REFERENCE.md has codes for every stage, and no other stages", sorted(used ^ stages))
     report("REFERENCE.md says for every row whether it is retried, and a message and a remedy",
            [f"row {cells}" for cells in code_rows
-            if len(cells) != 6 or cells[3] not in ("yes", "no", "–") or not all(cells[4:])])
+            if len(cells) != 5 or cells[2] not in ("yes", "no", "–") or not all(cells[3:])])
     report("REFERENCE.md quotes the messages of the sources", list(unknown_messages(code_rows)))
 
 
@@ -425,7 +425,7 @@ def unknown_messages(rows):
     """The quoted messages that are no beginning of a literal in the sources."""
     known = [literal[:1].upper() + literal[1:] for literal in literals()]
     for cells in rows:
-        for message in re.findall(r'"([^"]+)"', cells[4]):
+        for message in re.findall(r'"([^"]+)"', cells[3]):
             rest = next((message.removeprefix(prefix) for prefix in PREFIXES if message.startswith(prefix)), message)
             wanted = [message, rest[:1].upper() + rest[1:], f"… {rest}"]
             patterns = [".*".join(map(re.escape, text.rstrip(".").split("…"))) for text in wanted]
