@@ -1,6 +1,6 @@
 // The encoders that follow the bitrate target, and how each is set up for live video. Values only: this file knows no
 // element. Names, units and ranges are those of the plugins' own documentation (GStreamer 1.22 to 1.28, NVIDIA's
-// gst-nvvideo4linux2, gstreamer-rockchip); docs/FEATURES.md has the same table, which scripts/check_docs compares.
+// gst-nvvideo4linux2, gstreamer-rockchip); docs/GUIDE.md has the same table, which scripts/check_docs compares.
 
 package struct KnownEncoder: Sendable, Equatable {
     package struct Setting: Sendable, Equatable {

@@ -1,5 +1,5 @@
 // Memory other than the system's, in which frames may lie, and the elements that fetch them from there or put them
-// there. Values only: this file knows no element. docs/FEATURES.md has the same table, which scripts/check_docs
+// there. Values only: this file knows no element. docs/GUIDE.md has the same table, which scripts/check_docs
 // compares.
 
 package struct VideoMemory: Sendable, Equatable {

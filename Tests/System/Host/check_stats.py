@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Compares STATS.md, ERRORS.md and MODELS.md with running sessions, the sources and gst-inspect-1.0.
+"""Compares REFERENCE.md and MODELS.md with running sessions, the sources and gst-inspect-1.0.
 
 Runs a session of each kind against a stand-in: on a direct connection, in a room with two connections and with one, a
-viewer, with audio, with simulcast, with timestamps=capture. The fields of `stats` and their types must be those of
-STATS.md, in both directions over all kinds. A section of STATS.md describes the structures that its heading names in
-backticks, any other section the flat fields. Then a session loses its connection twice and restarts through READY:
+viewer, with audio, with simulcast, with timestamps=capture. The fields of `stats` and their types must be those of the
+section "Statistics" of REFERENCE.md, in both directions over all kinds. A table describes the structures that its first
+column or its heading names in backticks, else the flat fields. Then a session loses its connection twice and restarts through READY:
 no counter may fall. The sessions run side by side.
 
 Prints "ok NAME" or "not ok NAME: why". Uses loopback only.
@@ -70,13 +70,15 @@ def read(path):
         return file.read()
 
 
-def tables(page):
-    """(heading, first column's title, cells) of each row of each table of a page."""
-    heading, titles = "", None
+def tables(page, section=None):
+    """(heading, first column's title, cells) of each row of each table of a page, or of its section "## SECTION"."""
+    heading, titles, inside = "", None, section is None
     for line in read(page).splitlines():
-        if match := re.match(r"#+ (.*)", line):
-            heading = match[1]
-        if not line.startswith("|"):
+        if match := re.match(r"(#+) (.*)", line):
+            heading = match[2]
+            if section and match[1] == "##":
+                inside = heading == section
+        if not inside or not line.startswith("|"):
             titles = None
             continue
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -92,14 +94,20 @@ def in_backticks(text):
 
 def documented_fields():
     """{(structure, field): type}; the structure of a flat field is empty."""
-    fields = {}
-    for heading, title, cells in tables("docs/STATS.md"):
-        if title == "field":
-            for structure in in_backticks(heading) or [""]:
-                for field in in_backticks(cells[0]):
-                    if (structure, field) in fields:
-                        raise Problem(f"STATS.md has {structure}/{field} twice")
-                    fields[structure, field] = cells[1]
+    fields, structures = {}, [""]
+    for heading, title, cells in tables("docs/REFERENCE.md", "Statistics"):
+        if title == "structure":
+            # A row without a structure belongs to that of the row above; the first one is flat.
+            structures = in_backticks(cells.pop(0)) or structures
+        elif title == "field":
+            structures = in_backticks(heading) or [""]
+        else:
+            continue
+        for structure in structures:
+            for field in in_backticks(cells[0]):
+                if (structure, field) in fields:
+                    raise Problem(f"REFERENCE.md has {structure}/{field} twice")
+                fields[structure, field] = cells[1]
     return fields
 
 
@@ -201,7 +209,7 @@ KINDS = {
 
 
 class Comparison:
-    """The fields that the sessions had, beside those of STATS.md."""
+    """The fields that the sessions had, beside those of REFERENCE.md."""
 
     def __init__(self):
         self.manual = documented_fields()
@@ -214,9 +222,9 @@ class Comparison:
             self.seen.add((structure, field))
             documented = self.manual.get((structure, field))
             if documented is None:
-                problems.append(f"{path} is not in STATS.md")
+                problems.append(f"{path} is not in REFERENCE.md")
             elif documented != type_name:
-                problems.append(f"{path} is {type_name}, {documented} in STATS.md")
+                problems.append(f"{path} is {type_name}, {documented} in REFERENCE.md")
         problems += [f"{field} is absent" for field in sorted(self.flat - set(names_in(stats)))]
         if (names := set(names_in(stats.get_value("connections")))) != connections:
             problems.append(f"connections {sorted(names)}, not {sorted(connections)}")
@@ -226,7 +234,7 @@ class Comparison:
         report(f"{kind}: fields and types", problems)
 
     def finish(self):
-        report("no field of STATS.md is missing in all sessions",
+        report("no field of REFERENCE.md is missing in all sessions",
                [f"{structure}/{field}" for structure, field in sorted(self.manual.keys() - self.seen)])
 
 
@@ -366,17 +374,17 @@ def check_errors():
     source = read("Sources/DecartSession/Interfaces/SessionError.swift")
     cases = re.search(r"enum Stage\b.*?\n((?:\s*case .*\n)+)", source)[1]
     stages = set(re.findall(r"\w+", cases)) - {"case"}
-    rows = list(tables("docs/ERRORS.md"))
+    rows = list(tables("docs/REFERENCE.md", "Errors"))
     code_rows = [cells for heading, title, cells in rows if heading == "Codes" and title == "code"]
-    compare("ERRORS.md has every code", {code for cells in code_rows for code in in_backticks(cells[0])}, codes)
-    compare("ERRORS.md has every stage", {stage for _, title, cells in rows if title == "stage"
+    compare("REFERENCE.md has every code", {code for cells in code_rows for code in in_backticks(cells[0])}, codes)
+    compare("REFERENCE.md has every stage", {stage for _, title, cells in rows if title == "stage"
                                           for stage in in_backticks(cells[0])}, stages)
-    used = {stage for cells in code_rows for stage in in_backticks(cells[2])}
-    report("ERRORS.md has codes for every stage, and no other stages", sorted(used ^ stages))
-    report("ERRORS.md says for every row whether it is retried, and a message and a remedy",
+    used = {stage for cells in code_rows for stage in in_backticks(cells[1])}
+    report("REFERENCE.md has codes for every stage, and no other stages", sorted(used ^ stages))
+    report("REFERENCE.md says for every row whether it is retried, and a message and a remedy",
            [f"row {cells}" for cells in code_rows
-            if len(cells) != 7 or cells[3] not in ("yes", "no", "–") or not all(cells[4:])])
-    report("ERRORS.md quotes the messages of the sources", list(unknown_messages(code_rows)))
+            if len(cells) != 5 or cells[2] not in ("yes", "no", "–") or not all(cells[3:])])
+    report("REFERENCE.md quotes the messages of the sources", list(unknown_messages(code_rows)))
 
 
 def without_interpolations(text):
@@ -417,7 +425,7 @@ def unknown_messages(rows):
     """The quoted messages that are no beginning of a literal in the sources."""
     known = [literal[:1].upper() + literal[1:] for literal in literals()]
     for cells in rows:
-        for message in re.findall(r'"([^"]+)"', cells[4]):
+        for message in re.findall(r'"([^"]+)"', cells[3]):
             rest = next((message.removeprefix(prefix) for prefix in PREFIXES if message.startswith(prefix)), message)
             wanted = [message, rest[:1].upper() + rest[1:], f"… {rest}"]
             patterns = [".*".join(map(re.escape, text.rstrip(".").split("…"))) for text in wanted]
