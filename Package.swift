@@ -55,9 +55,8 @@ let package = Package(
         .target(
             name: "LiveKitProtocol", dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")],
             exclude: ["livekit_signal.proto"], swiftSettings: swiftSettings),
-
         .target(
-            name: "EventLoopThreads", dependencies: [.product(name: "NIOPosix", package: "swift-nio")],
+            name: "EventLoopThreads", dependencies: [.product(name: "DequeModule", package: "swift-collections")],
             swiftSettings: swiftSettings),
 
         // Floor 1: one concern each.
@@ -66,11 +65,14 @@ let package = Package(
             swiftSettings: swiftSettings),
         .target(
             name: "ICE",
-            dependencies: ["CNice", .product(name: "HeapModule", package: "swift-collections")],
+            dependencies: ["CNice", "EventLoopThreads", .product(name: "HeapModule", package: "swift-collections")],
             swiftSettings: swiftSettings),
-        .target(name: "MediaSecurity", dependencies: ["COpenSSL", "CSRTP"], swiftSettings: swiftSettings),
         .target(
-            name: "DecartSession", dependencies: ["DecartProtocol", .product(name: "Logging", package: "swift-log")],
+            name: "MediaSecurity", dependencies: ["COpenSSL", "CSRTP", "EventLoopThreads"],
+            swiftSettings: swiftSettings),
+        .target(
+            name: "DecartSession",
+            dependencies: ["DecartProtocol", "EventLoopThreads", .product(name: "Logging", package: "swift-log")],
             swiftSettings: swiftSettings),
 
         // Floor 2: the outside that a session talks to.
@@ -109,7 +111,7 @@ let package = Package(
         .target(
             name: "MediaPipeline",
             dependencies: [
-                "CScaleKernels", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
+                "CScaleKernels", "EventLoopThreads", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: swiftSettings),
@@ -121,7 +123,7 @@ let package = Package(
             name: "DecartElements",
             dependencies: [
                 "MediaPipeline", "MirrorElement", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE",
-                "MediaSecurity", "WebRTCTransport", "Signalling", "LiveKitTransport", "CRelease",
+                "EventLoopThreads", "MediaSecurity", "WebRTCTransport", "Signalling", "LiveKitTransport", "CRelease",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: swiftSettings),
@@ -208,7 +210,8 @@ let package = Package(
             ],
             swiftSettings: testSettings),
         .testTarget(
-            name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol"], swiftSettings: testSettings),
+            name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol", "EventLoopThreads"],
+            swiftSettings: testSettings),
         .testTarget(
             name: "SignallingTests",
             dependencies: [

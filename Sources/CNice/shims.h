@@ -18,17 +18,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// GLib makes the whole process ignore SIGPIPE when the class of its sockets is made, which libnice would cause; child
-// processes of the host inherit that. GLib itself sends with MSG_NOSIGNAL. A disposition that a thread of the host has set
-// meanwhile stays.
-static inline void gst_decart_make_socket_class(void) {
-    struct sigaction host, former;
-    sigaction(SIGPIPE, NULL, &host);
-    g_type_class_ref(G_TYPE_SOCKET);
-    sigaction(SIGPIPE, &host, &former);
-    if (former.sa_handler != SIG_IGN) sigaction(SIGPIPE, &former, NULL);
-}
-
 // g_object_set is variadic. These settings are the same for all agents:
 // - UPnP is off, because it needs contexts and sockets of its own.
 // - Keepalives are indications: ConsentChecks notices a dead path.

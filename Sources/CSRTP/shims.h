@@ -1,15 +1,11 @@
 #ifndef GST_DECART_CSRTP_H
 #define GST_DECART_CSRTP_H
-#include <signal.h>
 #include <srtp2/srtp.h>
 #include <string.h>
 
-// Debian's libsrtp computes with NSS, whose start makes the whole process ignore SIGPIPE, and the first session starts
-// NSS. The child processes of the host would inherit that, so a first session is made here and the host's disposition is
-// restored. One that a thread of the host has set meanwhile stays.
+// Debian's libsrtp computes with NSS, whose start makes the whole process ignore SIGPIPE. The first session starts NSS, so
+// it is made here, where the caller restores the host's disposition.
 static inline int gst_decart_srtp_init(void) {
-    struct sigaction host, former;
-    sigaction(SIGPIPE, NULL, &host);
     srtp_err_status_t status = srtp_init();
     unsigned char key[SRTP_MAX_KEY_LEN] = {0};
     srtp_policy_t policy;
@@ -20,8 +16,6 @@ static inline int gst_decart_srtp_init(void) {
     policy.ssrc.type = ssrc_any_outbound;
     policy.key = key;
     if (status == srtp_err_status_ok && srtp_create(&session, &policy) == srtp_err_status_ok) srtp_dealloc(session);
-    sigaction(SIGPIPE, &host, &former);
-    if (former.sa_handler != SIG_IGN) sigaction(SIGPIPE, &former, NULL);
     return (int)status;
 }
 

@@ -60,9 +60,3 @@ package struct ConnectionCheck: Sendable {
         var results: [ProbeResult] { state.withLock { $0.compactMap(\.self) } }
     }
 }
-
-/// Measures a probe from its creation.
-struct Stopwatch: Sendable {
-    private let begun = ContinuousClock.now
-    var elapsed: Duration { begun.duration(to: .now) }
-}

@@ -19,7 +19,6 @@ package enum DecartElements {
     @discardableResult
     package static func register(in plugin: PluginHandle?) -> Bool {
         LogCategories.register()
-        ICENetwork.keepHostsSIGPIPE()
         // The paths of pipelines/env.sh and of the Debian package have a link to the other plugin with a `mirror` there.
         // After an upgrade of that plugin, GStreamer would register only its element again, in place of this one.
         plugin?.follow(folder: "../plugins-bad", file: "libgstgeometrictransform.so")

@@ -2,7 +2,7 @@
 // finishes gathering if one does not resolve, and reports that only as a GLib warning. GLib's resolver blocks threads of a
 // pool that it shares with the host application.
 private import CNice
-private import Dispatch
+private import EventLoopThreads
 private import Glibc
 private import Synchronization
 
@@ -56,8 +56,7 @@ final class HostLookup: @unchecked Sendable {
         }
         guard let waiting else { return completion([]) }
         guard waiting == 1 else { return }
-        // A serial queue gets a thread at once; see NameResolver.
-        DispatchQueue(label: "decart.lookup").async {
+        SerialQueue(label: "decart.lookup").async {
             let found = addresses(of: host)
             for completion in running.withLock({ $0.removeValue(forKey: host) }) ?? [] { completion(found) }
         }

@@ -1,5 +1,6 @@
 // The wrapper around libnice. It knows in which order libnice must be called, and no DTLS, RTP or SDP.
 private import CNice
+private import EventLoopThreads
 private import Synchronization
 
 /// The agent's state: most of it belongs to the network thread, the rest is atomic or behind one of two mutexes.
@@ -16,8 +17,9 @@ final class ICEAgentCore: @unchecked Sendable {
     /// not signal, as a browser that sends only mDNS names does.
     static let remoteCandidateTimeout = Duration.seconds(10)
 
-    /// Once per process, before the first agent.
-    fileprivate static let makesSocketClass: Void = gst_decart_make_socket_class()
+    /// Once per process, before the first agent: GLib makes the process ignore SIGPIPE when the class of its sockets is
+    /// made, although it sends with MSG_NOSIGNAL.
+    private static let makesSocketClass: Void = keepingHostsSIGPIPE { _ = g_type_class_ref(g_socket_get_type()) }
 
     /// Datagrams that one connection may have read before it is the turn of the others.
     private static let mostDatagrams = 64
@@ -581,10 +583,4 @@ final class ICEAgentCore: @unchecked Sendable {
                 Unmanaged<Box>.fromOpaque(data).takeRetainedValue().body()
             }, Unmanaged.passRetained(Box(body)).toOpaque())
     }
-}
-
-extension ICENetwork {
-    /// Keeps libnice from changing the host's SIGPIPE disposition. Call it before other threads of this library start:
-    /// Signalling keeps the disposition in the same way, and each of two at once could restore what the other has set.
-    package static func keepHostsSIGPIPE() { _ = ICEAgentCore.makesSocketClass }
 }

@@ -1,6 +1,7 @@
 // SRTP and SRTCP of one session (RFC 3711, RFC 7714) over libsrtp2. It knows keys and packets, but no handshake and no
 // connection state.
 private import CSRTP
+private import EventLoopThreads
 private import Synchronization
 
 /// Protects and unprotects packets in place, without allocating memory per packet.
@@ -85,7 +86,9 @@ package final class SRTPTransform: Sendable {
     }
 
     /// libsrtp's global initialisation; false if its crypto library fails to start.
-    private static let isInitialised = gst_decart_srtp_init() == Int32(srtp_err_status_ok.rawValue)
+    private static let isInitialised = keepingHostsSIGPIPE {
+        gst_decart_srtp_init() == Int32(srtp_err_status_ok.rawValue)
+    }
 }
 
 /// Counts of rejected packets.

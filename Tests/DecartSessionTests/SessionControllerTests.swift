@@ -1,6 +1,5 @@
 import DecartProtocol
 import DecartSession
-import Dispatch
 import Synchronization
 import Testing
 
@@ -157,7 +156,8 @@ struct SessionControllerTests {
     @Test func manyThreads() async throws {
         let channels = Mutex<[FakeChannel]>([])
         let controller = SessionController(
-            configuration: SessionConfiguration(initial: SessionContent()), queue: DispatchQueue(label: "test.session"),
+            configuration: SessionConfiguration(initial: SessionContent()),
+            scheduler: SessionQueue(label: "test.session"),
             makeChannel: { _, _, onEvent throws(SessionError) in
                 let channel = FakeChannel(answersClose: true, onEvent: onEvent)
                 channels.withLock { $0.append(channel) }
@@ -189,7 +189,7 @@ struct SessionControllerTests {
         var configuration = SessionConfiguration(initial: SessionContent(), retry: RetryPolicy(maximumRetries: 1))
         configuration.retry.maximumDelay = .milliseconds(10)
         let controller = SessionController(
-            configuration: configuration, queue: DispatchQueue(label: "test.session"),
+            configuration: configuration, scheduler: SessionQueue(label: "test.session"),
             makeChannel: { _, _, onEvent throws(SessionError) in
                 throw SessionError(.network, "no", stage: .connect)
             },

@@ -15,7 +15,7 @@ struct EventLoopsTests {
 
     /// The disposition is the host's: it may be to end the process.
     @Test func aWriteToAClosedConnectionRaisesNoSIGPIPE() throws {
-        let other = MultiThreadedEventLoopGroup.blockingSIGPIPE()
+        let other = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
         defer { try? other.syncShutdownGracefully() }
         for loop in [EventLoops.group.next(), other.next()] {
             var error: CInt = 0

@@ -86,7 +86,7 @@ final class RawServer: Sendable {
     init(
         _ script: Script = Script(), tls: NIOSSLContext? = nil, host: String = "127.0.0.1"
     ) async throws {
-        group = MultiThreadedEventLoopGroup.blockingSIGPIPE()
+        group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
         let log = Log()
         self.log = log
         channel = try await ServerBootstrap(group: group)

@@ -1,7 +1,6 @@
 // Controller and real channel together, against a scripted server of the control channel; the media path is a fake.
 import DecartProtocol
 import DecartSession
-import Dispatch
 import Signalling
 import Testing
 
@@ -62,7 +61,7 @@ struct SessionOverWebSocketTests {
             initial: SessionContent(prompt: try Prompt("Lego World")), retry: RetryPolicy(maximumRetries: retries))
         configuration.retry.maximumDelay = .milliseconds(20)
         return SessionController(
-            configuration: configuration, queue: DispatchQueue(label: "test.session"),
+            configuration: configuration, scheduler: SessionQueue(label: "test.session"),
             makeChannel: { _, _, onEvent throws(SessionError) in WebSocketChannel(url: url, onEvent: onEvent) },
             makeMedia: { _, _, onEvent throws(SessionError) in PlayedMedia(onEvent: onEvent) },
             onChange: { changes.yield($0) }, onEvent: { reports.yield($0) })

@@ -3,10 +3,10 @@
 // the same camera must wait until the old capture has released the device. This file knows devices; it must not know
 // sessions.
 //
-// After `start`, captures are created and removed on one dispatch queue, which may block in drivers. State that other
+// After `start`, captures are created and removed on one queue, which may block in drivers. State that other
 // threads read is in the mutex, which is never held in a call-out.
 import DecartProtocol
-import Dispatch
+import EventLoopThreads
 import GStreamerKit
 import MirrorElement
 import Synchronization
@@ -59,22 +59,21 @@ final class CameraSwitch: @unchecked Sendable {
         }
     }
     private let state = Mutex(State())
-    private let queue = DispatchQueue(label: "decart-camera")
-    private let isOnQueue = DispatchSpecificKey<Bool>()
+    private let queue = SerialQueue(label: "decart-camera")
     private let host: Host
     /// Timeout for a camera's first frame.
-    private static let startTimeout = DispatchTimeInterval.seconds(5)
+    private static let startTimeout = Duration.seconds(5)
 
     init(_ host: Host) { self.host = host }
 
     /// Runs work on the queue unless the element has stopped. Retains the element meanwhile, because a handler of the
     /// application that is called from there may drop the last reference.
-    private func perform(after delay: DispatchTimeInterval? = nil, _ work: @escaping @Sendable (CameraSwitch) -> Void) {
+    private func perform(after delay: Duration? = nil, _ work: @escaping @Sendable (CameraSwitch) -> Void) {
         let item = { @Sendable [weak self] in
             guard let self, self.state.withLock(\.isUp) else { return }
             withExtendedLifetime(self.host.element.retained) { work(self) }
         }
-        if let delay { queue.asyncAfter(deadline: .now() + delay, execute: item) } else { queue.async(execute: item) }
+        if let delay { queue.schedule(after: delay, item) } else { queue.async(item) }
     }
 
     private var isAutomatic: Bool { host.settings().source == SourceSettings.automatic }
@@ -87,8 +86,6 @@ final class CameraSwitch: @unchecked Sendable {
     /// Called in READY to PAUSED, before the parent class. Throws the error to post.
     func start() throws(ElementFailure) {
         state.withLock { $0.isUp = true }
-        // Not in `init`: this starts worker threads, and an element below READY must have none.
-        queue.setSpecific(key: isOnQueue, value: true)
         if isAutomatic {
             let list = CameraList()
             state.withLock { $0.list = list }
@@ -126,7 +123,7 @@ final class CameraSwitch: @unchecked Sendable {
             return state.list
         }
         list?.stop()
-        guard DispatchQueue.getSpecific(key: isOnQueue) == true else {
+        guard queue.isCurrent else {
             return queue.sync {
                 leaveAll()
                 removeLeaving()

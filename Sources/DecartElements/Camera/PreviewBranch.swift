@@ -1,6 +1,7 @@
 // The pad `preview`: local video as it is sent. If its consumer is slow or blocks, the preview drops frames and the
 // camera does not.
 import Dispatch
+import EventLoopThreads
 import GStreamerKit
 
 // @unchecked: elements and pads lock themselves.
@@ -41,7 +42,7 @@ final class PreviewBranch: @unchecked Sendable {
         // it; `resetTime` false keeps the consumer's running time. A consumer that blocks all the same, and so the flush
         // too, keeps the thread and the queue until it returns.
         let stopped = DispatchSemaphore(value: 0)
-        DispatchQueue(label: "decart-preview-end").async { [queue, pad] in
+        SerialQueue(label: "decart-preview-end").async { [queue, pad] in
             pad.push(Event.flushStart())
             queue.setState(.null)
             pad.push(Event.flushStop(resetTime: false))

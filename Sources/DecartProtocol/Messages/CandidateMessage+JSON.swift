@@ -31,3 +31,32 @@ extension CandidateMessage {
         }
     }
 }
+
+extension KeyedDecodingContainer<WireKey> {
+    /// Returns the candidate of an `ice-candidate`; nil if it is null.
+    func candidate() throws -> CandidateMessage? {
+        // null marks the end of candidates; an absent key is an error.
+        if try decodeNil(forKey: "candidate") { return nil }
+        let container = try nestedContainer(keyedBy: WireKey.self, forKey: "candidate")
+        return CandidateMessage(
+            candidate: try container.decode(String.self, forKey: "candidate"),
+            sdpMid: container.text("sdpMid"),
+            sdpMLineIndex: container.integer("sdpMLineIndex"),
+            usernameFragment: container.text("usernameFragment"))
+    }
+}
+
+extension KeyedEncodingContainer<WireKey> {
+    mutating func encode(candidate: CandidateMessage?) throws {
+        guard let candidate else {
+            try encodeNil(forKey: "candidate")
+            return
+        }
+        var container = nestedContainer(keyedBy: WireKey.self, forKey: "candidate")
+        try container.encode(candidate.candidate, forKey: "candidate")
+        // Browsers always write both keys.
+        try container.encode(candidate.sdpMid, forKey: "sdpMid")
+        try container.encode(candidate.sdpMLineIndex, forKey: "sdpMLineIndex")
+        try container.encodeIfPresent(candidate.usernameFragment, forKey: "usernameFragment")
+    }
+}

@@ -7,7 +7,6 @@
 // Lifetime: the owner of the controller calls `stop` before it releases it. Without `stop`, deinit still closes channel
 // and media path, but nothing reports their end. Channels and media paths hold the controller weakly.
 package import DecartProtocol
-package import Dispatch
 package import Logging
 import Synchronization
 
@@ -297,21 +296,5 @@ package final class SessionController: @unchecked Sendable {
         let waiting = completions
         completions = []
         for completion in waiting { completion() }
-    }
-}
-
-extension SessionController {
-    /// Uses the system's clock. `queue` is serial and used by nothing else.
-    package convenience init(
-        configuration: SessionConfiguration,
-        queue: DispatchQueue,
-        makeChannel: @escaping MakeChannel,
-        makeMedia: @escaping MakeMedia,
-        onChange: @escaping @Sendable (SessionSnapshot) -> Void,
-        onEvent: @escaping @Sendable (SessionReport) -> Void
-    ) {
-        self.init(
-            configuration: configuration, scheduler: DispatchScheduler(queue: queue), makeChannel: makeChannel,
-            makeMedia: makeMedia, onChange: onChange, onEvent: onEvent)
     }
 }

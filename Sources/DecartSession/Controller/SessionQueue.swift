@@ -1,12 +1,10 @@
 // The serial queue of one session. `end` drops the work that still waits, so its caller waits only for the work item
 // that is running, however many messages the service has sent.
-import Dispatch
+import EventLoopThreads
 import Synchronization
 
 package final class SessionQueue: SessionScheduler {
-    private let queue: DispatchQueue
-    private let scheduler: DispatchScheduler
-    private let isOnQueue = DispatchSpecificKey<Bool>()
+    private let queue: SerialQueue
     private let isOver = Atomic(false)
     private let keep: @Sendable () -> AnyObject?
 
@@ -14,13 +12,11 @@ package final class SessionQueue: SessionScheduler {
     ///   back: an application may release it in such a call. Called at the start of each item and by `end` on this
     ///   queue, but never later.
     package init(label: String, keeping keep: @escaping @Sendable () -> AnyObject? = { nil }) {
-        queue = DispatchQueue(label: label)
-        scheduler = DispatchScheduler(queue: queue)
+        queue = SerialQueue(label: label)
         self.keep = keep
-        queue.setSpecific(key: isOnQueue, value: true)
     }
 
-    package var now: Duration { scheduler.now }
+    package var now: Duration { monotonicTime }
 
     package func async(_ work: @escaping @Sendable () -> Void) {
         queue.async { self.run(work) }
@@ -28,7 +24,7 @@ package final class SessionQueue: SessionScheduler {
 
     package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
         // Weak, because a timer may be due in hours.
-        scheduler.schedule(after: delay) { [weak self] in self?.run(work) }
+        queue.schedule(after: delay) { [weak self] in self?.run(work) }
     }
 
     private func run(_ work: () -> Void) {
@@ -37,13 +33,13 @@ package final class SessionQueue: SessionScheduler {
     }
 
     /// True if the caller runs on this queue.
-    package var isCurrent: Bool { DispatchQueue.getSpecific(key: isOnQueue) == true }
+    package var isCurrent: Bool { queue.isCurrent }
 
     /// Drops the work that waits, runs `last` and then returns. On this queue it returns at once, and `last` runs after
     /// the current work item. Call it only once.
     package func end(_ last: @escaping @Sendable () -> Void) {
         isOver.store(true, ordering: .releasing)
-        guard isCurrent else { return queue.sync(execute: last) }
+        guard isCurrent else { return queue.sync(last) }
         queue.async { [kept = Kept(object: keep())] in withExtendedLifetime(kept) { last() } }
     }
 

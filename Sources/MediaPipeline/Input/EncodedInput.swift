@@ -1,6 +1,6 @@
 // The input's encoded frames: reads their format, repairs them, and carries keyframe requests back. Nothing here decodes
 // or waits; the frames go on on upstream's thread.
-import Dispatch
+import EventLoopThreads
 package import GStreamerKit
 import Synchronization
 package import WebRTCTransport
@@ -44,7 +44,7 @@ package final class EncodedInput: @unchecked Sendable {
     private let state = Mutex(State())
     private let sink: Pad
     /// Upstream's handler of a request may block, and requests come on the network thread.
-    private let requests = DispatchQueue(label: "decart-keyframes")
+    private let requests = SerialQueue(label: "decart-keyframes")
 
     /// - Parameter sink: the element's sink pad.
     init(sink: Pad) { self.sink = sink }

@@ -1,33 +1,40 @@
-import Dispatch
+import EventLoopThreads
 import GStreamerKit
 import Synchronization
 
 /// Calls a handler periodically on a queue of its own. Any thread may restart or stop it.
 package final class PeriodicTimer: Sendable {
-    // @unchecked: dispatch sources are thread-safe.
-    private struct Source: @unchecked Sendable { let timer: any DispatchSourceTimer }
-    private let queue: DispatchQueue
-    private let source = Mutex<Source?>(nil)
-    private let isOnQueue = DispatchSpecificKey<Bool>()
+    /// One start. It ends with its last reference, which is in `run`.
+    private final class Run: Sendable {
+        private let queue: SerialQueue
+        private let interval: Duration
+        private let fire: @Sendable () -> Void
 
-    package init(_ label: String) { queue = DispatchQueue(label: label) }
+        init(_ queue: SerialQueue, _ interval: Duration, _ fire: @escaping @Sendable () -> Void) {
+            (self.queue, self.interval, self.fire) = (queue, interval, fire)
+        }
 
-    deinit { stop() }
+        func schedule(at due: Duration) {
+            queue.schedule(after: due - monotonicTime) { [weak self] in
+                guard let self else { return }
+                fire()
+                schedule(at: max(due + interval, monotonicTime))
+            }
+        }
+    }
+    private let queue: SerialQueue
+    private let run = Mutex<Run?>(nil)
 
-    package var isRunning: Bool { source.withLock { $0 != nil } }
+    package init(_ label: String) { queue = SerialQueue(label: label) }
+
+    package var isRunning: Bool { run.withLock { $0 != nil } }
 
     /// Starts the timer, or replaces the running one.
     package func start(every time: Duration, _ fire: @escaping @Sendable () -> Void) {
-        // Set here and not in `init` because it starts worker threads, and an element below READY must have none.
-        queue.setSpecific(key: isOnQueue, value: true)
-        let timer = DispatchSource.makeTimerSource(queue: queue)
-        let nanoseconds = max(1_000_000, Int(clamping: time.clockTime))
-        let interval = DispatchTimeInterval.nanoseconds(nanoseconds)
-        timer.schedule(
-            deadline: .now() + interval, repeating: interval, leeway: .nanoseconds(max(1_000_000, nanoseconds / 10)))
-        timer.setEventHandler(handler: fire)
-        timer.resume()
-        replace(by: Source(timer: timer))
+        let interval = max(time, .milliseconds(1))
+        let next = Run(queue, interval, fire)
+        replace(by: next)
+        next.schedule(at: monotonicTime + interval)
     }
 
     /// Stops the timer. A handler that already runs may end after this returns.
@@ -36,14 +43,14 @@ package final class PeriodicTimer: Sendable {
     /// Stops the timer and waits for a running handler, unless that handler makes the call.
     package func finish() {
         stop()
-        if DispatchQueue.getSpecific(key: isOnQueue) != true { queue.sync {} }
+        if !queue.isCurrent { queue.sync {} }
     }
 
-    private func replace(by next: Source?) {
-        let old = source.withLock { source in
-            defer { source = next }
-            return source
+    private func replace(by next: Run?) {
+        // Released outside of the lock, together with what its handler holds.
+        _ = run.withLock { run in
+            defer { run = next }
+            return run
         }
-        old?.timer.cancel()
     }
 }

@@ -1,6 +1,7 @@
 // The source pad of a live stream and the one streaming thread that pushes from it: what the video and the audio output
 // have in common. The owner decides what is pushed, and when.
 import Dispatch
+import EventLoopThreads
 import GStreamerKit
 import Synchronization
 
@@ -74,7 +75,7 @@ final class LiveSourcePad: Sendable {
     /// Ends the streaming thread of a pad that has left its element. The thread may be stuck downstream, in a branch of
     /// the application: only that branch's end releases it, so another thread waits for it.
     func abandon() {
-        DispatchQueue(label: "decart-abandoned-pad").async { [pad = pad, element = element.retained] in
+        SerialQueue(label: "decart-abandoned-pad").async { [pad = pad, element = element.retained] in
             withExtendedLifetime(element) { pad.stopTask() }
         }
         wake()

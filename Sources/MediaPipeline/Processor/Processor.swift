@@ -3,7 +3,7 @@
 //
 // The user's elements may do anything: fail, block, never start. Calls that may block in them are made only on their
 // own threads or on this processor's queue.
-import Dispatch
+import EventLoopThreads
 import GStreamerKit
 import Synchronization
 
@@ -20,7 +20,7 @@ final class Processor: @unchecked Sendable {
     /// The description as the user wrote it.
     let text: String
     private let handlers: Handlers
-    private let work = DispatchQueue(label: "decart-processor")
+    private let work = SerialQueue(label: "decart-processor")
     private let entry = Pad(name: "processor_in", direction: .source)
     private let exit = Pad(name: "processor_out", direction: .sink)
 

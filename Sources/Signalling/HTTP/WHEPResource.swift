@@ -6,6 +6,7 @@
 package import DecartProtocol
 package import DecartSession
 import Dispatch
+import EventLoopThreads
 import NIOCore
 import NIOHTTP1
 
@@ -192,7 +193,7 @@ package final class WHEPResource: @unchecked Sendable {
             // Services of this machine and of its link often trust their callers, so a redirect does not lead there.
             refusesLocal: url.host != configuration.url.host && !configuration.url.isLocal)
         // The trusted root certificates are read from files, for which the network thread must not wait.
-        DispatchQueue.global().async { HTTPExchange(request, completion: completion).start() }
+        SerialQueue(label: "decart-trust").async { HTTPExchange(request, completion: completion).start() }
     }
 
     // MARK: Failures

@@ -7,30 +7,21 @@ import NIOPosix
 /// loading the plugin must start none. The first channel creates it, and it never stops.
 package enum EventLoops {
     package static let group: any EventLoopGroup = {
-        let group = MultiThreadedEventLoopGroup.blockingSIGPIPE()
-        keepHostsSIGPIPE(group)
+        let group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
+        keepingHostsSIGPIPE { openFirstSocket(group) }
         return group
     }()
 
-    /// Restores the host's SIGPIPE disposition. NIO makes the whole process ignore SIGPIPE when it opens its first
-    /// socket, and every child process that the host starts inherits that.
-    private static func keepHostsSIGPIPE(_ group: MultiThreadedEventLoopGroup) {
+    /// NIO makes the process ignore SIGPIPE once, when it opens its first socket.
+    private static func openFirstSocket(_ group: MultiThreadedEventLoopGroup) {
         var pair: [CInt] = [-1, -1]
         guard socketpair(AF_UNIX, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0, &pair) == 0 else {
             return
         }
         close(pair[1])
-        var hosts = sigaction()
-        sigaction(SIGPIPE, nil, &hosts)
-        // Wrapping any socket makes NIO change the disposition. The wrapper owns and closes the socket.
+        // The channel owns and closes the socket.
         let channel = try? ClientBootstrap(group: group).withConnectedSocket(pair[0]).wait()
         channel?.close(promise: nil)
-        var former = sigaction()
-        sigaction(SIGPIPE, &hosts, &former)
-        // A thread of the host may have set another disposition since NIO did: that one stays.
-        let handler: (@convention(c) (CInt) -> Void)? = former.__sigaction_handler.sa_handler
-        let isIgnored = handler.map { unsafeBitCast($0, to: UInt.self) } == unsafeBitCast(SIG_IGN, to: UInt.self)
-        if !isIgnored { sigaction(SIGPIPE, &former, nil) }
     }
 }
 

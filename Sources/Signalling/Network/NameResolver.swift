@@ -2,7 +2,7 @@
 // server would delay the next attempt and every other session. Here each name that is looked up has a thread of its own,
 // however long it takes, and its caller gets a timeout.
 import DecartProtocol
-import Dispatch
+import EventLoopThreads
 import Glibc
 import NIOCore
 import NIOPosix
@@ -88,9 +88,7 @@ final class NameResolver: Resolver, Sendable {
             return running[name]?.count == 1
         }
         guard isFirst else { return }
-        // A serial queue gets a thread at once. The global queue has as many threads as the machine has cores: a few
-        // lookups would stop everything else that runs there.
-        DispatchQueue(label: "decart.lookup").async {
+        SerialQueue(label: "decart.lookup").async {
             let result = Result { try addresses(host: host, port: port) }
             for completion in running.withLock({ $0.removeValue(forKey: name) }) ?? [] { completion(result) }
         }

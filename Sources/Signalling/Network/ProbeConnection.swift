@@ -2,7 +2,7 @@
 // directions. It knows no protocol above that.
 import DecartProtocol
 package import DecartSession
-import Dispatch
+import EventLoopThreads
 import Glibc
 import NIOCore
 import NIOPosix
@@ -56,7 +56,7 @@ package final class ProbeConnection: Sendable {
 
     package func open() {
         // Reading the root certificates blocks.
-        DispatchQueue.global().async { [link] in
+        SerialQueue(label: "decart-trust").async { [link] in
             let context = Result { () throws(SessionError) -> NIOSSLContext? in
                 guard case .tls(let trust, let protocols) = link.transport else { return nil }
                 return try trust.makeContext(protocols: protocols)

@@ -1,7 +1,7 @@
 // A byte pipe through TLS, an HTTP proxy or both, for libraries that know neither. It knows neither TURN nor media.
 import DecartProtocol
 package import DecartSession
-import Dispatch
+import EventLoopThreads
 import Glibc
 import NIOCore
 import NIOPosix
@@ -38,7 +38,7 @@ package final class ServerTunnel: Sendable {
             loop: EventLoops.group.next(), onEvent: onEvent)
         self.tunnel = tunnel
         // This reads the root certificates' files.
-        DispatchQueue.global().async {
+        SerialQueue(label: "decart-trust").async {
             let context = Result { () throws(SessionError) in try trust?.makeContext(protocols: []) }
             tunnel.loop.execute { tunnel.open(context) }
         }

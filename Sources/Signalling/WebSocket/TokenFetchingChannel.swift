@@ -2,7 +2,7 @@
 // The timeout of `open` covers both.
 package import DecartProtocol
 package import DecartSession
-import Dispatch
+import EventLoopThreads
 import NIOCore
 import Synchronization
 
@@ -84,7 +84,7 @@ package final class TokenFetchingChannel: SignallingChannel {
         guard isFirst else { return }
         let fetch = fetcher.fetch(timeout: timeout) { [weak self] result in
             // Creating and opening a channel reads certificates, which must not block the network thread.
-            DispatchQueue.global().async { [weak self] in self?.fetched(result, deadline) }
+            SerialQueue(label: "decart-channel").async { [weak self] in self?.fetched(result, deadline) }
         }
         let isAwaited = phase.withLock { phase in
             // Otherwise it was closed, or the fetch has already completed.

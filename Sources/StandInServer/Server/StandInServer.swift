@@ -59,7 +59,7 @@ package final class StandInServer: Sendable {
         try check(configuration.faults)
         let connections = OpenChannels(limit: configuration.maximumSessionCount + 64)
         let pipeline = ChildPipeline(configuration: configuration, services: services, tls: tls)
-        let group = MultiThreadedEventLoopGroup.blockingSIGPIPE()
+        let group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
         let listeners = Listeners(
             listener: Listener(group: group, connections: connections, install: pipeline.install),
             host: configuration.host, port: configuration.port, log: configuration.log)

@@ -73,8 +73,3 @@ struct Clip: Sendable {
         }
     }
 }
-
-struct BenchError: Error, CustomStringConvertible {
-    let description: String
-    init(_ description: String) { self.description = description }
-}

@@ -22,7 +22,7 @@ struct BrokenPipeTests {
     }
 
     @Test func aWriteOfTheServerToAClosedConnectionDoesNotRaiseIt() throws {
-        let group = MultiThreadedEventLoopGroup.blockingSIGPIPE()
+        let group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
         defer { try? group.syncShutdownGracefully() }
         var error: CInt = 0
         let signals = try BrokenPipe.signals { error = try group.next().submit { BrokenPipe.write() }.wait() }

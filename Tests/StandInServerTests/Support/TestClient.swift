@@ -129,7 +129,7 @@ final class TestClient: Sendable {
 
 /// The event loop of all clients. Not NIO's shared group, whose threads take SIGPIPE.
 enum TestLoop {
-    static let group = MultiThreadedEventLoopGroup.blockingSIGPIPE()
+    static let group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
 }
 
 /// Passes events from the client's event loop to the test's thread.

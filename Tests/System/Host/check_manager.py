@@ -6,7 +6,7 @@
 The program adds, prompts and removes sessions at random and prints a line whenever all of them show frames, and two
 lines without a session, one early and one at the end. Between the two lines without a session, objects may not differ and
 descriptors by two. That is what scripts/test checks, in a short run. The rest are figures for scripts/verify
-(DECART_VERIFY=1): between the first and the last line with all sessions, what descriptors, threads (dispatch's workers
+(DECART_VERIFY=1): between the first and the last line with all sessions, what descriptors, threads (the workers
 come and go) and objects differ by; the growth of allocations and RSS from the second one on, as buffers of older sessions
 are fuller; and the growth of allocations without a session. Prints "ok NAME" or "not ok NAME: why", and the program's
 lines with "# ". Uses loopback only.

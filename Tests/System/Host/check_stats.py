@@ -370,7 +370,7 @@ def compare(name, documented, actual):
 
 
 def check_errors():
-    codes = set(re.findall(r'^    case \w+ = "([A-Z_]{4,})"', read("Sources/DecartProtocol/Messages/ProtocolError.swift"), re.M))
+    codes = set(re.findall(r'^    case \w+ = "([A-Z_]{4,})"', read("Sources/DecartProtocol/Text/ProtocolError.swift"), re.M))
     source = read("Sources/DecartSession/Interfaces/SessionError.swift")
     cases = re.search(r"enum Stage\b.*?\n((?:\s*case .*\n)+)", source)[1]
     stages = set(re.findall(r"\w+", cases)) - {"case"}
@@ -434,7 +434,7 @@ def unknown_messages(rows):
 
 
 def check_models():
-    source = read("Sources/DecartProtocol/Messages/DecartModel.swift")
+    source = read("Sources/DecartProtocol/Models/DecartModel.swift")
     table = source[source.index("private static let table"):]
     coded = set(re.findall(r'^            "([^"]+)":', table, re.M))
     output = subprocess.run(["gst-inspect-1.0", "--no-colors", "decarttransform"], capture_output=True, text=True,

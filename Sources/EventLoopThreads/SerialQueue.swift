@@ -1,0 +1,91 @@
+// A serial queue on plain threads. Code that may call into the application runs here and not on a dispatch queue: an
+// interpreter that ends (Python) ends each thread that calls into it by pthread_exit, and libdispatch traps when one of
+// its threads ends in the middle of its work.
+import DequeModule
+import Glibc
+import Synchronization
+
+package final class SerialQueue: Sendable {
+    private enum Item {
+        case work(@Sendable () -> Void)
+        /// A thread that waits in `sync`.
+        case turn(WakeUp)
+    }
+    private struct State {
+        var items: Deque<Item> = []
+        /// A thread runs the work, or will soon.
+        var isTaken = false
+    }
+    /// Name of a thread while it runs this queue's work.
+    let label: String
+    private let state = Mutex(State())
+    /// The thread that runs the work; 0: none.
+    private let owner = Atomic<pthread_t>(0)
+
+    package init(label: String) { self.label = label }
+
+    /// True if the caller runs on this queue.
+    package var isCurrent: Bool { owner.load(ordering: .relaxed) == pthread_self() }
+
+    package func async(_ work: @escaping @Sendable () -> Void) {
+        let needsThread = state.withLock { state in
+            defer { state.isTaken = true }
+            state.items.append(.work(work))
+            return !state.isTaken
+        }
+        if needsThread { Worker.run(self) }
+    }
+
+    /// Runs `work` on the caller's thread, after the work that waits. Not on this queue.
+    package func sync(_ work: () -> Void) {
+        let turn = state.withLock { state -> WakeUp? in
+            defer { state.isTaken = true }
+            guard state.isTaken else { return nil }
+            let turn = WakeUp()
+            state.items.append(.turn(turn))
+            return turn
+        }
+        turn?.wait()
+        owner.store(pthread_self(), ordering: .relaxed)
+        work()
+        passOn()
+    }
+
+    /// Runs `work` later. It keeps this queue until then.
+    package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
+        TimerThread.schedule(at: monotonicTime + min(max(delay, .zero), .seconds(1_000_000)), self, work)
+    }
+
+    /// Runs the work that waits. Called by a worker thread.
+    func drain() {
+        owner.store(pthread_self(), ordering: .relaxed)
+        while let item = next() {
+            switch item {
+            case .work(let work): work()
+            case .turn(let turn):
+                owner.store(0, ordering: .relaxed)
+                return turn.signal()
+            }
+        }
+    }
+
+    private func next() -> Item? {
+        state.withLock { state in
+            if state.items.isEmpty {
+                owner.store(0, ordering: .relaxed)
+                state.isTaken = false
+            }
+            return state.items.popFirst()
+        }
+    }
+
+    /// Leaves the rest of the work to another thread.
+    func passOn() {
+        owner.store(0, ordering: .relaxed)
+        let hasMore = state.withLock { state in
+            state.isTaken = !state.items.isEmpty
+            return state.isTaken
+        }
+        if hasMore { Worker.run(self) }
+    }
+}

@@ -1,0 +1,144 @@
+import Dispatch
+import EventLoopThreads
+import Glibc
+import Synchronization
+import Testing
+
+@Suite("A serial queue", .timeLimit(.minutes(1)))
+struct SerialQueueTests {
+    private final class Log: Sendable {
+        private let items = Mutex<[Int]>([])
+        var now: [Int] { items.withLock { $0 } }
+        func add(_ item: Int) { items.withLock { $0.append(item) } }
+    }
+    private final class Held: Sendable {
+        let onRelease: @Sendable () -> Void
+        init(_ onRelease: @escaping @Sendable () -> Void) { self.onRelease = onRelease }
+        deinit { onRelease() }
+    }
+    private func waits(for semaphore: DispatchSemaphore) -> Bool { semaphore.wait(timeout: .now() + 20) == .success }
+
+    @Test func workRunsInOrderAndNoneIsLost() {
+        let (queue, log) = (SerialQueue(label: "test"), Log())
+        for index in 0..<20_000 { queue.async { log.add(index) } }
+        queue.sync { log.add(20_000) }
+        #expect(log.now == Array(0...20_000))
+    }
+
+    /// The work counts without a lock: only one piece of it runs at a time.
+    @Test func manyThreads() {
+        final class Count: @unchecked Sendable { var value = 0 }
+        let (queue, count) = (SerialQueue(label: "test"), Count())
+        DispatchQueue.concurrentPerform(iterations: 8) { index in
+            for round in 0..<2_000 {
+                let add = { @Sendable in count.value += 1 }
+                if (index &+ round) % 5 == 0 { queue.sync(add) } else { queue.async(add) }
+            }
+        }
+        queue.sync {}
+        #expect(count.value == 16_000)
+    }
+
+    /// Queues do not wait for each other, and each piece of work knows its queue.
+    @Test func queuesRunAtTheSameTime() {
+        let queues = (0..<12).map { SerialQueue(label: "test-\($0)") }
+        let (arrived, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        for (index, queue) in queues.enumerated() {
+            queue.async {
+                #expect(queue.isCurrent && !queues[(index + 1) % 12].isCurrent)
+                arrived.signal()
+                goOn.wait()
+            }
+        }
+        for _ in queues { #expect(waits(for: arrived)) }
+        #expect(!queues[0].isCurrent)
+        for _ in queues { goOn.signal() }
+        for queue in queues { queue.sync { #expect(queue.isCurrent) } }
+    }
+
+    @Test func timersFireInTheOrderOfTheirTimes() {
+        let (queue, log, isDone) = (SerialQueue(label: "test"), Log(), DispatchSemaphore(value: 0))
+        let begin = monotonicTime
+        queue.schedule(after: .milliseconds(60)) {
+            log.add(60)
+            isDone.signal()
+        }
+        queue.schedule(after: .milliseconds(20)) { log.add(20) }
+        queue.schedule(after: .milliseconds(20)) { log.add(21) }
+        queue.schedule(after: .seconds(-1)) { log.add(0) }
+        #expect(waits(for: isDone))
+        #expect(log.now == [0, 20, 21, 60] && monotonicTime - begin >= .milliseconds(60))
+    }
+
+    @Test func workMayQueueMore() {
+        let (queue, log, isDone) = (SerialQueue(label: "test"), Log(), DispatchSemaphore(value: 0))
+        queue.async {
+            queue.async {
+                log.add(1)
+                queue.schedule(after: .milliseconds(1)) { isDone.signal() }
+            }
+            log.add(0)
+        }
+        #expect(waits(for: isDone) && log.now == [0, 1])
+    }
+
+    @Test func workIsReleasedAfterItRan() {
+        let (queue, released) = (SerialQueue(label: "test"), DispatchSemaphore(value: 0))
+        for delay in [nil, Duration.milliseconds(5)] {
+            let held = Held { released.signal() }
+            let work = { @Sendable in withExtendedLifetime(held) {} }
+            if let delay { queue.schedule(after: delay, work) } else { queue.async(work) }
+        }
+        for _ in 0..<2 { #expect(waits(for: released)) }
+    }
+
+    @Test func aQueueLivesUntilItsLastWork() {
+        let isDone = DispatchSemaphore(value: 0)
+        var queue: SerialQueue? = SerialQueue(label: "test")
+        weak let former = queue
+        queue?.async { [queue] in
+            queue?.async { isDone.signal() }
+        }
+        queue = nil
+        #expect(waits(for: isDone))
+        for _ in 0..<2_000 where former != nil { usleep(1_000) }
+        #expect(former == nil)
+    }
+
+    /// An interpreter that ends does this to each thread that calls into it. The rest of the work goes on.
+    @Test func theApplicationMayEndTheThread() {
+        let (queue, log, isDone) = (SerialQueue(label: "test"), Log(), DispatchSemaphore(value: 0))
+        let held = Held {}
+        queue.async {
+            log.add(0)
+            withExtendedLifetime(held) { pthread_exit(nil) }
+        }
+        queue.async {
+            #expect(queue.isCurrent)
+            log.add(1)
+        }
+        queue.schedule(after: .milliseconds(20)) { isDone.signal() }
+        queue.sync { log.add(2) }
+        #expect(waits(for: isDone) && log.now == [0, 1, 2])
+    }
+
+    @Test func itsThreadTakesNoSignalsOfTheHost() {
+        let queue = SerialQueue(label: "test-signals-name")
+        let isDone = DispatchSemaphore(value: 0)
+        let isRight = Mutex(false)
+        queue.async {
+            var mask = sigset_t()
+            pthread_sigmask(SIG_BLOCK, nil, &mask)
+            let blocked = [SIGPIPE, SIGTERM, SIGCHLD].allSatisfy { sigismember(&mask, $0) == 1 }
+            var name = [UInt8](repeating: 0, count: 32)
+            let file = open("/proc/thread-self/comm", O_RDONLY | O_CLOEXEC)
+            let count = max(0, read(file, &name, name.count))
+            close(file)
+            let isNamed = String(decoding: name.prefix(count), as: UTF8.self) == "test-signals-na\n"
+            isRight.withLock { $0 = blocked && sigismember(&mask, SIGSEGV) == 0 && isNamed }
+            isDone.signal()
+        }
+        #expect(waits(for: isDone))
+        #expect(isRight.withLock { $0 })
+    }
+}
