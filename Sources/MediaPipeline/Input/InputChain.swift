@@ -21,6 +21,7 @@ package final class InputChain: @unchecked Sendable {
     package let encoded: EncodedInput
     private let queue: Element
     private let plain: Element
+    private let deinterlace: Element
     private let crop: Element
     private let scale: Element
     private let scaled: Element
@@ -40,6 +41,8 @@ package final class InputChain: @unchecked Sendable {
         var fit = Fit.crop
         var rotation = ImageRotation.none
         var input: VideoInfo?
+        /// A frame of these caps was flagged as interlaced, so that the others are not.
+        var hasInterlaceFlags = false
         var inputCaps = ""
         var caps: Event?
         /// Caps and rotation in front of the queue; `input` and `rotation` apply behind it.
@@ -93,7 +96,7 @@ package final class InputChain: @unchecked Sendable {
         queue.set("max-size-time", "0")
         let unify = try Element(factory: "videoconvert", name: "input-unify")
         plain = try Element(factory: "capsfilter", name: "input-plain")
-        let deinterlace = try Element(factory: "deinterlace", name: "input-deinterlace")
+        deinterlace = try Element(factory: "deinterlace", name: "input-deinterlace")
         // One frame out per frame in, from lines of that frame alone: this adds no latency.
         deinterlace.set("fields", "top")
         deinterlace.set("method", "linear")
@@ -155,7 +158,7 @@ package final class InputChain: @unchecked Sendable {
         source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
             switch item {
             case .event(let event): self?.take(event)
-            case .buffer: self?.state.withLock { $0.began = MonotonicTime.now }
+            case .buffer(let frame): self?.begin(frame)
             case .query: break
             }
             self?.applyGeometryIfChanged()
@@ -292,6 +295,7 @@ package final class InputChain: @unchecked Sendable {
                 state.inputCaps = text
                 state.caps = event
                 state.input = info
+                state.hasInterlaceFlags = false
                 state.geometryChanged = true
             }
         case .customDownstream:
@@ -306,6 +310,15 @@ package final class InputChain: @unchecked Sendable {
         }
     }
 
+    /// A frame has left the queue.
+    private func begin(_ frame: Buffer) {
+        state.withLock { state in
+            state.began = MonotonicTime.now
+            guard !state.hasInterlaceFlags, frame.isInterlaced, state.input?.isMixed == true else { return }
+            (state.hasInterlaceFlags, state.geometryChanged) = (true, true)
+        }
+    }
+
     private func applyGeometryIfChanged() {
         let changed = state.withLock { state in
             defer { state.geometryChanged = false }
@@ -314,6 +327,8 @@ package final class InputChain: @unchecked Sendable {
         guard let (full, factor, fit, rotation, input) = changed else { return }
         let target = (width: factor.applied(to: full.width), height: factor.applied(to: full.height))
         setRoute(to: target, fit, rotation)
+        let isUnflagged = state.withLock { $0.input?.isMixed == true && !$0.hasInterlaceFlags }
+        deinterlace.set("mode", isUnflagged ? "interlaced" : "auto")
         if let caps = try? Caps(Self.plainCaps(for: input)) { plain.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
         let turned = try? Caps(Self.encodedCaps(width: before.width, height: before.height))
