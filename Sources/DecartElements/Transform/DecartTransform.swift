@@ -200,7 +200,8 @@ final class DecartTransform: ElementImplementation {
             try memory.prepare(for: caps, in: handle.unowned)
             return true
         } catch {
-            handle.unowned.postError(ElementProblem(.coreMissingPlugin, "\(error.message.capitalizedFirst)."))
+            let code: ElementProblem.Code = error.code == .badCaps ? .streamFormat : .coreMissingPlugin
+            handle.unowned.postError(ElementProblem(code, "\(error.message.capitalizedFirst)."))
             return false
         }
     }
