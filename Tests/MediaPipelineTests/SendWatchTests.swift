@@ -47,6 +47,12 @@ import Testing
         #expect(found == [14: .noKeyframe] || found == [15: .noKeyframe])
     }
 
+    /// Receivers of WebRTC begin to decode with an IDR, so that a recovery point would not help.
+    @Test func theSentenceNamesStreamsWithoutIDR() {
+        let sentence = SendWatch.Stall.noKeyframe.sentence
+        #expect(sentence.contains("IDR, which intra refresh and open GOPs lack"))
+    }
+
     @Test func aWithheldOrPausedInputIsNoStall() {
         var watch = SendWatch()
         let found = run(&watch, 0...20) { _, reading in reading.framesIn = 100 }

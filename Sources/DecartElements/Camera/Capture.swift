@@ -193,9 +193,3 @@ final class Capture: @unchecked Sendable {
     var isLost: Bool { state.withLock(\.isLost) }
     var hasDelivered: Bool { state.withLock(\.hasDelivered) }
 }
-
-/// An error that stops the element and is posted on the bus.
-struct ElementFailure: Error {
-    let problem: ElementProblem
-    init(_ code: ElementProblem.Code, _ text: String) { problem = ElementProblem(code, text) }
-}

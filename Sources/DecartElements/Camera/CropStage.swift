@@ -23,11 +23,16 @@ final class CropStage: @unchecked Sendable {
     }
     private let state = Mutex(State())
     private let onShape: @Sendable (_ isPortrait: Bool) -> Void
+    private let onShortage: @Sendable (_ bytes: Int, _ needed: Int) -> Void
 
     /// - Parameter onShape: called on the streaming thread, only while the orientation is `auto`: before the first
     ///   frame, and before the display orientation changes between portrait and landscape.
-    init(onShape: @escaping @Sendable (_ isPortrait: Bool) -> Void) throws(GStreamerError) {
-        self.onShape = onShape
+    /// - Parameter onShortage: called for each frame that is dropped because it is smaller than its caps.
+    init(
+        onShape: @escaping @Sendable (_ isPortrait: Bool) -> Void,
+        onShortage: @escaping @Sendable (_ bytes: Int, _ needed: Int) -> Void
+    ) throws(GStreamerError) {
+        (self.onShape, self.onShortage) = (onShape, onShortage)
         let unify = try Element(factory: "videoconvert", name: "camera-unify")
         let plain = try Element(factory: "capsfilter", name: "camera-plain")
         crop = try Element(factory: "videocrop", name: "camera-crop")
@@ -44,7 +49,13 @@ final class CropStage: @unchecked Sendable {
         source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
             switch item {
             case .event(let event): self?.take(event)
-            case .buffer: self?.applyGeometry()
+            case .buffer(let buffer):
+                // The elements of the stage map frames by their caps alone.
+                if let self, let (bytes, needed) = self.state.withLock(\.input)?.shortage(of: buffer) {
+                    self.onShortage(bytes, needed)
+                    return .drop
+                }
+                self?.applyGeometry()
             case .query: break
             }
             return .pass
@@ -74,8 +85,7 @@ final class CropStage: @unchecked Sendable {
         switch event.kind {
         case .caps:
             // The probe sees the caps of encoded frames too, which bypass the stage.
-            guard let caps = event.caps, caps.first?.name == CameraFormat.raw, let info = VideoInfo(caps: caps)
-            else { return }
+            let info = event.caps.flatMap { $0.first?.name == CameraFormat.raw ? VideoInfo(caps: $0) : nil }
             state.withLock { $0.input = info }
             // Margins for the old size may leave nothing of the new one.
             applyGeometry()

@@ -102,9 +102,13 @@ final class DecartSource: ElementImplementation {
         mirror.set("name", "camera-mirror")
         let transform = Element(class: RegisteredElementClass(DecartTransform.elementClass))
         transform.set("name", "transform")
-        let stage = try CropStage { [weak transform] isPortrait in
-            transform?.set("orientation", isPortrait ? "portrait" : "landscape")
-        }
+        let stage = try CropStage(
+            onShape: { [weak transform] isPortrait in
+                transform?.set("orientation", isPortrait ? "portrait" : "landscape")
+            },
+            onShortage: { [weak transform] bytes, needed in
+                (transform?.implementation as? DecartTransform)?.dropIncompleteFrame(bytes, needed)
+            })
         let chain = [selector] + stage.elements + [mirror, tee, transform]
         handle.unowned.add(chain)
         try handle.unowned.linkChain(chain)

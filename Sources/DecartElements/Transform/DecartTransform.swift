@@ -173,8 +173,7 @@ final class DecartTransform: ElementImplementation {
                     return .drop
                 }
                 if !memory.isInUse, let (bytes, needed) = input.shortage(of: buffer) {
-                    input.gate.countIncomplete()
-                    self.warnOfIncompleteFrame(bytes, needed)
+                    self.dropIncompleteFrame(bytes, needed)
                     return .drop
                 }
                 input.frameArrived()
@@ -200,19 +199,21 @@ final class DecartTransform: ElementImplementation {
             try memory.prepare(for: caps, in: handle.unowned)
             return true
         } catch {
-            handle.unowned.postError(ElementProblem(.coreMissingPlugin, "\(error.message.capitalizedFirst)."))
+            let code: ElementProblem.Code = error.code == .badCaps ? .streamFormat : .coreMissingPlugin
+            handle.unowned.postError(ElementProblem(code, "\(error.message.capitalizedFirst)."))
             return false
         }
     }
 
-    /// Posts one warning a minute at most.
-    private func warnOfIncompleteFrame(_ bytes: Int, _ needed: Int) {
+    /// Counts a frame that is smaller than its caps, and posts one warning a minute at most.
+    func dropIncompleteFrame(_ bytes: Int, _ needed: Int) {
         let now = MonotonicTime.now
-        let isDue = state.withLock { state in
-            if let last = state.incompleteAt, now - last < .seconds(60) { return false }
+        let (input, isDue) = state.withLock { state in
+            if let last = state.incompleteAt, now - last < .seconds(60) { return (state.input, false) }
             state.incompleteAt = now
-            return true
+            return (state.input, true)
         }
+        input?.gate.countIncomplete()
         guard isDue else { return }
         handle.unowned.postWarning(
             ElementProblem(

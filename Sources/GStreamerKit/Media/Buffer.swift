@@ -68,6 +68,13 @@ package final class Buffer: @unchecked Sendable {
         set { setFlag(GST_BUFFER_FLAG_GAP, newValue) }
     }
 
+    /// The frame consists of two fields; upstream sets this for caps with `interlace-mode=mixed`.
+    package var isInterlaced: Bool {
+        get { hasFlag(Self.interlaced) }
+        set { setFlag(Self.interlaced, newValue) }
+    }
+    private static let interlaced = GstBufferFlags(GST_VIDEO_BUFFER_FLAG_INTERLACED.rawValue)
+
     private func hasFlag(_ flag: GstBufferFlags) -> Bool {
         guard let pointerStorage else { return false }
         return pointerStorage.pointee.mini_object.flags & flag.rawValue != 0

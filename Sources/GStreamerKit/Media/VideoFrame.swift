@@ -31,6 +31,8 @@ package struct VideoInfo: @unchecked Sendable {
             && format.pointee.plane.0 == 0
             && format.pointee.depth.0 == 8 && format.pointee.pixel_stride.0 == 1
     }
+    /// Each frame has a flag that says if it is interlaced; some decoders set none.
+    package var isMixed: Bool { info.interlace_mode == GST_VIDEO_INTERLACE_MODE_MIXED }
     package var isInterlaced: Bool { info.interlace_mode != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE }
 }
 

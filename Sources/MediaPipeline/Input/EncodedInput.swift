@@ -5,14 +5,6 @@ package import GStreamerKit
 import Synchronization
 package import WebRTCTransport
 
-/// Facts of an encoded frame on its way to the connections.
-package struct EncodedFrameInfo: Sendable {
-    package let codec: VideoCodec
-    package let isKeyframe: Bool
-    /// Counts the input's frames, so that a consumer sees if one is missing.
-    package let sequence: UInt64
-}
-
 // @unchecked: the pad is thread-safe; mutable state is in the mutex.
 package final class EncodedInput: @unchecked Sendable {
     package static let caps =

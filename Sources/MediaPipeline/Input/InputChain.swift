@@ -4,23 +4,13 @@ package import GStreamerKit
 import Synchronization
 package import WebRTCTransport
 
-/// A raw frame for the encoder, or an encoded one for the payloader.
-package struct EncoderFrame: Sendable {
-    package let buffer: Buffer
-    /// Size of this frame; the geometry may change between two frames.
-    package let size: (width: Int, height: Int)
-    /// The gate gives a frame its time when it admits it.
-    package var runningTime: ClockTime?
-    /// nil: a raw frame.
-    package var encoded: EncodedFrameInfo?
-}
-
 // @unchecked: elements and pads are thread-safe; mutable state is in the mutex.
 package final class InputChain: @unchecked Sendable {
     package let gate: InputGate
     package let encoded: EncodedInput
     private let queue: Element
     private let plain: Element
+    private let deinterlace: Element
     private let crop: Element
     private let scale: Element
     private let scaled: Element
@@ -40,6 +30,8 @@ package final class InputChain: @unchecked Sendable {
         var fit = Fit.crop
         var rotation = ImageRotation.none
         var input: VideoInfo?
+        /// A frame of these caps was flagged as interlaced, so that the others are not.
+        var hasInterlaceFlags = false
         var inputCaps = ""
         var caps: Event?
         /// Caps and rotation in front of the queue; `input` and `rotation` apply behind it.
@@ -74,15 +66,6 @@ package final class InputChain: @unchecked Sendable {
     /// Caps of the sink pad's template.
     package static let caps = "video/x-raw; \(InputMemory.templateCaps)"
 
-    /// Caps of the frames that go to the encoder.
-    static func encodedCaps(width: Int, height: Int) -> String {
-        encodedCaps() + ", width=(int)\(width), height=(int)\(height)"
-    }
-
-    private static func encodedCaps() -> String {
-        "video/x-raw, format=(string)I420, colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1"
-    }
-
     /// - Parameter sink: the element's sink pad.
     package init(pacing: InputPacing, sink: Pad) throws(GStreamerError) {
         gate = InputGate(pacing: pacing)
@@ -93,7 +76,7 @@ package final class InputChain: @unchecked Sendable {
         queue.set("max-size-time", "0")
         let unify = try Element(factory: "videoconvert", name: "input-unify")
         plain = try Element(factory: "capsfilter", name: "input-plain")
-        let deinterlace = try Element(factory: "deinterlace", name: "input-deinterlace")
+        deinterlace = try Element(factory: "deinterlace", name: "input-deinterlace")
         // One frame out per frame in, from lines of that frame alone: this adds no latency.
         deinterlace.set("fields", "top")
         deinterlace.set("method", "linear")
@@ -155,7 +138,7 @@ package final class InputChain: @unchecked Sendable {
         source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
             switch item {
             case .event(let event): self?.take(event)
-            case .buffer: self?.state.withLock { $0.began = MonotonicTime.now }
+            case .buffer(let frame): self?.begin(frame)
             case .query: break
             }
             self?.applyGeometryIfChanged()
@@ -292,6 +275,7 @@ package final class InputChain: @unchecked Sendable {
                 state.inputCaps = text
                 state.caps = event
                 state.input = info
+                state.hasInterlaceFlags = false
                 state.geometryChanged = true
             }
         case .customDownstream:
@@ -306,6 +290,15 @@ package final class InputChain: @unchecked Sendable {
         }
     }
 
+    /// A frame has left the queue.
+    private func begin(_ frame: Buffer) {
+        state.withLock { state in
+            state.began = MonotonicTime.now
+            guard !state.hasInterlaceFlags, frame.isInterlaced, state.input?.isMixed == true else { return }
+            (state.hasInterlaceFlags, state.geometryChanged) = (true, true)
+        }
+    }
+
     private func applyGeometryIfChanged() {
         let changed = state.withLock { state in
             defer { state.geometryChanged = false }
@@ -314,14 +307,16 @@ package final class InputChain: @unchecked Sendable {
         guard let (full, factor, fit, rotation, input) = changed else { return }
         let target = (width: factor.applied(to: full.width), height: factor.applied(to: full.height))
         setRoute(to: target, fit, rotation)
+        let isUnflagged = state.withLock { $0.input?.isMixed == true && !$0.hasInterlaceFlags }
+        deinterlace.set("mode", isUnflagged ? "interlaced" : "auto")
         if let caps = try? Caps(Self.plainCaps(for: input)) { plain.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
-        let turned = try? Caps(Self.encodedCaps(width: before.width, height: before.height))
-        let final = try? Caps(Self.encodedCaps(width: target.width, height: target.height))
+        let turned = try? Caps(EncoderFrame.caps(width: before.width, height: before.height))
+        let final = try? Caps(EncoderFrame.caps(width: target.width, height: target.height))
         // Upstream may ask for caps on its own thread at any of these steps. The size between scaler and rotation stays
         // open meanwhile, because a rotation that fits to only one of the two sizes leaves no caps at all, and upstream
         // then ends with "not negotiated".
-        if let anySize = try? Caps(Self.encodedCaps()) { scaled.set("caps", caps: anySize) }
+        if let anySize = try? Caps(EncoderFrame.caps) { scaled.set("caps", caps: anySize) }
         scale.set("add-borders", fit == .letterbox)
         flip.set("video-direction", rotation.videoDirection)
         // videoflip 1.22 copies each frame that it does not turn.
@@ -436,36 +431,6 @@ extension InputChain {
 
 extension VideoInfo {
     fileprivate var isShownHigherThanWide: Bool { height &* pixelAspectRatio.1 > width &* pixelAspectRatio.0 }
-}
-
-/// Pixels to crop from each side so that the rest has the target's aspect ratio; even, for subsampled chroma. At least
-/// four columns and rows remain: videoscale 1.22 overwrites the heap for an interlaced frame of one row.
-package struct Cropping: Equatable {
-    package var horizontal = 0
-    package var vertical = 0
-
-    package init() {}
-
-    package init(_ input: VideoInfo, toFill target: (width: Int, height: Int)) {
-        let (numerator, denominator) = input.pixelAspectRatio
-        self.init(
-            width: input.width, height: input.height, pixelAspectRatio: (numerator, denominator), target: target)
-    }
-
-    package init(width: Int, height: Int, pixelAspectRatio: (Int, Int), target: (width: Int, height: Int)) {
-        guard width > 0, height > 0, target.width > 0, target.height > 0, pixelAspectRatio.0 > 0, pixelAspectRatio.1 > 0
-        else { return }
-        let ratio = Double(pixelAspectRatio.0) / Double(pixelAspectRatio.1)
-        let wanted = Double(target.width) / Double(target.height)
-        let actual = Double(width) * ratio / Double(height)
-        if actual > wanted {
-            let kept = Double(height) * wanted / ratio
-            horizontal = max(0, min((width - 4) / 4, Int((Double(width) - kept) / 4)) * 2)
-        } else {
-            let kept = Double(width) * ratio / wanted
-            vertical = max(0, min((height - 4) / 4, Int((Double(height) - kept) / 4)) * 2)
-        }
-    }
 }
 
 extension ImageRotation {

@@ -1,6 +1,7 @@
 // Decides for each input frame, on upstream's thread, whether it enters the element, and at what running time. A live
 // input never waits here. One that is not live waits for the session and then for the clock; the gate drops its frames
-// for the rate limit, and one a second while there is no session.
+// for the rate limit, and one a second while there is no session. Live is what says so in a LATENCY query, stamps its
+// buffers with the clock (`do-timestamp`), or is found to follow the clock.
 import Dispatch
 package import GStreamerKit
 import Synchronization
@@ -52,8 +53,11 @@ package final class InputGate: Sendable {
         var refuses: Bool { flushing || isStopping || isClosing }
         var isOpen: Bool { !open.isEmpty && playing && !refuses }
 
-        /// Liveness of the source, queried once per stream.
+        /// Liveness of the source, learnt with the first frame; an input that follows the clock becomes live later.
         var isLive: Bool?
+        /// The input counts as live because it was found to follow the clock.
+        var isFollower = false
+        var follower = ClockFollower()
         var segment: Event?
         var timeline = InputTimeline()
         /// Nominal time between two frames without a duration of their own; nil: unknown.
@@ -70,7 +74,7 @@ package final class InputGate: Sendable {
     private let changed = DispatchSemaphore(value: 0)
     private let pacing: InputPacing
 
-    init(pacing: InputPacing) { self.pacing = pacing }
+    package init(pacing: InputPacing) { self.pacing = pacing }
 
     package func setMaximumRate(framesPerSecond: Int) {
         state.withLock { $0.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
@@ -156,7 +160,7 @@ package final class InputGate: Sendable {
     func renew() {
         state.withLock {
             ($0.isLive, $0.segment, $0.flushing, $0.isClosing) = (nil, nil, false, false)
-            $0.timeline = InputTimeline()
+            ($0.timeline, $0.follower) = (InputTimeline(), ClockFollower())
         }
         pacing.reset()
     }
@@ -195,24 +199,47 @@ package final class InputGate: Sendable {
         case dropped, refused
     }
 
+    /// A frame at the gate.
+    private struct Arrival {
+        let at: Duration
+        /// The element's running time.
+        let present: ClockTime?
+        /// Running time by the frame's own time stamp.
+        let upstream: ClockTime?
+        /// Time to the next frame; nil: unknown.
+        let step: ClockTime?
+        /// Running time that the frame has in the element.
+        var time: ClockTime?
+
+        var lead: Int64? {
+            guard let upstream, let present else { return nil }
+            return Int64(clamping: upstream) &- Int64(clamping: present)
+        }
+    }
+
     /// Called on upstream's thread. `pad` is the element's sink pad; `element` provides the clock.
     /// - Returns: `dropped` if a live frame is lost, `refused` if a flush, the rate limit or the application takes it, or
     ///   if an input that is not live has waited for a second.
     package func admit(_ buffer: Buffer, pad: Pad, element: Element) -> Admission {
-        let upstream = runningTime(of: buffer)
-        let isLive =
-            state.withLock { state in
-                state.counters.framesIn &+= 1
-                return state.isLive
-            } ?? learnLiveness(pad)
-        let present = element.currentRunningTime
-        let time = state.withLock { state -> ClockTime? in
-            guard let step = buffer.duration ?? state.step else { return upstream }
-            return state.timeline.next(
-                upstream, arrival: MonotonicTime.now, isLive: isLive, step: step, present: present)
+        let (known, step) = state.withLock { state in
+            state.counters.framesIn &+= 1
+            return (state.isLive, buffer.duration ?? state.step)
         }
-        guard isLive else { return admitPaced(at: time, element: element) ? .passes(time) : .refused }
-        return state.withLock { state in
+        var frame = Arrival(
+            at: MonotonicTime.now, present: element.currentRunningTime, upstream: runningTime(of: buffer), step: step)
+        let isLive = (known ?? learnLiveness(pad)) && !hasOvertaken(frame)
+        frame.time = state.withLock { state in
+            guard let step else { return frame.upstream }
+            return state.timeline.next(
+                frame.upstream, arrival: frame.at, isLive: isLive, step: step, present: frame.present)
+        }
+        if isLive { return admitLive(at: frame.time) }
+        defer { state.withLock { $0.follower.returns(at: MonotonicTime.now) } }
+        return admitPaced(frame, pad: pad, element: element)
+    }
+
+    private func admitLive(at time: ClockTime?) -> Admission {
+        state.withLock { state in
             guard state.isOpen else {
                 state.counters.dropClosed(hasSession: !state.open.isEmpty)
                 return state.refuses || state.isWithheld ? .refused : .dropped
@@ -221,7 +248,8 @@ package final class InputGate: Sendable {
         }
     }
 
-    /// Sets a handler that is called with the first frame of a stream, before the frame goes on.
+    /// Sets a handler that is called with the first frame of a stream, before the frame goes on, and when an input is
+    /// found to follow the clock, or not to.
     func onLiveness(_ handler: @escaping @Sendable (Bool) -> Void) { livenessHandler.withLock { $0 = handler } }
     private let livenessHandler = Mutex<(@Sendable (Bool) -> Void)?>(nil)
 
@@ -229,10 +257,24 @@ package final class InputGate: Sendable {
     package var isLive: Bool { state.withLock { $0.isLive ?? true } }
 
     private func learnLiveness(_ pad: Pad) -> Bool {
-        let live = pad.queryPeerLatency()?.live ?? true
-        state.withLock { $0.isLive = live }
+        let isMarked = pad.queryPeerLatency()?.live ?? true
+        return set(live: isMarked || pad.upstreamSource?.bool("do-timestamp") == true, isFollower: false)
+    }
+
+    @discardableResult private func set(live: Bool, isFollower: Bool) -> Bool {
+        state.withLock { state in
+            (state.isLive, state.isFollower, state.follower) = (live, isFollower, ClockFollower())
+        }
         livenessHandler.withLock { $0 }?(live)
         return live
+    }
+
+    /// Returns true if an input that was found to follow the clock runs ahead of it: from here on it waits again.
+    private func hasOvertaken(_ frame: Arrival) -> Bool {
+        guard let lead = frame.lead else { return false }
+        let overtakes = state.withLock { $0.isFollower && $0.follower.overtakes(lead: lead) }
+        if overtakes { set(live: false, isFollower: false) }
+        return overtakes
     }
 
     /// Keeps the average rate below the limit: a frame up to an eighth of an interval early still counts as due.
@@ -248,33 +290,73 @@ package final class InputGate: Sendable {
         return true
     }
 
-    private func admitPaced(at time: ClockTime?, element: Element) -> Bool {
-        // Upstream's thread holds the lock that EOS, a seek and a state change of its element need. So in PLAYING a frame
-        // is dropped after a second. In PAUSED a thread may wait, as in a sink that has prerolled.
-        var limit = DispatchTime.now() + .seconds(1)
-        while true {
-            let (isOpen, refuses, playing) = state.withLock { ($0.isOpen, $0.refuses, $0.playing) }
-            if refuses { return false }
-            if isOpen { break }
-            if !playing { limit = .now() + .seconds(1) }
-            guard changed.wait(timeout: limit) == .timedOut, playing else { continue }
-            state.withLock { $0.counters.dropClosed(hasSession: !$0.open.isEmpty) }
-            return false
-        }
-        guard let time, state.withLock({ Self.isDue(time, &$0) }) else { return time == nil }
-        guard let clock = element.currentClock, let now = element.currentRunningTime else { return true }
+    private func admitPaced(_ frame: Arrival, pad: Pad, element: Element) -> Admission {
+        if let admission = waitUntilOpen(frame, pad) { return admission }
+        guard let time = frame.time else { return .passes(nil) }
+        guard state.withLock({ Self.isDue(time, &$0) }) else { return .refused }
+        guard let clock = element.currentClock, let now = element.currentRunningTime else { return .passes(time) }
         let due = Int64(clamping: time) &+ pacing.offset(for: time, now: now)
+        let early = due &- Int64(clamping: now)
         let wait = state.withLock { state -> ClockWait? in
-            guard !state.refuses, due > Int64(clamping: now) else { return nil }
+            guard !state.refuses, early > 0, !Self.isAtPace(frame, early, state.follower) else { return nil }
+            state.follower.restart()
             let wait = clock.makeWait(until: element.baseTime &+ UInt64(due))
             state.wait = wait
             return wait
         }
-        let arrived = wait?.wait() ?? true
+        guard let wait else {
+            follow(frame)
+            return .passes(time)
+        }
+        let arrived = wait.wait()
         state.withLock { $0.wait = nil }
         // A flush cancelled the wait and has already ended: start over with this frame.
-        if !arrived, !state.withLock(\.refuses) { return admitPaced(at: time, element: element) }
-        return arrived
+        if !arrived, !state.withLock(\.refuses) { return admitPaced(frame, pad: pad, element: element) }
+        return arrived ? .passes(time) : .refused
+    }
+
+    /// Returns nil once a media path takes frames, else what becomes of this one.
+    private func waitUntilOpen(_ frame: Arrival, _ pad: Pad) -> Admission? {
+        // Upstream's thread holds the lock that EOS, a seek and a state change of its element need. So in PLAYING a frame
+        // is dropped after a second. In PAUSED a thread may wait, as in a sink that has prerolled.
+        var limit = DispatchTime.now() + .seconds(1)
+        var backlog: SourceBacklog?
+        while true {
+            let (isOpen, refuses, playing) = state.withLock { ($0.isOpen, $0.refuses, $0.playing) }
+            if refuses { return .refused }
+            if let backlog, backlog.growsWithTime {
+                set(live: true, isFollower: true)
+                return admitLive(at: frame.time)
+            }
+            if isOpen { return nil }
+            state.withLock { $0.follower.restart() }
+            if !playing { (limit, backlog) = (.now() + .seconds(1), nil) }
+            if playing, backlog == nil { backlog = SourceBacklog(behind: pad) }
+            guard changed.wait(timeout: limit) == .timedOut, playing else { continue }
+            if backlog?.growsWithTime == true { continue }
+            state.withLock { $0.counters.dropClosed(hasSession: !$0.open.isEmpty) }
+            return .refused
+        }
+    }
+
+    /// The frames of an input that follows the clock arrive at its pace, and so wait for no other one. A slow decoder's
+    /// frames gain on the clock then, until they have to wait.
+    private static func isAtPace(_ frame: Arrival, _ early: Int64, _ follower: ClockFollower) -> Bool {
+        guard let step = frame.step else { return false }
+        return early <= Int64(clamping: step) && follower.wasIdle(at: frame.at, step: step)
+    }
+
+    private func follow(_ frame: Arrival) {
+        let follows = state.withLock { state -> Bool in
+            guard let lead = frame.lead, let present = frame.present, let step = frame.step,
+                state.follower.wasIdle(at: frame.at, step: step)
+            else {
+                state.follower.restart()
+                return false
+            }
+            return state.follower.follows(lead: lead, present: present)
+        }
+        if follows { set(live: true, isFollower: true) }
     }
 }
 

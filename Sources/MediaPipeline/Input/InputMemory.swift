@@ -37,6 +37,13 @@ package final class InputMemory: @unchecked Sendable {
     /// Prepares for the frames of a CAPS event, before it passes the sink pad. Called on upstream's thread.
     /// - Throws: an error for the user if nothing that fetches the frames is installed.
     package func prepare(for caps: Caps, in bin: Bin) throws(GStreamerError) {
+        if caps.isAlternate {
+            state.withLock { $0.isUnusable = true }
+            throw GStreamerError(
+                .badCaps,
+                "the input's caps have interlace-mode=alternate, whose buffers hold one field: set the source to "
+                    + "interleaved or progressive frames")
+        }
         let memory = VideoMemory.named(caps.memory)
         let (current, wasUnusable) = state.withLock { ($0.memory, $0.isUnusable) }
         guard memory != current || wasUnusable else { return }
@@ -93,6 +100,8 @@ package final class InputMemory: @unchecked Sendable {
     }
 
     package func accepts(_ caps: Caps) -> Bool {
+        // Upstream would report the refusal as an internal error; `prepare` names the cause.
+        if caps.isAlternate { return true }
         guard let memory = VideoMemory.named(caps.memory) else {
             guard caps.memory == nil else { return false }
             // As the converter itself does: caps of an application often lack a frame rate.
@@ -112,4 +121,9 @@ package final class InputMemory: @unchecked Sendable {
         guard let first = memory.installedFetcher?.first, let own = try? Caps(memory.caps) else { return nil }
         return ElementFactory.named(first).map { $0.sinkCaps.intersection(own) }
     }
+}
+
+extension Caps {
+    /// Each buffer holds one field of an interlaced frame.
+    fileprivate var isAlternate: Bool { first?.string("interlace-mode") == "alternate" }
 }

@@ -217,7 +217,7 @@ final class Processor: @unchecked Sendable {
 
     private func keepSize(of caps: Caps) {
         guard let info = VideoInfo(caps: caps), let sized = state.withLock(\.parts?.sized),
-            let wanted = try? Caps(InputChain.encodedCaps(width: info.width, height: info.height))
+            let wanted = try? Caps(EncoderFrame.caps(width: info.width, height: info.height))
         else { return }
         sized.set("caps", caps: wanted)
     }

@@ -30,8 +30,9 @@ package struct SendWatch {
         package var sentence: String {
             switch self {
             case .noKeyframe:
-                "The input has sent no keyframe for 5 s, and an encoded stream can begin with one only. Set a shorter "
-                    + "keyframe interval, or use an encoder that answers force-key-unit events."
+                "The input has sent no keyframe for 5 s, and an encoded stream can begin with one only: in H.264 with an "
+                    + "IDR, which intra refresh and open GOPs lack. Set a shorter interval of IDR frames, or use an "
+                    + "encoder that answers force-key-unit events."
             case .incompleteFrames: "All buffers of the input have been smaller than their caps say for 5 s."
             case .encoder: "The encoder has returned nothing for 5 s although it gets frames."
             }

@@ -31,6 +31,22 @@ extension ElementTests {
             }
         }
 
+        /// The stage in front of the transform maps frames too.
+        @Test func framesThatAreSmallerThanTheirCapsAreDropped() throws {
+            let short = "fakesrc is-live=true format=time do-timestamp=true sizetype=fixed sizemax=1000"
+            let caps = "video/x-raw,format=RGB,\(TransformPipeline.size),framerate=20/1"
+            let source = "source=\"\(short) ! identity sleep-time=20000 ! \(caps)\""
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .camera(standIn, source)) { pipeline in
+                    pipeline.play()
+                    let warning = try #require(pipeline.waitForProblem(.warning))
+                    #expect(warning.text.contains("has 1000 bytes, but its caps need 168960"), "\(warning.text)")
+                    #expect(eventually { pipeline.count("frames-dropped") >= 3 })
+                    #expect(pipeline.takeProblems().filter { $0.text.contains("1000 bytes") }.count == 1)
+                }
+            }
+        }
+
         @Test func theMirrorChangesWhilePlaying() throws {
             let raw = try Reference.input()
             try StandIn.run { standIn in

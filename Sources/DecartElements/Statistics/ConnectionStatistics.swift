@@ -1,0 +1,23 @@
+import MediaPipeline
+import WebRTCTransport
+
+/// Statistics of one of a media path's peer connections.
+struct ConnectionStatistics: Sendable {
+    /// `direct`; in a room `publisher` and `subscriber`, or `room` for a single connection.
+    var name: String
+    var statistics: PeerConnectionStatistics
+}
+
+/// Encoder and decoder of a media path.
+struct CodecStatistics: Sendable {
+    var codec: VideoCodec?
+    /// Element factories.
+    var encoder: String?
+    var decoder: String?
+    var encoding = CodingTime()
+    var decoding = CodingTime()
+    /// Fraction of the frames that the CPU carries.
+    var cpuShare = 1.0
+
+    var isLimitedByCPU: Bool { cpuShare < 1 }
+}

@@ -1,0 +1,162 @@
+import Foundation
+import GStreamerKit
+import MediaPipeline
+import Testing
+
+@Suite struct ClockFollowerTests {
+    private static let ms: ClockTime = 1_000_000
+
+    /// Passes 100 frames of 40 ms; returns the number of the frame with which the input counts as live.
+    private func judge(lead: (Int) -> Int, held: (Int) -> Bool = { _ in false }) -> Int? {
+        var follower = ClockFollower()
+        for index in 0..<100 {
+            if held(index) { follower.restart() }
+            let time = ClockTime(index * 40) * Self.ms
+            if follower.follows(lead: Int64(lead(index)) * 1_000_000, present: time) { return index }
+        }
+        return nil
+    }
+
+    @Test func aSteadyInputFollowsAfterTwoSeconds() {
+        #expect(judge { _ in -30 } == 50)
+        #expect(judge { $0 % 3 * 40 } == 50)
+        #expect(judge { _ in 1_700_000_000_000 } == 50, "a time of day")
+    }
+
+    @Test func aSlowDecoderDoesNotFollow() {
+        #expect(judge { -4 * $0 } == nil, "10 % slower than the clock")
+        #expect(judge { 4 * $0 } == nil)
+    }
+
+    @Test func aFrameThatWaitsStartsOver() {
+        #expect(judge(lead: { _ in 0 }, held: { $0 % 20 == 0 }) == nil)
+        #expect(judge(lead: { _ in 0 }, held: { $0 == 20 }) == 70)
+    }
+
+    @Test func upstreamIsIdleIfItNeedsAGoodPartOfAFrame() {
+        var follower = ClockFollower()
+        #expect(!follower.wasIdle(at: .zero, step: 40 * Self.ms))
+        follower.returns(at: .milliseconds(100))
+        #expect(follower.wasIdle(at: .milliseconds(130), step: 40 * Self.ms))
+        #expect(!follower.wasIdle(at: .milliseconds(105), step: 40 * Self.ms))
+    }
+
+    @Test(arguments: [0, -2_700, 1_700_000_000_000]) func aFileOvertakesTheClock(first: Int) {
+        var follower = ClockFollower()
+        let leads = [first, first + 40, max(first, 0) + 900, max(first, 0) + 1_100]
+        let verdicts = leads.map { follower.overtakes(lead: Int64($0) * 1_000_000) }
+        #expect(verdicts == [false, false, false, true])
+    }
+
+    @Test(arguments: [Int64.min, Int64.max]) func extremesDoNotTrap(_ extreme: Int64) {
+        var follower = ClockFollower()
+        for lead in [0, extreme, -1, extreme] {
+            _ = follower.follows(lead: lead, present: .max)
+            _ = follower.overtakes(lead: lead)
+        }
+    }
+}
+
+/// The gate at the end of a real source.
+@Suite(.serialized, .timeLimit(.minutes(1))) struct InputGateTests {
+    /// Waits at most ten seconds.
+    private func eventually(_ condition: () -> Bool) -> Bool {
+        for _ in 0..<1_000 where !condition() { Thread.sleep(forTimeInterval: 0.01) }
+        return condition()
+    }
+
+    private final class Run: Sendable {
+        let pipeline: Pipeline
+        let gate = InputGate(pacing: InputPacing())
+        private let source: Element
+
+        /// - Parameter source: has an `appsrc name=s`.
+        init(_ source: String) throws {
+            GStreamerRuntime.initialise()
+            pipeline = try Pipeline(description: "\(source) ! fakesink name=out sync=false")
+            self.source = try #require(pipeline.child(named: "s"))
+            let output = try #require(pipeline.child(named: "out"))
+            let pad = try #require(output.staticPad("sink"))
+            gate.take(framerate: (25, 1))
+            pad.addProbe([.buffer, .downstreamEvent]) { [gate, own = pad.unowned, output = output.unowned] item in
+                switch item {
+                case .event(let event): if event.kind == .segment { gate.take(segment: event) }
+                case .buffer(let buffer):
+                    guard case .passes = gate.admit(buffer, pad: own, element: output) else { return .drop }
+                    gate.countDropped()
+                case .query: break
+                }
+                return .pass
+            }
+            gate.set(playing: true)
+            pipeline.setState(.playing)
+        }
+
+        /// Frames that have passed.
+        var passed: Int { Int(gate.counters.droppedBusy) }
+        var queued: Int { source.int("current-level-buffers") ?? 0 }
+
+        func push(_ index: Int, isStamped: Bool = true) {
+            let buffer = Buffer(size: 100)
+            if isStamped { buffer.pts = ClockTime(index) * 40_000_000 }
+            guard let caps = try? Caps("video/x-raw") else { return }
+            source.emit("push-sample", [GValueBox(sample: buffer, caps: caps)])
+        }
+
+        /// Pushes a frame every 40 ms, as the application of a camera does.
+        func pushWithTheClock(_ indices: Range<Int>, isStamped: Bool = true) {
+            let start = ContinuousClock.now
+            for index in indices {
+                let due = start + .milliseconds(40 * (index - indices.lowerBound)) - ContinuousClock.now
+                Thread.sleep(forTimeInterval: max(0, due / .seconds(1)))
+                push(index, isStamped: isStamped)
+            }
+        }
+
+        deinit {
+            gate.stop()
+            pipeline.setState(.null)
+        }
+    }
+
+    @Test(arguments: ["", "! queue max-size-buffers=2 ! identity"]) func clockStampsAreLive(between: String) throws {
+        let run = try Run("appsrc name=s do-timestamp=true format=time \(between)")
+        run.pushWithTheClock(0..<4, isStamped: false)
+        #expect(eventually { run.gate.counters.framesIn == 4 }, "no frame waits")
+        #expect(run.gate.isLive && run.gate.counters.droppedWithoutSession == 4)
+    }
+
+    /// Nothing takes frames at first; the application goes on pushing.
+    @Test func aQueueThatGrowsWithTheClockIsLive() throws {
+        let run = try Run("appsrc name=s format=time max-bytes=0")
+        run.pushWithTheClock(0..<30)
+        #expect(eventually { run.gate.isLive && run.queued == 0 })
+        #expect(run.gate.counters.droppedWithoutSession > 20)
+    }
+
+    /// A session takes frames from the beginning, and then none.
+    @Test func anInputThatFollowsTheClockIsLive() throws {
+        let run = try Run("appsrc name=s format=time")
+        run.gate.open(attempt: 1)
+        run.pushWithTheClock(0..<60)
+        #expect(run.gate.isLive)
+        run.gate.close(attempt: 1)
+        run.pushWithTheClock(60..<70)
+        #expect(eventually { run.gate.counters.framesIn == 70 && run.queued == 0 })
+        #expect(run.gate.counters.droppedWithoutSession >= 9)
+        // It is a file after all: the whole rest comes at once, and waits again.
+        run.gate.open(attempt: 2)
+        for index in 70..<120 { run.push(index) }
+        #expect(eventually { !run.gate.isLive })
+    }
+
+    @Test func aFileWaitsAndLosesNothing() throws {
+        let run = try Run("appsrc name=s format=time max-bytes=0")
+        for index in 0..<30 { run.push(index) }
+        Thread.sleep(forTimeInterval: 0.6)
+        #expect(!run.gate.isLive && run.passed == 0)
+        run.gate.open(attempt: 1)
+        #expect(eventually { run.passed == 30 })
+        #expect(!run.gate.isLive && run.gate.counters.framesIn == 30)
+    }
+}
