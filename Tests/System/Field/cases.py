@@ -23,7 +23,7 @@ class Case:
     situation: str
     source: str = APPSRC  # {file}: see there
     options: str = ""  # {codec}: VP8, or H.264 in a room
-    sink: str = "fakesink"
+    sink: str = "fakesink"  # one with the name `late` must render four fifths of the frames
     file: tuple = ()  # a chain that encodes, and how many frames it gets
     # Of the appsrc `in`, by the number of the frame: its PTS, its data and its caps.
     stamp: object = None

@@ -128,6 +128,10 @@ def perform_case(case, here):
     if audio:
         at = len(loud) if case.after is not None else 0
         bench.wait("audio comes back", lambda: len(loud) > at + 20)
+    if sink := bench.pipeline.get_by_name("late"):
+        dropped, rendered = (sink.get_property("stats").get_value(name) for name in ("dropped", "rendered"))
+        if dropped > rendered // 4:
+            raise Problem(f"the sink dropped {dropped} frames and rendered {rendered}")
     return finish(bench, case.is_readable, warnings=case.warning)
 
 

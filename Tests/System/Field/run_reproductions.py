@@ -25,7 +25,7 @@ REPO = os.environ.setdefault("GST_DECART", os.path.abspath(os.path.join(os.path.
 # GStreamer's own elements print the first two: with 200 changes of the caps a second, and of an element that is released
 # without NULL.
 CRITICAL = re.compile(r"CRITICAL(?! \*\*: [\d:.]+: (?:gst_video_frame_map_id: assertion 'info->finfo->format == meta|"
-                      r"file ../gst/deinterlace|\nTrying to dispose element [a-z]))|HANG for more|Segmentation|core dumped")
+                      r"file ../gst/deinterlace|\nTrying to dispose element [a-z]))|HANG for more")
 
 
 @dataclasses.dataclass
