@@ -65,7 +65,7 @@ SUBJECTS = {
         "check_gl.py", "check_live_view.py", "check_logs.py", "check_metrics.py", "check_network.py", "check_replay.py",
         "check_secrets.py", "check_stats.py"), repeats=False),
     "field": Subject("situations that users of other projects have reported, and random operations of an application",
-                     [[f"{SYSTEM}/Field/check_field.py"]], repeats=False),
+                     [[f"{SYSTEM}/Field/{name}"] for name in ("check_field.py", "check_images.py")], repeats=False),
     "recipes": Subject("the commands of docs/RECIPES.md", checks("check_recipes.py"), repeats=False),
     "browser": Subject("the stand-in's page, and Chromium as a peer", [*checks("check_web.py"), [FAULTS, "browser"]]),
     "peers": Subject("webrtcbin, aiortc, LiveKit's and Decart's SDK", [

@@ -3,7 +3,9 @@
 The number stands in the frame twice, the second time inverted: a damaged frame is not taken for another number.
 """
 
+import array
 import collections
+import itertools
 import os
 import re
 import threading
@@ -113,7 +115,8 @@ class Bench:
             if self.caps is None or not caps.is_equal(self.caps):
                 self.caps, video = caps, GstVideo.VideoInfo.new_from_caps(caps)
                 self.layout = (video.width, video.height, video.stride[0])
-            number = number_in(buffer, *self.layout)
+            meta = GstVideo.buffer_get_video_meta(buffer)
+            number = number_in(buffer, *self.layout[:2], meta.stride[0] if meta else self.layout[2])
         with self.changed:
             self.left.append(Left(number, buffer.pts, time.monotonic()))
             self.changed.notify_all()
@@ -139,13 +142,16 @@ class Bench:
             raise Problem(f"the pipeline does not start: {self.messages}")
         return self
 
-    def feed(self, stamp=lambda n: n * 1000 * MS // RATE, make=i420, rate=RATE, push=None):
+    def feed(self, stamp=lambda n: n * 1000 * MS // RATE, make=i420, rate=RATE, push=None, caps=None):
         """Pushes numbered frames in a thread at this rate. `stamp` returns a PTS, or None for a frame without one; `make`
-        returns bytes or a buffer."""
+        returns bytes or a buffer, `caps` the caps as text."""
 
         def perform():
-            source, begun = self.pipeline.get_by_name("in"), time.monotonic()
+            source, begun, before = self.pipeline.get_by_name("in"), time.monotonic(), None
             while not self.stopped.wait(max(0, begun + self.pushed / rate - time.monotonic())):
+                if caps and caps(self.pushed) != before:
+                    before = caps(self.pushed)
+                    source.set_property("caps", Gst.Caps.from_string(before))
                 made, pts = make(self.pushed & 0xFFFF), stamp(self.pushed)
                 # No bytes: a buffer without memory.
                 buffer = made if isinstance(made, Gst.Buffer) else Gst.Buffer.new_wrapped(made) if made else Gst.Buffer.new()
@@ -161,6 +167,39 @@ class Bench:
         self.feeder = threading.Thread(target=perform, daemon=True)
         self.feeder.start()
         return self
+
+    def feed_audio(self, stamp, is_loud=lambda k: True):
+        """Pushes pieces of 20 ms in a thread. `stamp` returns the PTS of a piece, or None if there is none."""
+        source, begun = self.pipeline.get_by_name("audio"), time.monotonic()
+
+        def perform():
+            for index in itertools.count():
+                if self.stopped.wait(max(0, begun + index / 50 - time.monotonic())):
+                    return
+                if (pts := stamp(index)) is None:
+                    continue
+                level = 12000 if is_loud(index) else 0
+                # 1 kHz
+                samples = array.array("h", ([level] * 24 + [-level] * 24) * 20)
+                buffer = Gst.Buffer.new_wrapped(samples.tobytes())
+                buffer.pts, buffer.duration = pts, 20 * MS
+                source.emit("push-buffer", buffer)
+
+        threading.Thread(target=perform, daemon=True).start()
+
+    def listen(self):
+        """Returns a list that the PTS of loud buffers at the sink `sink` are appended to: S16LE, one channel."""
+        loud = []
+
+        def note(_pad, info):
+            buffer = info.get_buffer()
+            samples = memoryview(buffer.extract_dup(0, buffer.get_size() & ~1)).cast("h")
+            if samples and max(samples) > 3000:
+                loud.append(buffer.pts)
+            return Gst.PadProbeReturn.OK
+
+        self.pipeline.get_by_name("sink").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, note)
+        return loud
 
     def stop(self):
         self.stopped.set()
