@@ -1,6 +1,5 @@
 // The wait for a session of the account to end, because all that it may run at once are in use: "Concurrent session
 // limit reached", close code 1013, HTTP 429. It is not counted as a retry, and has a pace of its own.
-import DecartProtocol
 
 /// The pace of that wait, as a value.
 struct LimitWait: Sendable {
@@ -43,32 +42,4 @@ struct LimitWait: Sendable {
 
     /// Call when a connection is established, and at the start of a session.
     mutating func end() { (since, reportedAt) = (nil, nil) }
-}
-
-extension SessionMachine {
-    /// Waits for a session of the account to end, if that is what the attempt failed for.
-    /// - Returns: false if the error has another cause.
-    mutating func waitForSession(_ error: SessionError, _ now: Duration, _ jitter: Double) -> Bool {
-        guard error.code == .concurrencyLimit, !error.isPermanent, !renewal.isSuccessor, let attempt else {
-            return false
-        }
-        let step = limitWait.next(error.retryAfter, dialledAt: attempt.startedAt, now: now, jitter: jitter)
-        endAttempt(keepingMedia: step != nil && attempt.canKeepMedia(after: error, configuration))
-        closePreviousChannel()
-        guard let step else {
-            var error = error
-            let seconds = limitWait.allowed?.components.seconds ?? 0
-            error.message +=
-                seconds > 0 ? " None ended within \(seconds) s (limit-wait)." : " Set limit-wait to wait for one."
-            fail(error, now)
-            return true
-        }
-        phase = .backingOff(next: AttemptID(lastAttempt &+ 1))
-        snapshot.lastError = error
-        snapshot.serviceStatus = .waitingForSession
-        snapshot.queue = nil
-        emit(.schedule(.retry, after: step.delay))
-        if step.isReported { report(.warning(error)) }
-        return true
-    }
 }

@@ -74,3 +74,10 @@ package struct SessionConfiguration: Sendable, Equatable {
         self.connectionTimeout = connectionTimeout
     }
 }
+
+extension SessionConfiguration {
+    /// Time from the connection to the renewal of a session of this length; nil: it is not renewed.
+    func renewal(of length: Duration) -> Duration? {
+        renewBefore > .zero ? max(length / 2, length - renewBefore) : nil
+    }
+}
