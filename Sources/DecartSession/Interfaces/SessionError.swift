@@ -50,38 +50,9 @@ extension SessionError {
             code, "The service reported an error: \(shown)\(remedy)", stage: stage,
             isPermanent: PermanentErrorText.matches(text))
     }
+}
 
-    /// The service closed the control channel.
-    static func closed(_ code: Int?, _ reason: String, isConnected: Bool) -> SessionError {
-        let text = reason.printable(limit: 123)
-        let details = [code.map(String.init), text.isEmpty ? nil : text].compactMap(\.self).joined(separator: ": ")
-        // A service that closes a running session with 1013 restarts, or is overloaded.
-        let isFull = (code == 1013 && !isConnected) || ConcurrencyLimitText.matches(text)
-        return SessionError(
-            PermanentErrorText.concernsKey(text) ? .invalidAPIKey : isFull ? .concurrencyLimit : .webSocket,
-            "The service closed the connection" + (details.isEmpty ? "." : " (\(details)).")
-                + (isFull ? concurrencyRemedy(after: ".") : ""),
-            stage: .channel, isPermanent: PermanentErrorText.matches(text))
-    }
-
-    /// The service ended a generation for a cause that the user can remove.
-    static func generation(_ code: DecartErrorCode, _ deed: String) -> SessionError {
-        let text =
-            code == .insufficientCredits
-            ? "The service \(deed): the account is out of credits. Top up the account's credits."
-            : "The service \(deed) because of its content moderation. Change the prompt, the reference image or the "
-                + "input."
-        return SessionError(code, text, stage: .generation)
-    }
-
-    static func expired(_ text: String) -> SessionError {
-        SessionError(.server, "Session expired: \(text)", stage: .generation, isPermanent: true)
-    }
-
-    static func timeout(_ text: String, stage: Stage) -> SessionError {
-        SessionError(.connectionTimeout, "\(text).", stage: stage)
-    }
-
+extension SessionError {
     /// Follows the service's text in a message.
     package static func concurrencyRemedy(after text: String) -> String {
         (text.last.map { ".!?".contains($0) } ?? true ? "" : ".")

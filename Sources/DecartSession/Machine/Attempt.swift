@@ -116,13 +116,45 @@ struct Attempt: Sendable {
             && watchdog.silence == .zero
     }
 
+    var isLive: Bool { role == .current || role == .candidate }
+
+    var suspension: Suspension? { if case .suspended(let suspension) = role { suspension } else { nil } }
+
+    /// The part of the connection to which an `error` of the service applies.
+    var stage: SessionError.Stage {
+        switch step {
+        case _ where isQueued: .queue
+        case .opening, .open, .awaitingInitialAck: .initialState
+        case .negotiating: .media
+        case .connected: .generation
+        }
+    }
+
+    mutating func connected(_ now: Duration, ice: Duration?, dtls: Duration?) {
+        step = .connected
+        connectedAt = now
+        snapshot.lastError = nil
+        (snapshot.phases.ice, snapshot.phases.dtls) = (ice, dtls)
+        snapshot.phases.connected = now - startedAt
+    }
+
+    mutating func frameArrived(_ now: Duration) {
+        if snapshot.phases.firstFrame == nil { snapshot.phases.firstFrame = now - startedAt }
+    }
+
+    /// Ends the suspension.
+    mutating func resume(_ now: Duration, watchdog: MediaWatchdog) {
+        role = .current
+        (pathIsLost, channelAnswers, recoveredAt) = (false, false, now)
+        self.watchdog = watchdog
+        if case .ended = generation { self.watchdog.pause() }
+    }
+
     /// The error for a service that closes the session now, after it has ended the generation for a named cause. The
     /// media path may close before the channel. Permanent, because a new session would end the same way.
     var causeOfEnd: SessionError? {
         guard case .ended(let code?) = generation else { return nil }
-        var error = SessionError.generation(code, "ended the generation and closed the session")
-        error.isPermanent = true
-        return error
+        return SessionError.generation(code, "ended the generation and closed the session").permanent
     }
 }
 

@@ -301,9 +301,18 @@ struct PromptTracker: Sendable, Equatable {
     // MARK: Timeouts
 
     /// The earliest deadline of the requests in flight.
-    var nextDeadline: Duration? { entries.compactMap { $0.inFlight?.deadline }.min() }
+    private var nextDeadline: Duration? { entries.compactMap { $0.inFlight?.deadline }.min() }
+
+    /// - Returns: what keeps the timer at the earliest deadline; nil if nothing has changed.
+    mutating func planTimeout(_ timer: TimerID, isLive: Bool = true, now: Duration) -> SessionAction? {
+        let deadline = isLive ? nextDeadline : nil
+        guard deadline != scheduledDeadline else { return nil }
+        scheduledDeadline = deadline
+        return deadline.map { .schedule(timer, after: max($0 - now, .zero)) } ?? .cancel(timer)
+    }
 
     mutating func expire(now: Duration) -> [PromptResult] {
+        scheduledDeadline = nil
         func isDue(_ entry: Entry) -> Bool { entry.inFlight?.deadline.map { $0 <= now } ?? false }
         let due = entries.filter(isDue)
         entries.removeAll(where: isDue)

@@ -80,4 +80,7 @@ extension SessionConfiguration {
     func renewal(of length: Duration) -> Duration? {
         renewBefore > .zero ? max(length / 2, length - renewBefore) : nil
     }
+    var watchdog: MediaWatchdog {
+        MediaWatchdog(timeout: mediaTimeout, idleTimeout: generationTimeout, interval: mediaSampleInterval)
+    }
 }

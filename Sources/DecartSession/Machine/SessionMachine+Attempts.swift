@@ -5,17 +5,12 @@ extension SessionMachine {
     var current: Attempt? { attempts.first(.current) }
     var candidate: Attempt? { attempts.first(.candidate) }
     var lingering: Attempt? { attempts.first(.lingering) }
-    var suspended: (id: AttemptID, suspension: Attempt.Suspension)? {
-        for attempt in attempts.all {
-            if case .suspended(let suspension) = attempt.role { return (attempt.id, suspension) }
-        }
-        return nil
-    }
+    var suspended: Attempt? { attempts.all.first { $0.suspension != nil } }
 
     /// An attempt all of whose events count.
     func live(_ id: AttemptID, at step: Attempt.Step? = nil) -> Attempt? {
-        guard let attempt = attempts[id], attempt.role == .current || attempt.role == .candidate else { return nil }
-        return step.map { $0 == attempt.step } ?? true ? attempt : nil
+        guard let attempt = attempts[id], attempt.isLive, attempt.step == step ?? attempt.step else { return nil }
+        return attempt
     }
 
     // MARK: Beginning and ending
@@ -33,19 +28,13 @@ extension SessionMachine {
         attempts.append(
             Attempt(
                 id: id, role: role, startedAt: now, snapshot: facts,
-                isTransportPresumed: detection.isAutomatic && facts.transport != nil, watchdog: makeWatchdog()))
+                isTransportPresumed: detection.isAutomatic && facts.transport != nil, watchdog: configuration.watchdog))
         pauseIfSilent(id)
         let timeout = attemptTimeout(configuration.retryOpenTimeout)
         emit(.openChannel(id, facts.transport, timeout: timeout))
         // The channel keeps this timeout itself and knows the cause best. The timer guards against a channel that does
         // not.
         emit(.schedule(.opening(id), after: timeout + .seconds(1)))
-    }
-
-    private func makeWatchdog() -> MediaWatchdog {
-        MediaWatchdog(
-            timeout: configuration.mediaTimeout, idleTimeout: configuration.generationTimeout,
-            interval: configuration.mediaSampleInterval)
     }
 
     /// Returns the user's timeout for the first attempt, and a shorter one for later attempts.
@@ -146,14 +135,8 @@ extension SessionMachine {
         for attempt in attempts.all where attempt.id > id { end(attempt.id) }
         for timer in [TimerID.retry, .suspension(id)] { emit(.cancel(timer)) }
         phase = .running
-        attempts[id]?.role = .current
-        attempts[id]?.pathIsLost = false
-        attempts[id]?.channelAnswers = false
-        attempts[id]?.recoveredAt = now
-        let watchdog = makeWatchdog()
-        attempts[id]?.watchdog = watchdog
+        attempts[id]?.resume(now, watchdog: configuration.watchdog)
         pauseIfSilent(id)
-        if case .ended = attempts[id]?.generation { attempts[id]?.watchdog.pause() }
         limitChanged()
         emit(.schedule(.stable(id), after: configuration.stableAfter))
         report(.note("Packets arrive again: the session goes on"))

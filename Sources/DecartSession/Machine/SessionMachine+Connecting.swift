@@ -14,7 +14,7 @@ extension SessionMachine {
         attempts[id]?.snapshot.phases.transport = transport
         attempts[id]?.snapshot.phases.upgrade = upgrade
         emit(.cancel(.opening(id)))
-        if let suspended, !suspended.suspension.isGone {
+        if let suspended, suspended.suspension?.isGone == false {
             // Packets pass, so those of the suspended attempt arrive now, or its service is gone.
             emit(.sampleMedia(suspended.id))
             emit(.schedule(.takeover(id), after: configuration.takeoverDelay))
@@ -75,9 +75,7 @@ extension SessionMachine {
             offerIfDue(id)
         case .refused(let reason):
             // Send no offer: the service would return untransformed frames.
-            var error = SessionError.service(reason, stage: .initialState)
-            error.isPermanent = true
-            attemptFailed(id, error)
+            attemptFailed(id, SessionError.service(reason, stage: .initialState).permanent)
         }
     }
 
@@ -159,10 +157,7 @@ extension SessionMachine {
             confirm(.webrtc, attempt.id)
             choose(.webrtc, attempt.id)
         case .livekit:
-            let text =
-                "The service has no LiveKit rooms; set transport=webrtc or auto. It reported: "
-                + text.printable(limit: 500)
-            attemptFailed(attempt.id, SessionError(.server, text, stage: .media, isPermanent: true))
+            attemptFailed(attempt.id, .noRooms(text))
         case .webrtc:
             return false
         }

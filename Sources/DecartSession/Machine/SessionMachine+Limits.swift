@@ -25,10 +25,7 @@ extension SessionMachine {
         case .over(let allowed):
             guard mayEnd else { return emit(.schedule(.limit, after: .zero)) }
             if continueAfterEnd() { return }
-            fail(
-                .expired(
-                    "The session reached its limit of \(allowed.components.seconds) s, set by max-session-duration or "
-                        + "by the client token."))
+            fail(.limitReached(allowed))
         }
     }
 
@@ -56,10 +53,9 @@ extension SessionMachine {
     }
 
     mutating func renewalFailed(_ current: Attempt, _ cause: SessionError, dialledAt: Duration) {
-        var error = cause
+        var error = cause.passing
         let left = current.serviceEnd.map { max($0.at - now, .zero) } ?? .zero
         let seconds = left.components.seconds
-        error.isPermanent = false
         let isFull = cause.code == .concurrencyLimit
         if cause.isPermanent {
             attempts[current.id]?.renewal = .none

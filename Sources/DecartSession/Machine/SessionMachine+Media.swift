@@ -23,9 +23,7 @@ extension SessionMachine {
         case .relaysMissing: attempts[id]?.relaysAreMissing = true
         case .connected(let ice, let dtls): if attempt.step == .negotiating { connected(attempt, ice: ice, dtls: dtls) }
         case .firstFrame:
-            if attempt.snapshot.phases.firstFrame == nil {
-                attempts[id]?.snapshot.phases.firstFrame = now - attempt.startedAt
-            }
+            attempts[id]?.frameArrived(now)
             if attempt.role == .current { takeOver(id) }
         case .videoMuted(let isMuted):
             attempts[id]?.snapshot.isMutedByService = isMuted
@@ -62,18 +60,13 @@ extension SessionMachine {
 
     private mutating func connected(_ attempt: Attempt, ice: Duration?, dtls: Duration?) {
         let id = attempt.id
-        attempts[id]?.step = .connected
-        attempts[id]?.connectedAt = now
+        attempts[id]?.connected(now, ice: ice, dtls: dtls)
         leaveQueue(id)
         confirm(attempt.transport, id)
         hasBeenConnected = true
         limitWait.end()
         limit.begin(now: now)
         if attempt.role == .current { limitChanged() }
-        attempts[id]?.snapshot.lastError = nil
-        attempts[id]?.snapshot.phases.ice = ice
-        attempts[id]?.snapshot.phases.dtls = dtls
-        attempts[id]?.snapshot.phases.connected = now - attempt.startedAt
         emit(.cancel(.mediaConnect(id)))
         pauseIfSilent(id)
         emit(.schedule(.mediaSample(id), after: configuration.mediaSampleInterval))
@@ -112,16 +105,12 @@ extension SessionMachine {
     }
 
     private mutating func mediaMissing(_ attempt: Attempt) {
-        guard attempts[attempt.id]?.watchdog.expectsMedia == true else {
-            let text =
-                "The service ended the generation and started no other while frames were sent for "
-                + "\(configuration.generationTimeout.components.seconds) s."
-            return attemptFailed(attempt.id, SessionError(.server, text, stage: .generation))
+        if attempts[attempt.id]?.watchdog.expectsMedia == true {
+            let error = SessionError.noMedia(for: configuration.mediaTimeout)
+            attemptFailed(attempt.id, error, loss: canSuspend(attempt) ? .path : .connection)
+        } else {
+            attemptFailed(attempt.id, .noGeneration(for: configuration.generationTimeout))
         }
-        let seconds = configuration.mediaTimeout.components.seconds
-        let text = "No media arrived from the service for \(seconds) s while frames were sent."
-        attemptFailed(
-            attempt.id, SessionError(.webRTC, text, stage: .media), loss: canSuspend(attempt) ? .path : .connection)
     }
 
     /// The media path is lost, but messages arrive: the service may restart ICE with us.

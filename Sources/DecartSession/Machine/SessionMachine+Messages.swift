@@ -66,14 +66,7 @@ extension SessionMachine {
     /// Applies `error` to all that is pending: the requests in flight, or the whole attempt before it is connected.
     private mutating func serviceError(_ text: String, _ attempt: Attempt) {
         if roomRefused(text, attempt) { return }
-        let stage: SessionError.Stage =
-            switch attempt.step {
-            case _ where attempt.isQueued: .queue
-            case .opening, .open, .awaitingInitialAck: .initialState
-            case .negotiating: .media
-            case .connected: .generation
-            }
-        let error = SessionError.service(text, stage: stage)
+        let error = SessionError.service(text, stage: attempt.stage)
         let isConnected = attempt.step == .connected
         // No request is at fault when the account's sessions are all in use; each is sent again.
         if error.code == .concurrencyLimit, !isConnected { return attemptFailed(attempt.id, error) }
@@ -94,14 +87,7 @@ extension SessionMachine {
 
     /// Keeps the session: the service bills by generation, ends one when no frames arrive, and may start another.
     private mutating func generationEnded(_ id: AttemptID, _ reason: String) {
-        let code: DecartErrorCode? =
-            if reason.lowercased().contains("credit") {
-                .insufficientCredits
-            } else if reason.lowercased().contains("moderation") {
-                .moderationViolation
-            } else {
-                nil
-            }
+        let code = SessionError.causeOfGenerationEnd(reason)
         attempts[id]?.generation = .ended(code)
         attempts[id]?.watchdog.pause()
         guard let code else {

@@ -49,15 +49,9 @@ extension SessionMachine {
     }
 
     /// Waits for a session of the account to end.
-    private mutating func waitForSession(_ attempt: Attempt, _ cause: SessionError) {
-        var error = cause
+    private mutating func waitForSession(_ attempt: Attempt, _ error: SessionError) {
         let next = limitWait.next(error.retryAfter, dialledAt: attempt.startedAt, now: now, jitter: jitter)
-        guard let next else {
-            let seconds = limitWait.allowed?.components.seconds ?? 0
-            error.message +=
-                seconds > 0 ? " None ended within \(seconds) s (limit-wait)." : " Set limit-wait to wait for one."
-            return fail(error)
-        }
+        guard let next else { return fail(error.afterWait(limitWait.allowed)) }
         release(attempt, after: error)
         closeLingeringChannel()
         snapshot.serviceStatus = .waitingForSession
@@ -106,15 +100,15 @@ extension SessionMachine {
     }
 
     private mutating func candidateFailed(_ candidate: Attempt, _ cause: SessionError) {
-        var error = candidate.isSpent(now: now) && !cause.isPermanent ? .expired(cause.message) : cause
+        let error = candidate.isSpent(now: now) && !cause.isPermanent ? .expired(cause.message) : cause
         end(candidate.id)
         guard let current else { return }
         if candidate.snapshot.phases.firstFrame == nil {
-            return renewalFailed(current, error, dialledAt: candidate.startedAt)
+            renewalFailed(current, error, dialledAt: candidate.startedAt)
+        } else {
+            // The output has dropped the current attempt's frames since it showed one of the candidate.
+            attemptFailed(current.id, error.passing)
         }
-        // The output has dropped the current attempt's frames since it showed one of the candidate.
-        error.isPermanent = false
-        attemptFailed(current.id, error)
     }
 
     // MARK: Channel and network
@@ -134,8 +128,7 @@ extension SessionMachine {
     mutating func networkChanged(_ lost: AttemptID?) {
         if let lost, let attempt = live(lost, at: .connected) {
             guard configuration.keepsMediaWhileReconnecting, attempt.causeOfEnd == nil else { return }
-            let text = "The address of this host that the connection used is gone; a new session begins."
-            return attemptFailed(lost, SessionError(.webRTC, text, stage: .media), loss: .address)
+            return attemptFailed(lost, .addressLost, loss: .address)
         }
         guard hasBeenConnected, earlyRetries < Self.maximumEarlyRetries else { return }
         if phase == .backingOff, mayRetryEarly {

@@ -10,34 +10,27 @@ extension SessionMachine {
         case .successorAcks: acksAreOverdue(.candidate)
         case .opening(let id):
             guard live(id, at: .opening) != nil else { return }
-            timedOut(id, "The service could not be reached in time. Check base-url and the network", .connect)
+            attemptFailed(id, .openTimeout)
         case .statusTimeout(let id):
             guard live(id, at: .open)?.isQueued == false else { return }
             beginInitialState(id)
         case .initialAck(let id):
             guard let attempt = live(id), attempt.initialState != .accepted else { return }
-            timedOut(id, "The service did not acknowledge the first prompt and image in time", .initialState)
+            attemptFailed(id, .initialAckTimeout)
         case .roomInfo(let id):
             guard let attempt = live(id), attempt.step < .negotiating else { return }
             guard attempt.transport == .livekit else { return choose(.webrtc, id) }
-            timedOut(
-                id, "The service did not send a room in time. Set transport=webrtc if it has no rooms", .media)
+            attemptFailed(id, .roomTimeout)
         case .mediaConnect(let id):
             guard let attempt = live(id, at: .negotiating) else { return }
-            let advice =
-                attempt.relaysAreMissing
-                ? "No TURN server gave a relay: check its address, user and password, which must be percent-encoded in "
-                    + "turn-servers and may have expired"
-                : "Check that UDP passes, or set turn-servers"
-            timedOut(id, "The media connection was not established in time. \(advice)", .media)
+            attemptFailed(id, .mediaTimeout(relaysAreMissing: attempt.relaysAreMissing))
         case .mediaClosed(let id):
             guard let attempt = live(id), let error = attempt.mediaClosed else { return }
             attemptFailed(id, attempt.causeOfEnd ?? error)
         case .renegotiationAnswer(let id):
             guard live(id) != nil, attempts[id]?.offers.rollback() == true else { return }
             emit(.rollbackOffer(id))
-            let text = "The service did not answer a later offer in time; the media stay as they were"
-            report(.warning(.timeout(text, stage: .media)))
+            report(.warning(.renegotiationTimeout))
         case .mediaSample(let id):
             guard attempts[id]?.step == .connected else { return }
             emit(.schedule(timer, after: configuration.mediaSampleInterval))
@@ -56,9 +49,5 @@ extension SessionMachine {
             proceed(id)
             if live(id, at: .open)?.snapshot.serviceStatus == .ready { beginInitialState(id) }
         }
-    }
-
-    private mutating func timedOut(_ id: AttemptID, _ text: String, _ stage: SessionError.Stage) {
-        attemptFailed(id, .timeout(text, stage: stage))
     }
 }

@@ -170,20 +170,13 @@ package struct SessionMachine: Sendable {
     }
 
     private mutating func planAcks() {
-        for (role, timer) in [(Attempt.Role.current, TimerID.acks), (.candidate, .successorAcks)] {
-            let isLive = attempts.first(role) != nil
-            guard isLive || role == .current else { continue }
-            let deadline = isLive ? prompts[role].nextDeadline : nil
-            guard deadline != prompts[role].scheduledDeadline else { continue }
-            prompts[role].scheduledDeadline = deadline
-            emit(deadline.map { .schedule(timer, after: max($0 - now, .zero)) } ?? .cancel(timer))
-        }
+        if candidate != nil, let action = prompts[.candidate].planTimeout(.successorAcks, now: now) { emit(action) }
+        let isLive = current != nil
+        if let action = prompts[.current].planTimeout(.acks, isLive: isLive, now: now) { emit(action) }
     }
 
     mutating func acksAreOverdue(_ role: Attempt.Role) {
-        guard let attempt = attempts.first(role) else { return }
-        prompts[role].scheduledDeadline = nil
-        report(prompts[role].expire(now: now), of: attempt)
+        if let attempt = attempts.first(role) { report(prompts[role].expire(now: now), of: attempt) }
     }
 
     // MARK: Output
