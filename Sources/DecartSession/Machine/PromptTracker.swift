@@ -301,15 +301,7 @@ struct PromptTracker: Sendable, Equatable {
     // MARK: Timeouts
 
     /// The earliest deadline of the requests in flight.
-    private var nextDeadline: Duration? { entries.compactMap { $0.inFlight?.deadline }.min() }
-
-    /// - Returns: what keeps the timer at the earliest deadline; nil if nothing has changed.
-    mutating func planTimeout(_ timer: TimerID, isLive: Bool = true, now: Duration) -> SessionAction? {
-        let deadline = isLive ? nextDeadline : nil
-        guard deadline != scheduledDeadline else { return nil }
-        scheduledDeadline = deadline
-        return deadline.map { .schedule(timer, after: max($0 - now, .zero)) } ?? .cancel(timer)
-    }
+    var nextDeadline: Duration? { entries.compactMap { $0.inFlight?.deadline }.min() }
 
     mutating func expire(now: Duration) -> [PromptResult] {
         scheduledDeadline = nil

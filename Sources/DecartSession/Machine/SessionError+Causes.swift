@@ -86,8 +86,9 @@ extension SessionError {
     }
 
     static func limitReached(_ allowed: Duration) -> SessionError {
-        let seconds = allowed.components.seconds
-        return expired("The session reached its limit of \(seconds) s, set by max-session-duration or by the client token.")
+        expired(
+            "The session reached its limit of \(allowed.components.seconds) s, set by max-session-duration or by the client "
+                + "token.")
     }
 
     /// - Parameter wait: longest wait for a session of the account to end.

@@ -170,9 +170,10 @@ package struct SessionMachine: Sendable {
     }
 
     private mutating func planAcks() {
-        if candidate != nil, let action = prompts[.candidate].planTimeout(.successorAcks, now: now) { emit(action) }
-        let isLive = current != nil
-        if let action = prompts[.current].planTimeout(.acks, isLive: isLive, now: now) { emit(action) }
+        for (role, timer) in [(Attempt.Role.current, TimerID.acks), (.candidate, .successorAcks)] {
+            let isLive = attempts.first(role) != nil
+            if let action = prompts.planTimeout(role, timer, isLive: isLive, now: now) { emit(action) }
+        }
     }
 
     mutating func acksAreOverdue(_ role: Attempt.Role) {

@@ -32,6 +32,15 @@ struct SessionPrompts: Sendable {
         return current.add(update, id: id, now: now)
     }
 
+    /// - Returns: what keeps the timer at the earliest deadline.
+    mutating func planTimeout(_ role: Attempt.Role, _ timer: TimerID, isLive: Bool, now: Duration) -> SessionAction? {
+        guard role != .candidate || candidate != nil else { return nil }
+        let deadline = isLive ? self[role].nextDeadline : nil
+        guard deadline != self[role].scheduledDeadline else { return nil }
+        self[role].scheduledDeadline = deadline
+        return deadline.map { .schedule(timer, after: max($0 - now, .zero)) } ?? .cancel(timer)
+    }
+
     /// Continues on the candidate's channel.
     /// - Returns: its results for requests that the application has no result of.
     mutating func takeOver() -> [PromptResult] {
