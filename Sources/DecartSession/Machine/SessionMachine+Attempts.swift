@@ -139,7 +139,7 @@ extension SessionMachine {
         pauseIfSilent(id)
         limitChanged()
         emit(.schedule(.stable(id), after: configuration.stableAfter))
-        report(.note("Packets arrive again: the session goes on"))
+        report(.note("Packets arrive again: the session continues"))
         return true
     }
 }
