@@ -253,4 +253,29 @@ struct LostPathTests {
         driver.handle(.networkChanged(lost: nil))
         #expect(driver.attempt != dial && driver.actions.contains(.closeChannel(dial)))
     }
+
+    // MARK: What belongs to an attempt
+
+    /// The attempt that continues is the session again with all that was known of it.
+    @Test func aResumedAttemptKeepsItsOwnState() throws {
+        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
+        driver.handle(.start)
+        driver.handle(.grant(driver.attempt, .seconds(60)))
+        driver.reconnect()
+        driver.server(.sessionID(SessionIdentity(id: "first")))
+        driver.wait(.seconds(31))
+        let old = driver.attempt
+        driver.flow.received = 0
+        driver.media(.pathLost)
+        driver.wait(.seconds(6))
+        driver.waitForRetry()
+        #expect(driver.attempt != old && driver.snapshot.identity == nil && driver.snapshot.granted == nil)
+        driver.handle(.media(old, .pathRecovered))
+        #expect(driver.snapshot.sessionID == "first" && driver.snapshot.granted == .seconds(60))
+        #expect(driver.snapshot.lastError == nil && driver.snapshot.retries == 1)
+        // The service's clock has not stopped.
+        driver.flow.received = 12
+        driver.wait(.seconds(23))
+        #expect(driver.state == .error && driver.now < .seconds(61))
+    }
 }

@@ -306,6 +306,41 @@ struct RenewalTests {
         #expect(driver.opens() == 2)
     }
 
+    /// A candidate is never suspended: the running session continues.
+    @Test func aLostAddressEndsTheSuccessorAlone() throws {
+        var driver = try connected()
+        let old = begin(&driver)
+        grantAndOpen(&driver)
+        driver.acknowledgeAll()
+        connectMedia(&driver)
+        let next = driver.attempt
+        driver.handle(.networkChanged(lost: next))
+        #expect(driver.actions.contains(.stopMedia(next)) && driver.actions.contains(.closeChannel(next)))
+        #expect(!driver.actions.contains(.closeChannel(old)) && driver.state == .connected)
+        #expect(driver.warnings().count == 1 && !driver.runningTimers.contains(.suspension(next)))
+    }
+
+    /// The newest attempt that shows a frame ends all older ones: the running one and one that lingers beside it.
+    @Test func theSuccessorEndsAllOlderAttempts() throws {
+        var driver = try connected()
+        let first = driver.attempt
+        driver.handle(.channelClosed(first, code: 1006, reason: ""))
+        driver.waitForRetry()
+        grantAndOpen(&driver)
+        driver.acknowledgeAll()
+        connectMedia(&driver)
+        let second = begin(&driver)
+        #expect(driver.attempt != second && !driver.actions.contains(.stopMedia(first)))
+        grantAndOpen(&driver)
+        driver.acknowledgeAll()
+        connectMedia(&driver)
+        driver.media(.firstFrame)
+        for id in [first, second] {
+            #expect(driver.actions.contains(.closeChannel(id)) && driver.actions.contains(.stopMedia(id)))
+        }
+        #expect(renewals(driver) == 1 && driver.state == .connected)
+    }
+
     @Test func aRefusedRenewalLetsTheSessionEndAsBefore() throws {
         var driver = try connected()
         _ = begin(&driver)

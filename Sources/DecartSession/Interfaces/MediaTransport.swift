@@ -45,6 +45,17 @@ package enum MediaEvent: Sendable, Equatable {
     case stopped
 }
 
+/// Frames or packets counted since the media path was created.
+package struct MediaTraffic: Sendable, Equatable {
+    package var sent: UInt64
+    package var received: UInt64
+
+    package init(sent: UInt64, received: UInt64) {
+        self.sent = sent
+        self.received = received
+    }
+}
+
 /// A media path to the service, for one attempt.
 package protocol MediaTransport: AnyObject, Sendable {
     /// Called once, before all other methods.

@@ -33,29 +33,29 @@ package struct SessionError: Error, Sendable, Equatable, CustomStringConvertible
 
 extension SessionError {
     /// Makes an error from the service's own error text.
-    static func service(_ words: String, stage: Stage) -> SessionError {
-        let text = words.printable(limit: 500)
+    static func service(_ text: String, stage: Stage) -> SessionError {
+        let shown = text.printable(limit: 500)
         let code: DecartErrorCode =
-            if PermanentErrorText.concernsKey(words) {
+            if PermanentErrorText.concernsKey(text) {
                 .invalidAPIKey
-            } else if ConcurrencyLimitText.matches(words) {
+            } else if ConcurrencyLimitText.matches(text) {
                 .concurrencyLimit
             } else if stage == .queue {
                 .queue
             } else {
                 .server
             }
-        let remedy = code == .concurrencyLimit ? Self.concurrencyRemedy(after: text) : ""
+        let remedy = code == .concurrencyLimit ? Self.concurrencyRemedy(after: shown) : ""
         return SessionError(
-            code, "The service reported an error: \(text)\(remedy)", stage: stage,
-            isPermanent: PermanentErrorText.matches(words))
+            code, "The service reported an error: \(shown)\(remedy)", stage: stage,
+            isPermanent: PermanentErrorText.matches(text))
     }
 }
 
 extension SessionError {
-    /// Follows the service's words in a message.
-    package static func concurrencyRemedy(after words: String) -> String {
-        (words.last.map { ".!?".contains($0) } ?? true ? "" : ".")
+    /// Follows the service's text in a message.
+    package static func concurrencyRemedy(after text: String) -> String {
+        (text.last.map { ".!?".contains($0) } ?? true ? "" : ".")
             + " The account's sessions are all in use: end another one, or raise the account's limit."
     }
 }

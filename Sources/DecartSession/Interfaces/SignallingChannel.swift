@@ -35,7 +35,7 @@ package protocol SignallingChannel: AnyObject, Sendable {
     func probe()
 
     /// Removes the secrets with which this channel was opened from a peer's text.
-    func redacting(_ words: String) -> String
+    func redacting(_ text: String) -> String
 
     /// Longest session that the channel's credentials permit, known once it is open; nil: unknown.
     var sessionLimit: Duration? { get }

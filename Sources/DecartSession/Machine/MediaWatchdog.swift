@@ -1,14 +1,3 @@
-/// Frames or packets counted since the media path was created.
-package struct MediaTraffic: Sendable, Equatable {
-    package var sent: UInt64
-    package var received: UInt64
-
-    package init(sent: UInt64, received: UInt64) {
-        self.sent = sent
-        self.received = received
-    }
-}
-
 /// Detects a dead media path: adds up the time during which we sent and received nothing. The sum stands still while
 /// the input is silent. A long gap between two samples, such as a suspended process leaves, counts as at most two
 /// intervals.

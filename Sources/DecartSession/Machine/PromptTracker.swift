@@ -38,7 +38,7 @@ package struct PromptResult: Sendable, Equatable {
     package var error: String? {
         switch outcome {
         case .accepted: nil
-        case .rejected(let words): words
+        case .rejected(let reason): reason
         case .timedOut: "The service did not acknowledge the request in time."
         case .superseded: "A newer request replaced it before it was sent."
         case .cancelled: "There is no session; the next one starts with this prompt or image."
@@ -93,6 +93,9 @@ struct PromptTracker: Sendable, Equatable {
     private var hasAcceptance = false
     private var triedReplay = false
     private var refusal: String?
+
+    /// The deadline for which a timer runs.
+    var scheduledDeadline: Duration?
 
     private let promptTimeout: Duration
     private let imageTimeout: Duration
@@ -245,9 +248,9 @@ struct PromptTracker: Sendable, Equatable {
         }
         let entry = entries.remove(at: index)
         guard success else {
-            let words = (error ?? "rejected without a reason").printable(limit: 500)
-            if entry.isInitial { refusal = words }
-            return result(entry, .rejected(words), now)
+            let reason = (error ?? "rejected without a reason").printable(limit: 500)
+            if entry.isInitial { refusal = reason }
+            return result(entry, .rejected(reason), now)
         }
         accept(entry)
         hasAcceptance = true
@@ -266,11 +269,11 @@ struct PromptTracker: Sendable, Equatable {
     }
 
     /// Fails all requests in flight, after an `error` from the service.
-    mutating func failInFlight(_ words: String, now: Duration) -> [PromptResult] {
+    mutating func failInFlight(_ reason: String, now: Duration) -> [PromptResult] {
         let failed = entries.filter { $0.inFlight != nil }
         entries.removeAll { $0.inFlight != nil }
-        if failed.contains(where: \.isInitial) { refusal = words }
-        return failed.flatMap { result($0, .rejected(words), now) }
+        if failed.contains(where: \.isInitial) { refusal = reason }
+        return failed.flatMap { result($0, .rejected(reason), now) }
     }
 
     /// Cancels all requests at the end of the session.
@@ -301,6 +304,7 @@ struct PromptTracker: Sendable, Equatable {
     var nextDeadline: Duration? { entries.compactMap { $0.inFlight?.deadline }.min() }
 
     mutating func expire(now: Duration) -> [PromptResult] {
+        scheduledDeadline = nil
         func isDue(_ entry: Entry) -> Bool { entry.inFlight?.deadline.map { $0 <= now } ?? false }
         let due = entries.filter(isDue)
         entries.removeAll(where: isDue)

@@ -27,7 +27,7 @@ package enum TimerID: Sendable, Hashable {
     case stable(AttemptID)
     /// Limits the wait for packets of a suspended attempt.
     case suspension(AttemptID)
-    /// Gives packets of a suspended attempt time to arrive before this next attempt goes on.
+    /// Gives packets of a suspended attempt time to arrive before this next attempt proceeds.
     case takeover(AttemptID)
     /// The earliest deadline of the requests in flight.
     case acks

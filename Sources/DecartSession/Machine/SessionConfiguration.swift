@@ -41,7 +41,7 @@ package struct SessionConfiguration: Sendable, Equatable {
     /// If the channel is lost but frames still arrive, keeps that media path until the first frame of the next one. The
     /// factory of media paths must then support two at a time, and show the older one until it is stopped.
     package var keepsMediaWhileReconnecting = false
-    /// An attempt whose path is lost goes on if packets pass again within this time; the next attempt is made beside it.
+    /// An attempt whose path is lost continues if packets pass again within this time; the next attempt is made beside it.
     package var suspensionTimeout: Duration = .seconds(15)
     /// Time for packets of a suspended attempt once the channel of the next attempt is open.
     package var takeoverDelay: Duration = .milliseconds(300)
@@ -72,5 +72,15 @@ package struct SessionConfiguration: Sendable, Equatable {
         self.initial = initial
         self.retry = retry
         self.connectionTimeout = connectionTimeout
+    }
+}
+
+extension SessionConfiguration {
+    /// Time from the connection to the renewal of a session of this length; nil: it is not renewed.
+    func renewal(of length: Duration) -> Duration? {
+        renewBefore > .zero ? max(length / 2, length - renewBefore) : nil
+    }
+    var watchdog: MediaWatchdog {
+        MediaWatchdog(timeout: mediaTimeout, idleTimeout: generationTimeout, interval: mediaSampleInterval)
     }
 }

@@ -2,138 +2,124 @@
 import DecartProtocol
 
 extension SessionMachine {
-    /// We send no video on purpose, so no frame comes back either.
-    var isSilent: Bool { isMuted || snapshot.isMutedByService }
-
-    mutating func fallSilent() {
-        guard isSilent else { return }
-        attempt?.watchdog.pause()
-        // Its successor shows no frame that could end it.
-        if attempt?.step == .connected { endPreviousMedia() }
+    mutating func media(_ event: MediaEvent, _ id: AttemptID) {
+        guard let attempt = attempts[id] else { return }
+        switch (attempt.role, event) {
+        case (.suspended, .pathRecovered): resumeSuspended()
+        case (.suspended, .failed), (.suspended, .closedByPeer), (.lingering, .failed), (.lingering, .closedByPeer):
+            end(id)
+        case (.suspended, _), (.lingering, _): break
+        case (.current, _), (.candidate, _): if attempt.step >= .negotiating { media(event, of: attempt) }
+        }
     }
 
-    mutating func media(_ event: MediaEvent, _ id: AttemptID, _ now: Duration, _ jitter: Double) {
-        if let previousMedia, previousMedia.id == id {
-            switch event {
-            case .failed, .closedByPeer: endPreviousMedia()
-            default: break
-            }
-            return
-        }
-        if suspended?.attempt.id == id {
-            switch event {
-            case .pathRecovered: resumeSuspended(now)
-            case .failed, .closedByPeer: endSuspended()
-            default: break
-            }
-            return
-        }
-        guard let attempt, attempt.id == id, attempt.step >= .negotiating else { return }
+    private mutating func media(_ event: MediaEvent, of attempt: Attempt) {
+        let id = attempt.id
         switch event {
-        case .offer(let sdp):
-            guard let candidates = self.attempt?.offers.begin() else {
-                return report(.note("Ignored: an offer while another waits for its answer"))
-            }
-            if self.attempt?.offers.isRenegotiating == true {
-                emit(.schedule(.renegotiationAnswer(id), after: configuration.renegotiationTimeout))
-            }
-            emit(.send(id, .offer(sdp: sdp)))
-            for candidate in candidates { emit(.send(id, .iceCandidate(candidate))) }
-        case .answer(let sdp):
-            emit(.send(id, .answer(sdp: sdp)))
+        case .offer(let sdp): offer(sdp, id)
+        case .answer(let sdp): emit(.send(id, .answer(sdp: sdp)))
         case .candidate(let candidate):
-            if self.attempt?.offers.sends(candidate) == true { emit(.send(id, .iceCandidate(candidate))) }
-        case .relaysMissing:
-            self.attempt?.relaysAreMissing = true
-        case .connected(let ice, let dtls):
-            if attempt.step == .negotiating { connected(attempt, ice: ice, dtls: dtls, now) }
+            if attempts[id]?.offers.sends(candidate) == true { emit(.send(id, .iceCandidate(candidate))) }
+        case .relaysMissing: attempts[id]?.relaysAreMissing = true
+        case .connected(let ice, let dtls): if attempt.step == .negotiating { connected(attempt, ice: ice, dtls: dtls) }
         case .firstFrame:
-            if snapshot.phases.firstFrame == nil { snapshot.phases.firstFrame = now - attempt.startedAt }
-            endPreviousMedia()
+            attempts[id]?.frameArrived(now)
+            if attempt.role == .current { takeOver(id) }
         case .videoMuted(let isMuted):
-            snapshot.isMutedByService = isMuted
-            fallSilent()
+            attempts[id]?.snapshot.isMutedByService = isMuted
+            pauseIfSilent(id)
         case .pathLost:
             guard attempt.step == .connected else { return }
-            self.attempt?.pathIsLost = true
-            self.attempt?.channelAnswers = false
+            attempts[id]?.pathIsLost = true
+            attempts[id]?.channelAnswers = false
             emit(.probeChannel(id))
         case .pathRecovered:
-            self.attempt?.pathIsLost = false
-            self.attempt?.recoveredAt = now
-            self.attempt?.watchdog.pathRecovered()
+            attempts[id]?.pathIsLost = false
+            attempts[id]?.recoveredAt = now
+            attempts[id]?.watchdog.pathRecovered()
         case .failed(let error):
-            attemptFailed(causeOfEnd ?? error, now, jitter)
+            attemptFailed(id, attempt.causeOfEnd ?? error)
         case .closedByPeer(let error):
-            if let cause = causeOfEnd { return attemptFailed(cause, now, jitter) }
-            self.attempt?.mediaClosed = error
+            if let cause = attempt.causeOfEnd { return attemptFailed(id, cause) }
+            attempts[id]?.mediaClosed = error
             emit(.schedule(.mediaClosed(id), after: configuration.mediaClosedDelay))
-        case .stopped:
-            break
+        case .stopped: break
         }
     }
 
-    mutating func connected(_ attempt: Attempt, ice: Duration?, dtls: Duration?, _ now: Duration) {
-        self.attempt?.step = .connected
-        leaveQueue()
-        confirm(detection.current)
+    private mutating func offer(_ sdp: String, _ id: AttemptID) {
+        guard let candidates = attempts[id]?.offers.begin() else {
+            return report(.note("Ignored: an offer while another waits for its answer"))
+        }
+        if attempts[id]?.offers.isRenegotiating == true {
+            emit(.schedule(.renegotiationAnswer(id), after: configuration.renegotiationTimeout))
+        }
+        emit(.send(id, .offer(sdp: sdp)))
+        for candidate in candidates { emit(.send(id, .iceCandidate(candidate))) }
+    }
+
+    private mutating func connected(_ attempt: Attempt, ice: Duration?, dtls: Duration?) {
+        let id = attempt.id
+        attempts[id]?.connected(now, ice: ice, dtls: dtls)
+        leaveQueue(id)
+        confirm(attempt.transport, id)
         hasBeenConnected = true
         limitWait.end()
         limit.begin(now: now)
-        watchLimit(now)
-        planRenewal(now)
-        snapshot.lastError = nil
-        snapshot.phases.ice = ice
-        snapshot.phases.dtls = dtls
-        snapshot.phases.connected = now - attempt.startedAt
-        emit(.cancel(.mediaConnect(attempt.id)))
-        fallSilent()
-        emit(.schedule(.mediaSample(attempt.id), after: configuration.mediaSampleInterval))
-        emit(.schedule(.stable(attempt.id), after: configuration.stableAfter))
+        if attempt.role == .current { limitChanged() }
+        emit(.cancel(.mediaConnect(id)))
+        pauseIfSilent(id)
+        emit(.schedule(.mediaSample(id), after: configuration.mediaSampleInterval))
+        emit(.schedule(.stable(id), after: configuration.stableAfter))
     }
 
-    mutating func sampled(
-        _ traffic: MediaTraffic, _ id: AttemptID, _ now: Duration, _ jitter: Double
-    ) {
-        if previousMedia?.id == id {
-            if previousMedia?.watchdog.sample(traffic, now: now) == true { endPreviousMedia() }
-            return
-        }
-        if let suspended, suspended.attempt.id == id {
-            if let last = suspended.lastReceived, traffic.received != last {
-                resumeSuspended(now)
-                return
+    /// No media are due while we send none.
+    mutating func pauseIfSilent(_ id: AttemptID) {
+        guard let attempt = live(id), isSilent(attempt) else { return }
+        attempts[id]?.watchdog.pause()
+        // No frame comes that could end older attempts.
+        if attempt.role == .current, attempt.step == .connected { takeOver(id) }
+    }
+
+    // MARK: Samples
+
+    mutating func sampled(_ traffic: MediaTraffic, _ id: AttemptID) {
+        guard let attempt = attempts[id], attempt.step == .connected else { return }
+        switch attempt.role {
+        case .lingering:
+            if attempts[id]?.watchdog.sample(traffic, now: now) == true { end(id) }
+        case .suspended(var suspension):
+            if let last = suspension.lastReceived, traffic.received != last {
+                resumeSuspended()
+            } else {
+                suspension.lastReceived = traffic.received
+                attempts[id]?.role = .suspended(suspension)
             }
-            self.suspended?.lastReceived = traffic.received
+        case .current, .candidate:
+            // A service in a room starts only once it has found our track there, so its first media may take longer.
+            let isFresh = attempt.transport == .livekit && traffic.received == 0
+            let minimum = isFresh ? configuration.connectionTimeout : .zero
+            let isDead = attempts[id]?.watchdog.sample(traffic, now: now, minimumTimeout: minimum) == true
+            if isDead { mediaMissing(attempt) }
+        }
+    }
+
+    private mutating func mediaMissing(_ attempt: Attempt) {
+        if attempts[attempt.id]?.watchdog.expectsMedia == true {
+            let error = SessionError.noMedia(for: configuration.mediaTimeout)
+            attemptFailed(attempt.id, error, loss: canSuspend(attempt) ? .path : .connection)
+        } else {
+            attemptFailed(attempt.id, .noGeneration(for: configuration.generationTimeout))
+        }
+    }
+
+    /// The media path is lost, but messages arrive: the service may restart ICE with us.
+    mutating func channelAnswered(_ id: AttemptID) {
+        guard let attempt = live(id), attempt.pathIsLost, !attempt.channelAnswers else { return }
+        attempts[id]?.channelAnswers = true
+        guard attempt.transport == .webrtc, !configuration.isViewer, attempt.offers.refusalOfRemoteOffer == nil else {
             return
         }
-        guard isCurrent(id, at: .connected) else { return }
-        // A service in a room starts only once it has found our track there, so its first media may take longer.
-        let isFresh = detection.current == .livekit && traffic.received == 0
-        let minimum = isFresh ? configuration.connectionTimeout : .zero
-        guard attempt?.watchdog.sample(traffic, now: now, minimumTimeout: minimum) == true else { return }
-        if attempt?.watchdog.expectsMedia == true {
-            let seconds = configuration.mediaTimeout.components.seconds
-            let error = SessionError(
-                .webRTC, "No media arrived from the service for \(seconds) s while frames were sent.", stage: .media)
-            if canSuspend { suspend(error, isGone: false, now, jitter) } else { attemptFailed(error, now, jitter) }
-        } else {
-            let seconds = configuration.generationTimeout.components.seconds
-            let words = "The service ended the generation and started no other while frames were sent for \(seconds) s."
-            attemptFailed(SessionError(.server, words, stage: .generation), now, jitter)
-        }
-    }
-
-    /// Lets the service end the previous session, which may be one too many for the account.
-    mutating func closePreviousChannel() {
-        if let previousMedia { emit(.closeChannel(previousMedia.id)) }
-    }
-
-    mutating func endPreviousMedia() {
-        guard let previousMedia else { return }
-        closePreviousChannel()
-        emit(.cancel(.mediaSample(previousMedia.id)))
-        emit(.stopMedia(previousMedia.id))
-        self.previousMedia = nil
+        emit(.restartICE(id))
     }
 }

@@ -168,7 +168,7 @@ class Run:
 
     def was_in_room(self):
         with open(os.path.join(self.folder, "debug.log"), "rb") as file:
-            return any(b"The service speaks livekit" in line for line in file)
+            return any(b"The service uses a LiveKit room" in line for line in file)
 
     def output(self):
         with open(os.path.join(self.folder, "output.log"), "rb") as file:

@@ -2,7 +2,7 @@
 // time.
 import DecartProtocol
 
-struct OfferExchange: Sendable {
+struct OfferAnswerState: Sendable {
     private enum State { case none, first, answered, renegotiation }
     private var state = State.none
     /// Local candidates found before the first offer was sent.

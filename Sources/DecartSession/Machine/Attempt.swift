@@ -1,0 +1,185 @@
+// One attempt to connect: the control channel, the media path and the timers that its `AttemptID` names.
+import DecartProtocol
+
+struct Attempt: Sendable {
+    /// There is at most one attempt of each role. An older attempt makes way for a newer one; see `takeOver`.
+    ///
+    /// | role | events that count | ends |
+    /// |---|---|---|
+    /// | current | all | when it fails, or a candidate takes over |
+    /// | candidate | all | when it fails, or with the session |
+    /// | lingering | frames, end of the media path | when a newer attempt shows a frame, or its frames stop |
+    /// | suspended | packets, end of channel or media path | before a newer attempt sends its initial state, or after a timeout |
+    enum Role: Sendable, Equatable {
+        /// The attempt that the application sees as the session.
+        case current
+        /// The next session, set up beside the current one before the service's limit ends that. It takes over with its
+        /// first frame, or earlier if the current attempt is lost.
+        case candidate
+        /// The channel is lost but frames still arrive. A silent channel stays open as long, because the service ends the
+        /// media when the channel ends.
+        case lingering
+        /// Neither media nor messages arrive. Nothing is closed: the attempt is current again if packets pass.
+        case suspended(Suspension)
+    }
+
+    struct Suspension: Sendable, Equatable {
+        /// The path's address is gone: nothing can arrive.
+        let isGone: Bool
+        var lastReceived: UInt64?
+    }
+
+    enum Step: Int, Sendable, Comparable {
+        /// The channel is being opened.
+        case opening
+        /// The channel is open; the service may report that there is a queue.
+        case open
+        /// The initial state is in flight, and nothing is offered before its ack. Or the machine waits for a room.
+        case awaitingInitialAck
+        /// The media path is being established.
+        case negotiating
+        case connected
+
+        static func < (left: Step, right: Step) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    enum InitialState: Sendable, Equatable {
+        case unsent
+        case sent(at: Duration)
+        /// Also the state of a viewer, which sends none.
+        case accepted
+    }
+
+    enum Generation: Sendable, Equatable {
+        /// The service has not reported a generation; some services never do.
+        case unknown
+        case running
+        /// The session and its connections continue. A code is a cause that the user must learn about.
+        case ended(DecartErrorCode?)
+    }
+
+    /// What replaces this session at the service's limit.
+    enum Renewal: Sendable, Equatable {
+        case none
+        /// A candidate is due, or being set up.
+        case expected
+        /// No session could be set up beside this one: another one begins at its end. Carries the time of the dial that
+        /// met the account's limit.
+        case atEnd(refusedDial: Duration?)
+    }
+
+    let id: AttemptID
+    var role: Role
+    let startedAt: Duration
+    /// The state for the application while this attempt is the current one.
+    var snapshot: SessionSnapshot
+    var step = Step.opening
+    /// The transport is that of earlier attempts or sessions; nothing in this attempt has confirmed it.
+    var isTransportPresumed: Bool
+    /// `livekit_join` was sent.
+    var hasRequestedRoom = false
+    var initialState = InitialState.unsent
+    var isQueued = false
+    var relays: [TURNConfig] = []
+    /// No TURN server gave a relay candidate.
+    var relaysAreMissing = false
+    var offers = OfferAnswerState()
+    var generation = Generation.unknown
+    var watchdog: MediaWatchdog
+    var connectedAt: Duration?
+    var renewal = Renewal.none
+    /// Set once the service has closed the media path.
+    var mediaClosed: SessionError?
+    /// Nothing arrives on the media path any more.
+    var pathIsLost = false
+    /// The control channel has answered since the path was lost.
+    var channelAnswers = false
+    /// Packets have arrived again since this time.
+    var recoveredAt: Duration?
+
+    var transport: MediaTransportKind? { snapshot.transport }
+
+    /// True if prompts may be sent on the channel.
+    var takesPrompts: Bool { initialState != .unsent && !isQueued }
+
+    /// The end that the service has set for this connection.
+    var serviceEnd: SessionLimit.End? { SessionLimit.end(connectedAt, snapshot.granted) }
+
+    /// True if the service's time is up or almost up: its clock may be ahead of ours.
+    func isSpent(now: Duration) -> Bool {
+        serviceEnd.map { now >= $0.at - min(.seconds(5), $0.length / 10) } ?? false
+    }
+
+    /// True if the channel is lost but frames still arrive.
+    func canLinger(after error: SessionError) -> Bool {
+        step == .connected && error.stage != .media && mediaClosed == nil && watchdog.expectsMedia
+            && watchdog.silence == .zero
+    }
+
+    var isLive: Bool { role == .current || role == .candidate }
+
+    var suspension: Suspension? { if case .suspended(let suspension) = role { suspension } else { nil } }
+
+    /// The part of the connection to which an `error` of the service applies.
+    var stage: SessionError.Stage {
+        switch step {
+        case _ where isQueued: .queue
+        case .opening, .open, .awaitingInitialAck: .initialState
+        case .negotiating: .media
+        case .connected: .generation
+        }
+    }
+
+    mutating func connected(_ now: Duration, ice: Duration?, dtls: Duration?) {
+        step = .connected
+        connectedAt = now
+        snapshot.lastError = nil
+        (snapshot.phases.ice, snapshot.phases.dtls) = (ice, dtls)
+        snapshot.phases.connected = now - startedAt
+    }
+
+    mutating func frameArrived(_ now: Duration) {
+        if snapshot.phases.firstFrame == nil { snapshot.phases.firstFrame = now - startedAt }
+    }
+
+    /// Ends the suspension.
+    mutating func resume(_ now: Duration, watchdog: MediaWatchdog) {
+        role = .current
+        (pathIsLost, channelAnswers, recoveredAt) = (false, false, now)
+        self.watchdog = watchdog
+        if case .ended = generation { self.watchdog.pause() }
+    }
+
+    /// The error for a service that closes the session now, after it has ended the generation for a named cause. The
+    /// media path may close before the channel. Permanent, because a new session would end the same way.
+    var causeOfEnd: SessionError? {
+        guard case .ended(let code?) = generation else { return nil }
+        return SessionError.generation(code, "ended the generation and closed the session").permanent
+    }
+}
+
+/// The attempts of a session that have not ended, oldest first.
+struct AttemptList: Sendable {
+    private(set) var all: [Attempt] = []
+
+    mutating func append(_ attempt: Attempt) { all.append(attempt) }
+
+    func first(_ role: Attempt.Role) -> Attempt? { all.first { $0.role == role } }
+
+    subscript(id: AttemptID) -> Attempt? {
+        get { all.first { $0.id == id } }
+        set {
+            guard let index = all.firstIndex(where: { $0.id == id }) else { return }
+            if let newValue { all[index] = newValue } else { all.remove(at: index) }
+        }
+    }
+}
+
+extension TimerID {
+    static func all(of id: AttemptID) -> [TimerID] {
+        [
+            .opening(id), .statusTimeout(id), .initialAck(id), .roomInfo(id), .mediaConnect(id), .mediaClosed(id),
+            .renegotiationAnswer(id), .mediaSample(id), .stable(id), .suspension(id), .takeover(id),
+        ]
+    }
+}

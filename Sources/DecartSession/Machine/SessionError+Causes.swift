@@ -1,0 +1,108 @@
+// The errors that the machine itself finds: each names the cause, and the remedy where there is one.
+import DecartProtocol
+
+extension SessionError {
+    var permanent: SessionError { with(isPermanent: true) }
+    /// For an error that does not end the session.
+    var passing: SessionError { with(isPermanent: false) }
+
+    private func with(isPermanent: Bool) -> SessionError {
+        var error = self
+        error.isPermanent = isPermanent
+        return error
+    }
+
+    // MARK: Timeouts
+
+    static let openTimeout = timeout(
+        "The service could not be reached in time. Check base-url and the network", stage: .connect)
+    static let initialAckTimeout = timeout(
+        "The service did not acknowledge the first prompt and image in time", stage: .initialState)
+    static let roomTimeout = timeout(
+        "The service did not send a room in time. Set transport=webrtc if it has no rooms", stage: .media)
+    static let renegotiationTimeout = timeout(
+        "The service did not answer a later offer in time; the media stay as they were", stage: .media)
+
+    static func mediaTimeout(relaysAreMissing: Bool) -> SessionError {
+        let advice =
+            relaysAreMissing
+            ? "No TURN server gave a relay: check its address, user and password, which must be percent-encoded in "
+                + "turn-servers and may have expired"
+            : "Check that UDP passes, or set turn-servers"
+        return timeout("The media connection was not established in time. \(advice)", stage: .media)
+    }
+
+    private static func timeout(_ text: String, stage: Stage) -> SessionError {
+        SessionError(.connectionTimeout, "\(text).", stage: stage)
+    }
+
+    // MARK: Media
+
+    static let addressLost = SessionError(
+        .webRTC, "The address of this host that the connection used is gone; a new session begins.", stage: .media)
+
+    static func noRooms(_ text: String) -> SessionError {
+        let cause = "The service has no LiveKit rooms; set transport=webrtc or auto. It reported: "
+        return SessionError(.server, cause + text.printable(limit: 500), stage: .media, isPermanent: true)
+    }
+
+    static func noMedia(for time: Duration) -> SessionError {
+        let text = "No media arrived from the service for \(time.components.seconds) s while frames were sent."
+        return SessionError(.webRTC, text, stage: .media)
+    }
+
+    static func noGeneration(for time: Duration) -> SessionError {
+        let text = "The service ended the generation and started no other while frames were sent for "
+        return SessionError(.server, text + "\(time.components.seconds) s.", stage: .generation)
+    }
+
+    // MARK: Ends
+
+    /// The service closed the control channel.
+    static func closed(_ code: Int?, _ reason: String, isConnected: Bool) -> SessionError {
+        let text = reason.printable(limit: 123)
+        let details = [code.map(String.init), text.isEmpty ? nil : text].compactMap(\.self).joined(separator: ": ")
+        // A service that closes a running session with 1013 restarts, or is overloaded.
+        let isFull = (code == 1013 && !isConnected) || ConcurrencyLimitText.matches(text)
+        return SessionError(
+            PermanentErrorText.concernsKey(text) ? .invalidAPIKey : isFull ? .concurrencyLimit : .webSocket,
+            "The service closed the connection" + (details.isEmpty ? "." : " (\(details)).")
+                + (isFull ? concurrencyRemedy(after: ".") : ""),
+            stage: .channel, isPermanent: PermanentErrorText.matches(text))
+    }
+
+    /// The service ended a generation for a cause that the user can remove.
+    static func generation(_ code: DecartErrorCode, _ deed: String) -> SessionError {
+        let text =
+            code == .insufficientCredits
+            ? "The service \(deed): the account is out of credits. Top up the account's credits."
+            : "The service \(deed) because of its content moderation. Change the prompt, the reference image or the "
+                + "input."
+        return SessionError(code, text, stage: .generation)
+    }
+
+    static func expired(_ text: String) -> SessionError {
+        SessionError(.server, "Session expired: \(text)", stage: .generation, isPermanent: true)
+    }
+
+    static func limitReached(_ allowed: Duration) -> SessionError {
+        expired(
+            "The session reached its limit of \(allowed.components.seconds) s, set by max-session-duration or by the client "
+                + "token.")
+    }
+
+    /// - Parameter wait: longest wait for a session of the account to end.
+    func afterWait(_ wait: Duration?) -> SessionError {
+        var error = self
+        let seconds = wait?.components.seconds ?? 0
+        error.message +=
+            seconds > 0 ? " None ended within \(seconds) s (limit-wait)." : " Set limit-wait to wait for one."
+        return error
+    }
+
+    /// The cause that a service gives for the end of a generation, if the user can remove it.
+    static func causeOfGenerationEnd(_ reason: String) -> DecartErrorCode? {
+        if reason.lowercased().contains("credit") { return .insufficientCredits }
+        return reason.lowercased().contains("moderation") ? .moderationViolation : nil
+    }
+}

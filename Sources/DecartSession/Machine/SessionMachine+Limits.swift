@@ -1,0 +1,74 @@
+// The end of a session, and its renewal before the service's limit ends it: a candidate is set up beside the current
+// attempt. If it fails, the current attempt continues.
+import DecartProtocol
+
+extension SessionMachine {
+    /// The session can be renewed again this long before its end, if a first try fails in passing.
+    private static let leastTimeForAnother: Duration = .seconds(2)
+
+    /// Call when a limit has changed, or the connection to which it applies.
+    mutating func limitChanged() {
+        watchLimit()
+        planRenewal()
+    }
+
+    /// - Parameter mayEnd: false in the middle of another event, which then ends the session by the timer.
+    mutating func watchLimit(mayEnd: Bool = false) {
+        guard phase == .running || phase == .backingOff else { return }
+        let isRenewed = current.map { $0.renewal != .none } ?? false
+        switch limit.verdict(now: now, service: current?.serviceEnd, isRenewed: isRenewed) {
+        case nil: emit(.cancel(.limit))
+        case .wait(let time): emit(.schedule(.limit, after: time))
+        case .announce(let left):
+            report(.ending(left: left))
+            watchLimit()
+        case .over(let allowed):
+            guard mayEnd else { return emit(.schedule(.limit, after: .zero)) }
+            if continueAfterEnd() { return }
+            fail(.limitReached(allowed))
+        }
+    }
+
+    /// Schedules the renewal, if the service's limit ends the session and not the user's.
+    private mutating func planRenewal() {
+        guard let current, current.step == .connected, candidate == nil else { return }
+        if case .atEnd = current.renewal { return }
+        guard let end = current.serviceEnd, let wait = configuration.renewal(of: end.length),
+            !limit.userEnds(by: end.at)
+        else {
+            attempts[current.id]?.renewal = .none
+            return emit(.cancel(.renewal))
+        }
+        attempts[current.id]?.renewal = .expected
+        emit(.schedule(.renewal, after: max(end.at - end.length + wait - now, .zero)))
+        // Takes back an announcement that was planned without the renewal.
+        watchLimit()
+    }
+
+    mutating func renew() {
+        guard let current, current.step == .connected, current.renewal == .expected, candidate == nil else { return }
+        report(.note("Renews the session before its end"))
+        prompts.beginCandidate()
+        dial(as: .candidate)
+    }
+
+    mutating func renewalFailed(_ current: Attempt, _ cause: SessionError, dialledAt: Duration) {
+        var error = cause.passing
+        let left = current.serviceEnd.map { max($0.at - now, .zero) } ?? .zero
+        let seconds = left.components.seconds
+        let isFull = cause.code == .concurrencyLimit
+        if cause.isPermanent {
+            attempts[current.id]?.renewal = .none
+            error.message += " The session was not renewed and ends in \(seconds) s."
+        } else if !isFull, left >= Self.leastTimeForAnother {
+            emit(.schedule(.renewal, after: left / 2))
+            error.message += " The session was not renewed yet; the next try follows."
+        } else {
+            attempts[current.id]?.renewal = .atEnd(refusedDial: isFull ? dialledAt : nil)
+            error.message +=
+                " The session was not renewed beside the running one; a new one replaces it in \(seconds) s."
+        }
+        warn(error, current.id)
+        watchLimit()
+    }
+}

@@ -1,0 +1,98 @@
+// Messages of the service on the control channel.
+import DecartProtocol
+
+extension SessionMachine {
+    mutating func received(_ message: ServerMessage, _ id: AttemptID) {
+        guard let attempt = live(id) else { return }
+        switch message {
+        case .status(let text):
+            switch ServiceStatus(statusText: text) {
+            case .ready: ready(id)
+            case .enteringQueue: queued(id, at: nil)
+            case .unknown, .waitingForSession: attempts[id]?.snapshot.serviceStatus = .unknown
+            }
+        case .queuePosition(let position):
+            queued(id, at: position)
+        case .ready:
+            directMessageArrived(id)
+            ready(id)
+        case .sessionID(let identity):
+            attempts[id]?.snapshot.identity = identity.printable
+            if identity.serverIP != nil { directMessageArrived(id) }
+        case .promptAck(let ack):
+            report(prompts[attempt.role].acknowledge(ack, now: now), of: attempt)
+            checkInitialState(id)
+        case .setImageAck(let ack):
+            report(prompts[attempt.role].acknowledge(ack, now: now), of: attempt)
+            checkInitialState(id)
+        case .turnConfig(let relay):
+            guard attempt.step < .negotiating, attempt.relays.count < 8 else { return }
+            attempts[id]?.relays.append(relay)
+        case .answer(let sdp):
+            answered(sdp, attempt)
+        case .iceCandidate(let candidate):
+            guard attempt.step >= .negotiating else { return }
+            // Browsers mark the end of candidates with an empty candidate.
+            emit(.applyCandidate(id, candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }))
+        case .generationStarted:
+            generationRuns(id)
+        case .generationTick(let seconds):
+            if let seconds { attempts[id]?.snapshot.generationSeconds = seconds }
+            generationRuns(id)
+        case .generationEnded(let seconds, let reason):
+            if let seconds { attempts[id]?.snapshot.generationSeconds = seconds }
+            generationEnded(id, reason?.printable(limit: 200) ?? "")
+        case .error(let text):
+            serviceError(text, attempt)
+        case .livekitRoomInfo(let info):
+            roomNamed(info, id)
+        case .offer(let sdp):
+            // The service renegotiates the direct connection, for example to bring its output track back.
+            if let refusal = attempt.offers.refusalOfRemoteOffer { return report(.note("Ignored: \(refusal)")) }
+            emit(.applyOffer(id, sdp: sdp))
+        case .unknown(let type):
+            report(.note("Ignored: unknown message type \(type.printable(limit: 64))"))
+        }
+    }
+
+    private mutating func answered(_ sdp: String, _ attempt: Attempt) {
+        guard attempts[attempt.id]?.offers.answered() == true else {
+            return report(.note("Ignored: an answer without an offer"))
+        }
+        if attempt.offers.isRenegotiating { emit(.cancel(.renegotiationAnswer(attempt.id))) }
+        emit(.applyAnswer(attempt.id, sdp: sdp))
+    }
+
+    /// Applies `error` to all that is pending: the requests in flight, or the whole attempt before it is connected.
+    private mutating func serviceError(_ text: String, _ attempt: Attempt) {
+        if roomRefused(text, attempt) { return }
+        let error = SessionError.service(text, stage: attempt.stage)
+        let isConnected = attempt.step == .connected
+        // No request is at fault when the account's sessions are all in use; each is sent again.
+        if error.code == .concurrencyLimit, !isConnected { return attemptFailed(attempt.id, error) }
+        let results = prompts[attempt.role].failInFlight(text.printable(limit: 500), now: now)
+        report(results, of: attempt)
+        if error.isPermanent || !isConnected {
+            attemptFailed(attempt.id, error)
+        } else if results.isEmpty {
+            warn(error, attempt.id)
+        }
+    }
+
+    private mutating func generationRuns(_ id: AttemptID) {
+        attempts[id]?.generation = .running
+        // While we are muted, the message concerns frames that were sent before.
+        if let attempt = attempts[id], !isSilent(attempt) { attempts[id]?.watchdog.resume() }
+    }
+
+    /// Keeps the session: the service bills by generation, ends one when no frames arrive, and may start another.
+    private mutating func generationEnded(_ id: AttemptID, _ reason: String) {
+        let code = SessionError.causeOfGenerationEnd(reason)
+        attempts[id]?.generation = .ended(code)
+        attempts[id]?.watchdog.pause()
+        guard let code else {
+            return report(.note("The service ended the generation" + (reason.isEmpty ? "" : ": \(reason)")))
+        }
+        warn(.generation(code, "ended the generation"), id)
+    }
+}

@@ -1,0 +1,53 @@
+import DecartProtocol
+
+extension SessionMachine {
+    mutating func fired(_ timer: TimerID) {
+        switch timer {
+        case .retry: if phase == .backingOff { dial() }
+        case .limit: watchLimit(mayEnd: true)
+        case .renewal: renew()
+        case .acks: acksAreOverdue(.current)
+        case .successorAcks: acksAreOverdue(.candidate)
+        case .opening(let id):
+            guard live(id, at: .opening) != nil else { return }
+            attemptFailed(id, .openTimeout)
+        case .statusTimeout(let id):
+            guard live(id, at: .open)?.isQueued == false else { return }
+            beginInitialState(id)
+        case .initialAck(let id):
+            guard let attempt = live(id), attempt.initialState != .accepted else { return }
+            attemptFailed(id, .initialAckTimeout)
+        case .roomInfo(let id):
+            guard let attempt = live(id), attempt.step < .negotiating else { return }
+            guard attempt.transport == .livekit else { return choose(.webrtc, id) }
+            attemptFailed(id, .roomTimeout)
+        case .mediaConnect(let id):
+            guard let attempt = live(id, at: .negotiating) else { return }
+            attemptFailed(id, .mediaTimeout(relaysAreMissing: attempt.relaysAreMissing))
+        case .mediaClosed(let id):
+            guard let attempt = live(id), let error = attempt.mediaClosed else { return }
+            attemptFailed(id, attempt.causeOfEnd ?? error)
+        case .renegotiationAnswer(let id):
+            guard live(id) != nil, attempts[id]?.offers.rollback() == true else { return }
+            emit(.rollbackOffer(id))
+            report(.warning(.renegotiationTimeout))
+        case .mediaSample(let id):
+            guard attempts[id]?.step == .connected else { return }
+            emit(.schedule(timer, after: configuration.mediaSampleInterval))
+            emit(.sampleMedia(id))
+        case .stable(let id):
+            guard live(id, at: .connected)?.role == .current else { return }
+            backOff.reset()
+            earlyRetries = 0
+        case .suspension(let id):
+            if suspended?.id == id { endSuspended() }
+        case .takeover(let id):
+            guard let attempt = live(id, at: .open) else { return }
+            endSuspended()
+            // In the queue, `ready` proceeds.
+            guard !attempt.isQueued else { return }
+            proceed(id)
+            if live(id, at: .open)?.snapshot.serviceStatus == .ready { beginInitialState(id) }
+        }
+    }
+}
