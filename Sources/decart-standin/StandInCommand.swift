@@ -41,17 +41,7 @@ struct StandInCommand: ParsableCommand {
 
             \(StandInServer.controlHelp)
 
-            SCENARIOS
-              --scenario FILE, or POST /control/scenario, changes faults at set times. The file is JSON; each step \
-            waits for an event (when: session, generating or closed), then for some seconds (after, from the event or the \
-            previous step), and then replaces the faults of new connections (faults), puts faults into running \
-            sessions (inject), closes them (close, reason) or resets all connections (drop):
-              {"name": "restart", "steps": [
-                {"faults": ["queue_n:n=5"]},
-                {"when": "generating", "after": 10, "faults": ["refuse"], "close": 1012},
-                {"after": 3, "faults": []}]}
-
-            docs/STANDIN.md describes scenarios, control port and page.
+            docs/STANDIN.md describes control port and page.
 
             ENDPOINT
               ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
@@ -195,11 +185,6 @@ struct StandInCommand: ParsableCommand {
     @Flag(help: "The control endpoint shows the texts of prompts; without it they are only counted.")
     var showPrompts = false
 
-    @Option(
-        help: ArgumentHelp(
-            "A JSON file of timed faults, which run from the start on; see SCENARIOS.", valueName: "file"))
-    var scenario: String?
-
     @Flag(name: .shortAndLong, help: "Print nothing but the lines that say where it listens.")
     var quiet = false
 
@@ -236,30 +221,13 @@ struct StandInCommand: ParsableCommand {
             throw ValidationError("--control is a number from 0 to 65535.")
         }
         guard transports != nil else { throw ValidationError("--transport is webrtc, livekit or both.") }
-        guard replay == nil || fault.isEmpty && scenario == nil else {
-            throw ValidationError("--replay goes without --fault and --scenario.")
+        guard replay == nil || fault.isEmpty else {
+            throw ValidationError("--replay goes without --fault.")
         }
         _ = try parsedFaults()
         _ = try recording()
         _ = try roomICE()
         _ = try parsedPorts()
-        _ = try parsedScenario()
-    }
-
-    private func parsedScenario() throws -> Scenario? {
-        guard let scenario else { return nil }
-        do {
-            return try Scenario(
-                parsing: try BoundedFile.read(path: scenario, maximumSize: Scenario.maximumSize))
-        } catch let error as BoundedFileError {
-            switch error {
-            case .notRegular: throw ValidationError("--scenario: \(scenario) is no regular file.")
-            case .tooLarge: throw ValidationError("--scenario: \(scenario) has more than 64 KiB.")
-            case .system(let reason): throw ValidationError("--scenario: \(scenario): \(reason).")
-            }
-        } catch {
-            throw ValidationError("--scenario: \(error)")
-        }
     }
 
     private func parsedPorts() throws -> ClosedRange<UInt16>? {
@@ -351,7 +319,6 @@ struct StandInCommand: ParsableCommand {
         configuration.controlPort = control ?? (web ? 9002 : nil)
         configuration.servesPage = web
         configuration.showsPrompts = showPrompts
-        configuration.scenario = try parsedScenario()
         configuration.version = DECART_VERSION
         configuration.replay = try recording()
         if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }

@@ -92,7 +92,6 @@ final class ConnectionHandler: ChannelInboundHandler {
             services.viewerBoard.add(viewers, of: identity.id)
         }
         journal.noteEvent("opened")
-        if countsAsSession { services.events.happened(.session) }
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         pings = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { _ in
             let (handler, context) = bound.value
@@ -116,9 +115,6 @@ final class ConnectionHandler: ChannelInboundHandler {
         if answer == .error { send(.error(words), context) }
         perform([.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")], context)
     }
-
-    /// Viewers, and clients that the account's limit turns away, are not sessions.
-    private var countsAsSession: Bool { !isViewer && request.limitAnswer == nil }
 
     private var isViewer: Bool { request.viewedSessionID != nil }
 
@@ -203,7 +199,6 @@ final class ConnectionHandler: ChannelInboundHandler {
             $0.endedAt = .now
             $0.isGenerating = false
         }
-        if countsAsSession { services.events.happened(.closed) }
         context.fireChannelInactive()
     }
 
@@ -265,7 +260,6 @@ final class ConnectionHandler: ChannelInboundHandler {
         log("sent \(message.type)")
         if !isMute { journal.note(message) }
         services.board.update(number) { $0.note(message) }
-        if message == .generationStarted { services.events.happened(.generating) }
         write(.text, ByteBuffer(bytes: bytes), context)
     }
 

@@ -9,7 +9,6 @@ struct ConnectionServices: Sendable {
     let viewerBoard = ViewerBoard()
     let clientTokens = ClientTokens()
     let journal: Journal
-    let events = SessionEvents()
     let roomICE: RoomICE
     let servesSingleConnections: Bool
     /// Simulated inference time of a frame.

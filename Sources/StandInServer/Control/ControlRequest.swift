@@ -24,9 +24,6 @@ struct ControlRequest: Sendable {
         DELETE /control/sessions    forgets the ended ones, and their journal
         GET    /control/wait        waits for a session; ?state= (open, negotiating, generating, closed), frames=, prompt=, look=, timeout= seconds (10)
         GET    /control/journal     JSON: messages of the control channels; ?after=NUMBER
-        GET    /control/scenario    JSON: progress of the scenario
-        POST   /control/scenario    starts the scenario (JSON) of the body
-        DELETE /control/scenario    ends it
         POST   /control/prompt      applies the prompt of the body, as if the client had sent it
         POST   /control/close       closes sessions; ?code= (1001), reason=
         POST   /control/drop        resets connections
@@ -37,8 +34,7 @@ struct ControlRequest: Sendable {
 
     /// Errors are JSON, where answers are.
     var isJSON: Bool {
-        ["/health", "/control/sessions", "/control/wait", "/control/journal", "/control/scenario", "/control/prompt"]
-            .contains(path)
+        ["/health", "/control/sessions", "/control/wait", "/control/journal", "/control/prompt"].contains(path)
     }
 
     func reply(_ server: StandInServer) -> Reply {
@@ -80,13 +76,6 @@ struct ControlRequest: Sendable {
                 return HTTPAnswer(
                     json: .fields(["forgotten": .number(count), "open": .number(server.sessions.count { $0.isOpen })]))
             case ("GET", "/control/journal"): return try journal(of: server)
-            case ("GET", "/control/scenario"): return HTTPAnswer(json: server.scenarioStatus)
-            case ("POST", "/control/scenario"):
-                try server.start(Scenario(parsing: Array(body.utf8)))
-                return HTTPAnswer(json: server.scenarioStatus)
-            case ("DELETE", "/control/scenario"):
-                server.stopScenario()
-                return HTTPAnswer(json: server.scenarioStatus)
             case ("POST", "/control/prompt"): return try prompt(server)
             case ("POST", "/page/config") where server.pageAccess != nil: return server.pageConfiguration
             case ("POST", "/control/close"): return close(server)
@@ -96,8 +85,8 @@ struct ControlRequest: Sendable {
             case ("GET", let path) where server.pageAccess != nil && PageFiles.paths.contains(path):
                 return server.pageFile(path, host: host)
             case ("GET", "/control"), ("GET", "/"): return HTTPAnswer(200, Self.help)
-            case (_, "/control/wait"), (_, "/control/journal"), (_, "/control/sessions"), (_, "/control/scenario"),
-                (_, "/control/prompt"), (_, "/health"):
+            case (_, "/control/wait"), (_, "/control/journal"), (_, "/control/sessions"), (_, "/control/prompt"),
+                (_, "/health"):
                 return HTTPAnswer(error: "this path does not know \(LogText.clean(method))", status: 405)
             default: return HTTPAnswer(404, Self.help)
             }

@@ -64,8 +64,6 @@ package struct StandInConfiguration: Sendable {
     package var servesPage = false
     /// The control endpoint shows the texts of prompts.
     package var showsPrompts = false
-    /// Runs from the start on.
-    package var scenario: Scenario?
     /// Shown by the control endpoint.
     package var version = ""
 

@@ -1,6 +1,4 @@
-import Synchronization
-
-/// Observation and scenarios while the stand-in runs.
+/// Observation while the stand-in runs.
 extension StandInServer {
     var sessionsJSON: SessionsJSON { SessionsJSON(showsPrompts: services.journal.showsPrompts) }
 
@@ -36,32 +34,4 @@ extension StandInServer {
 
     /// Further requests are refused.
     package static let maximumWaitingRequestCount = SessionWait.maximumCount
-
-    // MARK: Scenario
-
-    /// Starts a scenario, and replaces a running one.
-    package func start(_ scenario: Scenario) throws(StandInError) {
-        for (number, step) in scenario.steps.enumerated() {
-            do {
-                try check(step.faults ?? [])
-            } catch {
-                throw StandInError("step \(number + 1): \(error)")
-            }
-        }
-        scenarios.withLock { runner in
-            let current = runner ?? ScenarioRunner(server: self, log: services.log)
-            runner = current
-            return current
-        }.start(scenario)
-    }
-
-    /// Ends a scenario; the faults in force stay.
-    package func stopScenario() { scenarios.withLock { $0 }?.stop() }
-
-    /// JSON: progress of the scenario.
-    package var scenarioReport: String { scenarioStatus.text }
-
-    var scenarioStatus: JSONValue {
-        scenarios.withLock { $0 }?.status ?? .fields(["state": .string("none"), "steps": .array([])])
-    }
 }

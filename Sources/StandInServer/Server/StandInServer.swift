@@ -12,7 +12,6 @@ package final class StandInServer: Sendable {
     let configuration: StandInConfiguration
     let services: ConnectionServices
     private let running = Mutex<Running?>(nil)
-    let scenarios = Mutex<ScenarioRunner?>(nil)
     let createdAt = ContinuousClock.now
     /// Nil: there is no page.
     let pageAccess: PageAccess?
@@ -46,9 +45,6 @@ package final class StandInServer: Sendable {
             carriesTrailers: configuration.carriesTrailers, replay: configuration.replay.map(ReplayBoard.init),
             log: configuration.log
         )
-        services.events.set { [weak self] event, time in
-            self?.scenarios.withLock { $0 }?.happened(event, at: time)
-        }
     }
 
     /// Blocks until connections are accepted.
@@ -72,7 +68,6 @@ package final class StandInServer: Sendable {
             running.withLock {
                 $0 = Running(group: group, listeners: listeners, connections: connections, control: control)
             }
-            if let scenario = configuration.scenario { try start(scenario) }
             return port
         } catch {
             listeners.close()
@@ -108,7 +103,6 @@ package final class StandInServer: Sendable {
     /// Closes every client's connection, tears all media down and frees the port. Blocks for a few seconds at most;
     /// idempotent.
     package func stop() {
-        stopScenario()
         guard let running = running.withLock({ $0.take() }) else { return }
         try? running.control?.close().wait()
         running.listeners.close()
