@@ -196,7 +196,7 @@ struct StandInCommand: ParsableCommand {
         guard limit.map({ (1...1024).contains($0) }) ?? true else {
             throw ValidationError("--limit is a number from 1 to 1024.")
         }
-        guard StandInConfiguration.LimitAnswer(rawValue: limitAnswer) != nil else {
+        guard LimitAnswer(rawValue: limitAnswer) != nil else {
             throw ValidationError("--limit-answer is error, close or http.")
         }
         guard maxSessionDuration.map({ (1...1_000_000_000).contains($0) }) ?? true else {
@@ -297,24 +297,24 @@ struct StandInCommand: ParsableCommand {
         configuration.keys = KeyPolicy(accepted: apiKey.isEmpty ? nil : Set(apiKey), rejected: Set(rejectKey))
         configuration.maximumSessionCount = maxSessions
         configuration.sessionLimit = limit
-        configuration.limitAnswer = StandInConfiguration.LimitAnswer(rawValue: limitAnswer) ?? .error
+        configuration.limitAnswer = LimitAnswer(rawValue: limitAnswer) ?? .error
         configuration.maximumSessionDuration = maxSessionDuration
-        configuration.bitrate = bitrate
+        configuration.media.bitrate = bitrate
         if let tlsCert, let tlsKey {
             configuration.tls = .init(certificateChain: tlsCert, privateKey: tlsKey)
         }
         configuration.throwawayAuthority = tlsCa
-        configuration.echoesEncoded = echoEncoded
-        configuration.latency = .milliseconds(latency)
-        configuration.delay = .milliseconds(delay)
+        configuration.media.echoesEncoded = echoEncoded
+        configuration.media.latency = .milliseconds(latency)
+        configuration.media.delay = .milliseconds(delay)
         configuration.idleOutput = idleOutput
         configuration.transports = transports ?? []
         configuration.tricklesCandidates = trickle
         configuration.allowsBrowsers = allowBrowser
-        configuration.roomICE = try roomICE()
-        configuration.rtpPorts = try parsedPorts()
-        configuration.servesSingleConnections = !noSingleConnection
-        configuration.carriesTrailers = !noPacketTrailers
+        configuration.rooms.ice = try roomICE()
+        configuration.media.ports = try parsedPorts()
+        configuration.rooms.servesSingleConnections = !noSingleConnection
+        configuration.rooms.carriesTrailers = !noPacketTrailers
         configuration.faults = try parsedFaults()
         configuration.controlPort = control ?? (web ? 9002 : nil)
         configuration.servesPage = web

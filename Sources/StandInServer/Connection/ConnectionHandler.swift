@@ -6,28 +6,11 @@ import NIOCore
 import NIOWebSocket
 import Synchronization
 
-/// User event to every connection: the stand-in shuts down.
-struct ShutdownNotice: Sendable {}
-
-/// User event to every connection: adds faults to a running session.
-struct FaultNotice: Sendable {
-    /// Nil: all sessions.
-    var sessionID: String?
-    var faults: [Fault]
-}
-
 /// User event to every connection: performs these steps now.
 struct StepNotice: Sendable {
     /// Nil: all sessions.
     var sessionID: String?
     var steps: [FaultScript.Step]
-}
-
-/// User event to every connection: applies a prompt that the client has not sent.
-struct PromptNotice: Sendable {
-    /// Nil: all sessions.
-    var sessionID: String?
-    var prompt: String
 }
 
 final class ConnectionHandler: ChannelInboundHandler {
@@ -36,7 +19,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private let request: ConnectionRequest
     let identity: SessionIdentity
-    private let services: ConnectionServices
+    private let services: SessionServices
     private let number: Int
     let journal: SessionJournal
     /// The viewers of this session; on a viewer's connection, the viewers of the session that it watches.
@@ -66,7 +49,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private(set) var isClosing = false
 
     init(
-        request: ConnectionRequest, rules: ControlStateMachine.Rules, plan: FaultPlan, services: ConnectionServices,
+        request: ConnectionRequest, rules: ControlStateMachine.Rules, plan: FaultPlan, services: SessionServices,
         viewers: Viewers? = nil, replay: ReplayScript? = nil
     ) {
         self.request = request
@@ -89,7 +72,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             viewers.enter(context.channel)
             countViewer(1)
         } else {
-            services.viewerBoard.add(viewers, of: identity.id)
+            services.viewers.add(viewers, of: identity.id)
         }
         journal.noteEvent("opened")
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
@@ -109,8 +92,8 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     /// The account's sessions are all in use.
-    private func refuse(_ answer: StandInConfiguration.LimitAnswer, _ context: ChannelHandlerContext) {
-        let words = StandInConfiguration.LimitAnswer.words
+    private func refuse(_ answer: LimitAnswer, _ context: ChannelHandlerContext) {
+        let words = LimitAnswer.words
         log("refused: \(words)")
         if answer == .error { send(.error(words), context) }
         perform([.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")], context)
@@ -186,7 +169,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             viewers.leave(context.channel)
             countViewer(-1)
         } else {
-            services.viewerBoard.remove(identity.id)
+            services.viewers.remove(identity.id)
         }
         pings?.cancel()
         endReplay()
@@ -291,26 +274,35 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Media
 
-    private var carriesMarker: Bool { request.wantsLatencyMarker && services.answersLatencyMarker }
+    private func makePainter(onFrame: @escaping @Sendable (_ starts: Bool) -> Void) -> FramePainter {
+        FramePainter(
+            look: look, carriesLatencyMarker: request.wantsLatencyMarker && services.answersLatencyMarker,
+            delay: services.media.delay, viewers: viewers
+        ) { [board = services.board] starts in
+            board.wake()
+            onFrame(starts)
+        }
+    }
+
+    private func setPainter(_ painter: FramePainter, over transport: MediaTransportKind) {
+        self.painter = painter
+        painter.setPaused(mediaArePaused)
+        services.board.setPainter(painter, of: number)
+        services.board.update(number) { $0.transport = transport }
+    }
 
     /// The session owns the painter, so that it survives the client's reconnections to the room.
     private func openRoom(_ context: ChannelHandlerContext) {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
-        let painter = FramePainter(
-            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, viewers: viewers
-        ) { [board = services.board] starts in
-            board.wake()
+        let painter = makePainter { starts in
             guard starts else { return }
             eventLoop.execute {
                 let (handler, context) = bound.value
                 if handler.room != nil { handler.perform(handler.machine.framesArrive(), context) }
             }
         }
-        self.painter = painter
-        painter.setPaused(mediaArePaused)
-        services.board.setPainter(painter, of: number)
-        services.board.update(number) { $0.transport = .livekit }
+        setPainter(painter, over: .livekit)
         let room = Room(sessionID: identity.id, number: number, painter: painter, faults: script.plan)
         self.room = room
         services.rooms.add(room)
@@ -336,13 +328,7 @@ final class ConnectionHandler: ChannelInboundHandler {
                     handler.perform(event(&handler.machine), context)
                 }
             }
-        let painter = FramePainter(
-            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, viewers: viewers
-        ) { [board = services.board] starts in
-            board.wake()
-            if starts { update { $0.framesArrive() } }
-        }
-        let onEvent = { @Sendable [board = services.board, number, log = services.log] (event: MediaEvent) in
+        let onEvent = { @Sendable [board = services.board, number, log = services.media.log] (event: MediaEvent) in
             switch event {
             case .answered(let sdp): update { $0.mediaAnswered(sdp) }
             case .offered(let sdp): update { $0.mediaOffered(sdp) }
@@ -355,15 +341,14 @@ final class ConnectionHandler: ChannelInboundHandler {
             }
         }
         if isViewer {
-            media = services.engine.makeViewer(offer: offer, of: viewers, onEvent: onEvent)
+            media = services.media.engine.makeViewer(offer: offer, of: viewers, onEvent: onEvent)
         } else {
-            self.painter = painter
-            painter.setPaused(mediaArePaused)
-            services.board.setPainter(painter, of: number)
-            services.board.update(number) { $0.transport = .webrtc }
-            media = services.engine.makeSession(offer: offer, painter: painter, faults: script.plan, onEvent: onEvent)
+            let painter = makePainter { starts in if starts { update { $0.framesArrive() } } }
+            setPainter(painter, over: .webrtc)
+            media = services.media.engine.makeSession(
+                offer: offer, painter: painter, faults: script.plan, onEvent: onEvent)
         }
-        services.mediaGroup.enter()
+        services.media.group.enter()
     }
 
     func addMediaFaults(_ faults: [Fault]) {
@@ -391,7 +376,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         guard let media else { return }
         self.media = nil
         if !isViewer { viewers.end() }
-        media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }
+        media.stop { [group = services.media.group] in group.leave() }
     }
 
     // MARK: Outgoing frames
@@ -420,6 +405,6 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     func log(_ words: String) {
-        services.log("session \(number): \(words)")
+        services.media.log("session \(number): \(words)")
     }
 }

@@ -37,7 +37,7 @@ struct ControlRequest: Sendable {
         ["/health", "/control/sessions", "/control/wait", "/control/journal", "/control/prompt"].contains(path)
     }
 
-    func reply(_ server: StandInServer) -> Reply {
+    func reply(_ server: any Controlled) -> Reply {
         guard method == "GET", path == "/control/wait" else { return .answer(answer(server)) }
         do {
             // HTTP clients encode a space of a form as a plus sign.
@@ -52,7 +52,7 @@ struct ControlRequest: Sendable {
         }
     }
 
-    private func answer(_ server: StandInServer) -> HTTPAnswer {
+    private func answer(_ server: any Controlled) -> HTTPAnswer {
         do {
             switch (method, path) {
             case ("GET", "/health"): return HTTPAnswer(json: server.health)
@@ -104,11 +104,11 @@ struct ControlRequest: Sendable {
         PercentEncoding.queryItems(ofTarget: target).first { $0.name == name }?.value
     }
 
-    private func faults(of server: StandInServer) -> HTTPAnswer {
+    private func faults(of server: any Controlled) -> HTTPAnswer {
         HTTPAnswer(200, server.faults.map(\.description).joined(separator: "\n"))
     }
 
-    private func journal(of server: StandInServer) throws(StandInError) -> HTTPAnswer {
+    private func journal(of server: any Controlled) throws(StandInError) -> HTTPAnswer {
         guard let after = Int(item("after") ?? "0"), after >= 0 else {
             throw StandInError("after is the number of an entry")
         }
@@ -124,7 +124,7 @@ struct ControlRequest: Sendable {
         return HTTPAnswer(json: .fields(["last": .number(last), "entries": .array(values)]))
     }
 
-    private func prompt(_ server: StandInServer) throws(StandInError) -> HTTPAnswer {
+    private func prompt(_ server: any Controlled) throws(StandInError) -> HTTPAnswer {
         guard body.count <= Prompt.maximumLength else {
             throw StandInError("the prompt has more than \(Prompt.maximumLength) characters")
         }
@@ -135,7 +135,7 @@ struct ControlRequest: Sendable {
         return HTTPAnswer(json: .fields(["done": .bool(true)]))
     }
 
-    private func close(_ server: StandInServer) -> HTTPAnswer {
+    private func close(_ server: any Controlled) -> HTTPAnswer {
         // RFC 6455 §7.4: other codes must not appear on the wire.
         guard let code = UInt16(item("code") ?? "1001"), (1000...4999).contains(code) else {
             return HTTPAnswer(400, "code is a number from 1000 to 4999")

@@ -1,6 +1,9 @@
 /// Observation while the stand-in runs.
-extension StandInServer {
-    var sessionsJSON: SessionsJSON { SessionsJSON(showsPrompts: services.journal.showsPrompts) }
+extension StandInServer: Controlled {
+    /// The control endpoint's requests, formatted for a terminal.
+    package static var controlHelp: String {
+        ControlRequest.help.split(separator: "\n").map { "  " + $0 }.joined(separator: "\n")
+    }
 
     var health: JSONValue {
         let records = sessions

@@ -10,7 +10,10 @@ import Synchronization
 /// One event loop serves all connections; every session has its own media. Call from any thread except an event loop.
 package final class StandInServer: Sendable {
     let configuration: StandInConfiguration
-    let services: ConnectionServices
+    let services: SessionServices
+    let faultBoard: FaultBoard
+    let clientTokens = ClientTokens()
+    private let replay: ReplayBoard?
     private let running = Mutex<Running?>(nil)
     let createdAt = ContinuousClock.now
     /// Nil: there is no page.
@@ -25,26 +28,20 @@ package final class StandInServer: Sendable {
 
     /// Opens no socket until `start()`.
     package convenience init(configuration: StandInConfiguration) {
-        self.init(
-            configuration: configuration,
-            engine: GStreamerMediaEngine(
-                options: MediaOptions(
-                    bitrate: configuration.bitrate, latency: configuration.latency, ports: configuration.rtpPorts,
-                    echoesEncoded: configuration.echoesEncoded)))
+        self.init(configuration: configuration, engine: GStreamerMediaEngine(options: configuration.media))
     }
 
     /// Uses another media engine than GStreamer's, as tests do.
     package init(configuration: StandInConfiguration, engine: any MediaEngine) {
         self.configuration = configuration
         pageAccess = configuration.servesPage ? PageAccess() : nil
-        services = ConnectionServices(
-            board: SessionBoard(), engine: engine, faults: FaultBoard(FaultPlan(configuration.faults)),
-            journal: Journal(showsPrompts: configuration.showsPrompts),
-            roomICE: configuration.roomICE, servesSingleConnections: configuration.servesSingleConnections,
-            delay: configuration.delay, answersLatencyMarker: configuration.answersLatencyMarker,
-            carriesTrailers: configuration.carriesTrailers, replay: configuration.replay.map(ReplayBoard.init),
-            log: configuration.log
-        )
+        services = SessionServices(
+            board: SessionBoard(), viewers: ViewerBoard(), journal: Journal(showsPrompts: configuration.showsPrompts),
+            rooms: RoomBoard(configuration.rooms),
+            media: MediaServices(engine: engine, delay: configuration.media.delay, log: configuration.log),
+            answersLatencyMarker: configuration.answersLatencyMarker)
+        faultBoard = FaultBoard(FaultPlan(configuration.faults))
+        replay = configuration.replay.map(ReplayBoard.init)
     }
 
     /// Blocks until connections are accepted.
@@ -54,7 +51,9 @@ package final class StandInServer: Sendable {
         let tls = try makeTLS()
         try check(configuration.faults)
         let connections = OpenChannels(limit: configuration.maximumSessionCount + 64)
-        let pipeline = ChildPipeline(configuration: configuration, services: services, tls: tls)
+        let pipeline = ChildPipeline(
+            configuration: configuration, services: services, faults: faultBoard, clientTokens: clientTokens,
+            replay: replay, tls: tls)
         let group = MultiThreadedEventLoopGroup.blockingSIGPIPE()
         let listeners = Listeners(
             listener: Listener(group: group, connections: connections, install: pipeline.install),
@@ -107,7 +106,7 @@ package final class StandInServer: Sendable {
         try? running.control?.close().wait()
         running.listeners.close()
         running.connections.closeAll(within: .seconds(2))
-        _ = services.mediaGroup.wait(timeout: .now() + .seconds(2))
+        _ = services.media.group.wait(timeout: .now() + .seconds(2))
         try? running.group.syncShutdownGracefully()
     }
 
@@ -127,14 +126,5 @@ package final class StandInServer: Sendable {
     /// - Returns: False if the condition did not hold within the timeout.
     package func wait(milliseconds: Int, until condition: ([SessionRecord]) -> Bool) -> Bool {
         services.board.wait(timeout: .milliseconds(milliseconds), until: condition)
-    }
-}
-
-/// A one-sentence explanation why the stand-in could not start or could not do what was requested.
-package struct StandInError: Error, Sendable, CustomStringConvertible {
-    package let description: String
-
-    init(_ description: String) {
-        self.description = description
     }
 }

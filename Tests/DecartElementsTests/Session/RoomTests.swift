@@ -295,7 +295,7 @@ extension ElementTests {
             let raw = try Reference.input()
             let (lines, expected) = (Watched<[String]>([]), raw.applying(prompt: "film noir"))
             try StandIn.run({
-                ($0.transports, $0.servesSingleConnections) = ([.livekit], false)
+                ($0.transports, $0.rooms.servesSingleConnections) = ([.livekit], false)
                 $0.log = { line in lines.change { $0.append(line) } }
             }) { standIn in
                 let properties = Self.single + " max-retries=0"
@@ -315,7 +315,8 @@ extension ElementTests {
         @Test func atAnyMomentOfOneConnection() throws {
             var random = SeededRandom(seed: 12)
             for serves in [true, false] {
-                try StandIn.run({ ($0.transports, $0.servesSingleConnections) = ([.livekit], serves) }) { standIn in
+                try StandIn.run({ ($0.transports, $0.rooms.servesSingleConnections) = ([.livekit], serves) }) {
+                    standIn in
                     for _ in 0..<Verification.count(10, gate: 3) {
                         try TransformPipeline.run(try .init(standIn, Self.single, prompt: "film noir")) { pipeline in
                             pipeline.play()

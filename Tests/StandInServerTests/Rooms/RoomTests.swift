@@ -111,7 +111,7 @@ struct RoomTests {
     @Test(arguments: [(true, true), (false, true), (true, false)])
     func trailers(client: Bool, server: Bool) throws {
         var configuration = StandInConfiguration()
-        configuration.carriesTrailers = server
+        configuration.rooms.carriesTrailers = server
         try TestServer.run(configuration) { standIn in
             let (control, info) = try standIn.askForRoom()
             let room = try standIn.join(info, query: client ? "&capabilities=CAP_X,CAP_PACKET_TRAILER" : "")
@@ -259,7 +259,7 @@ struct RoomTests {
 
     @Test func oneConnectionIsNotServedByEverybody() throws {
         var configuration = StandInConfiguration()
-        configuration.servesSingleConnections = false
+        configuration.rooms.servesSingleConnections = false
         try TestServer.run(configuration) { server in
             let (control, info) = try server.askForRoom()
             let error = #expect(throws: TestClient.Refused.self) {

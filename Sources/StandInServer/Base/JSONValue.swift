@@ -70,17 +70,3 @@ extension Int {
 extension Duration {
     fileprivate var millisecondPart: Int { Int(clamping: components.attoseconds / 1_000_000_000_000_000) }
 }
-
-extension HTTPAnswer {
-    init(json: JSONValue, status: Int = 200) {
-        self.init(status, "JSON")
-        contentType = "application/json"
-        body = json.text
-    }
-
-    /// An error of a request whose answers are JSON.
-    init(error words: String, status: Int = 400) {
-        self.init(json: .fields(["error": .string(words)]), status: status)
-        self.words = words
-    }
-}
