@@ -1,6 +1,7 @@
 // Controls a running stand-in over HTTP, for tests in other processes and languages. It listens on loopback only, on
 // its own port, so that it still answers while the service itself refuses connections or breaks TLS. It rejects
 // browsers, so that no web page can control it.
+import DecartProtocol
 import Dispatch
 import NIOCore
 import NIOHTTP1
@@ -8,12 +9,17 @@ import NIOPosix
 import NIOWebSocket
 
 enum ControlEndpoint {
+    /// Bounds what a local program can take: each request gets a queue of its own, and bodies are kept in memory.
+    private static let maximumConnectionCount = SessionWait.maximumCount + 64
+
     static func open(port: Int, group: any EventLoopGroup, of server: any Controlled) throws -> any Channel {
-        try ServerBootstrap(group: group)
+        let connections = OpenChannels(limit: maximumConnectionCount)
+        return try ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelInitializer { [weak server] channel in
                 channel.eventLoop.makeCompletedFuture {
+                    guard connections.add(channel) else { throw ChannelError.operationUnsupported }
                     let pipeline = channel.pipeline.syncOperations
                     let access = server?.pageAccess
                     if let server, let access {

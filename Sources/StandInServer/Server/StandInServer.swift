@@ -80,7 +80,7 @@ package final class StandInServer: Sendable {
             guard configuration.tls == nil else {
                 throw StandInError("a certificate of one's own and a throwaway authority exclude each other")
             }
-            return try EphemeralCA(writingCertificateTo: file).contexts()
+            return try EphemeralCA.contexts(writingCertificateTo: file)
         }
         guard let files = configuration.tls else { return nil }
         return TLSContexts(good: try ServerTLS.context(for: files))
