@@ -81,7 +81,7 @@ struct StandInCommand: ParsableCommand {
     var tlsKey: String?
 
     @Option(help: ArgumentHelp("Sessions at the same time; further ones get HTTP 503.", valueName: "number"))
-    var maxSessions = 32
+    var maxSessions = StandInConfiguration().maximumSessionCount
 
     @Option(
         help: ArgumentHelp(
@@ -93,7 +93,7 @@ struct StandInCommand: ParsableCommand {
         help: ArgumentHelp(
             "error (\"Concurrent session limit reached\", then close 1013), close (1013 alone) or http (429).",
             valueName: "answer"))
-    var limitAnswer = "error"
+    var limitAnswer = StandInConfiguration().limitAnswer.rawValue
 
     @Option(
         help: ArgumentHelp(
@@ -102,7 +102,7 @@ struct StandInCommand: ParsableCommand {
     var maxSessionDuration: Int?
 
     @Option(help: ArgumentHelp("Bitrate of the returned video, in bit/s.", valueName: "number"))
-    var bitrate = 2_500_000
+    var bitrate = MediaOptions().bitrate
 
     @Flag(
         help: ArgumentHelp(
@@ -110,7 +110,7 @@ struct StandInCommand: ParsableCommand {
     var echoEncoded = false
 
     @Option(help: ArgumentHelp("Time to wait for a retransmission, in ms (the jitter buffer).", valueName: "number"))
-    var latency = 400
+    var latency = Int(MediaOptions().latency / .milliseconds(1))
 
     @Option(help: ArgumentHelp("Delay of the model before video and audio are returned, in ms.", valueName: "number"))
     var delay = 0
@@ -119,7 +119,7 @@ struct StandInCommand: ParsableCommand {
         help: ArgumentHelp(
             "How the output comes back after two seconds without frames, which end the generation: one of the values of output= in generation_restart.",
             valueName: "output"))
-    var idleOutput = Fault.Output.same
+    var idleOutput = StandInConfiguration().idleOutput
 
     @Option(
         help: ArgumentHelp(

@@ -174,7 +174,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         pings?.cancel()
         endReplay()
         faultTimers.cancelAll()
-        log("closed after \(painter?.frameCount ?? 0) frames")
+        log("closed after \(painter?.counts.painted ?? 0) frames")
         journal.noteEvent("closed")
         services.board.setPainter(nil, of: number)
         services.board.update(number) {
@@ -258,7 +258,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         ticks?.cancel()
         ticks = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { _ in
             let (handler, context) = bound.value
-            let count = handler.painter?.frameCount ?? 0
+            let count = handler.painter?.counts.painted ?? 0
             handler.perform(handler.machine.secondPassed(frameCount: count), context)
         }
     }

@@ -55,8 +55,8 @@ final class RoomParticipant: @unchecked Sendable {
             if isViewer {
                 $0.viewerCount += 1
             } else {
-                $0.roomJoinCount += 1
-                if isSingle { $0.singleJoinCount += 1 }
+                $0.room.joinCount += 1
+                if isSingle { $0.room.singleJoinCount += 1 }
             }
         }
         refresh = eventLoop.scheduleRepeatedTask(initialDelay: Self.refreshInterval, delay: Self.refreshInterval) {
@@ -77,7 +77,7 @@ final class RoomParticipant: @unchecked Sendable {
         self.connection = connection
         former?.reset()
         removal?.cancel()
-        if !isViewer { services.board.update(room.number) { $0.roomResumeCount += 1 } }
+        if !isViewer { services.board.update(room.number) { $0.room.resumeCount += 1 } }
         perform(machine.resumed(token: token?.reveal() ?? ""))
         if let state {
             perform(machine.received(.with { $0.syncState = state }, now: WallClock.milliseconds))
@@ -94,7 +94,7 @@ final class RoomParticipant: @unchecked Sendable {
     }
 
     func received(_ request: LiveKitSignalRequest) {
-        if case .offer = request.message, !isViewer { services.board.update(room.number) { $0.roomOfferCount += 1 } }
+        if case .offer = request.message, !isViewer { services.board.update(room.number) { $0.room.offerCount += 1 } }
         perform(machine.received(request, now: WallClock.milliseconds))
     }
 
@@ -161,7 +161,7 @@ final class RoomParticipant: @unchecked Sendable {
             room.change(owner: owner)
             let muted = owner.tracks.filter(\.muted)
             room.painter.setMuted(muted.contains { $0.type == .video })
-            services.board.update(room.number) { $0.mutedTracks = muted.map(\.sid) }
+            services.board.update(room.number) { $0.room.mutedTracks = muted.map(\.sid) }
         case .offer(let tracks): media?.offer(tracks)
         case .restartICE(let tracks): media?.restartICE(tracks)
         case .awaitResume: removeUnlessResumed()
