@@ -1,3 +1,5 @@
+import DecartProtocol
+
 /// The answer to a request that did not become a WebSocket.
 struct HTTPAnswer: Sendable, Equatable {
     var status: Int
@@ -18,7 +20,7 @@ extension HTTPAnswer {
     init(json: JSONValue, status: Int = 200) {
         self.init(status, "JSON")
         contentType = "application/json"
-        body = json.text
+        body = json.compactText
     }
 
     /// An error of a request whose answers are JSON.

@@ -74,7 +74,8 @@ struct ControlRequest: Sendable {
             case ("DELETE", "/control/sessions"):
                 let count = server.forgetSessions()
                 return HTTPAnswer(
-                    json: .fields(["forgotten": .number(count), "open": .number(server.sessions.count { $0.isOpen })]))
+                    json: .fields(["forgotten": .integer(count), "open": .integer(server.sessions.count { $0.isOpen })])
+                )
             case ("GET", "/control/journal"): return try journal(of: server)
             case ("POST", "/control/prompt"): return try prompt(server)
             case ("POST", "/page/config") where server.pageAccess != nil: return server.pageConfiguration
@@ -115,13 +116,13 @@ struct ControlRequest: Sendable {
         let (entries, last) = server.services.journal.entries(ofSession: item("session"), after: after)
         let values = entries.map { entry in
             JSONValue.fields([
-                "number": .number(entry.number), "session": .string(entry.sessionID),
-                "session_number": .number(entry.session), "at_ms": .milliseconds(entry.time),
+                "number": .integer(entry.number), "session": .string(entry.sessionID),
+                "session_number": .integer(entry.session), "at_ms": .milliseconds(entry.time),
                 "direction": .string(entry.direction.rawValue), "type": .string(entry.type),
-                "message": .encoded(entry.message),
+                "message": (try? JSONValue(decoding: Array(entry.message.utf8))) ?? .null,
             ])
         }
-        return HTTPAnswer(json: .fields(["last": .number(last), "entries": .array(values)]))
+        return HTTPAnswer(json: .fields(["last": .integer(last), "entries": .array(values)]))
     }
 
     private func prompt(_ server: any Controlled) throws(StandInError) -> HTTPAnswer {

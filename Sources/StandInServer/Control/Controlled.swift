@@ -1,3 +1,5 @@
+import DecartProtocol
+
 /// The running stand-in, as its control endpoint sees it. `StandInServer` says what each member does.
 protocol Controlled: AnyObject, Sendable {
     var services: SessionServices { get }

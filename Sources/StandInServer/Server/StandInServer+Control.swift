@@ -1,3 +1,5 @@
+import DecartProtocol
+
 /// Observation while the stand-in runs.
 extension StandInServer: Controlled {
     /// The control endpoint's requests, formatted for a terminal.
@@ -11,7 +13,7 @@ extension StandInServer: Controlled {
             "status": .string("ok"), "version": .string(configuration.version),
             "uptime_ms": .milliseconds(ContinuousClock.now - createdAt),
             "port": .optional(withRunning { listeners, _ in listeners.openPort } ?? nil),
-            "sessions_open": .number(records.count { $0.isOpen }), "sessions": .number(records.count),
+            "sessions_open": .integer(records.count { $0.isOpen }), "sessions": .integer(records.count),
             "faults": .array(faults.map { .string($0.description) }),
         ])
     }
