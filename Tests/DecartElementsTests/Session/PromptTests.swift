@@ -20,7 +20,7 @@ extension ElementTests {
                     // No renegotiation.
                     #expect(
                         session.offerCount == MediaWay.current.offerCount
-                            && session.room.joinCount == MediaWay.current.room.joinCount)
+                            && session.room.joinCount == MediaWay.current.roomJoinCount)
                     #expect(pipeline.current.capsTexts.count == 1)
                     #expect(pipeline.takeProblems().isEmpty)
                 }

@@ -54,8 +54,8 @@ extension ElementTests {
                 let session = try #require(standIn.sessions.first)
                 #expect(session.prompts == [Self.look, "anime"])
                 #expect(session.offerCount == way.offerCount)
-                #expect(session.room.joinCount == way.room.joinCount)
-                #expect(session.room.singleJoinCount == way.room.singleJoinCount)
+                #expect(session.room.joinCount == way.roomJoinCount)
+                #expect(session.room.singleJoinCount == way.singleJoinCount)
                 #expect(standIn.wait { $0.first?.receivedEndOfCandidates == true || way.isRoom })
                 #expect(standIn.sessions.count == 1 && pipeline.takeProblems().isEmpty)
             }
@@ -106,7 +106,7 @@ extension ElementTests {
                     #expect(pipeline.takeProblems().isEmpty)
                 }
                 standIn.expectGoodConduct()
-                #expect(standIn.sessions.map(\.room.singleJoinCount) == [way.room.singleJoinCount])
+                #expect(standIn.sessions.map(\.room.singleJoinCount) == [way.singleJoinCount])
             }
         }
 
@@ -122,7 +122,7 @@ extension ElementTests {
                     #expect(viewer.waitForPicture(expected, within: ViewerTests.limit))
                     #expect(viewer.takeProblems().isEmpty)
                 }
-                #expect(standIn.sessions.first?.room.joinCount == way.room.joinCount)
+                #expect(standIn.sessions.first?.room.joinCount == way.roomJoinCount)
                 #expect(standIn.sessions.count == (way.isRoom ? 1 : 2))
             }
         }
@@ -195,7 +195,7 @@ extension ElementTests {
                 #expect(standIn.sessions.map(\.offerCount) == [way.offerCount, way.offerCount])
                 #expect(
                     standIn.sessions.map(\.room.singleJoinCount) == [
-                        way.room.singleJoinCount, way.room.singleJoinCount,
+                        way.singleJoinCount, way.singleJoinCount,
                     ])
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }

@@ -63,7 +63,7 @@ extension ElementTests {
                     // The viewer sent no prompt, and joined the room alongside the owner.
                     let session = try #require(standIn.sessions.first)
                     #expect(session.prompts == [Self.prompt, "anime street"])
-                    #expect(session.room.joinCount == MediaWay.current.room.joinCount)
+                    #expect(session.room.joinCount == MediaWay.current.roomJoinCount)
                     let others = standIn.sessions.dropFirst()
                     #expect(others.count == (MediaWay.current.isRoom ? 0 : 1))
                     #expect(
