@@ -41,17 +41,7 @@ struct StandInCommand: ParsableCommand {
 
             \(StandInServer.controlHelp)
 
-            SCENARIOS
-              --scenario FILE, or POST /control/scenario, changes faults at set times. The file is JSON; each step \
-            waits for an event (when: session, generating or closed), then for some seconds (after, from the event or the \
-            previous step), and then replaces the faults of new connections (faults), puts faults into running \
-            sessions (inject), closes them (close, reason) or resets all connections (drop):
-              {"name": "restart", "steps": [
-                {"faults": ["queue_n:n=5"]},
-                {"when": "generating", "after": 10, "faults": ["refuse"], "close": 1012},
-                {"after": 3, "faults": []}]}
-
-            docs/STANDIN.md describes scenarios, control port and page.
+            docs/STANDIN.md describes control port and page.
 
             ENDPOINT
               ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
@@ -91,7 +81,7 @@ struct StandInCommand: ParsableCommand {
     var tlsKey: String?
 
     @Option(help: ArgumentHelp("Sessions at the same time; further ones get HTTP 503.", valueName: "number"))
-    var maxSessions = 32
+    var maxSessions = StandInConfiguration().maximumSessionCount
 
     @Option(
         help: ArgumentHelp(
@@ -103,7 +93,7 @@ struct StandInCommand: ParsableCommand {
         help: ArgumentHelp(
             "error (\"Concurrent session limit reached\", then close 1013), close (1013 alone) or http (429).",
             valueName: "answer"))
-    var limitAnswer = "error"
+    var limitAnswer = StandInConfiguration().limitAnswer.rawValue
 
     @Option(
         help: ArgumentHelp(
@@ -112,7 +102,7 @@ struct StandInCommand: ParsableCommand {
     var maxSessionDuration: Int?
 
     @Option(help: ArgumentHelp("Bitrate of the returned video, in bit/s.", valueName: "number"))
-    var bitrate = 2_500_000
+    var bitrate = MediaOptions().bitrate
 
     @Flag(
         help: ArgumentHelp(
@@ -120,7 +110,7 @@ struct StandInCommand: ParsableCommand {
     var echoEncoded = false
 
     @Option(help: ArgumentHelp("Time to wait for a retransmission, in ms (the jitter buffer).", valueName: "number"))
-    var latency = 400
+    var latency = Int(MediaOptions().latency / .milliseconds(1))
 
     @Option(help: ArgumentHelp("Delay of the model before video and audio are returned, in ms.", valueName: "number"))
     var delay = 0
@@ -129,7 +119,7 @@ struct StandInCommand: ParsableCommand {
         help: ArgumentHelp(
             "How the output comes back after two seconds without frames, which end the generation: one of the values of output= in generation_restart.",
             valueName: "output"))
-    var idleOutput = Fault.Output.same
+    var idleOutput = StandInConfiguration().idleOutput
 
     @Option(
         help: ArgumentHelp(
@@ -195,11 +185,6 @@ struct StandInCommand: ParsableCommand {
     @Flag(help: "The control endpoint shows the texts of prompts; without it they are only counted.")
     var showPrompts = false
 
-    @Option(
-        help: ArgumentHelp(
-            "A JSON file of timed faults, which run from the start on; see SCENARIOS.", valueName: "file"))
-    var scenario: String?
-
     @Flag(name: .shortAndLong, help: "Print nothing but the lines that say where it listens.")
     var quiet = false
 
@@ -211,7 +196,7 @@ struct StandInCommand: ParsableCommand {
         guard limit.map({ (1...1024).contains($0) }) ?? true else {
             throw ValidationError("--limit is a number from 1 to 1024.")
         }
-        guard StandInConfiguration.LimitAnswer(rawValue: limitAnswer) != nil else {
+        guard LimitAnswer(rawValue: limitAnswer) != nil else {
             throw ValidationError("--limit-answer is error, close or http.")
         }
         guard maxSessionDuration.map({ (1...1_000_000_000).contains($0) }) ?? true else {
@@ -236,30 +221,13 @@ struct StandInCommand: ParsableCommand {
             throw ValidationError("--control is a number from 0 to 65535.")
         }
         guard transports != nil else { throw ValidationError("--transport is webrtc, livekit or both.") }
-        guard replay == nil || fault.isEmpty && scenario == nil else {
-            throw ValidationError("--replay goes without --fault and --scenario.")
+        guard replay == nil || fault.isEmpty else {
+            throw ValidationError("--replay goes without --fault.")
         }
         _ = try parsedFaults()
         _ = try recording()
         _ = try roomICE()
         _ = try parsedPorts()
-        _ = try parsedScenario()
-    }
-
-    private func parsedScenario() throws -> Scenario? {
-        guard let scenario else { return nil }
-        do {
-            return try Scenario(
-                parsing: try BoundedFile.read(path: scenario, maximumSize: Scenario.maximumSize))
-        } catch let error as BoundedFileError {
-            switch error {
-            case .notRegular: throw ValidationError("--scenario: \(scenario) is no regular file.")
-            case .tooLarge: throw ValidationError("--scenario: \(scenario) has more than 64 KiB.")
-            case .system(let reason): throw ValidationError("--scenario: \(scenario): \(reason).")
-            }
-        } catch {
-            throw ValidationError("--scenario: \(error)")
-        }
     }
 
     private func parsedPorts() throws -> ClosedRange<UInt16>? {
@@ -329,29 +297,28 @@ struct StandInCommand: ParsableCommand {
         configuration.keys = KeyPolicy(accepted: apiKey.isEmpty ? nil : Set(apiKey), rejected: Set(rejectKey))
         configuration.maximumSessionCount = maxSessions
         configuration.sessionLimit = limit
-        configuration.limitAnswer = StandInConfiguration.LimitAnswer(rawValue: limitAnswer) ?? .error
+        configuration.limitAnswer = LimitAnswer(rawValue: limitAnswer) ?? .error
         configuration.maximumSessionDuration = maxSessionDuration
-        configuration.bitrate = bitrate
+        configuration.media.bitrate = bitrate
         if let tlsCert, let tlsKey {
             configuration.tls = .init(certificateChain: tlsCert, privateKey: tlsKey)
         }
         configuration.throwawayAuthority = tlsCa
-        configuration.echoesEncoded = echoEncoded
-        configuration.latency = .milliseconds(latency)
-        configuration.delay = .milliseconds(delay)
+        configuration.media.echoesEncoded = echoEncoded
+        configuration.media.latency = .milliseconds(latency)
+        configuration.media.delay = .milliseconds(delay)
         configuration.idleOutput = idleOutput
         configuration.transports = transports ?? []
         configuration.tricklesCandidates = trickle
         configuration.allowsBrowsers = allowBrowser
-        configuration.roomICE = try roomICE()
-        configuration.rtpPorts = try parsedPorts()
-        configuration.servesSingleConnections = !noSingleConnection
-        configuration.carriesTrailers = !noPacketTrailers
+        configuration.rooms.ice = try roomICE()
+        configuration.media.ports = try parsedPorts()
+        configuration.rooms.servesSingleConnections = !noSingleConnection
+        configuration.rooms.carriesTrailers = !noPacketTrailers
         configuration.faults = try parsedFaults()
         configuration.controlPort = control ?? (web ? 9002 : nil)
         configuration.servesPage = web
         configuration.showsPrompts = showPrompts
-        configuration.scenario = try parsedScenario()
         configuration.version = DECART_VERSION
         configuration.replay = try recording()
         if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }

@@ -30,9 +30,11 @@ def test_looks_are_counted(standin):
 
 
 def test_the_pipeline_survives_a_restart(standin):
-    standin.play({"steps": [{"when": "generating", "after": 0.5, "faults": ["refuse"], "close": 1012}, {"after": 1, "faults": []}]})
     with pipeline(standin, "anime") as process:
-        first = standin.wait(state="closed", timeout=30)
+        first = standin.wait(state="generating", frames=10, timeout=30)
+        standin.faults("refuse:for=1")
+        standin.request("POST", "/control/close", session=first["id"], code=1012)
+        standin.wait(session=first["id"], state="closed", timeout=30)
         again = standin.wait(state="generating", frames=10, timeout=30)
         assert again["number"] > first["number"] and process.poll() is None
     closes = [entry["message"]["code"] for entry in standin.journal(session=first["id"]) if entry["type"] == "close"]

@@ -1,4 +1,5 @@
 // The results for people and for programs.
+package import DecartProtocol
 
 package struct CheckOutput: Sendable {
     package var service: String

@@ -1,5 +1,6 @@
 // The parts of an SDP that a report shows: media, codecs, header extensions and candidate types. Everything else, such as
 // credentials, fingerprints and addresses, is left out, because only the listed attributes are read.
+package import DecartProtocol
 
 package struct SDPFacts: Sendable, Equatable {
     package struct Media: Sendable, Equatable {

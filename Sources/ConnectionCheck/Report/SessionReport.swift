@@ -1,6 +1,6 @@
 // The report of a first contact with a service. Values come in only by a list of what is safe: numbers, booleans, and
 // texts for people without secrets; of every other text only the length.
-import DecartProtocol
+package import DecartProtocol
 
 package struct SessionReport: Sendable {
     private let output: CheckOutput

@@ -1,4 +1,4 @@
-import DecartProtocol
+package import DecartProtocol
 
 /// Messages and statistics of a session of the element `decarttransform`. Unknown values are nil.
 package struct SessionSummary: Sendable, Equatable {

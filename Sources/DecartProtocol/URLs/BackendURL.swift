@@ -34,7 +34,7 @@ package struct BackendURL: Sendable, Equatable {
     }
 
     /// True if the host is an IP address, for which TLS sends no server name (RFC 6066 §3).
-    package var hostIsAddress: Bool { IPAddress(host) != nil }
+    package var hostIsAddress: Bool { HostAddress(host) != nil }
 
     /// **Secret.** Path and query for the request line.
     package var requestTarget: String { query.isEmpty ? path : path + "?" + query }

@@ -104,14 +104,14 @@ package struct ServiceURL: Sendable, Equatable {
     package static func isLoopback(host: String) -> Bool {
         let host = host.lowercased()
         if host == "localhost" || host == "localhost." { return true }
-        return IPAddress(host)?.isLoopback ?? false
+        return HostAddress(host)?.isLoopback ?? false
     }
 
     /// True for this machine and for addresses of its link. Looks no name up.
-    package static func isLocal(host: String) -> Bool { isLoopback(host: host) || IPAddress(host)?.isLocal == true }
+    package static func isLocal(host: String) -> Bool { isLoopback(host: host) || HostAddress(host)?.isLocal == true }
 
     /// True if the host is an IP address, for which TLS sends no server name (RFC 6066 §3).
-    package var hostIsAddress: Bool { IPAddress(host) != nil }
+    package var hostIsAddress: Bool { HostAddress(host) != nil }
 
     /// **Secret.** Path and query for the request line.
     package var requestTarget: String { query.isEmpty ? path : path + "?" + query }

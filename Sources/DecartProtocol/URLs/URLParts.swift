@@ -63,7 +63,7 @@ struct URLParts {
             guard let end = authority.firstIndex(of: "]") else { return nil }
             host = authority[..<end].dropFirst()
             rest = authority[authority.index(after: end)...]
-            guard host.contains(":"), IPAddress(String(host)) != nil else { return nil }
+            guard host.contains(":"), HostAddress(String(host)) != nil else { return nil }
         } else {
             let end = authority.firstIndex(of: ":") ?? authority.endIndex
             host = authority[..<end]

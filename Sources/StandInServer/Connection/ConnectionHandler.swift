@@ -6,28 +6,11 @@ import NIOCore
 import NIOWebSocket
 import Synchronization
 
-/// User event to every connection: the stand-in shuts down.
-struct ShutdownNotice: Sendable {}
-
-/// User event to every connection: adds faults to a running session.
-struct FaultNotice: Sendable {
-    /// Nil: all sessions.
-    var sessionID: String?
-    var faults: [Fault]
-}
-
 /// User event to every connection: performs these steps now.
 struct StepNotice: Sendable {
     /// Nil: all sessions.
     var sessionID: String?
     var steps: [FaultScript.Step]
-}
-
-/// User event to every connection: applies a prompt that the client has not sent.
-struct PromptNotice: Sendable {
-    /// Nil: all sessions.
-    var sessionID: String?
-    var prompt: String
 }
 
 final class ConnectionHandler: ChannelInboundHandler {
@@ -36,7 +19,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private let request: ConnectionRequest
     let identity: SessionIdentity
-    private let services: ConnectionServices
+    private let services: SessionServices
     private let number: Int
     let journal: SessionJournal
     /// The viewers of this session; on a viewer's connection, the viewers of the session that it watches.
@@ -66,7 +49,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private(set) var isClosing = false
 
     init(
-        request: ConnectionRequest, rules: ControlStateMachine.Rules, plan: FaultPlan, services: ConnectionServices,
+        request: ConnectionRequest, rules: ControlStateMachine.Rules, plan: FaultPlan, services: SessionServices,
         viewers: Viewers? = nil, replay: ReplayScript? = nil
     ) {
         self.request = request
@@ -89,10 +72,9 @@ final class ConnectionHandler: ChannelInboundHandler {
             viewers.enter(context.channel)
             countViewer(1)
         } else {
-            services.viewerBoard.add(viewers, of: identity.id)
+            services.viewers.add(viewers, of: identity.id)
         }
         journal.noteEvent("opened")
-        if countsAsSession { services.events.happened(.session) }
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         pings = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { _ in
             let (handler, context) = bound.value
@@ -110,15 +92,12 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     /// The account's sessions are all in use.
-    private func refuse(_ answer: StandInConfiguration.LimitAnswer, _ context: ChannelHandlerContext) {
-        let words = StandInConfiguration.LimitAnswer.words
+    private func refuse(_ answer: LimitAnswer, _ context: ChannelHandlerContext) {
+        let words = LimitAnswer.words
         log("refused: \(words)")
         if answer == .error { send(.error(words), context) }
         perform([.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")], context)
     }
-
-    /// Viewers, and clients that the account's limit turns away, are not sessions.
-    private var countsAsSession: Bool { !isViewer && request.limitAnswer == nil }
 
     private var isViewer: Bool { request.viewedSessionID != nil }
 
@@ -190,12 +169,12 @@ final class ConnectionHandler: ChannelInboundHandler {
             viewers.leave(context.channel)
             countViewer(-1)
         } else {
-            services.viewerBoard.remove(identity.id)
+            services.viewers.remove(identity.id)
         }
         pings?.cancel()
         endReplay()
         faultTimers.cancelAll()
-        log("closed after \(painter?.frameCount ?? 0) frames")
+        log("closed after \(painter?.counts.painted ?? 0) frames")
         journal.noteEvent("closed")
         services.board.setPainter(nil, of: number)
         services.board.update(number) {
@@ -203,7 +182,6 @@ final class ConnectionHandler: ChannelInboundHandler {
             $0.endedAt = .now
             $0.isGenerating = false
         }
-        if countsAsSession { services.events.happened(.closed) }
         context.fireChannelInactive()
     }
 
@@ -265,7 +243,6 @@ final class ConnectionHandler: ChannelInboundHandler {
         log("sent \(message.type)")
         if !isMute { journal.note(message) }
         services.board.update(number) { $0.note(message) }
-        if message == .generationStarted { services.events.happened(.generating) }
         write(.text, ByteBuffer(bytes: bytes), context)
     }
 
@@ -281,7 +258,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         ticks?.cancel()
         ticks = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { _ in
             let (handler, context) = bound.value
-            let count = handler.painter?.frameCount ?? 0
+            let count = handler.painter?.counts.painted ?? 0
             handler.perform(handler.machine.secondPassed(frameCount: count), context)
         }
     }
@@ -297,26 +274,35 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     // MARK: Media
 
-    private var carriesMarker: Bool { request.wantsLatencyMarker && services.answersLatencyMarker }
+    private func makePainter(onFrame: @escaping @Sendable (_ starts: Bool) -> Void) -> FramePainter {
+        FramePainter(
+            look: look, carriesLatencyMarker: request.wantsLatencyMarker && services.answersLatencyMarker,
+            delay: services.media.delay, viewers: viewers
+        ) { [board = services.board] starts in
+            board.wake()
+            onFrame(starts)
+        }
+    }
+
+    private func setPainter(_ painter: FramePainter, over transport: MediaTransportKind) {
+        self.painter = painter
+        painter.setPaused(mediaArePaused)
+        services.board.setPainter(painter, of: number)
+        services.board.update(number) { $0.transport = transport }
+    }
 
     /// The session owns the painter, so that it survives the client's reconnections to the room.
     private func openRoom(_ context: ChannelHandlerContext) {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
-        let painter = FramePainter(
-            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, viewers: viewers
-        ) { [board = services.board] starts in
-            board.wake()
+        let painter = makePainter { starts in
             guard starts else { return }
             eventLoop.execute {
                 let (handler, context) = bound.value
                 if handler.room != nil { handler.perform(handler.machine.framesArrive(), context) }
             }
         }
-        self.painter = painter
-        painter.setPaused(mediaArePaused)
-        services.board.setPainter(painter, of: number)
-        services.board.update(number) { $0.transport = .livekit }
+        setPainter(painter, over: .livekit)
         let room = Room(sessionID: identity.id, number: number, painter: painter, faults: script.plan)
         self.room = room
         services.rooms.add(room)
@@ -342,13 +328,7 @@ final class ConnectionHandler: ChannelInboundHandler {
                     handler.perform(event(&handler.machine), context)
                 }
             }
-        let painter = FramePainter(
-            look: look, carriesLatencyMarker: carriesMarker, delay: services.delay, viewers: viewers
-        ) { [board = services.board] starts in
-            board.wake()
-            if starts { update { $0.framesArrive() } }
-        }
-        let onEvent = { @Sendable [board = services.board, number, log = services.log] (event: MediaEvent) in
+        let onEvent = { @Sendable [board = services.board, number, log = services.media.log] (event: MediaEvent) in
             switch event {
             case .answered(let sdp): update { $0.mediaAnswered(sdp) }
             case .offered(let sdp): update { $0.mediaOffered(sdp) }
@@ -361,15 +341,14 @@ final class ConnectionHandler: ChannelInboundHandler {
             }
         }
         if isViewer {
-            media = services.engine.makeViewer(offer: offer, of: viewers, onEvent: onEvent)
+            media = services.media.engine.makeViewer(offer: offer, of: viewers, onEvent: onEvent)
         } else {
-            self.painter = painter
-            painter.setPaused(mediaArePaused)
-            services.board.setPainter(painter, of: number)
-            services.board.update(number) { $0.transport = .webrtc }
-            media = services.engine.makeSession(offer: offer, painter: painter, faults: script.plan, onEvent: onEvent)
+            let painter = makePainter { starts in if starts { update { $0.framesArrive() } } }
+            setPainter(painter, over: .webrtc)
+            media = services.media.engine.makeSession(
+                offer: offer, painter: painter, faults: script.plan, onEvent: onEvent)
         }
-        services.mediaGroup.enter()
+        services.media.group.enter()
     }
 
     func addMediaFaults(_ faults: [Fault]) {
@@ -397,7 +376,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         guard let media else { return }
         self.media = nil
         if !isViewer { viewers.end() }
-        media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }
+        media.stop { [group = services.media.group] in group.leave() }
     }
 
     // MARK: Outgoing frames
@@ -426,6 +405,6 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     func log(_ words: String) {
-        services.log("session \(number): \(words)")
+        services.media.log("session \(number): \(words)")
     }
 }

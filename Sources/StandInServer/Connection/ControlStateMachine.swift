@@ -16,7 +16,7 @@ struct ControlStateMachine {
         /// The client watches another session: it accepts no prompt or image, and receives video only.
         var isViewer = false
         /// A prompt that contains this word is refused, so that clients can test a refusal.
-        var refusalWord = StandInConfiguration.refusalWord
+        var refusalWord = "refuse-me"
         /// The way in which the output comes back after the input was silent.
         var idleOutput = Fault.Output.same
         /// Number of prompts and images to accept before all further ones are refused; nil: no limit.

@@ -1,6 +1,7 @@
 // Controls a running stand-in over HTTP, for tests in other processes and languages. It listens on loopback only, on
 // its own port, so that it still answers while the service itself refuses connections or breaks TLS. It rejects
 // browsers, so that no web page can control it.
+import DecartProtocol
 import Dispatch
 import NIOCore
 import NIOHTTP1
@@ -8,18 +9,25 @@ import NIOPosix
 import NIOWebSocket
 
 enum ControlEndpoint {
-    static func open(port: Int, group: any EventLoopGroup, of server: StandInServer) throws -> any Channel {
-        try ServerBootstrap(group: group)
+    /// Bounds what a local program can take: each request gets a queue of its own, and bodies are kept in memory.
+    private static let maximumConnectionCount = SessionWait.maximumCount + 64
+
+    static func open(port: Int, group: any EventLoopGroup, of server: any Controlled) throws -> any Channel {
+        let connections = OpenChannels(limit: maximumConnectionCount)
+        return try ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelInitializer { [weak server] channel in
                 channel.eventLoop.makeCompletedFuture {
+                    guard connections.add(channel) else { throw ChannelError.operationUnsupported }
                     let pipeline = channel.pipeline.syncOperations
                     let access = server?.pageAccess
                     if let server, let access {
                         try pipeline.configureHTTPServerPipeline(
                             withServerUpgrade: (
-                                upgraders: [PageUpgrade.upgrader(access, server.services)],
+                                upgraders: [
+                                    PageUpgrade.upgrader(access, server.services.viewers, server.services.media)
+                                ],
                                 completionHandler: { context in
                                     context.pipeline.syncOperations.removeHandler(
                                         name: ControlHandler.name, promise: nil)
@@ -36,13 +44,6 @@ enum ControlEndpoint {
     }
 }
 
-extension StandInServer {
-    /// The control endpoint's requests, formatted for a terminal.
-    package static var controlHelp: String {
-        ControlRequest.help.split(separator: "\n").map { "  " + $0 }.joined(separator: "\n")
-    }
-}
-
 /// Serves one request and closes the connection.
 final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
     static let name = "control"
@@ -52,7 +53,7 @@ final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
     private static let maximumBodySize = 64 << 10
     private static let maximumTargetSize = 32 << 10
 
-    private weak let server: StandInServer?
+    private weak let server: (any Controlled)?
     /// Nil: there is no page, and browsers are rejected.
     private let page: PageAccess?
     private var head: HTTPRequestHead?
@@ -61,7 +62,7 @@ final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
     private var deadline: Scheduled<Void>?
     private var wait: SessionWait?
 
-    init(server: StandInServer?, page: PageAccess?) {
+    init(server: (any Controlled)?, page: PageAccess?) {
         self.server = server
         self.page = page
     }

@@ -24,9 +24,6 @@ struct ControlRequest: Sendable {
         DELETE /control/sessions    forgets the ended ones, and their journal
         GET    /control/wait        waits for a session; ?state= (open, negotiating, generating, closed), frames=, prompt=, look=, timeout= seconds (10)
         GET    /control/journal     JSON: messages of the control channels; ?after=NUMBER
-        GET    /control/scenario    JSON: progress of the scenario
-        POST   /control/scenario    starts the scenario (JSON) of the body
-        DELETE /control/scenario    ends it
         POST   /control/prompt      applies the prompt of the body, as if the client had sent it
         POST   /control/close       closes sessions; ?code= (1001), reason=
         POST   /control/drop        resets connections
@@ -37,11 +34,10 @@ struct ControlRequest: Sendable {
 
     /// Errors are JSON, where answers are.
     var isJSON: Bool {
-        ["/health", "/control/sessions", "/control/wait", "/control/journal", "/control/scenario", "/control/prompt"]
-            .contains(path)
+        ["/health", "/control/sessions", "/control/wait", "/control/journal", "/control/prompt"].contains(path)
     }
 
-    func reply(_ server: StandInServer) -> Reply {
+    func reply(_ server: any Controlled) -> Reply {
         guard method == "GET", path == "/control/wait" else { return .answer(answer(server)) }
         do {
             // HTTP clients encode a space of a form as a plus sign.
@@ -56,7 +52,7 @@ struct ControlRequest: Sendable {
         }
     }
 
-    private func answer(_ server: StandInServer) -> HTTPAnswer {
+    private func answer(_ server: any Controlled) -> HTTPAnswer {
         do {
             switch (method, path) {
             case ("GET", "/health"): return HTTPAnswer(json: server.health)
@@ -78,15 +74,9 @@ struct ControlRequest: Sendable {
             case ("DELETE", "/control/sessions"):
                 let count = server.forgetSessions()
                 return HTTPAnswer(
-                    json: .fields(["forgotten": .number(count), "open": .number(server.sessions.count { $0.isOpen })]))
+                    json: .fields(["forgotten": .integer(count), "open": .integer(server.sessions.count { $0.isOpen })])
+                )
             case ("GET", "/control/journal"): return try journal(of: server)
-            case ("GET", "/control/scenario"): return HTTPAnswer(json: server.scenarioStatus)
-            case ("POST", "/control/scenario"):
-                try server.start(Scenario(parsing: Array(body.utf8)))
-                return HTTPAnswer(json: server.scenarioStatus)
-            case ("DELETE", "/control/scenario"):
-                server.stopScenario()
-                return HTTPAnswer(json: server.scenarioStatus)
             case ("POST", "/control/prompt"): return try prompt(server)
             case ("POST", "/page/config") where server.pageAccess != nil: return server.pageConfiguration
             case ("POST", "/control/close"): return close(server)
@@ -96,8 +86,8 @@ struct ControlRequest: Sendable {
             case ("GET", let path) where server.pageAccess != nil && PageFiles.paths.contains(path):
                 return server.pageFile(path, host: host)
             case ("GET", "/control"), ("GET", "/"): return HTTPAnswer(200, Self.help)
-            case (_, "/control/wait"), (_, "/control/journal"), (_, "/control/sessions"), (_, "/control/scenario"),
-                (_, "/control/prompt"), (_, "/health"):
+            case (_, "/control/wait"), (_, "/control/journal"), (_, "/control/sessions"), (_, "/control/prompt"),
+                (_, "/health"):
                 return HTTPAnswer(error: "this path does not know \(LogText.clean(method))", status: 405)
             default: return HTTPAnswer(404, Self.help)
             }
@@ -115,27 +105,27 @@ struct ControlRequest: Sendable {
         PercentEncoding.queryItems(ofTarget: target).first { $0.name == name }?.value
     }
 
-    private func faults(of server: StandInServer) -> HTTPAnswer {
+    private func faults(of server: any Controlled) -> HTTPAnswer {
         HTTPAnswer(200, server.faults.map(\.description).joined(separator: "\n"))
     }
 
-    private func journal(of server: StandInServer) throws(StandInError) -> HTTPAnswer {
+    private func journal(of server: any Controlled) throws(StandInError) -> HTTPAnswer {
         guard let after = Int(item("after") ?? "0"), after >= 0 else {
             throw StandInError("after is the number of an entry")
         }
         let (entries, last) = server.services.journal.entries(ofSession: item("session"), after: after)
         let values = entries.map { entry in
             JSONValue.fields([
-                "number": .number(entry.number), "session": .string(entry.sessionID),
-                "session_number": .number(entry.session), "at_ms": .milliseconds(entry.time),
+                "number": .integer(entry.number), "session": .string(entry.sessionID),
+                "session_number": .integer(entry.session), "at_ms": .milliseconds(entry.time),
                 "direction": .string(entry.direction.rawValue), "type": .string(entry.type),
-                "message": .encoded(entry.message),
+                "message": (try? JSONValue(decoding: Array(entry.message.utf8))) ?? .null,
             ])
         }
-        return HTTPAnswer(json: .fields(["last": .number(last), "entries": .array(values)]))
+        return HTTPAnswer(json: .fields(["last": .integer(last), "entries": .array(values)]))
     }
 
-    private func prompt(_ server: StandInServer) throws(StandInError) -> HTTPAnswer {
+    private func prompt(_ server: any Controlled) throws(StandInError) -> HTTPAnswer {
         guard body.count <= Prompt.maximumLength else {
             throw StandInError("the prompt has more than \(Prompt.maximumLength) characters")
         }
@@ -146,7 +136,7 @@ struct ControlRequest: Sendable {
         return HTTPAnswer(json: .fields(["done": .bool(true)]))
     }
 
-    private func close(_ server: StandInServer) -> HTTPAnswer {
+    private func close(_ server: any Controlled) -> HTTPAnswer {
         // RFC 6455 §7.4: other codes must not appear on the wire.
         guard let code = UInt16(item("code") ?? "1001"), (1000...4999).contains(code) else {
             return HTTPAnswer(400, "code is a number from 1000 to 4999")

@@ -64,7 +64,7 @@ struct SessionQuery: Sendable, Equatable {
             look.map({ $0 == record.look?.style.name }) ?? true,
             prompt.map({ record.prompts.contains($0) }) ?? true
         else { return false }
-        return frames.map { (look == nil ? record.sentFrameCount : record.sentWithLook) >= $0 } ?? true
+        return frames.map { (look == nil ? record.frames.sent : record.sentWithLook) >= $0 } ?? true
     }
 
     /// The latest session that meets the conditions.

@@ -5,7 +5,7 @@ struct SessionsJSON {
     let showsPrompts: Bool
 
     func text(_ records: [SessionRecord]) -> String {
-        JSONValue.fields(["sessions": .array(records.map(value))]).text
+        JSONValue.fields(["sessions": .array(records.map(value))]).compactText
     }
 
     func value(_ record: SessionRecord) -> JSONValue {
@@ -13,12 +13,12 @@ struct SessionsJSON {
     }
 
     private func fields(_ fields: KeyValuePairs<String, JSONValue>) -> [JSONValue.Field] {
-        fields.map { JSONValue.Field(key: $0.key, value: $0.value) }
+        fields.map { JSONValue.Field($0.key, $0.value) }
     }
 
     private func identity(_ record: SessionRecord) -> [JSONValue.Field] {
         fields([
-            "number": .number(record.number), "id": .string(record.sessionID), "model": .string(record.request.model),
+            "number": .integer(record.number), "id": .string(record.sessionID), "model": .string(record.request.model),
         ])
     }
 
@@ -32,12 +32,12 @@ struct SessionsJSON {
 
     private func control(_ record: SessionRecord) -> [JSONValue.Field] {
         fields([
-            "prompts": .number(record.promptCount), "images": .number(record.imageCount),
-            "passthroughs": .number(record.passthroughCount), "refusals": .number(record.refusalCount),
-            "malformed": .number(record.malformedCount), "unknown": .number(record.unknownCount),
-            "offers": .number(record.offerCount), "answers": .number(record.answerCount),
+            "prompts": .integer(record.promptCount), "images": .integer(record.imageCount),
+            "passthroughs": .integer(record.passthroughCount), "refusals": .integer(record.refusalCount),
+            "malformed": .integer(record.malformedCount), "unknown": .integer(record.unknownCount),
+            "offers": .integer(record.offerCount), "answers": .integer(record.answerCount),
             "offered_before_state": .bool(record.offeredBeforeState),
-            "candidates": .number(record.remoteCandidateCount),
+            "candidates": .integer(record.remoteCandidateCount),
             "end_of_candidates": .bool(record.receivedEndOfCandidates),
         ]) + (showsPrompts ? fields(["prompt_texts": .array(record.prompts.map(JSONValue.string))]) : [])
     }
@@ -45,22 +45,23 @@ struct SessionsJSON {
     private func media(_ record: SessionRecord) -> [JSONValue.Field] {
         let figures = record.media
         return fields([
-            "frames_in": .number(record.frameCount), "frames_out": .number(record.sentFrameCount),
-            "frames_untransformed": .number(record.rawFrameCount), "frames_with_look": .number(record.sentWithLook),
+            "frames_in": .integer(record.frames.painted), "frames_out": .integer(record.frames.sent),
+            "frames_untransformed": .integer(record.frames.raw), "frames_with_look": .integer(record.sentWithLook),
             "frames_by_look": .object(
-                record.sentByStyle.sorted { $0.key < $1.key }.map { .init(key: $0.key, value: .number($0.value)) }),
+                record.sentByStyle.sorted { $0.key < $1.key }.map { .init($0.key, .integer($0.value)) }),
             "codec": .optional(figures.codec), "width": .optional(figures.size?.width),
             "height": .optional(figures.size?.height),
             "bitrate_in": .optional(record.isOpen ? figures.receivedBitrate : nil),
             "bitrate_out": .optional(record.isOpen ? figures.sentBitrate : nil),
             "rtt_ms": .milliseconds(figures.roundTripTime), "delay_ms": .milliseconds(figures.delay),
-            "ticks": .number(record.tickCount), "media_failure": .optional(record.mediaFailure),
+            "ticks": .integer(record.tickCount), "media_failure": .optional(record.mediaFailure),
             "tracks": .array(record.tracks.map(JSONValue.string)),
             "simulcast": .array(record.simulcastStreams.map(JSONValue.string)),
-            "muted_tracks": .number(record.mutedTracks.count), "viewers": .number(record.viewerCount),
-            "room_requested": .bool(record.askedForRoom), "room_joins": .number(record.roomJoinCount),
-            "room_single_joins": .number(record.singleJoinCount), "room_resumes": .number(record.roomResumeCount),
-            "room_offers": .number(record.roomOfferCount),
+            "muted_tracks": .integer(record.room.mutedTracks.count), "viewers": .integer(record.viewerCount),
+            "room_requested": .bool(record.askedForRoom), "room_joins": .integer(record.room.joinCount),
+            "room_single_joins": .integer(record.room.singleJoinCount),
+            "room_resumes": .integer(record.room.resumeCount),
+            "room_offers": .integer(record.room.offerCount),
         ])
     }
 

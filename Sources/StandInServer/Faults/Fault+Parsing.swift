@@ -90,12 +90,3 @@ extension Fault {
         return value
     }
 }
-
-extension StringProtocol {
-    var trimmingSpaces: String {
-        var slice = self[...]
-        while let first = slice.first, first.isWhitespace { slice.removeFirst() }
-        while let last = slice.last, last.isWhitespace { slice.removeLast() }
-        return String(slice)
-    }
-}

@@ -20,7 +20,7 @@ package enum FaultKind: Sendable, Hashable {
     case ice(Candidates)
     case dtls(Handshake)
     case media(Media)
-    case room(Room)
+    case room(RoomFault)
     case sessionLimit, generationEnded, generationRestart
 
     package enum Certificate: String, Sendable, CaseIterable { case expired, host, ca, old }
@@ -76,7 +76,7 @@ package enum FaultKind: Sendable, Hashable {
         case wrongSSRC = "wrong_ssrc"
         case capsChange = "caps_change"
     }
-    package enum Room: String, Sendable, CaseIterable {
+    package enum RoomFault: String, Sendable, CaseIterable {
         case slowInfo = "info_slow"
         case tokenRefused = "token_refused"
         case noCandidates = "ice_none"
@@ -117,7 +117,7 @@ package enum FaultKind: Sendable, Hashable {
         all += Candidates.allCases.map { .ice($0) }
         all += Handshake.allCases.map { .dtls($0) }
         all += Media.allCases.map { .media($0) }
-        all += Room.allCases.map { .room($0) }
+        all += RoomFault.allCases.map { .room($0) }
         all += [.sessionLimit, .generationEnded, .generationRestart]
         return all
     }()

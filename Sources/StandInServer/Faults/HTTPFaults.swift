@@ -1,19 +1,3 @@
-/// The answer to a request that did not become a WebSocket.
-struct HTTPAnswer: Sendable, Equatable {
-    var status: Int
-    /// Text for the log and the body; quotes nothing of the request.
-    var words: String
-    var contentType = "text/plain"
-    /// Nil: `words`.
-    var body: String?
-    var headers: [String: String] = [:]
-
-    init(_ status: Int, _ words: String) {
-        self.status = status
-        self.words = words
-    }
-}
-
 extension HTTPAnswer {
     init(_ kind: FaultKind.Answer, _ fault: Fault) {
         switch kind {

@@ -20,13 +20,13 @@ package enum JournalText {
     private static func limited(_ bytes: [UInt8]?, _ type: String) -> String {
         guard let bytes else { return unknown(type) }
         guard bytes.count <= maximumSize else {
-            return JSONValue.fields(["type": .string(type), "size": .number(bytes.count)]).text
+            return JSONValue.fields(["type": .string(type), "size": .integer(bytes.count)]).compactText
         }
         return String(decoding: bytes, as: UTF8.self)
     }
 
     private static func unknown(_ type: String) -> String {
-        JSONValue.fields(["type": .string(LogText.clean(type))]).text
+        JSONValue.fields(["type": .string(LogText.clean(type))]).compactText
     }
 
     private static func clean(_ message: ClientMessage, _ showsPrompts: Bool) -> ClientMessage {

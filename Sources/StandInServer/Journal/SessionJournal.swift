@@ -21,11 +21,11 @@ struct SessionJournal {
 
     /// - Parameter words: quotes nothing of the frame.
     func noteMalformed(size: Int, _ words: String) {
-        add(.received, "malformed", ["size": .number(size), "error": .string(words)])
+        add(.received, "malformed", ["size": .integer(size), "error": .string(words)])
     }
 
     /// Bytes that are no message, which a fault sends.
-    func noteRaw(size: Int) { add(.sent, "raw", ["size": .number(size)]) }
+    func noteRaw(size: Int) { add(.sent, "raw", ["size": .integer(size)]) }
 
     func noteClose(_ direction: Journal.Direction, code: UInt16?) {
         add(direction, "close", ["code": .optional(code.map(Int.init))])
@@ -33,8 +33,8 @@ struct SessionJournal {
 
     func noteEvent(_ type: String) { add(.event, type, [:]) }
 
-    private func add(_ direction: Journal.Direction, _ type: String, _ fields: KeyValuePairs<String, JSONValue>) {
-        add(direction, type, JSONValue.fields(fields).text)
+    private func add(_ direction: Journal.Direction, _ type: String, _ fields: KeyValuePairs<String, JSONValue?>) {
+        add(direction, type, JSONValue.fields(fields).compactText)
     }
 
     private func add(_ direction: Journal.Direction, _ type: String, _ message: String) {

@@ -5,13 +5,16 @@ import WebRTCTransport
 
 extension ICECandidate {
     init(_ message: CandidateMessage) {
-        self.init(candidate: message.candidate, sdpMid: message.sdpMid, sdpMLineIndex: message.sdpMLineIndex)
+        self.init(
+            candidate: message.candidate, sdpMid: message.sdpMid, sdpMLineIndex: message.sdpMLineIndex,
+            usernameFragment: message.usernameFragment)
     }
 }
 
 extension CandidateMessage {
     init(_ candidate: ICECandidate) {
         self.init(
-            candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex)
+            candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex,
+            usernameFragment: candidate.usernameFragment)
     }
 }

@@ -43,13 +43,11 @@ package final class FramePainter: Sendable {
 
     func measure(_ body: (inout MediaFigures) -> Void) { measured.withLock { body(&$0) } }
 
-    /// Frames painted so far, untransformed ones included.
-    package var frameCount: Int { painted.load(ordering: .relaxed) }
-    /// Frames that passed before a look was set.
-    package var rawFrameCount: Int { raw.load(ordering: .relaxed) }
-
-    /// Frames passed to the encoder; fewer than painted if some were dropped.
-    package var sentCount: Int { sent.load(ordering: .relaxed) }
+    package var counts: FrameCounts {
+        FrameCounts(
+            painted: painted.load(ordering: .relaxed), raw: raw.load(ordering: .relaxed),
+            sent: sent.load(ordering: .relaxed))
+    }
 
     /// No generation runs, or the room forwards nothing of a muted track: incoming frames are dropped.
     var isPaused: Bool { paused.load(ordering: .relaxed) || muted.load(ordering: .relaxed) }

@@ -1,14 +1,19 @@
 import DecartProtocol
 
 /// The stand-in's settings for the media of each session.
-struct MediaOptions: Sendable {
+package struct MediaOptions: Sendable {
     /// Bitrate of the transformed video, bit/s.
-    let bitrate: Int
-    let latency: Duration
+    package var bitrate = 2_500_000
+    /// Latency of the jitter buffer: how long it waits for a lost packet.
+    package var latency = Duration.milliseconds(400)
     /// UDP ports of media; nil: any.
-    var ports: ClosedRange<UInt16>?
-    /// Encoded frames go back as they came.
-    var echoesEncoded = false
+    package var ports: ClosedRange<UInt16>?
+    /// Encoded frames (H.264 and VP8) go back as they came; nothing is decoded, and no look applies.
+    package var echoesEncoded = false
+    /// Simulated inference time of a frame.
+    package var delay = Duration.zero
+
+    package init() {}
 }
 
 /// Media that are really received, decoded, painted, encoded and sent back.

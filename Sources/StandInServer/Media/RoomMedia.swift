@@ -1,6 +1,14 @@
 package import DecartProtocol
 package import WebRTCTransport
 
+/// The two connections of a participant. A single connection for both directions is the publisher.
+package enum RoomSide: Sendable, Hashable {
+    /// Receives the participant's own tracks; the participant offers.
+    case publisher
+    /// Sends the transformed video and the audio; the room offers.
+    case subscriber
+}
+
 /// The kinds of media that the participant's offer has m-lines for.
 package struct RoomLines: Sendable, Equatable {
     /// Kinds that the participant sends now. Without video there is nothing to transform yet.

@@ -5,9 +5,6 @@ import NIOCore
 import Synchronization
 import WebRTCTransport
 
-/// User event to a viewer's connection: the session has ended.
-struct SessionEnded: Sendable {}
-
 package final class Viewers: Sendable {
     /// Encoded frames of the session's client, which its viewers get without transcoding.
     struct EncodedSource: Sendable {

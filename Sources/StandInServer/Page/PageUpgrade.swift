@@ -4,11 +4,13 @@ import NIOWebSocket
 
 /// The WebSockets of the page on the control port.
 enum PageUpgrade {
-    static func upgrader(_ access: PageAccess, _ services: ConnectionServices) -> NIOWebSocketServerUpgrader {
+    static func upgrader(
+        _ access: PageAccess, _ viewers: ViewerBoard, _ media: MediaServices
+    ) -> NIOWebSocketServerUpgrader {
         NIOWebSocketServerUpgrader(
             maxFrameSize: WatchHandler.maximumMessageSize,
             shouldUpgrade: { channel, head in
-                let isAdmitted = WatchAdmission(head, access, services.viewerBoard) != nil
+                let isAdmitted = WatchAdmission(head, access, viewers) != nil
                 let headers: HTTPHeaders? =
                     isAdmitted ? ["Sec-WebSocket-Protocol": PageAccess.subprotocol] : nil
                 return channel.eventLoop.makeSucceededFuture(headers)
@@ -16,7 +18,7 @@ enum PageUpgrade {
             upgradePipelineHandler: { channel, head in
                 channel.eventLoop.makeCompletedFuture {
                     // A session that has ended meanwhile.
-                    guard let admission = WatchAdmission(head, access, services.viewerBoard) else {
+                    guard let admission = WatchAdmission(head, access, viewers) else {
                         throw ChannelError.operationUnsupported
                     }
                     let pipeline = channel.pipeline.syncOperations
@@ -25,7 +27,7 @@ enum PageUpgrade {
                         NIOWebSocketFrameAggregator(
                             minNonFinalFragmentSize: 1, maxAccumulatedFrameCount: 256,
                             maxAccumulatedFrameSize: WatchHandler.maximumMessageSize))
-                    try pipeline.addHandler(WatchHandler(admission, services))
+                    try pipeline.addHandler(WatchHandler(admission, media))
                 }
             })
     }

@@ -10,7 +10,7 @@ final class WatchHandler: ChannelInboundHandler {
     typealias OutboundOut = WebSocketFrame
 
     private let admission: WatchAdmission
-    private let services: ConnectionServices
+    private let services: MediaServices
     private var media: (any MediaSession)?
     private var candidateCount = 0
     private var isClosing = false
@@ -19,7 +19,7 @@ final class WatchHandler: ChannelInboundHandler {
     /// Bytes.
     static let maximumMessageSize = 256 << 10
 
-    init(_ admission: WatchAdmission, _ services: ConnectionServices) {
+    init(_ admission: WatchAdmission, _ services: MediaServices) {
         (self.admission, self.services) = (admission, services)
     }
 
@@ -86,7 +86,7 @@ final class WatchHandler: ChannelInboundHandler {
     private func start(_ offer: String, _ context: ChannelHandlerContext) {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
-        services.mediaGroup.enter()
+        services.group.enter()
         media = services.engine.makeViewer(offer: offer, of: admission.source) { [log = services.log] event in
             let message: ServerMessage
             switch event {
@@ -107,7 +107,7 @@ final class WatchHandler: ChannelInboundHandler {
     private func stop() {
         guard let media else { return }
         self.media = nil
-        media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }
+        media.stop { [group = services.group] in group.leave() }
     }
 
     // MARK: Outgoing frames

@@ -1,41 +1,7 @@
 // State that a session's control channel shares with the connections to its room.
-import DecartProtocol
 import LiveKitProtocol
 import NIOCore
 import Synchronization
-
-/// The names and SIDs of one room.
-struct RoomIdentity: Sendable, Equatable {
-    let name: String
-    let sid = Self.sid("RM")
-    private(set) var participant: String
-    private(set) var participantSID = Self.sid("PA")
-    /// Clients subscribe to tracks of participants whose identity begins with `inference-server-`.
-    let inferenceServer: String
-    let inferenceSID = Self.sid("PA")
-    let trackSID = Self.sid("TR")
-    let audioTrackSID = Self.sid("TR")
-
-    init() {
-        name = "room-" + Self.random
-        participant = "client-" + Self.random
-        inferenceServer = "inference-server-" + Self.random
-    }
-
-    /// Returns the same room for one more stay of a participant.
-    func joined(by participant: String) -> RoomIdentity {
-        var copy = self
-        (copy.participant, copy.participantSID) = (participant, Self.sid("PA"))
-        return copy
-    }
-
-    static var newViewer: String { "viewer-" + random }
-
-    private static var random: String { String(UInt64.random(in: .min ... .max), radix: 36) }
-
-    /// Makes a SID; its prefix is its kind (RM, PA, TR).
-    static func sid(_ kind: String) -> String { "\(kind)_\(random)" }
-}
 
 /// Notice to a participant.
 enum RoomNotice: Sendable {
@@ -124,42 +90,4 @@ final class Room: Sendable {
     func close(for time: TimeAmount) { closedUntil.withLock { $0 = .now() + time } }
 
     var acceptsConnections: Bool { closedUntil.withLock { $0.map { $0 <= .now() } ?? true } }
-}
-
-/// The open rooms and their tokens.
-final class RoomBoard: Sendable {
-    private let rooms = Mutex<[String: Room]>([:])
-    private let tokens = RoomTokens()
-
-    func add(_ room: Room) { rooms.withLock { $0[room.identity.name] = room } }
-
-    /// Closes the room and invalidates its tokens.
-    func remove(_ room: Room) {
-        rooms.withLock { $0[room.identity.name] = nil }
-        room.close()
-    }
-
-    func room(named name: String) -> Room? { rooms.withLock { $0[name] } }
-
-    func token(for room: Room) -> Secret? { token(for: room, identity: room.identity.participant, isViewer: false) }
-
-    /// Makes a token for a new viewer identity at each call.
-    func viewerToken(for room: Room) -> Secret? { token(for: room, identity: RoomIdentity.newViewer, isViewer: true) }
-
-    /// - Parameter isViewer: The token allows subscribing but not publishing.
-    func token(for room: Room, identity: String, isViewer: Bool) -> Secret? {
-        tokens.token(
-            for: RoomTokens.Grant(room: room.identity.name, identity: identity, isViewer: isViewer),
-            now: WallClock.seconds)
-    }
-
-    /// Returns nil if the token is not ours or its room is gone.
-    /// - Returns: The room, and the viewer's identity if the token is a viewer's.
-    func room(for token: String) -> (room: Room, viewer: String?)? {
-        guard let grant = tokens.grant(in: token, now: WallClock.seconds), let room = room(named: grant.room) else {
-            return nil
-        }
-        if grant.isViewer { return (room, grant.identity) }
-        return room.identity.participant == grant.identity ? (room, nil) : nil
-    }
 }

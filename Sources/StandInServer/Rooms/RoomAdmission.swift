@@ -43,13 +43,13 @@ enum RoomAdmission {
     /// A client falls back to the older path with two connections on this answer.
     private static let notSingle = RoomAdmission.refused(HTTPAnswer(404, "not found"))
 
-    init(_ head: HTTPRequestHead, _ services: ConnectionServices) {
+    init(_ head: HTTPRequestHead, _ rooms: RoomBoard) {
         let target = head.uri.prefix { $0 != "?" }
         guard let path = Path.allCases.first(where: { target.hasSuffix($0.rawValue) }) else {
             self = .other
             return
         }
-        guard !path.isSingle || services.servesSingleConnections else {
+        guard !path.isSingle || rooms.options.servesSingleConnections else {
             self = Self.notSingle
             return
         }
@@ -60,7 +60,7 @@ enum RoomAdmission {
         let bearer = head.headers.first(name: "Authorization").flatMap { value in
             value.lowercased().hasPrefix("bearer ") ? String(value.dropFirst(7)) : nil
         }
-        guard let token = bearer ?? items["access_token"], let (room, viewer) = services.rooms.room(for: token),
+        guard let token = bearer ?? items["access_token"], let (room, viewer) = rooms.room(for: token),
             !room.faults.withLock({ $0.contains(.room(.tokenRefused)) })
         else {
             self = .refused(HTTPAnswer(401, "invalid token"))
@@ -129,7 +129,7 @@ enum RoomAddress {
             default: false
             }
         }
-        let own = "127.0.0.1:\(channel.localAddress?.port ?? StandInConfiguration.defaultPort)"
+        let own = "127.0.0.1:\(channel.localAddress?.port ?? 0)"
         return "\(isSecure ? "wss" : "ws")://\(isPlain == true ? host ?? own : own)"
     }
 }

@@ -13,7 +13,7 @@ final class RoomHandler: ChannelInboundHandler {
 
     private let room: Room
     private let join: RoomAdmission.RoomJoin
-    private let services: ConnectionServices
+    private let services: RoomServices
     /// Nil if a resume is refused.
     private var participant: RoomParticipant?
     /// Nil once the connection is closed.
@@ -22,7 +22,7 @@ final class RoomHandler: ChannelInboundHandler {
     private var timers = FaultTimers()
     private var isClosing = false
 
-    init(room: Room, join: RoomAdmission.RoomJoin, services: ConnectionServices) {
+    init(room: Room, join: RoomAdmission.RoomJoin, services: RoomServices) {
         self.room = room
         self.join = join
         self.services = services
@@ -32,7 +32,6 @@ final class RoomHandler: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        services.faults.uncount()
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         pings = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { _ in
             let (handler, context) = bound.value
@@ -176,6 +175,6 @@ final class RoomHandler: ChannelInboundHandler {
     }
 
     private func log(_ words: String) {
-        services.log("session \(room.number), room: \(words)")
+        services.media.log("session \(room.number), room: \(words)")
     }
 }

@@ -17,7 +17,7 @@ final class RoomParticipant: @unchecked Sendable {
 
     let identity: String
     private let room: Room
-    private let services: ConnectionServices
+    private let services: RoomServices
     private let eventLoop: any EventLoop
     private let isViewer: Bool
     private let isSingle: Bool
@@ -31,17 +31,18 @@ final class RoomParticipant: @unchecked Sendable {
     private var faultTimers = FaultTimers()
     private var isRemoved = false
 
-    init(room: Room, join: RoomAdmission.RoomJoin, services: ConnectionServices, eventLoop: any EventLoop) {
+    init(room: Room, join: RoomAdmission.RoomJoin, services: RoomServices, eventLoop: any EventLoop) {
         identity = room.identity(of: join)
         self.room = room
         self.services = services
         self.eventLoop = eventLoop
         isViewer = join.viewer != nil
         isSingle = join.single != nil
-        takesTrailers = join.takesTrailers && services.carriesTrailers
+        takesTrailers = join.takesTrailers && services.rooms.options.carriesTrailers
         machine = RoomStateMachine(
             room: room.identity.joined(by: identity), autoSubscribe: join.autoSubscribe, isViewer: isViewer,
-            isSingle: isSingle, ice: services.roomICE, carriesTrailers: services.carriesTrailers,
+            isSingle: isSingle, ice: services.rooms.options.ice,
+            carriesTrailers: services.rooms.options.carriesTrailers,
             takesTrailers: join.takesTrailers, watchedTrailers: room.trailers.withLock { $0 },
             watchesAudio: room.painter.viewers.hasAudio)
     }
@@ -54,8 +55,8 @@ final class RoomParticipant: @unchecked Sendable {
             if isViewer {
                 $0.viewerCount += 1
             } else {
-                $0.roomJoinCount += 1
-                if isSingle { $0.singleJoinCount += 1 }
+                $0.room.joinCount += 1
+                if isSingle { $0.room.singleJoinCount += 1 }
             }
         }
         refresh = eventLoop.scheduleRepeatedTask(initialDelay: Self.refreshInterval, delay: Self.refreshInterval) {
@@ -76,7 +77,7 @@ final class RoomParticipant: @unchecked Sendable {
         self.connection = connection
         former?.reset()
         removal?.cancel()
-        if !isViewer { services.board.update(room.number) { $0.roomResumeCount += 1 } }
+        if !isViewer { services.board.update(room.number) { $0.room.resumeCount += 1 } }
         perform(machine.resumed(token: token?.reveal() ?? ""))
         if let state {
             perform(machine.received(.with { $0.syncState = state }, now: WallClock.milliseconds))
@@ -93,7 +94,7 @@ final class RoomParticipant: @unchecked Sendable {
     }
 
     func received(_ request: LiveKitSignalRequest) {
-        if case .offer = request.message, !isViewer { services.board.update(room.number) { $0.roomOfferCount += 1 } }
+        if case .offer = request.message, !isViewer { services.board.update(room.number) { $0.room.offerCount += 1 } }
         perform(machine.received(request, now: WallClock.milliseconds))
     }
 
@@ -160,7 +161,7 @@ final class RoomParticipant: @unchecked Sendable {
             room.change(owner: owner)
             let muted = owner.tracks.filter(\.muted)
             room.painter.setMuted(muted.contains { $0.type == .video })
-            services.board.update(room.number) { $0.mutedTracks = muted.map(\.sid) }
+            services.board.update(room.number) { $0.room.mutedTracks = muted.map(\.sid) }
         case .offer(let tracks): media?.offer(tracks)
         case .restartICE(let tracks): media?.restartICE(tracks)
         case .awaitResume: removeUnlessResumed()
@@ -173,7 +174,7 @@ final class RoomParticipant: @unchecked Sendable {
     // MARK: Media
 
     private func startMedia() {
-        services.mediaGroup.enter()
+        services.media.group.enter()
         let msid = "\(room.identity.inferenceSID)|camera \(room.identity.trackSID)"
         // Audio and video share a stream ID, so that the client synchronises them.
         let audioMSID = "\(room.identity.inferenceSID)|camera \(room.identity.audioTrackSID)"
@@ -184,10 +185,10 @@ final class RoomParticipant: @unchecked Sendable {
         }
         media =
             isViewer
-            ? services.engine.makeRoomViewer(
+            ? services.media.engine.makeRoomViewer(
                 of: room.painter.viewers, msid: msid, audioMSID: audioMSID, takesTrailers: takesTrailers,
                 onEvent: onEvent)
-            : services.engine.makeRoom(
+            : services.media.engine.makeRoom(
                 painter: room.painter, faults: faults, msid: msid, audioMSID: audioMSID, isSingle: isSingle,
                 takesTrailers: takesTrailers, onEvent: onEvent)
     }
@@ -220,7 +221,7 @@ final class RoomParticipant: @unchecked Sendable {
     private func stopMedia() {
         guard let media else { return }
         self.media = nil
-        media.stop { [mediaGroup = services.mediaGroup] in mediaGroup.leave() }
+        media.stop { [group = services.media.group] in group.leave() }
     }
 
     // MARK: Faults
@@ -228,7 +229,7 @@ final class RoomParticipant: @unchecked Sendable {
     /// The session's faults; a viewer has none.
     private var faults: FaultPlan { isViewer ? FaultPlan() : room.faults.withLock { $0 } }
 
-    private func hasFault(_ kind: FaultKind.Room) -> Bool { faults.contains(.room(kind)) }
+    private func hasFault(_ kind: FaultKind.RoomFault) -> Bool { faults.contains(.room(kind)) }
 
     func take(_ notice: FaultNotice) {
         guard !isViewer, notice.sessionID.map({ $0 == room.sessionID }) ?? true else { return }
@@ -246,7 +247,7 @@ final class RoomParticipant: @unchecked Sendable {
         faultTimers.add(timer, number)
     }
 
-    private func commit(_ kind: FaultKind.Room, _ fault: Fault) {
+    private func commit(_ kind: FaultKind.RoomFault, _ fault: Fault) {
         log("fault: \(FaultKind.room(kind).name)")
         // Remove the fault: it acts once, and the participant reconnects.
         room.faults.withLock { plan in plan.faults.removeAll { $0.kind == .room(kind) } }
@@ -286,6 +287,6 @@ final class RoomParticipant: @unchecked Sendable {
     }
 
     private func log(_ words: String) {
-        services.log("session \(room.number), room: \(words)")
+        services.media.log("session \(room.number), room: \(words)")
     }
 }

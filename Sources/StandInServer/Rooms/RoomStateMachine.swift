@@ -5,14 +5,6 @@ import LiveKitProtocol
 import SwiftProtobuf
 import WebRTCTransport
 
-/// The two connections of a participant. A single connection for both directions is the publisher.
-package enum RoomSide: Sendable, Hashable {
-    /// Receives the participant's own tracks; the participant offers.
-    case publisher
-    /// Sends the transformed video and the audio; the room offers.
-    case subscriber
-}
-
 struct RoomStateMachine {
     enum Action: Sendable, Equatable {
         case send(LiveKitSignalResponse)

@@ -7,14 +7,18 @@ import NIOWebSocket
 /// Installs the handlers of an accepted connection: TLS, HTTP until the upgrade, then the WebSocket session.
 struct ChildPipeline: Sendable {
     let configuration: StandInConfiguration
-    let services: ConnectionServices
+    let services: SessionServices
+    let faults: FaultBoard
+    let clientTokens: ClientTokens
+    /// Nil: no recording is replayed.
+    let replay: ReplayBoard?
     let tls: TLSContexts?
 
     func install(on channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
-        let plan = services.faults.next()
+        let plan = faults.next()
         guard !plan.contains(.rstOnAccept) else { return try pipeline.addHandler(ResetOnAccept()) }
-        let ticket = services.replay.map(ReplayTicket.init)
+        let ticket = replay.map(ReplayTicket.init)
         let handshakePace = tls == nil ? nil : plan.first(.slow(.tls)).map(Self.pace)
         try pipeline.addHandler(DripWriter(interval: handshakePace), name: DripWriter.bottom)
         if let tls { try pipeline.addHandler(NIOSSLServerHandler(context: tls.context(plan))) }
@@ -25,7 +29,7 @@ struct ChildPipeline: Sendable {
                 guard browserGuard.refusal(of: head.headers) == nil else {
                     return channel.eventLoop.makeSucceededFuture(nil)
                 }
-                if case .admitted = RoomAdmission(head, services) {
+                if case .admitted = RoomAdmission(head, services.rooms) {
                     return channel.eventLoop.makeSucceededFuture([:])
                 }
                 guard case .admitted(_, let plan) = admit(head, plan, ticket) else {
@@ -36,10 +40,11 @@ struct ChildPipeline: Sendable {
             },
             upgradePipelineHandler: { channel, head in
                 channel.eventLoop.makeCompletedFuture {
-                    if case .admitted(let room, let join) = RoomAdmission(head, services) {
+                    if case .admitted(let room, let join) = RoomAdmission(head, services.rooms) {
                         try installFrames(on: channel)
+                        faults.uncount()
                         return try channel.pipeline.syncOperations.addHandler(
-                            RoomHandler(room: room, join: join, services: services))
+                            RoomHandler(room: room, join: join, services: roomServices))
                     }
                     try installSession(on: channel, head: head, plan: plan, ticket)
                 }
@@ -57,8 +62,12 @@ struct ChildPipeline: Sendable {
                     refuseBrowser($0) ?? watchStream($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan, ticket)
                 },
                 answer: { refuseBrowser($0) == nil ? clientToken($0, $1, plan) : nil },
-                log: services.log),
+                log: configuration.log),
             name: RefusalHandler.name)
+    }
+
+    private var roomServices: RoomServices {
+        RoomServices(rooms: services.rooms, board: services.board, media: services.media)
     }
 
     private var browserGuard: BrowserGuard {
@@ -79,21 +88,21 @@ struct ChildPipeline: Sendable {
 
     /// Returns nil unless this is a request for a client token.
     private func clientToken(_ head: HTTPRequestHead, _ body: [UInt8], _ plan: FaultPlan) -> HTTPAnswer? {
-        guard let request = ClientTokenRequest(head) else { return nil }
+        guard let request = ClientTokenEndpoint(head) else { return nil }
         if let answer = (plan + ((try? FaultPlan(target: head.uri)) ?? FaultPlan())).answer { return answer }
         return request.answer(
-            body, keys, services.clientTokens, limit: configuration.maximumSessionDuration, now: WallClock.seconds)
+            body, keys, clientTokens, limit: configuration.maximumSessionDuration, now: WallClock.seconds)
     }
 
     private var keys: KeyPolicy {
         var keys = configuration.keys
-        keys.clientTokens = services.clientTokens
+        keys.clientTokens = clientTokens
         return keys
     }
 
     private func refuseRoom(_ head: HTTPRequestHead) -> Admission? {
-        guard case .refused(let answer) = RoomAdmission(head, services) else { return nil }
-        services.faults.uncount()
+        guard case .refused(let answer) = RoomAdmission(head, services.rooms) else { return nil }
+        faults.uncount()
         return .refused(answer)
     }
 
@@ -101,14 +110,14 @@ struct ChildPipeline: Sendable {
         let admission = Admission(
             target: head.uri, host: head.headers.first(name: "Host"), keys: keys,
             isFull: services.board.openCount >= configuration.maximumSessionCount, limitAnswer: limitAnswer, plan: plan,
-            isSession: { services.viewerBoard.viewers(of: $0) != nil })
+            isSession: { services.viewers.viewers(of: $0) != nil })
         guard case .admitted(let request, _) = admission, request.viewedSessionID == nil,
             let answer = ticket?.refusal
         else { return admission }
         return .refused(answer)
     }
 
-    private var limitAnswer: StandInConfiguration.LimitAnswer? {
+    private var limitAnswer: LimitAnswer? {
         guard let limit = configuration.sessionLimit, services.board.ownSessionCount >= limit else { return nil }
         return configuration.limitAnswer
     }
@@ -126,7 +135,7 @@ struct ChildPipeline: Sendable {
         try channel.pipeline.syncOperations.addHandler(
             ConnectionHandler(
                 request: request, rules: rules, plan: plan, services: services,
-                viewers: request.viewedSessionID.flatMap { services.viewerBoard.viewers(of: $0) },
+                viewers: request.viewedSessionID.flatMap { services.viewers.viewers(of: $0) },
                 replay: rules.isViewer ? nil : ticket?.script(rules.identity)))
     }
 
@@ -144,7 +153,7 @@ struct ChildPipeline: Sendable {
     private func rules(
         for request: ConnectionRequest, _ plan: FaultPlan, _ channel: any Channel
     ) -> ControlStateMachine.Rules {
-        let recorded = services.replay?.transports ?? []
+        let recorded = replay?.transports ?? []
         let id = "standin-" + String(UInt64.random(in: .min ... .max), radix: 36)
         return ControlStateMachine.Rules(
             identity: SessionIdentity(
@@ -162,10 +171,4 @@ struct ChildPipeline: Sendable {
     }
 
     private static func pace(_ fault: Fault) -> TimeAmount { TimeAmount(seconds: max(fault.interval ?? 1, 0.001)) }
-}
-
-extension TimeAmount {
-    init(seconds: Double) {
-        self = .nanoseconds(Int64(clamping: Int((min(max(seconds, 0), 1_000_000) * 1e9).rounded())))
-    }
 }

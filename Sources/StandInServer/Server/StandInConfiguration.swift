@@ -1,9 +1,6 @@
 package import DecartProtocol
-import ICE
 
 package struct StandInConfiguration: Sendable {
-    /// A prompt that contains this word is refused.
-    package static let refusalWord = "refuse-me"
     package static let defaultPort = 9001
 
     /// Nil: both loopback addresses, 127.0.0.1 and ::1.
@@ -23,12 +20,8 @@ package struct StandInConfiguration: Sendable {
     /// Direct connections: send candidates as messages after the answer; otherwise the answer holds all of them, as the
     /// service's did.
     package var tricklesCandidates = false
-    /// Rooms also accept a single connection for both directions.
-    package var servesSingleConnections = true
-    /// Sent to clients that join a room.
-    package var roomICE = RoomICE()
-    /// UDP ports of media; nil: any.
-    package var rtpPorts: ClosedRange<UInt16>?
+    package var rooms = RoomOptions()
+    package var media = MediaOptions()
     /// Concurrent sessions; further ones are refused with HTTP 503.
     package var maximumSessionCount = 32
     /// Concurrent sessions that the account permits; further ones get `limitAnswer`. Nil: no limit.
@@ -38,20 +31,10 @@ package struct StandInConfiguration: Sendable {
     package var maximumSessionDuration: Int?
     /// Bytes of a WebSocket message; a client that sends more is disconnected.
     package var maximumMessageSize = ClientMessage.maximumSize
-    /// Bitrate of the transformed video, bit/s.
-    package var bitrate = 2_500_000
-    /// Encoded frames (H.264 and VP8) go back as they came; nothing is decoded, and no look applies.
-    package var echoesEncoded = false
-    /// Latency of the jitter buffer: how long it waits for a lost packet.
-    package var latency = Duration.milliseconds(400)
-    /// Simulated inference time of a frame.
-    package var delay = Duration.zero
     /// The way in which the output comes back after a generation has ended because no frames arrived.
     package var idleOutput = Fault.Output.same
     /// False: behave like a service that does not know `pixel_latency`.
     package var answersLatencyMarker = true
-    /// Rooms carry the trailers of frames (`FrameTrailer`), and the transformed frame has that of its input frame.
-    package var carriesTrailers = true
     /// Called for each line, from any thread, without line feed. No line holds a key or a prompt.
     package var log: @Sendable (String) -> Void = { _ in }
 
@@ -64,24 +47,10 @@ package struct StandInConfiguration: Sendable {
     package var servesPage = false
     /// The control endpoint shows the texts of prompts.
     package var showsPrompts = false
-    /// Runs from the start on.
-    package var scenario: Scenario?
     /// Shown by the control endpoint.
     package var version = ""
 
     package init() {}
-
-    /// Answers of a service whose account has all its sessions in use.
-    package enum LimitAnswer: String, Sendable, CaseIterable {
-        /// An `error`, and then a close with code 1013.
-        case error
-        /// A close with code 1013.
-        case close
-        /// HTTP 429.
-        case http
-
-        static let words = "Concurrent session limit reached"
-    }
 
     /// Paths of PEM files.
     package struct TLSFiles: Sendable, Equatable {

@@ -1,8 +1,11 @@
-import Synchronization
+import DecartProtocol
 
-/// Observation and scenarios while the stand-in runs.
-extension StandInServer {
-    var sessionsJSON: SessionsJSON { SessionsJSON(showsPrompts: services.journal.showsPrompts) }
+/// Observation while the stand-in runs.
+extension StandInServer: Controlled {
+    /// The control endpoint's requests, formatted for a terminal.
+    package static var controlHelp: String {
+        ControlRequest.help.split(separator: "\n").map { "  " + $0 }.joined(separator: "\n")
+    }
 
     var health: JSONValue {
         let records = sessions
@@ -10,7 +13,7 @@ extension StandInServer {
             "status": .string("ok"), "version": .string(configuration.version),
             "uptime_ms": .milliseconds(ContinuousClock.now - createdAt),
             "port": .optional(withRunning { listeners, _ in listeners.openPort } ?? nil),
-            "sessions_open": .number(records.count { $0.isOpen }), "sessions": .number(records.count),
+            "sessions_open": .integer(records.count { $0.isOpen }), "sessions": .integer(records.count),
             "faults": .array(faults.map { .string($0.description) }),
         ])
     }
@@ -36,32 +39,4 @@ extension StandInServer {
 
     /// Further requests are refused.
     package static let maximumWaitingRequestCount = SessionWait.maximumCount
-
-    // MARK: Scenario
-
-    /// Starts a scenario, and replaces a running one.
-    package func start(_ scenario: Scenario) throws(StandInError) {
-        for (number, step) in scenario.steps.enumerated() {
-            do {
-                try check(step.faults ?? [])
-            } catch {
-                throw StandInError("step \(number + 1): \(error)")
-            }
-        }
-        scenarios.withLock { runner in
-            let current = runner ?? ScenarioRunner(server: self, log: services.log)
-            runner = current
-            return current
-        }.start(scenario)
-    }
-
-    /// Ends a scenario; the faults in force stay.
-    package func stopScenario() { scenarios.withLock { $0 }?.stop() }
-
-    /// JSON: progress of the scenario.
-    package var scenarioReport: String { scenarioStatus.text }
-
-    var scenarioStatus: JSONValue {
-        scenarios.withLock { $0 }?.status ?? .fields(["state": .string("none"), "steps": .array([])])
-    }
 }

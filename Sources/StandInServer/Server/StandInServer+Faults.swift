@@ -1,12 +1,12 @@
 /// Changes of faults while the stand-in runs.
 extension StandInServer {
     /// The plan in force for new connections.
-    package var faults: [Fault] { services.faults.plan.faults }
+    package var faults: [Fault] { faultBoard.plan.faults }
 
     /// Replaces the plan for new connections, which count from 1 again. Running sessions keep their faults.
     package func setFaults(_ faults: [Fault]) throws(StandInError) {
         try check(faults)
-        services.faults.set(FaultPlan(faults))
+        faultBoard.set(FaultPlan(faults))
         withRunning { listeners, _ in listeners.apply(FaultPlan(faults)) }
     }
 
@@ -33,6 +33,6 @@ extension StandInServer {
 
     /// Resets every connection, as if the service had been killed. If `refuse` is set before, clients cannot reconnect.
     package func dropAll() {
-        withRunning { $1.resetAll() }
+        withRunning { $1.forEach(Reset.close) }
     }
 }

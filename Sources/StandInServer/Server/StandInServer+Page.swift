@@ -20,7 +20,7 @@ extension StandInServer {
 
     /// The page is a client like any other: it gets a client token, which `--api-key` does not exclude.
     var pageConfiguration: HTTPAnswer {
-        guard let key = services.clientTokens.token(expiry: WallClock.seconds + ClientTokens.defaultLifetime) else {
+        guard let key = clientTokens.token(expiry: WallClock.seconds + ClientTokens.defaultLifetime) else {
             return HTTPAnswer(error: "internal error", status: 500)
         }
         return HTTPAnswer(

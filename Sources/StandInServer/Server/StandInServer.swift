@@ -10,9 +10,11 @@ import Synchronization
 /// One event loop serves all connections; every session has its own media. Call from any thread except an event loop.
 package final class StandInServer: Sendable {
     let configuration: StandInConfiguration
-    let services: ConnectionServices
+    let services: SessionServices
+    let faultBoard: FaultBoard
+    let clientTokens = ClientTokens()
+    private let replay: ReplayBoard?
     private let running = Mutex<Running?>(nil)
-    let scenarios = Mutex<ScenarioRunner?>(nil)
     let createdAt = ContinuousClock.now
     /// Nil: there is no page.
     let pageAccess: PageAccess?
@@ -26,29 +28,20 @@ package final class StandInServer: Sendable {
 
     /// Opens no socket until `start()`.
     package convenience init(configuration: StandInConfiguration) {
-        self.init(
-            configuration: configuration,
-            engine: GStreamerMediaEngine(
-                options: MediaOptions(
-                    bitrate: configuration.bitrate, latency: configuration.latency, ports: configuration.rtpPorts,
-                    echoesEncoded: configuration.echoesEncoded)))
+        self.init(configuration: configuration, engine: GStreamerMediaEngine(options: configuration.media))
     }
 
     /// Uses another media engine than GStreamer's, as tests do.
     package init(configuration: StandInConfiguration, engine: any MediaEngine) {
         self.configuration = configuration
         pageAccess = configuration.servesPage ? PageAccess() : nil
-        services = ConnectionServices(
-            board: SessionBoard(), engine: engine, faults: FaultBoard(FaultPlan(configuration.faults)),
-            journal: Journal(showsPrompts: configuration.showsPrompts),
-            roomICE: configuration.roomICE, servesSingleConnections: configuration.servesSingleConnections,
-            delay: configuration.delay, answersLatencyMarker: configuration.answersLatencyMarker,
-            carriesTrailers: configuration.carriesTrailers, replay: configuration.replay.map(ReplayBoard.init),
-            log: configuration.log
-        )
-        services.events.set { [weak self] event, time in
-            self?.scenarios.withLock { $0 }?.happened(event, at: time)
-        }
+        services = SessionServices(
+            board: SessionBoard(), viewers: ViewerBoard(), journal: Journal(showsPrompts: configuration.showsPrompts),
+            rooms: RoomBoard(configuration.rooms),
+            media: MediaServices(engine: engine, delay: configuration.media.delay, log: configuration.log),
+            answersLatencyMarker: configuration.answersLatencyMarker)
+        faultBoard = FaultBoard(FaultPlan(configuration.faults))
+        replay = configuration.replay.map(ReplayBoard.init)
     }
 
     /// Blocks until connections are accepted.
@@ -58,7 +51,9 @@ package final class StandInServer: Sendable {
         let tls = try makeTLS()
         try check(configuration.faults)
         let connections = OpenChannels(limit: configuration.maximumSessionCount + 64)
-        let pipeline = ChildPipeline(configuration: configuration, services: services, tls: tls)
+        let pipeline = ChildPipeline(
+            configuration: configuration, services: services, faults: faultBoard, clientTokens: clientTokens,
+            replay: replay, tls: tls)
         let group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
         let listeners = Listeners(
             listener: Listener(group: group, connections: connections, install: pipeline.install),
@@ -72,7 +67,6 @@ package final class StandInServer: Sendable {
             running.withLock {
                 $0 = Running(group: group, listeners: listeners, connections: connections, control: control)
             }
-            if let scenario = configuration.scenario { try start(scenario) }
             return port
         } catch {
             listeners.close()
@@ -86,7 +80,7 @@ package final class StandInServer: Sendable {
             guard configuration.tls == nil else {
                 throw StandInError("a certificate of one's own and a throwaway authority exclude each other")
             }
-            return try EphemeralCA(writingCertificateTo: file).contexts()
+            return try EphemeralCA.contexts(writingCertificateTo: file)
         }
         guard let files = configuration.tls else { return nil }
         return TLSContexts(good: try ServerTLS.context(for: files))
@@ -108,12 +102,11 @@ package final class StandInServer: Sendable {
     /// Closes every client's connection, tears all media down and frees the port. Blocks for a few seconds at most;
     /// idempotent.
     package func stop() {
-        stopScenario()
         guard let running = running.withLock({ $0.take() }) else { return }
         try? running.control?.close().wait()
         running.listeners.close()
         running.connections.closeAll(within: .seconds(2))
-        _ = services.mediaGroup.wait(timeout: .now() + .seconds(2))
+        _ = services.media.group.wait(timeout: .now() + .seconds(2))
         try? running.group.syncShutdownGracefully()
     }
 
@@ -133,14 +126,5 @@ package final class StandInServer: Sendable {
     /// - Returns: False if the condition did not hold within the timeout.
     package func wait(milliseconds: Int, until condition: ([SessionRecord]) -> Bool) -> Bool {
         services.board.wait(timeout: .milliseconds(milliseconds), until: condition)
-    }
-}
-
-/// A one-sentence explanation why the stand-in could not start or could not do what was requested.
-package struct StandInError: Error, Sendable, CustomStringConvertible {
-    package let description: String
-
-    init(_ description: String) {
-        self.description = description
     }
 }

@@ -24,7 +24,7 @@ extension ElementTests {
 
         private func run(_ properties: String, delay: Int, flashes count: Int) throws -> Found {
             var found = Found()
-            try StandIn.run({ $0.delay = .milliseconds(delay) }) { standIn in
+            try StandIn.run({ $0.media.delay = .milliseconds(delay) }) { standIn in
                 try TransformPipeline.run(
                     try .withAudio(standIn, properties, prompt: "", audio: Self.beep, source: Self.dark)
                 ) { pipeline in

@@ -22,7 +22,7 @@ extension ElementTests {
             _ audio: String, _ downstream: String, _ properties: String = "",
             _ body: (TransformPipeline, StandIn) throws -> Void
         ) throws {
-            try StandIn.run({ $0.echoesEncoded = true }) { standIn in
+            try StandIn.run({ $0.media.echoesEncoded = true }) { standIn in
                 try TransformPipeline.run(
                     try TransformPipeline(
                         description: """

@@ -30,7 +30,7 @@ extension ElementTests {
             echo: Bool = true, faults: [String] = [], _ body: (Run) throws -> Void
         ) throws {
             try StandIn.run({
-                $0.echoesEncoded = echo
+                $0.media.echoesEncoded = echo
                 $0.faults = (try? FaultPlan(parsing: faults).faults) ?? []
             }) { standIn in
                 try TransformPipeline.run(

@@ -35,8 +35,8 @@ extension ElementTests {
             measure("came back", back, atLeast: Double(count - 2), unit: "frames", test: test)
             #expect(pipeline.frames > count / 2 && pipeline.frames <= count, sourceLocation: sourceLocation)
             let session = try #require(standIn.sessions.first, sourceLocation: sourceLocation)
-            measure("arrived", Double(session.frameCount), atLeast: Double(count - 1), unit: "frames", test: test)
-            #expect(session.frameCount <= count, "\(session.frameCount)", sourceLocation: sourceLocation)
+            measure("arrived", Double(session.frames.painted), atLeast: Double(count - 1), unit: "frames", test: test)
+            #expect(session.frames.painted <= count, "\(session.frames.painted)", sourceLocation: sourceLocation)
             #expect(pipeline.takeProblems().isEmpty, sourceLocation: sourceLocation)
         }
 

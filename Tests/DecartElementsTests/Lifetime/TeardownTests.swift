@@ -65,7 +65,7 @@ extension ElementTests {
             try StandIn.run(engine: SilentEngine()) { standIn in
                 for delay in [0, 100] {
                     try stopAfter(milliseconds: delay, url: standIn.url) {
-                        standIn.wait { $0.last.map { $0.offerCount + $0.roomJoinCount } == 1 }
+                        standIn.wait { $0.last.map { $0.offerCount + $0.room.joinCount } == 1 }
                     }
                 }
                 standIn.expectGoodConduct()

@@ -18,9 +18,9 @@ extension ElementTests {
             _ body: (StandIn, TransformPipeline, CodedFrames) throws -> Void
         ) throws {
             try StandIn.run({
-                $0.delay = .milliseconds(delay)
+                $0.media.delay = .milliseconds(delay)
                 $0.answersLatencyMarker = answers
-                $0.carriesTrailers = trailers
+                $0.rooms.carriesTrailers = trailers
             }) { standIn in
                 try TransformPipeline.run(
                     try .init(standIn, properties, prompt: prompt, source: source, downstream: downstream)
@@ -172,7 +172,8 @@ extension ElementTests {
         @Test func theMarkIsNotSeen() throws {
             let raw = try Reference.input()
             let expected = raw.applying(prompt: "film noir")
-            try StandIn.run({ ($0.delay, $0.carriesTrailers) = (.milliseconds(Self.delay), false) }) { standIn in
+            try StandIn.run({ ($0.media.delay, $0.rooms.carriesTrailers) = (.milliseconds(Self.delay), false) }) {
+                standIn in
                 try TransformPipeline.run(
                     try .init(standIn, "timestamps=capture", prompt: "film noir", forbidden: raw)
                 ) { pipeline in

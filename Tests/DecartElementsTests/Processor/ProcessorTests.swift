@@ -124,7 +124,7 @@ extension ElementTests {
                             guard let frame = $0.latest?.image else { return false }
                             return frame.mean(x: 0.1, y: 0.3).luma < 30 && frame.mean(x: 0.4, y: 0.3).luma > 40
                         })
-                    #expect(standIn.sessions.first?.frameCount ?? 0 > 0)
+                    #expect(standIn.sessions.first?.frames.painted ?? 0 > 0)
                     #expect(pipeline.takeProblems().isEmpty)
                 }
             }

@@ -26,7 +26,8 @@ extension ElementTests {
                         pipeline.play()
                         #expect(pipeline.waitForFrames(5))
                         proxy.drop()
-                        #expect(standIn.wait { $0.count == 2 && ($0.last?.frameCount ?? 0) > 5 }, "no second session")
+                        #expect(
+                            standIn.wait { $0.count == 2 && ($0.last?.frames.painted ?? 0) > 5 }, "no second session")
                         #expect(pipeline.waitForFrames(5))
                         #expect(latencies.value.isEmpty, "\(latencies.value)")
                         #expect(states.value.allSatisfy { $0 == "t" }, "\(states.value)")

@@ -50,7 +50,7 @@ extension ElementTests {
                     #expect(now.count == 1 && now.first?.isOpen == true)
                     #expect(pipeline.transform.string("session-id") == id)
                     #expect(now.first?.offerCount == session.offerCount)
-                    #expect(now.first?.roomJoinCount == session.roomJoinCount)
+                    #expect(now.first?.room.joinCount == session.room.joinCount)
                     #expect(pipeline.takeProblems().isEmpty && pipeline.current.leaks == 0)
                     #expect(pipeline.timesRise)
                 }

@@ -47,7 +47,7 @@ extension ElementTests {
         /// Both ends keep to their ports.
         @Test func aSessionInAPortRange() throws {
             let first = UInt16.random(in: 20_000...30_000)
-            try StandIn.run({ $0.rtpPorts = (first + 100)...(first + 119) }) { standIn in
+            try StandIn.run({ $0.media.ports = (first + 100)...(first + 119) }) { standIn in
                 let properties = "min-rtp-port=\(first) max-rtp-port=\(first + 9) local-address=lo"
                 try TransformPipeline.run(try .init(standIn, properties, prompt: "noir")) { pipeline in
                     pipeline.play()

@@ -20,7 +20,7 @@ extension ElementTests {
                     // No renegotiation.
                     #expect(
                         session.offerCount == MediaWay.current.offerCount
-                            && session.roomJoinCount == MediaWay.current.roomJoinCount)
+                            && session.room.joinCount == MediaWay.current.roomJoinCount)
                     #expect(pipeline.current.capsTexts.count == 1)
                     #expect(pipeline.takeProblems().isEmpty)
                 }
@@ -76,7 +76,7 @@ extension ElementTests {
                 let session = try #require(standIn.sessions.first)
                 // A room may refuse when the track is already published; even then no frame comes back.
                 #expect(session.offerCount == 0)
-                #expect(session.frameCount == 0)
+                #expect(session.frames.painted == 0)
                 standIn.expectGoodConduct()
             }
         }

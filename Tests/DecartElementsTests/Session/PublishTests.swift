@@ -13,11 +13,13 @@ extension ElementTests {
         private func isGone(_ pipeline: TransformPipeline, _ standIn: StandIn) -> Bool {
             let isStill = { () -> Bool in
                 let before = (
-                    pipeline.count("packets-sent"), pipeline.count("frames-sent"), standIn.sessions.first?.frameCount
+                    pipeline.count("packets-sent"), pipeline.count("frames-sent"),
+                    standIn.sessions.first?.frames.painted
                 )
                 _ = pipeline.collect(milliseconds: Verification.isOn ? 500 : 250)
                 let after = (
-                    pipeline.count("packets-sent"), pipeline.count("frames-sent"), standIn.sessions.first?.frameCount
+                    pipeline.count("packets-sent"), pipeline.count("frames-sent"),
+                    standIn.sessions.first?.frames.painted
                 )
                 return before == after && pipeline.stats?.string("track-state") == "withdrawn"
             }
@@ -84,7 +86,7 @@ extension ElementTests {
                     pipeline.play()
                     #expect(eventually { pipeline.transform.bool("is-connected") == true })
                     #expect(isGone(pipeline, standIn))
-                    #expect(pipeline.count("frames-sent") == 0 && standIn.sessions.first?.frameCount == 0)
+                    #expect(pipeline.count("frames-sent") == 0 && standIn.sessions.first?.frames.painted == 0)
                     pipeline.transform.set("publish-video", true)
                     #expect(pipeline.waitForPicture(shown))
                     #expect(standIn.sessions.count == 1)

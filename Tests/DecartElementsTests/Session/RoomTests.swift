@@ -40,7 +40,7 @@ extension ElementTests {
                 try standIn.server.inject([Fault(parsing: fault)])
                 #expect(
                     standIn.wait { $0.count > 1 && $0.last?.prompts == ["film noir"] && $0.last?.isGenerating == true })
-                #expect(standIn.wait { $0.last?.frameCount ?? 0 > 0 })
+                #expect(standIn.wait { $0.last?.frames.painted ?? 0 > 0 })
                 #expect(pipeline.waitForFrames(3))
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
@@ -63,13 +63,13 @@ extension ElementTests {
                 #expect(pipeline.connectionState == "generating")
                 #expect(
                     standIn.wait {
-                        ($0.first?.roomOfferCount ?? 0) >= session.roomOfferCount + offers
-                            && $0.first?.roomResumeCount == 1
+                        ($0.first?.room.offerCount ?? 0) >= session.room.offerCount + offers
+                            && $0.first?.room.resumeCount == 1
                     })
                 #expect(pipeline.waitForFrames(5))
                 let (after, record) = (try #require(pipeline.stats), try #require(standIn.sessions.first))
-                #expect(standIn.sessions.count == 1 && record.roomJoinCount == 1 && record.roomResumeCount == 1)
-                #expect(record.roomOfferCount - session.roomOfferCount == offers)
+                #expect(standIn.sessions.count == 1 && record.room.joinCount == 1 && record.room.resumeCount == 1)
+                #expect(record.room.offerCount - session.room.offerCount == offers)
                 #expect(record.promptCount == 1 && record.tracks == session.tracks)
                 #expect(after.int("frames-fallback") == before.int("frames-fallback"))
                 #expect(after.string("track-sid") == before.string("track-sid"))
@@ -85,7 +85,9 @@ extension ElementTests {
                 try standIn.server.inject([Fault(parsing: fault)])
                 try standIn.server.inject([Fault(parsing: "room_cut")])
                 #expect(
-                    standIn.wait { $0.count > 1 && $0.last?.prompts == ["film noir"] && $0.last?.frameCount ?? 0 > 5 })
+                    standIn.wait {
+                        $0.count > 1 && $0.last?.prompts == ["film noir"] && $0.last?.frames.painted ?? 0 > 5
+                    })
                 #expect(eventually { pipeline.count("reconnects") == 1 })
                 #expect(pipeline.count("resumes") == 0)
                 let problems = pipeline.takeProblems()
@@ -150,7 +152,7 @@ extension ElementTests {
                 #expect(pipeline.waitForPicture(expected))
                 try standIn.server.inject([Fault(parsing: "room_restart")])
                 #expect(standIn.wait { $0.count > 1 && $0.last?.prompts == ["anime street"] })
-                #expect(standIn.wait { $0.last?.frameCount ?? 0 > 0 })
+                #expect(standIn.wait { $0.last?.frames.painted ?? 0 > 0 })
                 #expect(pipeline.waitForFrames(3))
                 #expect(pipeline.waitForPicture(expected))
             }
@@ -280,7 +282,7 @@ extension ElementTests {
                         #expect(eventually { Process.descriptorCount < limit }, "\(Process.descriptorCount)")
                         counts = (Process.threadCount, Process.descriptorCount)
                     }
-                    return (counts.threads, counts.descriptors, standIn.sessions.map(\.singleJoinCount))
+                    return (counts.threads, counts.descriptors, standIn.sessions.map(\.room.singleJoinCount))
                 }
             }
             let two = try runSession("transport=livekit single-connection=false")
@@ -295,7 +297,7 @@ extension ElementTests {
             let raw = try Reference.input()
             let (lines, expected) = (Watched<[String]>([]), raw.applying(prompt: "film noir"))
             try StandIn.run({
-                ($0.transports, $0.servesSingleConnections) = ([.livekit], false)
+                ($0.transports, $0.rooms.servesSingleConnections) = ([.livekit], false)
                 $0.log = { line in lines.change { $0.append(line) } }
             }) { standIn in
                 let properties = Self.single + " max-retries=0"
@@ -305,7 +307,7 @@ extension ElementTests {
                     #expect(pipeline.waitForPicture(expected))
                     #expect(pipeline.takeProblems().isEmpty)
                 }
-                #expect(standIn.sessions.map { [$0.roomJoinCount, $0.singleJoinCount] } == [[1, 0]])
+                #expect(standIn.sessions.map { [$0.room.joinCount, $0.room.singleJoinCount] } == [[1, 0]])
                 #expect(lines.value.count { $0.contains("404") } == 1)
                 #expect(!lines.value.joined().contains("eyJhbGciOi"))
             }
@@ -315,7 +317,8 @@ extension ElementTests {
         @Test func atAnyMomentOfOneConnection() throws {
             var random = SeededRandom(seed: 12)
             for serves in [true, false] {
-                try StandIn.run({ ($0.transports, $0.servesSingleConnections) = ([.livekit], serves) }) { standIn in
+                try StandIn.run({ ($0.transports, $0.rooms.servesSingleConnections) = ([.livekit], serves) }) {
+                    standIn in
                     for _ in 0..<Verification.count(10, gate: 3) {
                         try TransformPipeline.run(try .init(standIn, Self.single, prompt: "film noir")) { pipeline in
                             pipeline.play()

@@ -19,7 +19,7 @@ extension ElementTests {
             _ properties: String = "", ice: RoomICE, _ body: (TransformPipeline) throws -> Void
         ) throws {
             let raw = try Reference.input()
-            try StandIn.run({ ($0.transports, $0.roomICE) = ([.livekit], ice) }) { standIn in
+            try StandIn.run({ ($0.transports, $0.rooms.ice) = ([.livekit], ice) }) { standIn in
                 let properties = "transport=livekit \(properties)"
                 try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", forbidden: raw)) {
                     pipeline in

@@ -18,7 +18,7 @@ extension ElementTests {
                 let counts = { () -> [Int?] in
                     let session = standIn.sessions.first
                     return [
-                        pipeline.count("packets-sent"), pipeline.count("frames-sent"), session?.frameCount,
+                        pipeline.count("packets-sent"), pipeline.count("frames-sent"), session?.frames.painted,
                         session?.tickCount,
                     ]
                 }
@@ -31,8 +31,8 @@ extension ElementTests {
 
         /// Rooms are informed of a muted track.
         private func expectMuted(_ isMuted: Bool, _ standIn: StandIn) {
-            guard standIn.sessions.first?.roomJoinCount == 1 else { return }
-            #expect(eventually { standIn.sessions.first?.mutedTracks.isEmpty == !isMuted })
+            guard standIn.sessions.first?.room.joinCount == 1 else { return }
+            #expect(eventually { standIn.sessions.first?.room.mutedTracks.isEmpty == !isMuted })
         }
 
         @Test func itIsConnectedAndSendsNothing() throws {
@@ -61,7 +61,7 @@ extension ElementTests {
                     #expect(eventually { pipeline.transform.string("connection-state") == "connected" })
                     #expect(pipeline.transform.bool("is-connected") == true)
                     let after = standIn.sessions.first
-                    #expect(after?.offerCount == before?.offerCount && after?.roomJoinCount == before?.roomJoinCount)
+                    #expect(after?.offerCount == before?.offerCount && after?.room.joinCount == before?.room.joinCount)
                     #expect(after?.promptCount == 1 && standIn.sessions.count == 1)
                     #expect(pipeline.takeProblems().isEmpty)
                     #expect(pipeline.timesRise)

@@ -54,8 +54,8 @@ extension ElementTests {
                 let session = try #require(standIn.sessions.first)
                 #expect(session.prompts == [Self.look, "anime"])
                 #expect(session.offerCount == way.offerCount)
-                #expect(session.roomJoinCount == way.roomJoinCount)
-                #expect(session.singleJoinCount == way.singleJoinCount)
+                #expect(session.room.joinCount == way.roomJoinCount)
+                #expect(session.room.singleJoinCount == way.singleJoinCount)
                 #expect(standIn.wait { $0.first?.receivedEndOfCandidates == true || way.isRoom })
                 #expect(standIn.sessions.count == 1 && pipeline.takeProblems().isEmpty)
             }
@@ -106,7 +106,7 @@ extension ElementTests {
                     #expect(pipeline.takeProblems().isEmpty)
                 }
                 standIn.expectGoodConduct()
-                #expect(standIn.sessions.map(\.singleJoinCount) == [way.singleJoinCount])
+                #expect(standIn.sessions.map(\.room.singleJoinCount) == [way.singleJoinCount])
             }
         }
 
@@ -122,7 +122,7 @@ extension ElementTests {
                     #expect(viewer.waitForPicture(expected, within: ViewerTests.limit))
                     #expect(viewer.takeProblems().isEmpty)
                 }
-                #expect(standIn.sessions.first?.roomJoinCount == way.roomJoinCount)
+                #expect(standIn.sessions.first?.room.joinCount == way.roomJoinCount)
                 #expect(standIn.sessions.count == (way.isRoom ? 1 : 2))
             }
         }
@@ -150,7 +150,7 @@ extension ElementTests {
                 expectOneError(pipeline)
                 // A room may refuse when the track is already published; even then no frame comes back.
                 let session = try #require(standIn.sessions.first)
-                #expect(session.offerCount == 0 && session.frameCount == 0)
+                #expect(session.offerCount == 0 && session.frames.painted == 0)
             }
         }
 
@@ -189,11 +189,14 @@ extension ElementTests {
                 #expect(pipeline.waitForFrames(3))
                 standIn.server.closeSessions(code: 1011)
                 #expect(standIn.wait { $0.count == 2 && $0[1].prompts == [Self.look] && $0[1].isGenerating })
-                #expect(standIn.wait { $0[1].frameCount > 0 })
+                #expect(standIn.wait { $0[1].frames.painted > 0 })
                 #expect(pipeline.waitForFrames(3) && pipeline.waitForPicture(expected))
                 #expect(eventually { pipeline.count("reconnects") == 1 })
                 #expect(standIn.sessions.map(\.offerCount) == [way.offerCount, way.offerCount])
-                #expect(standIn.sessions.map(\.singleJoinCount) == [way.singleJoinCount, way.singleJoinCount])
+                #expect(
+                    standIn.sessions.map(\.room.singleJoinCount) == [
+                        way.singleJoinCount, way.singleJoinCount,
+                    ])
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
         }

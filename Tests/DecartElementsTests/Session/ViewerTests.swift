@@ -63,10 +63,11 @@ extension ElementTests {
                     // The viewer sent no prompt, and joined the room alongside the owner.
                     let session = try #require(standIn.sessions.first)
                     #expect(session.prompts == [Self.prompt, "anime street"])
-                    #expect(session.roomJoinCount == MediaWay.current.roomJoinCount)
+                    #expect(session.room.joinCount == MediaWay.current.roomJoinCount)
                     let others = standIn.sessions.dropFirst()
                     #expect(others.count == (MediaWay.current.isRoom ? 0 : 1))
-                    #expect(others.allSatisfy { $0.prompts.isEmpty && $0.passthroughCount == 0 && $0.frameCount == 0 })
+                    #expect(
+                        others.allSatisfy { $0.prompts.isEmpty && $0.passthroughCount == 0 && $0.frames.painted == 0 })
                 }
                 #expect(waitForViewers(0, standIn))
                 #expect(owner.waitForFrames(5))

@@ -46,7 +46,7 @@ struct StandIn {
         #expect(areGone, "a session is still open", sourceLocation: sourceLocation)
         for session in sessions {
             #expect(!session.offeredBeforeState, sourceLocation: sourceLocation)
-            #expect(session.rawFrameCount == 0, sourceLocation: sourceLocation)
+            #expect(session.frames.raw == 0, sourceLocation: sourceLocation)
             #expect(session.malformedCount == 0 && session.unknownCount == 0, sourceLocation: sourceLocation)
         }
     }

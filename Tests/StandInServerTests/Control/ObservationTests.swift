@@ -186,7 +186,7 @@ struct ObservationTests {
         }
     }
 
-    // MARK: Prompt and scenario
+    // MARK: Prompt
 
     @Test func aPromptIsAppliedWithoutTheClient() throws {
         try withControl { server, port in
@@ -199,21 +199,6 @@ struct ObservationTests {
             #expect(long.hasPrefix("HTTP/1.1 400 ") && long.contains("{\"error\":"))
             #expect(try ask(port, "POST", "/control/prompt?session=none", body: "x").hasPrefix("HTTP/1.1 404 "))
             client.close()
-        }
-    }
-
-    @Test func aScenarioIsPosted() throws {
-        try withControl { server, port in
-            let bad = try ask(port, "POST", "/control/scenario", body: "{\"steps\":[{\"after\":-1}]}")
-            #expect(bad.hasPrefix("HTTP/1.1 400 ") && bad.contains("step 1: after"), "\(bad)")
-            // At once, the close could come while the client still changes from HTTP to WebSocket.
-            let body = "{\"name\":\"n\",\"steps\":[{\"when\":\"session\",\"after\":0.3,\"close\":1012}]}"
-            #expect(try ask(port, "POST", "/control/scenario", body: body).contains("\"waits_for\":\"session\""))
-            let client = try server.connect()
-            _ = try client.next { $0 == .closeFrame(code: 1012) }
-            #expect(try ask(port, "GET", "/control/scenario").contains("\"state\":\"done\""))
-            #expect(try ask(port, "DELETE", "/control/scenario").contains("\"state\":\"none\""))
-            #expect(try ask(port, "PUT", "/control/scenario").hasPrefix("HTTP/1.1 405 "))
         }
     }
 }

@@ -17,8 +17,8 @@ struct FramePainterTests {
         painter.setLook(Look(style: .grey))
         painter.paint(try #require(image.frame))
         #expect(image.planes != before)
-        #expect(painter.frameCount == 2)
-        #expect(painter.rawFrameCount == 1)
+        #expect(painter.counts.painted == 2)
+        #expect(painter.counts.raw == 1)
         #expect(starts.withLock { $0 } == [true, false])
     }
 

@@ -45,8 +45,8 @@ struct MediaTests {
             try peer.pump { $0 == .generationTick(seconds: 1) }
             let record = try #require(server.sessions.first)
             #expect(record.isGenerating)
-            #expect(record.frameCount > 5)
-            #expect(record.rawFrameCount == 0)
+            #expect(record.frames.painted > 5)
+            #expect(record.frames.raw == 0)
             #expect(!record.offeredBeforeState)
         }
     }
@@ -59,7 +59,7 @@ struct MediaTests {
             #expect(peer.waitForFrame { colourfulness($0) > 20 })
             let record = try #require(server.sessions.first)
             #expect(record.offeredBeforeState)
-            #expect(record.rawFrameCount > 0)
+            #expect(record.frames.raw > 0)
         }
     }
 

@@ -66,7 +66,7 @@ struct ResumeTests {
             try room.answer(offer)
             try awaitPong(room)
             let session = try #require(server.server.sessions.first)
-            #expect((session.roomJoinCount, session.roomResumeCount, session.roomOfferCount) == (1, 1, 1))
+            #expect((session.room.joinCount, session.room.resumeCount, session.room.offerCount) == (1, 1, 1))
             #expect(server.engine.rooms.count == 1 && media.stopCount == 0)
             control.close()
         }

@@ -56,7 +56,7 @@ struct RoomTests {
             #expect(try control.next() == .message(.generationStarted))
             #expect(try control.next() == .message(.generationTick(seconds: 1)))
             let session = try #require(server.server.sessions.first)
-            #expect(session.askedForRoom && session.roomJoinCount == 1 && session.rawFrameCount == 0)
+            #expect(session.askedForRoom && session.room.joinCount == 1 && session.frames.raw == 0)
 
             try room.send { $0.leave = .with { $0.reason = .clientInitiated } }
             try room.expectClosed()
@@ -111,7 +111,7 @@ struct RoomTests {
     @Test(arguments: [(true, true), (false, true), (true, false)])
     func trailers(client: Bool, server: Bool) throws {
         var configuration = StandInConfiguration()
-        configuration.carriesTrailers = server
+        configuration.rooms.carriesTrailers = server
         try TestServer.run(configuration) { standIn in
             let (control, info) = try standIn.askForRoom()
             let room = try standIn.join(info, query: client ? "&capabilities=CAP_X,CAP_PACKET_TRAILER" : "")
@@ -251,7 +251,7 @@ struct RoomTests {
             let media = try #require(server.engine.rooms.first)
             #expect(media.isSingle && media.reported.filter { $0.hasPrefix("track") } == ["track", "track and sound"])
             let session = try #require(server.server.sessions.first)
-            #expect(session.roomJoinCount == 1 && session.singleJoinCount == 1 && session.malformedCount == 0)
+            #expect(session.room.joinCount == 1 && session.room.singleJoinCount == 1 && session.malformedCount == 0)
             #expect(!server.log.joined().contains(info.token.reveal()))
             control.close()
         }
@@ -259,7 +259,7 @@ struct RoomTests {
 
     @Test func oneConnectionIsNotServedByEverybody() throws {
         var configuration = StandInConfiguration()
-        configuration.servesSingleConnections = false
+        configuration.rooms.servesSingleConnections = false
         try TestServer.run(configuration) { server in
             let (control, info) = try server.askForRoom()
             let error = #expect(throws: TestClient.Refused.self) {

@@ -34,7 +34,8 @@ struct ViewerTests {
             // The track exists before it is subscribed to.
             let track = try #require(join.otherParticipants.first?.tracks.first)
             #expect(
-                server.server.wait(milliseconds: 20_000) { $0.first?.viewerCount == 1 && $0.first?.roomJoinCount == 0 })
+                server.server.wait(milliseconds: 20_000) { $0.first?.viewerCount == 1 && $0.first?.room.joinCount == 0 }
+            )
             try room.answer(try room.offer())
             try #expect(room.offer().sdp == "offer 2")
             let media = try #require(server.engine.rooms.first)

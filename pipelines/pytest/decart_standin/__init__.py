@@ -7,7 +7,7 @@
         run = standin.run("videotestsrc is-live=true ! decarttransform prompt=noir", frames=200)
         assert run.looks["grey"] >= 100
 
-The wheel holds the program and the GStreamer plugin; GStreamer itself is the system's. `docs/STANDIN.md` of gst-decart describes records, conditions, faults and scenarios. As a pytest plugin, the package has
+The wheel holds the program and the GStreamer plugin; GStreamer itself is the system's. `docs/STANDIN.md` of gst-decart describes records, conditions and faults. As a pytest plugin, the package has
 the fixture `standin`.
 """
 
@@ -145,14 +145,6 @@ class StandIn:
     def inject(self, *specs, session=None):
         self.request("POST", "/control/inject", "\n".join(specs), session=session)
 
-    def play(self, scenario):
-        """Starts a scenario: a value that JSON can hold, or its text."""
-        return self.request("POST", "/control/scenario", scenario if isinstance(scenario, str) else json.dumps(scenario))
-
-    @property
-    def scenario(self):
-        return self.request("GET", "/control/scenario")
-
     @property
     def environment(self):
         """The environment of a process whose elements find the plugin and this service by themselves."""
@@ -197,8 +189,7 @@ class StandIn:
         return Run(count, seconds, sessions)
 
     def reset(self):
-        """Ends the scenario, removes faults, closes the sessions and forgets them."""
-        self.request("DELETE", "/control/scenario")
+        """Removes faults, closes the sessions and forgets them."""
         self.request("DELETE", "/control/faults")
         for session in self.sessions:
             if session["state"] != "closed":

@@ -1,5 +1,4 @@
-// Any JSON value: to read messages whose fields are not known, and to write reports.
-package import DecartProtocol
+// Any JSON value: to read messages whose fields are not known, and to write reports and answers.
 
 package enum JSONValue: Sendable, Equatable {
     case null
@@ -58,8 +57,16 @@ package enum JSONValue: Sendable, Equatable {
         return output
     }
 
-    private func write(to output: inout String, indent: String) {
-        let deeper = indent + "  "
+    /// The value as text on one line.
+    package var compactText: String {
+        var output = ""
+        write(to: &output, indent: nil)
+        return output
+    }
+
+    /// - Parameter indent: Nil: everything on one line.
+    private func write(to output: inout String, indent: String?) {
+        let deeper = indent.map { $0 + "  " }
         switch self {
         case .null: output += "null"
         case .bool(let value): output += value ? "true" : "false"
@@ -69,22 +76,22 @@ package enum JSONValue: Sendable, Equatable {
             Self.list(values, "[", "]", &output, indent) { $0.write(to: &$1, indent: deeper) }
         case .object(let fields):
             Self.list(fields, "{", "}", &output, indent) {
-                $1 += Self.quoted($0.name) + ": "
+                $1 += Self.quoted($0.name) + (indent == nil ? ":" : ": ")
                 $0.value.write(to: &$1, indent: deeper)
             }
         }
     }
 
     private static func list<Item>(
-        _ items: [Item], _ open: String, _ close: String, _ output: inout String, _ indent: String,
+        _ items: [Item], _ open: String, _ close: String, _ output: inout String, _ indent: String?,
         write: (Item, inout String) -> Void
     ) {
         output += open
         for (index, item) in items.enumerated() {
-            output += (index == 0 ? "\n" : ",\n") + indent + "  "
+            output += (index == 0 ? "" : ",") + (indent.map { "\n" + $0 + "  " } ?? "")
             write(item, &output)
         }
-        output += (items.isEmpty ? "" : "\n" + indent) + close
+        output += (items.isEmpty ? "" : indent.map { "\n" + $0 } ?? "") + close
     }
 
     private static func number(_ value: Double) -> String {

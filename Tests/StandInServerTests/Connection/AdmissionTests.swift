@@ -101,8 +101,8 @@ struct AdmissionTests {
         }
     }
 
-    @Test(arguments: StandInConfiguration.LimitAnswer.allCases)
-    func anAccountHasALimit(answer: StandInConfiguration.LimitAnswer) throws {
+    @Test(arguments: LimitAnswer.allCases)
+    func anAccountHasALimit(answer: LimitAnswer) throws {
         var configuration = StandInConfiguration()
         (configuration.sessionLimit, configuration.limitAnswer) = (2, answer)
         try TestServer.run(configuration) { server in

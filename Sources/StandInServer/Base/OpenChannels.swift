@@ -48,10 +48,10 @@ final class OpenChannels: Sendable {
         }
     }
 
-    /// Resets every connection, upgraded or not.
-    func resetAll() {
+    /// Calls `body` with every connection, upgraded or not, on its event loop.
+    func forEach(_ body: @escaping @Sendable (any Channel) -> Void) {
         for channel in channels.withLock({ Array($0.values) }) {
-            channel.eventLoop.execute { Reset.close(channel) }
+            channel.eventLoop.execute { body(channel) }
         }
     }
 }

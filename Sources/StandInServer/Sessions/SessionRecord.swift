@@ -26,14 +26,7 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var remoteCandidateCount = 0
     /// The client sent `livekit_join`.
     package internal(set) var askedForRoom = false
-    /// Number of times the client has joined its room.
-    package internal(set) var roomJoinCount = 0
-    /// Joins with a single connection for both directions.
-    package internal(set) var singleJoinCount = 0
-    /// Number of times the client has resumed its stay in the room.
-    package internal(set) var roomResumeCount = 0
-    /// The client's offers in the room; an offer in a join request is not one of them.
-    package internal(set) var roomOfferCount = 0
+    package internal(set) var room = RoomCounts()
     /// Connected viewers, in the room or directly.
     package internal(set) var viewerCount = 0
     /// The latest tracks that the client announced: in a room `source name sid`, otherwise the `msid` of its offer.
@@ -43,8 +36,6 @@ package struct SessionRecord: Sendable, Equatable {
     package var simulcastStreams: [String] { streamTexts.texts }
     private(set) var streamTexts = RecentTexts()
     package internal(set) var receivedEndOfCandidates = false
-    /// SIDs of the client's muted tracks in its room.
-    package internal(set) var mutedTracks: [String] = []
     package internal(set) var isGenerating = false
     package internal(set) var tickCount = 0
     package let openedAt = ContinuousClock.now
@@ -52,41 +43,23 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var endedAt: ContinuousClock.Instant?
     /// Text of the latest media failure.
     package internal(set) var mediaFailure: String?
-    /// Frames decoded and painted.
-    package internal(set) var frameCount = 0
-    /// Frames passed to the encoder, to go back to the client.
-    package internal(set) var sentFrameCount = 0
-    /// Painted frames left untransformed because no state was set.
-    package internal(set) var rawFrameCount = 0
-    /// Nil until a prompt, image or passthrough was accepted.
-    package private(set) var look: Look?
-    /// The painted frames before the present look, by style.
-    private(set) var sentByEarlierLooks: [String: Int] = [:]
-    /// `sentFrameCount` when the present look began.
-    private(set) var sentBeforeLook = 0
+    package internal(set) var frames = FrameCounts()
+    private(set) var looks = LookCounts()
     /// Nil until media are negotiated.
     package internal(set) var transport: MediaTransportKind?
     package internal(set) var media = MediaFigures()
 
+    /// Nil until a prompt, image or passthrough was accepted.
+    package var look: Look? { looks.look }
+
     /// Frames sent since the present look began.
-    package var sentWithLook: Int { look == nil ? 0 : max(0, sentFrameCount - sentBeforeLook) }
+    package var sentWithLook: Int { looks.sentWithLook(frames.sent) }
 
     /// Frames sent with each style of look.
-    package var sentByStyle: [String: Int] {
-        guard let look else { return [:] }
-        return sentByEarlierLooks.merging([look.style.name: sentWithLook], uniquingKeysWith: +)
-    }
+    package var sentByStyle: [String: Int] { looks.sentByStyle(frames.sent) }
 
-    /// The record must have the present `sentFrameCount`.
-    mutating func begin(_ look: Look) {
-        sentByEarlierLooks = sentByStyle
-        sentBeforeLook = sentFrameCount
-        self.look = look
-    }
-
-    mutating func takeLook(of other: SessionRecord) {
-        (look, sentByEarlierLooks, sentBeforeLook) = (other.look, other.sentByEarlierLooks, other.sentBeforeLook)
-    }
+    /// - Parameter sent: All frames that the session has sent.
+    mutating func begin(_ look: Look, sent: Int) { looks.begin(look, sent: sent) }
 
     /// Time for which the session is, or was, open.
     package var age: Duration { (endedAt ?? .now) - openedAt }
@@ -94,7 +67,7 @@ package struct SessionRecord: Sendable, Equatable {
     package var state: State {
         if !isOpen { return .closed }
         if isGenerating { return .generating }
-        return offerCount > 0 || roomJoinCount > 0 ? .negotiating : .open
+        return offerCount > 0 || room.joinCount > 0 ? .negotiating : .open
     }
 
     package enum State: String, Sendable, CaseIterable { case open, negotiating, generating, closed }

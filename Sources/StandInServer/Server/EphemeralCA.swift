@@ -1,21 +1,32 @@
-// Certificates for tls_bad_*. The openssl command makes them in a temporary directory, signed by an authority that
-// lives as long as the stand-in. A client that trusts this authority sees exactly one fault in each of them.
+// Certificates for tls_bad_*. The openssl command makes them in a temporary directory, which is removed before the first
+// connection. A client that trusts their authority sees exactly one fault in each of them.
 import Glibc
 import NIOSSL
 
-/// A certificate authority for tests, and the TLS contexts with the certificates that it signs.
-final class EphemeralCA: Sendable {
+/// A certificate authority for tests.
+struct EphemeralCA {
     private let directory: String
 
-    /// Blocks for some tenths of a second while the openssl command runs.
+    /// The TLS contexts with the certificates of a new authority, whose keys are in memory only on return. Blocks for some
+    /// tenths of a second while the openssl command runs.
     /// - Parameter file: Path to write the authority's certificate to, PEM.
-    init(writingCertificateTo file: String) throws(StandInError) {
+    static func contexts(writingCertificateTo file: String) throws(StandInError) -> TLSContexts {
+        let authority = try EphemeralCA()
+        defer { authority.removeFiles() }
+        try authority.create(writingCertificateTo: file)
+        return try authority.contexts()
+    }
+
+    private init() throws(StandInError) {
         var template = Array("/tmp/decart-standin-XXXXXX".utf8CString)
         let made = template.withUnsafeMutableBufferPointer { buffer in
             buffer.baseAddress.flatMap { mkdtemp($0) }.map { String(cString: $0) }
         }
         guard let made else { throw StandInError("cannot make a directory for certificates in /tmp") }
         directory = made
+    }
+
+    private func create(writingCertificateTo file: String) throws(StandInError) {
         for name in ["ca", "other"] {
             try openssl(
                 "req", "-x509", Self.newKey, "-keyout", path("\(name).key"), "-out", path("\(name).pem"), "-days", "30",
@@ -24,14 +35,14 @@ final class EphemeralCA: Sendable {
         try copy(path("ca.pem"), to: file)
     }
 
-    deinit {
+    private func removeFiles() {
         for name in ["ca", "other", "good", "expired", "host", "unknown"] {
             for suffix in ["key", "pem", "csr", "ext", "srl"] { unlink(path("\(name).\(suffix)")) }
         }
         rmdir(directory)
     }
 
-    func contexts() throws(StandInError) -> TLSContexts {
+    private func contexts() throws(StandInError) -> TLSContexts {
         try sign("good", by: "ca")
         try sign("expired", by: "ca", days: -1)
         try sign("host", by: "ca", subject: "DNS:elsewhere.invalid")

@@ -1,56 +1,5 @@
 import DecartProtocol
 
-/// The parameters of the upgrade request. It does not hold the API key: `Admission` checks that once and discards it.
-package struct ConnectionRequest: Sendable, Equatable {
-    package let model: String
-    /// `pixel_latency=1`: copy the latency marker of each frame to the transformed frame.
-    package let wantsLatencyMarker: Bool
-    /// `livekit_early_room_info=true`: the client requests media through a LiveKit room.
-    package let asksForRoom: Bool
-    /// The `Host` header: the host and port by which the client reaches the stand-in.
-    package let host: String?
-    /// `resolution=…`, unparsed.
-    package let resolution: String?
-    /// `speed=…`, unparsed.
-    package let speed: String?
-    /// `user_agent=…`, unparsed.
-    package let userAgent: String?
-    /// Query items that the stand-in does not know.
-    package var otherItems: [String: String] = [:]
-    /// ID of the session to watch, if this is a viewer.
-    package var viewedSessionID: String?
-    /// Seconds that the client token permits; nil: unlimited.
-    package var maximumDuration: Int?
-    /// The account's sessions are all in use: the connection gets this answer and no session.
-    package var limitAnswer: StandInConfiguration.LimitAnswer?
-}
-
-/// The API keys that are accepted.
-package struct KeyPolicy: Sendable {
-    /// Nil: any key that is not empty.
-    package var accepted: Set<String>?
-    package var rejected: Set<String>
-    /// The stand-in's own client tokens, which it accepts beside `accepted`.
-    var clientTokens: ClientTokens?
-
-    package init(accepted: Set<String>? = nil, rejected: Set<String> = []) {
-        self.accepted = accepted
-        self.rejected = rejected
-    }
-
-    func admits(_ key: String?) -> Bool {
-        guard let key, !key.isEmpty, !rejected.contains(key) else { return false }
-        if let isValid = clientTokens?.admits(key, now: WallClock.seconds) { return isValid }
-        return accepted?.contains(key) ?? true
-    }
-}
-
-extension KeyPolicy: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    package var description: String { accepted == nil ? "any key" : "<redacted>" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
-}
-
 /// The decision on an upgrade request: a session, or an HTTP error. The error text quotes nothing of the request, which
 /// may hold the key.
 enum Admission: Equatable {
@@ -66,7 +15,7 @@ enum Admission: Equatable {
     ///   - isSession: Returns true if a session with this ID can be watched.
     init(
         target: String, host: String? = nil, keys: KeyPolicy, isFull: Bool,
-        limitAnswer: StandInConfiguration.LimitAnswer? = nil, plan: FaultPlan = FaultPlan(),
+        limitAnswer: LimitAnswer? = nil, plan: FaultPlan = FaultPlan(),
         isSession: (String) -> Bool = { _ in false }
     ) {
         let faults: FaultPlan
@@ -115,7 +64,7 @@ enum Admission: Equatable {
         // Viewers watch a session of the account and have none of their own.
         let limitAnswer = viewedSessionID == nil ? limitAnswer : nil
         guard limitAnswer != .http else {
-            self = .refused(HTTPAnswer(429, StandInConfiguration.LimitAnswer.words))
+            self = .refused(HTTPAnswer(429, LimitAnswer.words))
             return
         }
         let known: Set = [

@@ -31,15 +31,15 @@ struct MediaFaultTests {
             // Frames are still painted but no longer sent.
             #expect(
                 server.wait(milliseconds: 20_000) { records in
-                    records.first.map { $0.frameCount >= $0.sentFrameCount + 20 } ?? false
+                    records.first.map { $0.frames.painted >= $0.frames.sent + 20 } ?? false
                 })
             // Frames that wait in the encoder may still be sent.
             var isSilent = false
             for _ in 0..<10 where !isSilent {
-                let sent = try #require(server.sessions.first?.sentFrameCount)
-                let painted = try #require(server.sessions.first?.frameCount)
-                try #require(server.wait(milliseconds: 20_000) { ($0.first?.frameCount ?? 0) >= painted + 20 })
-                isSilent = server.sessions.first?.sentFrameCount == sent
+                let sent = try #require(server.sessions.first?.frames.sent)
+                let painted = try #require(server.sessions.first?.frames.painted)
+                try #require(server.wait(milliseconds: 20_000) { ($0.first?.frames.painted ?? 0) >= painted + 20 })
+                isSilent = server.sessions.first?.frames.sent == sent
             }
             #expect(isSilent)
         }
@@ -78,7 +78,7 @@ struct MediaFaultTests {
             // Otherwise the decoder must have rejected the frames.
             #expect(
                 isSpoilt
-                    || server.wait(milliseconds: 20_000) { ($0.first?.sentFrameCount ?? 0) > peer.frameCount + 20 })
+                    || server.wait(milliseconds: 20_000) { ($0.first?.frames.sent ?? 0) > peer.frameCount + 20 })
         }
     }
 
@@ -90,7 +90,7 @@ struct MediaFaultTests {
                 if case .answer(let sdp) = message { announced = sdp }
                 return message == .generationStarted
             }
-            #expect(server.wait(milliseconds: 20_000) { ($0.first?.sentFrameCount ?? 0) > 5 })
+            #expect(server.wait(milliseconds: 20_000) { ($0.first?.frames.sent ?? 0) > 5 })
             #expect(peer.waitForFrames(1))
             let ssrc = try #require(peer.connection.bin.staticPad("rtp_src")?.currentCaps?.first?.int("ssrc"))
             #expect(announced.contains("a=ssrc:"))

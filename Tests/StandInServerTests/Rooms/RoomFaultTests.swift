@@ -22,7 +22,7 @@ struct RoomFaultTests {
             _ = try again.offer()
             try again.send { $0.ping = 1 }
             _ = try again.next { if case .pong(let time) = $0 { time } else { nil } }
-            #expect(server.server.sessions.first?.roomJoinCount == 2)
+            #expect(server.server.sessions.first?.room.joinCount == 2)
             control.close()
         }
     }
@@ -84,7 +84,7 @@ struct RoomFaultTests {
                 case .same, .newSSRC, .offer: []
                 }
             #expect(reported == expected && media.stopCount == 0)
-            #expect(server.server.sessions.first?.roomJoinCount == 1)
+            #expect(server.server.sessions.first?.room.joinCount == 1)
             control.close()
         }
     }

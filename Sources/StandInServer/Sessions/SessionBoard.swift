@@ -18,9 +18,7 @@ final class SessionBoard: Sendable {
         var current: SessionRecord {
             var record = record
             if let painter {
-                record.frameCount += painter.frameCount
-                record.rawFrameCount += painter.rawFrameCount
-                record.sentFrameCount += painter.sentCount
+                record.frames = record.frames + painter.counts
                 record.media = painter.figures
             }
             return record
@@ -79,9 +77,8 @@ final class SessionBoard: Sendable {
         change { state in
             guard let index = state.entries.firstIndex(where: { $0.record.number == number }) else { return }
             // The record holds the counts of former painters only.
-            var current = state.entries[index].current
-            current.begin(look)
-            state.entries[index].record.takeLook(of: current)
+            let sent = state.entries[index].current.frames.sent
+            state.entries[index].record.begin(look, sent: sent)
         }
     }
 

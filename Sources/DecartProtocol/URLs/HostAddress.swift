@@ -3,8 +3,8 @@
     import Glibc
 #endif
 
-/// An IPv4 or IPv6 address in its usual text form.
-struct IPAddress {
+/// The IPv4 or IPv6 address that a URL names as its host.
+struct HostAddress {
     private var bytes: [UInt8]
 
     init?(_ text: String) {

@@ -135,8 +135,8 @@ struct ControlChannelTests {
                 after: .setImage(SetImageMessage(image: .none, text: .prompt("anime"))))
             try expect(.untouched, after: .setImage(.passthrough))
             let record = try #require(server.server.sessions.first)
-            #expect(record.rawFrameCount == 1)
-            #expect(record.frameCount == 8)
+            #expect(record.frames.raw == 1)
+            #expect(record.frames.painted == 8)
             client.close()
         }
     }

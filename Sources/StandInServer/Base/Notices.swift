@@ -1,0 +1,12 @@
+/// User event to every connection: the stand-in shuts down.
+struct ShutdownNotice: Sendable {}
+
+/// User event to a viewer's connection: the session has ended.
+struct SessionEnded: Sendable {}
+
+/// User event to every connection: applies a prompt that the client has not sent.
+struct PromptNotice: Sendable {
+    /// Nil: all sessions.
+    var sessionID: String?
+    var prompt: String
+}

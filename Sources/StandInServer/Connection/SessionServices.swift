@@ -1,0 +1,9 @@
+/// The services that the control channels of sessions need.
+struct SessionServices: Sendable {
+    let board: SessionBoard
+    let viewers: ViewerBoard
+    let journal: Journal
+    let rooms: RoomBoard
+    let media: MediaServices
+    let answersLatencyMarker: Bool
+}

@@ -1,0 +1,11 @@
+import Dispatch
+
+/// Makes media for all connections of a stand-in.
+struct MediaServices: Sendable {
+    let engine: any MediaEngine
+    /// Simulated inference time of a frame.
+    let delay: Duration
+    let log: @Sendable (String) -> Void
+    /// Entered for each media session, left when its teardown has completed.
+    let group = DispatchGroup()
+}

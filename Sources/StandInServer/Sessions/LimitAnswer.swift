@@ -1,0 +1,11 @@
+/// Answers of a service whose account has all its sessions in use.
+package enum LimitAnswer: String, Sendable, CaseIterable {
+    /// An `error`, and then a close with code 1013.
+    case error
+    /// A close with code 1013.
+    case close
+    /// HTTP 429.
+    case http
+
+    static let words = "Concurrent session limit reached"
+}
