@@ -31,11 +31,3 @@ enum RTCPCompound {
         }
     }
 }
-
-extension UnsafeRawBufferPointer {
-    /// The caller must have checked the bounds.
-    func bigEndian16(at offset: Int) -> UInt16 { UInt16(self[offset]) << 8 | UInt16(self[offset + 1]) }
-    func bigEndian32(at offset: Int) -> UInt32 {
-        UInt32(bigEndian16(at: offset)) << 16 | UInt32(bigEndian16(at: offset + 2))
-    }
-}
