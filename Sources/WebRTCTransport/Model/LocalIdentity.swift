@@ -20,4 +20,13 @@ struct LocalIdentity: Sendable {
             return RTPEncoding(rid: rid, ssrc: ssrc &+ step, rtxSSRC: rtxSSRC &+ step)
         }
     }
+    /// Generates names, as far as they are not given, and SSRCs.
+    init(msid: String?, audioMSID: String?) {
+        cname = "decart-\(String(UInt64.random(in: 0...UInt64.max), radix: 36))"
+        videoName = msid ?? "\(cname) \(cname)-video"
+        audioName = audioMSID ?? "\(videoName.prefix { $0 != " " }) \(cname)-audio"
+        // All SSRCs are consecutive; the range leaves room so that they do not wrap.
+        audioSSRC = UInt32.random(in: 1...(UInt32.max - Self.videoSSRCs))
+        (ssrc, rtxSSRC) = (audioSSRC + 1, audioSSRC + 2)
+    }
 }
