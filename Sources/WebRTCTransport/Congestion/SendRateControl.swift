@@ -44,18 +44,17 @@ final class SendRateControl: @unchecked Sendable {
 
     // MARK: Network thread; each returns the target if it has changed
 
-    /// Handles an unprotected compound packet of the remote peer.
-    func received(rtcp packet: UnsafeRawBufferPointer, remoteEstimate: Int?, now: UInt64) -> BitrateTarget? {
+    func received(_ compound: RTCPCompound, now: UInt64) -> BitrateTarget? {
         let now = Self.microseconds(now)
         var news: BitrateTarget?
-        if let remoteEstimate { news = controller.remoteEstimate(remoteEstimate, now: now) }
-        for feedback in TransportFeedback.parse(compound: packet) {
+        if let estimate = compound.remoteBitrateEstimate { news = controller.remoteEstimate(estimate, now: now) }
+        for feedback in compound.transportFeedback {
             let (resolved, total) = outgoing.withLock {
                 (resolver.resolve(feedback, with: &$0.history), $0.history.totalBytes)
             }
             news = controller.feedback(resolved, totalBytes: total, now: now) ?? news
         }
-        for report in ReceptionReport.parse(compound: packet) where report.ssrc == ssrc {
+        for report in compound.receptionReports where report.ssrc == ssrc {
             let (trip, total) = outgoing.withLock {
                 ($0.senderReports.roundTrip(of: report, now: now), $0.history.totalBytes)
             }

@@ -3,16 +3,11 @@ package struct SenderReportTimes: Sendable {
     private var sent: [(middle: UInt32, time: Int64)] = []
     package init() {}
 
-    /// Records a sender report in an outgoing compound packet; `now` in µs.
+    /// Records the sender report with which an outgoing compound packet begins, if it does; `now` in µs.
     package mutating func note(compound: UnsafeRawBufferPointer, now: Int64) {
-        var middle: UInt32?
-        RTCPCompound.forEachPacket(in: compound) { packet in
-            guard packet.type == 200, packet.body.count >= 24 else { return }
-            middle = packet.body.bigEndian32(at: 6)
-        }
-        guard let middle else { return }
+        guard compound.count >= 28, compound[1] == 200 else { return }
         if sent.count >= 16 { sent.removeFirst() }
-        sent.append((middle, now))
+        sent.append((compound.bigEndian32(at: 10), now))
     }
 
     /// Round trip in µs; nil if the report refers to none of our sender reports.

@@ -40,6 +40,7 @@ final class ICETransport: @unchecked Sendable {
     /// The connection has failed or is closed.
     private var isOver = false
 
+    static let restartTimeout = Duration.seconds(15)
     private static let retirement = Duration.seconds(2)
 
     /// - Parameter videoSent: counts the RTP packets of our video, which require feedback.
@@ -121,8 +122,8 @@ final class ICETransport: @unchecked Sendable {
         }
         session.role = .restart
         sessions.append(session)
-        session.limit = network.schedule(after: PeerConnection.restartTimeout) { [weak self] in
-            self?.restartFailed(session, "no path within \(PeerConnection.restartTimeout.components.seconds) s")
+        session.limit = network.schedule(after: Self.restartTimeout) { [weak self] in
+            self?.restartFailed(session, "no path within \(Self.restartTimeout.components.seconds) s")
         }
         log.restartBegins(reason)
         gather(session)

@@ -34,7 +34,7 @@ package final class PeerConnection: @unchecked Sendable {
     private var tickTimer: NetworkTimer?
 
     /// Time for an ICE restart from its offer or answer to a path.
-    package static let restartTimeout = Duration.seconds(15)
+    package static let restartTimeout = ICETransport.restartTimeout
 
     /// Generates the DTLS certificate and builds the RTP sessions. The ICE agent is created with the first offer or
     /// answer; nothing is sent before that.

@@ -110,7 +110,7 @@ final class RTPReceiver: @unchecked Sendable {
         }
         ice.arrived(isRTCP ? .feedback : .media, now: now)
         log.arrived(isRTP: !isRTCP, now: now)
-        if isRTCP { receive(rtcp: packet, now) } else { receive(rtp: packet, now) }
+        if isRTCP { receive(RTCPCompound(parsing: packet), now) } else { receive(rtp: packet, now) }
     }
 
     /// Returns the decrypted packet in the datagram's memory; nil if it is malformed, not authentic, or of an SSRC that
@@ -139,27 +139,18 @@ final class RTPReceiver: @unchecked Sendable {
 
     // MARK: RTCP
 
-    private func receive(rtcp packet: UnsafeRawBufferPointer, _ now: Duration) {
-        let remoteEstimate = RTCPFeedback.remoteBitrateEstimate(in: packet)
-        if let remoteEstimate {
-            counters.remoteEstimate = remoteEstimate
-            onEvent(.remoteBitrateEstimate(remoteEstimate))
+    private func receive(_ compound: RTCPCompound, _ now: Duration) {
+        if let estimate = compound.remoteBitrateEstimate {
+            counters.remoteEstimate = estimate
+            onEvent(.remoteBitrateEstimate(estimate))
         }
-        sender.received(rtcp: packet, remoteEstimate: remoteEstimate)
-        if admits(reportersOf: packet, now) { rtp.received(rtcp: packet, now: now) }
-    }
-
-    /// Returns false if the sender of an SR or RR in the compound packet is not admitted. Each needs a place because
-    /// the RTP session keeps its state, and a compound packet has room for 180 reports.
-    private func admits(reportersOf compound: UnsafeRawBufferPointer, _ now: Duration) -> Bool {
-        var isAdmitted = true
-        RTCPCompound.forEachPacket(in: compound) { packet in
-            guard packet.type == 200 || packet.type == 201, packet.body.count >= 4 else { return }
-            let ssrc = packet.body.bigEndian32(at: 0)
-            isAdmitted = isAdmitted && sources.admits(ssrc, now: now)
-            if isAdmitted { take(ssrc, now) }
+        sender.received(compound)
+        // Each reporter needs a place because the RTP session keeps its state, and a compound packet has room for 180.
+        for ssrc in compound.reporters {
+            guard sources.admits(ssrc, now: now) else { return }
+            take(ssrc, now)
         }
-        return isAdmitted
+        rtp.received(compound, now: now)
     }
 
     /// Sends REMB every 500 ms. aiortc stays at 500 kbit/s until it receives an estimate.
@@ -167,7 +158,7 @@ final class RTPReceiver: @unchecked Sendable {
         guard hasKeys else { return }
         estimator.update()
         if let remoteSSRC {
-            let packet = RTCPFeedback.makeREMB(bitrate: estimator.estimate, senderSSRC: ssrc, mediaSSRC: remoteSSRC)
+            let packet = RTCPPackets.makeREMB(bitrate: estimator.estimate, senderSSRC: ssrc, mediaSSRC: remoteSSRC)
             packet.withUnsafeBytes { sender.send(rtcp: $0, of: .video) }
         }
         rembTimer = network.schedule(after: .milliseconds(500)) { [weak self] in self?.sendREMB() }

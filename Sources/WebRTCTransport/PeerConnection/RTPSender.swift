@@ -108,13 +108,8 @@ final class RTPSender: @unchecked Sendable {
         report(rateControl.target)
     }
 
-    /// Takes an unprotected compound packet of the remote peer.
-    func received(rtcp compound: UnsafeRawBufferPointer, remoteEstimate: Int?) {
-        if let target = rateControl.received(
-            rtcp: compound, remoteEstimate: remoteEstimate, now: MonotonicTime.nanoseconds)
-        {
-            report(target)
-        }
+    func received(_ compound: RTCPCompound) {
+        if let target = rateControl.received(compound, now: MonotonicTime.nanoseconds) { report(target) }
     }
 
     /// Call several times a second, because missing feedback lowers the target too.

@@ -34,27 +34,14 @@ package struct ReceptionReport: Sendable, Equatable {
         ].flatMap(\.bigEndianBytes)
     }
 
-    /// Returns the report blocks of every SR and RR in a compound packet.
-    package static func parse(compound: UnsafeRawBufferPointer) -> [ReceptionReport] {
-        var found: [ReceptionReport] = []
-        RTCPCompound.forEachPacket(in: compound) { packet in
-            // An SR (200) has 20 bytes of sender information after the sender's SSRC, an RR (201) none.
-            guard packet.type == 200 || packet.type == 201 else { return }
-            var at = packet.type == 200 ? 24 : 4
-            for _ in 0..<packet.count {
-                guard packet.body.count - at >= 24 else { return }
-                found.append(
-                    ReceptionReport(
-                        ssrc: packet.body.bigEndian32(at: at), fractionLost: packet.body[at + 4],
-                        // 24 bits, signed.
-                        packetsLost: Int(Int32(bitPattern: packet.body.bigEndian32(at: at + 4) << 8) >> 8),
-                        highestSequence: packet.body.bigEndian32(at: at + 8),
-                        jitter: packet.body.bigEndian32(at: at + 12),
-                        lastSenderReport: packet.body.bigEndian32(at: at + 16),
-                        delaySinceLastSenderReport: packet.body.bigEndian32(at: at + 20)))
-                at += 24
-            }
-        }
-        return found
+    /// Reads 24 bytes; the caller must have checked the bounds.
+    init(block bytes: UnsafeRawBufferPointer, at offset: Int) {
+        self.init(
+            ssrc: bytes.bigEndian32(at: offset), fractionLost: bytes[offset + 4],
+            // 24 bits, signed.
+            packetsLost: Int(Int32(bitPattern: bytes.bigEndian32(at: offset + 4) << 8) >> 8),
+            highestSequence: bytes.bigEndian32(at: offset + 8), jitter: bytes.bigEndian32(at: offset + 12),
+            lastSenderReport: bytes.bigEndian32(at: offset + 16),
+            delaySinceLastSenderReport: bytes.bigEndian32(at: offset + 20))
     }
 }

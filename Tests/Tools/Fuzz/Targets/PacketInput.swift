@@ -24,16 +24,14 @@ private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemu
 }
 
 private func compound(_ bytes: UnsafeRawBufferPointer) {
-    if let bitrate = RTCPFeedback.remoteBitrateEstimate(in: bytes) { precondition(bitrate >= 0) }
-    _ = ReceptionReport.parse(compound: bytes)
-    RTCPMessage.forEach(in: bytes) { message in
-        if case .nack(_, let sequences) = message { precondition(sequences.count <= 17 * bytes.count / 4) }
-    }
+    let compound = RTCPCompound(parsing: bytes)
+    if let bitrate = compound.remoteBitrateEstimate { precondition(bitrate >= 0) }
+    precondition(compound.nacks.allSatisfy { $0.sequences.count <= 17 * bytes.count / 4 })
     var history = SentPacketHistory()
     for sequence: UInt16 in 0..<64 { history.record(sequence: sequence, size: 1200, now: Int64(sequence) * 1000) }
     var (resolver, controller) = (FeedbackAdapter(), CongestionController(range: 100_000...2_000_000, start: 1_000_000))
     var statuses = 0
-    for feedback in TransportFeedback.parse(compound: bytes) {
+    for feedback in compound.transportFeedback {
         statuses += feedback.packets.count
         let resolved = resolver.resolve(feedback, with: &history)
         _ = controller.feedback(resolved, totalBytes: history.totalBytes, now: 1_000_000)
