@@ -26,17 +26,27 @@ package struct NegotiatedVideo: Sendable {
     var sentLayers: [String] = []
     var receivedLayers: [String] = []
 
-    /// - Parameter other: Another m-line of the same RTP session, if sending and receiving have separate m-lines.
-    package init(_ remote: RemoteVideo, _ direction: MediaDirection, beside other: NegotiatedVideo? = nil) {
+    package init(_ remote: RemoteVideo, _ direction: MediaDirection) {
         (mid, codec, extensions) = (remote.mid, remote.codec, remote.extensions)
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
-        // The first m-line is the one that sends; its attributes win.
-        if let other {
-            (mid, codec, extensions, sentLayers) = (other.mid, other.codec, other.extensions, other.sentLayers)
+        (ssrcs, repeatedSSRCs) = (remote.ssrcs, remote.repeatedSSRCs)
+        self.direction = direction
+    }
+
+    /// What this m-line and a later one of the same RTP session carry together. The first m-line is the one that sends;
+    /// its attributes win.
+    func united(with later: NegotiatedVideo) -> NegotiatedVideo {
+        var whole = self
+        whole.ssrcs += later.ssrcs
+        whole.repeatedSSRCs.merge(later.repeatedSSRCs) { first, _ in first }
+        whole.direction = direction.united(with: later.direction)
+        whole.alternatives = later.alternatives
+        if !later.sentLayers.isEmpty { whole.sentLayers = later.sentLayers }
+        if !later.receivedLayers.isEmpty {
+            whole.receivedLayers += later.receivedLayers
+            (whole.extensions.rid, whole.extensions.repairedRID) = (later.extensions.rid, later.extensions.repairedRID)
         }
-        ssrcs = (other?.ssrcs ?? []) + remote.ssrcs
-        repeatedSSRCs = remote.repeatedSSRCs.merging(other?.repeatedSSRCs ?? [:]) { _, first in first }
-        self.direction = direction.united(with: other?.direction ?? .inactive)
+        return whole
     }
 }
 
@@ -47,11 +57,17 @@ package struct NegotiatedAudio: Sendable {
     var direction: MediaDirection
     var ssrcs: [UInt32]
 
-    /// See `NegotiatedVideo.init`.
-    package init(_ remote: RemoteAudio, _ direction: MediaDirection, beside other: NegotiatedAudio? = nil) {
+    package init(_ remote: RemoteAudio, _ direction: MediaDirection) {
         (mid, payloadType, extensions) = (remote.mid, remote.payloadType, remote.extensions)
-        if let other { (mid, payloadType, extensions) = (other.mid, other.payloadType, other.extensions) }
-        ssrcs = (other?.ssrcs ?? []) + remote.ssrcs
-        self.direction = direction.united(with: other?.direction ?? .inactive)
+        ssrcs = remote.ssrcs
+        self.direction = direction
+    }
+
+    /// See `NegotiatedVideo.united`.
+    func united(with later: NegotiatedAudio) -> NegotiatedAudio {
+        var whole = self
+        whole.ssrcs += later.ssrcs
+        whole.direction = direction.united(with: later.direction)
+        return whole
     }
 }
