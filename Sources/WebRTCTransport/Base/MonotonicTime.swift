@@ -1,12 +1,15 @@
-import GStreamerKit
-
 /// Monotonic time, read without an allocation.
 package enum MonotonicTime {
     /// Time since the first use in this process.
     package static var now: Duration { ContinuousClock.now - origin }
-    static var nanoseconds: UInt64 {
-        let now = ContinuousClock.now
-        return UInt64(clamping: Int64((now - origin).clockTime)) &+ 1
-    }
     private static let origin = ContinuousClock.now
+}
+
+extension Duration {
+    /// In whole microseconds, for wire formats and the arithmetic of congestion control.
+    var inMicroseconds: Int64 {
+        let parts = components
+        let (whole, overflows) = parts.seconds.multipliedReportingOverflow(by: 1_000_000)
+        return overflows ? (parts.seconds < 0 ? .min : .max) : whole &+ parts.attoseconds / 1_000_000_000_000
+    }
 }

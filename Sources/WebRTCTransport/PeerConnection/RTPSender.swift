@@ -109,12 +109,12 @@ final class RTPSender: @unchecked Sendable {
     }
 
     func received(_ compound: RTCPCompound) {
-        if let target = rateControl.received(compound, now: MonotonicTime.nanoseconds) { report(target) }
+        if let target = rateControl.received(compound, now: MonotonicTime.now) { report(target) }
     }
 
     /// Call several times a second, because missing feedback lowers the target too.
     func tick() {
-        if let target = rateControl.tick(now: MonotonicTime.nanoseconds) { report(target) }
+        if let target = rateControl.tick(now: MonotonicTime.now) { report(target) }
         if let report = rateControl.lastReport { log.checkLoss(report, now: MonotonicTime.now) }
         rtp.video.paceRetransmission(roundTrip: rateControl.roundTrip, bitrate: rateControl.target.target)
     }
@@ -131,7 +131,7 @@ final class RTPSender: @unchecked Sendable {
         statistics.audio?.bytesSent = audioSent.bytes
         statistics.bitrateTarget = rateControl.target
         statistics.maximumBitrate = maximumBitrate
-        statistics.roundTripTime = rateControl.lastRoundTrip.map { .microseconds($0) }
+        statistics.roundTripTime = rateControl.lastRoundTrip
         statistics.fractionLost = rateControl.lastReport.map { Double($0.fractionLost) / 256 }
         statistics.remotePacketsLost = rateControl.lastReport?.packetsLost
         if let delays = outward.withLock(\.pacer)?.delays {
@@ -145,7 +145,7 @@ final class RTPSender: @unchecked Sendable {
     private func add(
         rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, to batch: inout PacketBatch
     ) {
-        let now = MonotonicTime.nanoseconds
+        let now = MonotonicTime.now
         guard let srtp = outward.withLock({ $0.srtp }),
             let (buffer, length) = writer.write(packet, sendTime: now, reserve: SRTPTransform.maximumOverhead)
         else { return }
@@ -167,7 +167,7 @@ final class RTPSender: @unchecked Sendable {
     /// Audio takes no part in congestion control: its bitrate is small and never adapted.
     private func send(audio packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter) {
         guard let srtp = outward.withLock(\.srtp), let agent = ice.agent,
-            let (buffer, length) = writer.write(packet, sendTime: 0, reserve: SRTPTransform.maximumOverhead),
+            let (buffer, length) = writer.write(packet, sendTime: .zero, reserve: SRTPTransform.maximumOverhead),
             let protected = srtp.protectRTP(buffer, length: length)
         else { return }
         logger.trace("sends RTP, \(protected) bytes")
@@ -178,7 +178,7 @@ final class RTPSender: @unchecked Sendable {
         guard let srtp = outward.withLock(\.srtp), let agent = ice.agent,
             packet.count + SRTPTransform.maximumOverhead <= 1500
         else { return }
-        if kind == .video { rateControl.willSend(rtcp: packet, now: MonotonicTime.nanoseconds) }
+        if kind == .video { rateControl.willSend(rtcp: packet, now: MonotonicTime.now) }
         withUnsafeTemporaryAllocation(byteCount: 1500, alignment: 16) { scratch in
             scratch.copyMemory(from: packet)
             guard let protected = srtp.protectRTCP(scratch, length: packet.count) else { return }

@@ -44,9 +44,9 @@ package final class HeaderExtensionWriter {
     }
 
     /// Returns the packet with extensions and its length, in memory that is valid until the next call; nil if it is no
-    /// RTP packet or would not fit with `reserve` bytes to spare. `sendTime` is a monotonic time in nanoseconds.
+    /// RTP packet or would not fit with `reserve` bytes to spare. `sendTime` is a monotonic time.
     package func write(
-        _ packet: UnsafeRawBufferPointer, sendTime: UInt64, reserve: Int
+        _ packet: UnsafeRawBufferPointer, sendTime: Duration, reserve: Int
     ) -> (buffer: UnsafeMutableRawBufferPointer, length: Int)? {
         guard packet.count >= 12, packet[0] >> 6 == 2 else { return nil }
         let fixed = 12 + Int(packet[0] & 0x0f) * 4
@@ -95,7 +95,7 @@ package final class HeaderExtensionWriter {
         if let stream { put(stream.id, stream.rid) }
         if let id = ids.absoluteSendTime {
             // abs-send-time: 24 bits of seconds in 6.18 fixed point.
-            let fixedPoint = (((sendTime / 1000) % 64_000_000) * 262_144) / 1_000_000
+            let fixedPoint = max(0, sendTime.inMicroseconds) % 64_000_000 * 262_144 / 1_000_000
             scratch[at] = id << 4 | 2
             scratch[at + 1] = UInt8(truncatingIfNeeded: fixedPoint >> 16)
             scratch[at + 2] = UInt8(truncatingIfNeeded: fixedPoint >> 8)

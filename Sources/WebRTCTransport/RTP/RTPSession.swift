@@ -370,7 +370,7 @@ final class RTPSession: @unchecked Sendable {
             .received(sequence: sequence, timestamp: packet.bigEndian32(at: 4), now: now)
         if let id = setup.parameters.transportWideCC, let number = TransportSequence.number(in: packet, id: id) {
             lastMediaSSRC = ssrc
-            recorder.received(number, now: Int64(clamping: now.clockTime / 1000))
+            recorder.received(number, now: now)
             if areReportsReduced { scheduleReport(after: reportInterval) }
         }
         if let repeated = setup.parameters.repeatedTypes[type] {

@@ -347,7 +347,7 @@ struct RTPReceptionTests {
                     sequence &+= Int.random(in: 0..<8, using: &random) == 0 ? 3 : 1
                     time += Int64.random(in: 0..<20_000, using: &random)
                     arrivals[sequence] = time
-                    recorder.received(sequence, now: time)
+                    recorder.received(sequence, now: .microseconds(time))
                 }
                 if Int.random(in: 0..<10, using: &random) == 0 { time += 9_000_000 }
                 while let body = recorder.takeFeedback() {
@@ -373,11 +373,11 @@ struct RTPReceptionTests {
             let compound = RTCPPackets.transportFeedback(body, from: 1, to: 2)
             return try #require(compound.withUnsafeBytes { RTCPCompound(parsing: $0) }.transportFeedback.first).packets
         }
-        for sequence in [1, 2, 4] as [UInt16] { recorder.received(sequence, now: 1000 * Int64(sequence)) }
+        for sequence in [1, 2, 4] as [UInt16] { recorder.received(sequence, now: .milliseconds(Int(sequence))) }
         #expect(try take().map { $0.status == .lost } == [false, false, true, false])
         #expect(recorder.isEmpty)
-        recorder.received(3, now: 6000)
-        recorder.received(7, now: 7000)
+        recorder.received(3, now: .milliseconds(6))
+        recorder.received(7, now: .milliseconds(7))
         let again = try take()
         #expect(again.map(\.sequence) == [3, 4, 5, 6, 7])
         #expect(again.map { $0.status == .lost } == [false, false, true, true, false])
@@ -387,9 +387,9 @@ struct RTPReceptionTests {
     @Test func feedbackOfScatteredNumbersTakesLinearTime() {
         var recorder = TransportFeedbackRecorder()
         for packet in 0..<10_000 {
-            recorder.received(UInt16(truncatingIfNeeded: packet * 2999), now: Int64(packet))
+            recorder.received(UInt16(truncatingIfNeeded: packet * 2999), now: .microseconds(packet))
             // Out of order with the one before it.
-            recorder.received(UInt16(truncatingIfNeeded: packet * 2999 - 7), now: Int64(packet))
+            recorder.received(UInt16(truncatingIfNeeded: packet * 2999 - 7), now: .microseconds(packet))
         }
         var bodies = 0
         while recorder.takeFeedback() != nil { bodies += 1 }
@@ -399,11 +399,11 @@ struct RTPReceptionTests {
     @Test func aLateArrivalDoesNotRepeatTheFeedbackBehindIt() {
         var recorder = TransportFeedbackRecorder()
         for sequence: UInt16 in 0..<500 where sequence != 100 {
-            recorder.received(sequence, now: 1000 * Int64(sequence))
+            recorder.received(sequence, now: .milliseconds(Int(sequence)))
         }
         while recorder.takeFeedback() != nil {}
-        recorder.received(100, now: 500_000)
-        recorder.received(500, now: 501_000)
+        recorder.received(100, now: .milliseconds(500))
+        recorder.received(500, now: .milliseconds(501))
         var ranges: [[UInt8]] = []
         while let body = recorder.takeFeedback() { ranges.append(Array(body[..<4])) }
         #expect(ranges == [[0, 100, 0, 250], [1, 0xf4, 0, 1]])

@@ -17,7 +17,7 @@ private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemu
     var ids = HeaderExtensionIDs()
     (ids.mid, ids.absoluteSendTime, ids.transportWideCC) = (1, 2, 3)
     let writer = HeaderExtensionWriter(ids: ids, mid: "0123456789abcdef")
-    if let (buffer, length) = writer.write(bytes, sendTime: .max, reserve: 20) {
+    if let (buffer, length) = writer.write(bytes, sendTime: .seconds(Int64.max), reserve: 20) {
         // Padding between extensions may be removed, but not the payload.
         precondition(length >= 12 && length + 20 <= buffer.count)
     }
@@ -56,7 +56,7 @@ private func arrivals(_ bytes: UnsafeRawBufferPointer) {
         now += .milliseconds(Int(bytes[at + 6]) << Int(bytes[at + 7] % 8))
         statistics.received(sequence: sequence, timestamp: timestamp, now: now)
         precondition(clock.time(of: timestamp, arrival: Int64(clamping: now.clockTime)) >= 0)
-        recorder.received(sequence, now: Int64(clamping: now.clockTime / 1000))
+        recorder.received(sequence, now: now)
         _ = buffer.insert(sequence, sequence: sequence, now: now)
         while buffer.next(now: now) != nil {}
         precondition(buffer.requests(now: now).count <= 256)
