@@ -15,8 +15,8 @@ final class SendRateControl: @unchecked Sendable {
     private var resolver = FeedbackAdapter()
     /// The latest report about our stream. Network thread only.
     private(set) var lastReport: ReceptionReport?
-    /// The round trip by the latest report, µs. Network thread only.
-    private(set) var lastRoundTrip: Int64?
+    /// The round trip by the latest report. Network thread only.
+    private(set) var lastRoundTrip: Duration?
 
     /// The target without congestion control, bit/s; nil: the controller's.
     private let fixed: Int?
@@ -34,41 +34,40 @@ final class SendRateControl: @unchecked Sendable {
     /// - Parameters:
     ///   - size: bytes before protection.
     ///   - sequence: the transport-wide sequence number; nil: it has none.
-    func willSend(rtp size: Int, sequence: UInt16?, now: UInt64) {
-        outgoing.withLock { $0.history.record(sequence: sequence, size: size, now: Self.microseconds(now)) }
+    func willSend(rtp size: Int, sequence: UInt16?, now: Duration) {
+        outgoing.withLock { $0.history.record(sequence: sequence, size: size, now: now.inMicroseconds) }
     }
 
-    func willSend(rtcp packet: UnsafeRawBufferPointer, now: UInt64) {
-        outgoing.withLock { $0.senderReports.note(compound: packet, now: Self.microseconds(now)) }
+    func willSend(rtcp packet: UnsafeRawBufferPointer, now: Duration) {
+        outgoing.withLock { $0.senderReports.note(compound: packet, now: now.inMicroseconds) }
     }
 
     // MARK: Network thread; each returns the target if it has changed
 
-    /// Handles an unprotected compound packet of the remote peer.
-    func received(rtcp packet: UnsafeRawBufferPointer, remoteEstimate: Int?, now: UInt64) -> BitrateTarget? {
-        let now = Self.microseconds(now)
+    func received(_ compound: RTCPCompound, now: Duration) -> BitrateTarget? {
+        let now = now.inMicroseconds
         var news: BitrateTarget?
-        if let remoteEstimate { news = controller.remoteEstimate(remoteEstimate, now: now) }
-        for feedback in TransportFeedback.parse(compound: packet) {
+        if let estimate = compound.remoteBitrateEstimate { news = controller.remoteEstimate(estimate, now: now) }
+        for feedback in compound.transportFeedback {
             let (resolved, total) = outgoing.withLock {
                 (resolver.resolve(feedback, with: &$0.history), $0.history.totalBytes)
             }
             news = controller.feedback(resolved, totalBytes: total, now: now) ?? news
         }
-        for report in ReceptionReport.parse(compound: packet) where report.ssrc == ssrc {
+        for report in compound.receptionReports where report.ssrc == ssrc {
             let (trip, total) = outgoing.withLock {
                 ($0.senderReports.roundTrip(of: report, now: now), $0.history.totalBytes)
             }
             lastReport = report
-            lastRoundTrip = trip ?? lastRoundTrip
+            lastRoundTrip = trip.map { .microseconds($0) } ?? lastRoundTrip
             news = controller.report(report, roundTrip: trip, totalBytes: total, now: now) ?? news
         }
         return fixed == nil ? news : nil
     }
 
-    func tick(now: UInt64) -> BitrateTarget? {
+    func tick(now: Duration) -> BitrateTarget? {
         let news = controller.tick(
-            totalBytes: outgoing.withLock(\.history.totalBytes), now: Self.microseconds(now))
+            totalBytes: outgoing.withLock(\.history.totalBytes), now: now.inMicroseconds)
         return fixed == nil ? news : nil
     }
 
@@ -78,15 +77,4 @@ final class SendRateControl: @unchecked Sendable {
     }
     /// Round trip without the remote peer's own delay; nil before its first receiver report.
     var roundTrip: Duration? { controller.pathRoundTrip.map { .microseconds($0) } }
-
-    private static func microseconds(_ nanoseconds: UInt64) -> Int64 { Int64(clamping: nanoseconds / 1000) }
-}
-
-/// Reads the transport-wide sequence number in a packet's one-byte header extensions (RFC 8285 section 4.2).
-package enum TransportSequence {
-    /// Returns nil if there is none or the packet is malformed.
-    package static func number(in packet: UnsafeRawBufferPointer, id: UInt8) -> UInt16? {
-        guard let value = OneByteExtension.value(id, in: packet), value.count >= 2 else { return nil }
-        return packet.bigEndian16(at: value.lowerBound)
-    }
 }

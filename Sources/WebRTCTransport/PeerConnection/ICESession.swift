@@ -6,13 +6,21 @@ import Synchronization
 /// An agent, and what the remote peer has signalled for it.
 // @unchecked: constant, or used on the network thread only.
 final class ICESession: @unchecked Sendable {
+    enum Role {
+        /// Carries the packets.
+        case current
+        /// Belongs to an ICE restart that has not connected yet.
+        case restart
+        /// Was replaced by a restart; receives for a moment, because the remote peer may switch later.
+        case retired
+    }
+
     let agent: ICEAgent
     /// Names the session in the agent's callbacks.
     let number: Int
     let startedAt = ContinuousClock.now
-    /// Why the session was begun, if it restarts ICE.
-    var reason: String?
-    /// Ends a restart that finds no path.
+    var role = Role.current
+    /// Ends a restart that finds no path, or a retirement.
     var limit: NetworkTimer?
     /// The remote peer's credentials; nil before its description.
     private(set) var remote: TransportParameters?
@@ -35,45 +43,5 @@ final class ICESession: @unchecked Sendable {
         limit?.cancel()
         limit = nil
         agent.close()
-    }
-}
-
-/// Selects the ICE session of each remote candidate by its `ufrag`; without one, a candidate belongs to the remote
-/// peer's latest description. Keeps candidates that precede their description.
-package struct CandidateRouter {
-    private static let limit = 128
-    private static let formerLimit = 8
-    private var early: [ICECandidate?] = []
-    /// Fragments of the sessions that are over.
-    private var former: [String] = []
-
-    package init() {}
-
-    /// - Parameters:
-    ///   - candidate: nil: the end of candidates.
-    ///   - remotes: the remote peer's `ufrag` of each running session, the latest one first; nil: not known yet.
-    /// - Returns: the index of the session; nil: the candidate waits, or is dropped.
-    package mutating func route(_ candidate: ICECandidate?, remotes: [String?]) -> Int? {
-        let fragment = candidate?.session
-        let match = remotes.firstIndex { remote in
-            remote.map { fragment == nil || $0 == fragment } ?? false
-        }
-        if let match { return match }
-        if let fragment, former.contains(fragment) { return nil }
-        if early.count < Self.limit { early.append(candidate) }
-        return nil
-    }
-
-    /// Call when a session has got its remote description; candidates of other sessions are dropped.
-    package mutating func takeEarly() -> [ICECandidate?] {
-        defer { early = [] }
-        return early
-    }
-
-    /// - Parameter remote: the remote peer's `ufrag` of a session that is over.
-    package mutating func ended(_ remote: String?) {
-        guard let fragment = remote else { return }
-        if former.count == Self.formerLimit { former.removeFirst() }
-        former.append(fragment)
     }
 }

@@ -1,6 +1,7 @@
 // The JSEP surface of a connection: creates and applies descriptions, one at a time, from any thread.
 import GStreamerKit
 import ICE
+import Logging
 import MediaSecurity
 import Synchronization
 
@@ -38,8 +39,8 @@ extension PeerConnection {
             guard negotiation.mayOffer else { throw Negotiation.wrongState }
             if let transport = negotiation.transport, !restartsICE { return try negotiation.makeOffer(transport) }
             guard restartsICE == negotiation.isConnected else { throw Negotiation.wrongState }
-            let session = try makeSession(isControlling: true)
-            let transport = localTransport(session.agent, setup: "actpass")
+            let session = try ice.makeSession(isControlling: true)
+            let transport = dtls.parameters(of: session, setup: "actpass")
             let text =
                 restartsICE ? try negotiation.makeRestartOffer(transport) : try negotiation.makeOffer(transport)
             try start(session, reason: reason)
@@ -58,7 +59,7 @@ extension PeerConnection {
             let remote = try negotiation.setRemoteAnswer(sdp, wants: wants)
             try apply(negotiation)
             if isFirst { try setUp(remote, role: remote.transport.setup == "active" ? .server : .client) }
-            if isFirst || restarts { setRemote(remote) }
+            if isFirst || restarts { network.sync { [self] in ice.setRemote(remote) } }
         }
     }
 
@@ -69,7 +70,7 @@ extension PeerConnection {
             defer { slot.value.rollbackOffer() }
             return slot.value.isRestarting
         }
-        if restarts { abandonRestart("no usable answer") }
+        if restarts { network.async { [self] in ice.abandonRestart("no usable answer") } }
     }
 
     /// Applies an offer and returns our answer; the first one starts gathering.
@@ -85,18 +86,18 @@ extension PeerConnection {
             let remote = try negotiation.parseRemoteOffer(offer, wants: wants)
             if let transport = negotiation.transport {
                 let session =
-                    negotiation.restartsICE(remote) ? try makeSession(isControlling: remote.isLite) : nil
+                    negotiation.restartsICE(remote) ? try ice.makeSession(isControlling: remote.isLite) : nil
                 let text = try negotiation.answer(
-                    remote, session.map { localTransport($0.agent, setup: transport.setup) } ?? transport)
+                    remote, session.map { dtls.parameters(of: $0, setup: transport.setup) } ?? transport)
                 try apply(negotiation)
                 if let session { try start(session, remote: remote, reason: "the remote peer restarts it") }
                 return text
             }
-            let session = try makeSession(isControlling: remote.isLite)
+            let session = try ice.makeSession(isControlling: remote.isLite)
             // The answerer is the DTLS client (RFC 8842 5.3), unless the offer says `active`.
             let role: DTLSRole = remote.transport.setup == "active" ? .server : .client
             let text = try negotiation.answer(
-                remote, localTransport(session.agent, setup: role == .client ? "active" : "passive"))
+                remote, dtls.parameters(of: session, setup: role == .client ? "active" : "passive"))
             try apply(negotiation)
             try setUp(remote, role: role)
             try start(session, remote: remote)
@@ -156,5 +157,49 @@ extension PeerConnection {
         }
         if isOver { throw Negotiation.wrongState }
         return result
+    }
+    // MARK: Parts of the connection
+
+    /// Begins the first ICE session, or that of a restart; see `ICETransport.begin`.
+    private func start(
+        _ session: ICESession, remote: RemoteDescription? = nil, reason: String? = nil
+    ) throws(PeerConnectionError) {
+        // If close() ran on another thread meanwhile, it did not see this session.
+        guard network.sync({ [self] in ice.begin(session, remote: remote, reason: reason) }) else {
+            session.close()
+            throw Negotiation.wrongState
+        }
+        change(.connecting)
+    }
+
+    /// Applies the transport of the first remote description.
+    private func setUp(_ remote: RemoteDescription, role: DTLSRole) throws(PeerConnectionError) {
+        do throws(DTLSError) {
+            try network.sync { [self] () throws(DTLSError) in
+                ice.setBundle(mid: remote.mids[remote.transportIndex], index: remote.transportIndex)
+                try dtls.setRemote(remote.transport.fingerprints, role: role)
+            }
+        } catch { throw PeerConnectionError(.dtls, "DTLS could not be started: \(error)") }
+    }
+
+    /// Configures newly negotiated RTP sessions and lets each send according to its direction.
+    private func apply(_ negotiation: Negotiation) throws(PeerConnectionError) {
+        configuration.loggers.rtp.debug("negotiated \(negotiation.summary)")
+        do throws(GStreamerError) {
+            if let video = negotiation.video {
+                if !rtp.video.isConfigured {
+                    try sender.configure(video)
+                    network.async { [self] in receiver.configure(video) }
+                }
+                if rtp.video.setSending(video.direction.sends), video.direction.sends {
+                    rtp.video.startWithKeyframe()
+                }
+            }
+            if let audio = negotiation.audio, rtp.audio == nil {
+                try sender.configure(audio)
+                network.async { [self] in receiver.configure(audio) }
+            }
+            _ = rtp.audio?.setSending(negotiation.audio?.direction.sends ?? false)
+        } catch { throw PeerConnectionError(.missingElement, error.message) }
     }
 }

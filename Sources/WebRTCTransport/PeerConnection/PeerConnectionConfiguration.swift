@@ -85,33 +85,6 @@ package struct ICECandidate: Sendable, Equatable {
     }
 }
 
-package struct PeerConnectionError: Error, Sendable, Equatable, CustomStringConvertible {
-    package enum Code: Sendable, Equatable {
-        /// No candidate pair worked, or the path died (nothing arrived for 30 s).
-        case ice
-        case dtls
-        /// The remote certificate does not match the signalled fingerprint. Never retried.
-        case fingerprintMismatch
-        case badDescription
-        /// The remote peer rejected the video, or has no codec in common with us.
-        case rejected
-        /// The remote peer rejected the H.264 profile of an encoded input. Never retried.
-        case profile
-        case missingElement
-        case wrongState
-    }
-    package let code: Code
-    package let message: String
-    package var description: String { message }
-
-    package static let closedByPeer = PeerConnectionError(.dtls, "the remote peer closed the DTLS connection")
-
-    package init(_ code: Code, _ message: String) {
-        self.code = code
-        self.message = message
-    }
-}
-
 package enum PeerConnectionState: Sendable, Equatable {
     case new, connecting, connected
     case failed(PeerConnectionError)
@@ -142,35 +115,4 @@ package enum PeerConnectionEvent: Sendable {
     case codecArrived(VideoCodec)
     /// The first packet of a received simulcast layer arrived.
     case streamArrived(rid: String)
-}
-
-/// Negotiated parameters of the audio payloader.
-package struct AudioSendParameters: Sendable, Equatable {
-    package var payloadType: Int
-    package var ssrc: UInt32
-
-    package init(payloadType: Int, ssrc: UInt32) {
-        (self.payloadType, self.ssrc) = (payloadType, ssrc)
-    }
-}
-
-/// Negotiated parameters of the video payloader.
-package struct RTPSendParameters: Sendable, Equatable {
-    package var codec: VideoCodec
-    package var payloadType: Int
-    package var ssrc: UInt32
-    /// ID of the transport-wide-cc header extension; nil if not negotiated.
-    package var transportWideCCExtension: Int?
-    /// Simulcast layers, highest resolution first; empty: one stream, `ssrc`.
-    package var layers: [RTPEncoding] = []
-    /// Size of an RTP packet in bytes before header extensions, RTX and SRTP are added, so that no datagram exceeds
-    /// 1200.
-    package var mtu: Int { 1150 }
-
-    package init(codec: VideoCodec, payloadType: Int, ssrc: UInt32, transportWideCCExtension: Int?) {
-        self.codec = codec
-        self.payloadType = payloadType
-        self.ssrc = ssrc
-        self.transportWideCCExtension = transportWideCCExtension
-    }
 }

@@ -24,3 +24,12 @@ enum OneByteExtension {
         return nil
     }
 }
+
+/// Reads the transport-wide sequence number in a packet's one-byte header extensions (RFC 8285 section 4.2).
+package enum TransportSequence {
+    /// Returns nil if there is none or the packet is malformed.
+    package static func number(in packet: UnsafeRawBufferPointer, id: UInt8) -> UInt16? {
+        guard let value = OneByteExtension.value(id, in: packet), value.count >= 2 else { return nil }
+        return packet.bigEndian16(at: value.lowerBound)
+    }
+}

@@ -370,7 +370,7 @@ final class RTPSession: @unchecked Sendable {
             .received(sequence: sequence, timestamp: packet.bigEndian32(at: 4), now: now)
         if let id = setup.parameters.transportWideCC, let number = TransportSequence.number(in: packet, id: id) {
             lastMediaSSRC = ssrc
-            recorder.received(number, now: Int64(clamping: now.clockTime / 1000))
+            recorder.received(number, now: now)
             if areReportsReduced { scheduleReport(after: reportInterval) }
         }
         if let repeated = setup.parameters.repeatedTypes[type] {
@@ -404,31 +404,27 @@ final class RTPSession: @unchecked Sendable {
 extension RTPSession {
     // MARK: RTCP from the remote peer (network thread)
 
-    /// Takes a decrypted compound packet. The messages about streams of another session have no effect.
+    /// The messages about streams of another session have no effect.
     /// - Returns: the latest sender report of the stream that is shown.
-    func received(rtcp compound: UnsafeRawBufferPointer, now: Duration) -> SenderTime? {
+    func received(_ compound: RTCPCompound, now: Duration) -> SenderTime? {
         guard let setup = active else { return nil }
         flush()
-        var report: (ssrc: UInt32, ntp: UInt64, running: Int64)?
-        RTCPMessage.forEach(in: compound) { message in
-            switch message {
-            case .senderReport(let ssrc, let ntp, let timestamp):
-                received[ssrc]?.senderReported(UInt32(truncatingIfNeeded: ntp >> 16), now: now)
-                if ssrc == selected, let running = inbound.undelayedTime(of: timestamp) {
-                    report = (ssrc, ntp, running)
-                }
-            case .name(let ssrc, let cname):
-                if received[ssrc] != nil { cnames[ssrc] = cname }
-            case .nack(let ssrc, let sequences): resend(sequences, of: ssrc, setup, now)
-            case .keyframeRequest(let ssrc):
-                guard outgoing.withLock({ $0.streams[ssrc] != nil }) else { return }
-                figures.plisReceived &+= 1
-                makeKeyframe(ssrc, now)
+        var shown: (report: RTCPCompound.SenderReport, running: Int64)?
+        for report in compound.senderReports {
+            received[report.ssrc]?.senderReported(UInt32(truncatingIfNeeded: report.ntp >> 16), now: now)
+            if report.ssrc == selected, let running = inbound.undelayedTime(of: report.timestamp) {
+                shown = (report, running)
             }
         }
+        for (ssrc, cname) in compound.names where received[ssrc] != nil { cnames[ssrc] = cname }
+        for (ssrc, sequences) in compound.nacks { resend(sequences, of: ssrc, setup, now) }
+        for ssrc in compound.keyframeRequests where outgoing.withLock({ $0.streams[ssrc] != nil }) {
+            figures.plisReceived &+= 1
+            makeKeyframe(ssrc, now)
+        }
         // The name follows the report in the same packet.
-        guard let report, let cname = cnames[report.ssrc] else { return nil }
-        return SenderTime(ntp: NTPTime.nanoseconds(report.ntp), running: report.running, cname: cname)
+        guard let shown, let cname = cnames[shown.report.ssrc] else { return nil }
+        return SenderTime(ntp: NTPTime.nanoseconds(shown.report.ntp), running: shown.running, cname: cname)
     }
 
     /// Requests a keyframe from the local encoder, at once or later.

@@ -49,10 +49,10 @@ final class RTPSessions: @unchecked Sendable {
         audio?.startReports()
     }
 
-    /// Takes a decrypted compound packet, which may concern both sessions.
-    func received(rtcp compound: UnsafeRawBufferPointer, now: Duration) {
+    /// Takes a compound packet, which may concern both sessions.
+    func received(_ compound: RTCPCompound, now: Duration) {
         for kind in MediaKind.allCases {
-            guard let session = self[kind], let time = session.received(rtcp: compound, now: now) else { continue }
+            guard let session = self[kind], let time = session.received(compound, now: now) else { continue }
             synchronizer.reported(kind, name: time.cname, ntp: time.ntp, running: time.running, now: now)
         }
     }

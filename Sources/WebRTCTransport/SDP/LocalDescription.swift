@@ -2,30 +2,6 @@
 import GStreamerKit
 import MediaSecurity
 
-/// Names and SSRCs of our media.
-struct LocalIdentity: Sendable {
-    /// One CNAME for audio and video, so that the remote peer keeps them in sync (RFC 3550 6.5.1).
-    var cname: String
-    /// `a=msid`, `stream track` (RFC 8830); audio and video share the stream unless configured otherwise.
-    var videoName: String
-    var audioName: String
-    var ssrc: UInt32
-    var rtxSSRC: UInt32
-    var audioSSRC: UInt32
-
-    /// Consecutive SSRCs for video: media and RTX of each simulcast layer.
-    static let videoSSRCs: UInt32 = UInt32(2 * SimulcastLayer.maximumCount)
-
-    /// SSRCs of these simulcast layers, highest resolution first. The lowest layer has the SSRC of a single stream: it
-    /// is never paused, so its receiver reports always cover the network.
-    func streams(_ rids: [String]) -> [RTPEncoding] {
-        rids.prefix(SimulcastLayer.maximumCount).enumerated().map { index, rid in
-            let step = UInt32(2 * (rids.count - 1 - index))
-            return RTPEncoding(rid: rid, ssrc: ssrc &+ step, rtxSSRC: rtxSSRC &+ step)
-        }
-    }
-}
-
 struct LocalDescription: Sendable {
     /// Our part of a video m-line.
     struct Video: Sendable {

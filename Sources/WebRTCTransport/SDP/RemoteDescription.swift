@@ -2,18 +2,6 @@
 import GStreamerKit
 package import MediaSecurity
 
-/// One codec of one m-line with everything that belongs to its payload type.
-package struct NegotiatedCodec: Sendable, Equatable {
-    package var codec: VideoCodec
-    package var payloadType: Int
-    package var retransmissionPayloadType: Int?
-    package var feedback: Set<String>
-    package var formatParameters: String?
-
-    package var usesTransportCC: Bool { feedback.contains("transport-cc") }
-    package var usesREMB: Bool { feedback.contains("goog-remb") }
-}
-
 /// ICE and DTLS parameters of one side.
 package struct TransportParameters: Sendable, Equatable {
     package var usernameFragment: String
@@ -21,38 +9,6 @@ package struct TransportParameters: Sendable, Equatable {
     package var fingerprints: [Fingerprint]
     /// actpass, active or passive.
     package var setup: String
-}
-
-/// A video m-line of a remote description that we use.
-package struct RemoteVideo: Sendable {
-    package var mediaIndex: Int
-    package var mid: String
-    package var codec: NegotiatedCodec
-    /// Further codecs that we can use.
-    package var alternatives: [NegotiatedCodec]
-    package var extensions: HeaderExtensionIDs
-    package var extmap: [String]
-    package var direction: MediaDirection
-    /// `a=msid`: the remote peer's stream and track (RFC 8830).
-    package var msid: String?
-    /// SSRCs that the remote peer declares; it need not declare any.
-    package var ssrcs: [UInt32]
-    /// The media SSRC that each RTX SSRC repeats, of `a=ssrc-group:FID` (RFC 5576 4.2).
-    package var repeatedSSRCs: [UInt32: UInt32]
-    /// RIDs of the simulcast layers that the remote peer sends or would receive, highest resolution first (RFC 8853).
-    package var sentLayers: [String]
-    package var receivedLayers: [String]
-}
-
-/// An audio m-line of a remote description that we use: Opus (RFC 7587) at this payload type.
-package struct RemoteAudio: Sendable {
-    package var mediaIndex: Int
-    package var mid: String
-    package var payloadType: Int
-    package var extensions: HeaderExtensionIDs
-    package var direction: MediaDirection
-    package var msid: String?
-    package var ssrcs: [UInt32]
 }
 
 /// A remote description and the m-lines of it that we use.

@@ -141,11 +141,11 @@ struct SimulcastTests {
         let writer = HeaderExtensionWriter(ids: ids, mid: "0", streams: streams)
         for (ssrc, id, rid) in [(3, 5, "f"), (4, 6, "f"), (1, 5, "q"), (2, 6, "q")] as [(UInt8, UInt8, String)] {
             let written = Self.packet(ssrc: ssrc).withUnsafeBytes { bytes in
-                writer.write(bytes, sendTime: 0, reserve: 20).map { Array($0.buffer[..<$0.length]) }
+                writer.write(bytes, sendTime: .zero, reserve: 20).map { Array($0.buffer[..<$0.length]) }
             }
             #expect(written == Self.packet(ssrc: ssrc, rid: rid, id: id))
         }
-        let other = Self.packet(ssrc: 9).withUnsafeBytes { writer.write($0, sendTime: 0, reserve: 20)?.length }
+        let other = Self.packet(ssrc: 9).withUnsafeBytes { writer.write($0, sendTime: .zero, reserve: 20)?.length }
         #expect(other == Self.packet(ssrc: 9).count)
     }
 

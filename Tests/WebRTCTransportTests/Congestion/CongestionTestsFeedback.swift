@@ -170,7 +170,7 @@ struct TransportFeedbackTests {
                 Issue.record("unbounded: \(bytes)")
                 return
             }
-            _ = bytes.withUnsafeBytes(ReceptionReport.parse(compound:))
+            _ = bytes.withUnsafeBytes { RTCPCompound(parsing: $0) }
             _ = bytes.withUnsafeBytes { TransportSequence.number(in: $0, id: 3) }
         }
         // Otherwise the damage was too heavy to reach the code behind the header.
@@ -195,7 +195,7 @@ struct TransportFeedbackTests {
         block += FeedbackBytes.big(UInt32(0x1234_5678)) + FeedbackBytes.big(UInt32(65_536 / 2))
         let receiver: [UInt8] = [0x81, 201, 0, 7, 0, 0, 0, 9] + block
         let sender: [UInt8] = [0x82, 200, 0, 18, 0, 0, 0, 9] + [UInt8](repeating: 1, count: 20) + block + block
-        let found = (receiver + sender).withUnsafeBytes(ReceptionReport.parse(compound:))
+        let found = (receiver + sender).withUnsafeBytes { RTCPCompound(parsing: $0) }.receptionReports
         #expect(found.count == 3)
         #expect(found.allSatisfy { $0 == found[0] })
         #expect(
@@ -206,7 +206,7 @@ struct TransportFeedbackTests {
                     delaySinceLastSenderReport: 32_768))
         // The header announces more report blocks than follow.
         let short: [UInt8] = [0x9f, 201, 0, 7, 0, 0, 0, 9] + block
-        #expect(short.withUnsafeBytes(ReceptionReport.parse(compound:)).count == 1)
+        #expect(short.withUnsafeBytes { RTCPCompound(parsing: $0) }.receptionReports.count == 1)
     }
 
     @Test

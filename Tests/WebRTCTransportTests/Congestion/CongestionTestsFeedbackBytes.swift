@@ -73,7 +73,7 @@ enum FeedbackBytes {
     }
 
     static func parse(_ bytes: [UInt8]) -> [TransportFeedback] {
-        bytes.withUnsafeBytes(TransportFeedback.parse(compound:))
+        bytes.withUnsafeBytes { RTCPCompound(parsing: $0) }.transportFeedback
     }
 
     static func big(_ value: UInt16) -> [UInt8] { [UInt8(value >> 8), UInt8(value & 0xff)] }

@@ -11,7 +11,8 @@ struct HeaderExtensionTests {
     }
 
     private func write(
-        _ packet: [UInt8], ids: HeaderExtensionIDs = Self.ids, mid: String = "0", time: UInt64 = 0, reserve: Int = 20
+        _ packet: [UInt8], ids: HeaderExtensionIDs = Self.ids, mid: String = "0", time: Duration = .zero,
+        reserve: Int = 20
     ) -> [UInt8]? {
         let writer = HeaderExtensionWriter(ids: ids, mid: mid)
         return packet.withUnsafeBytes {
@@ -24,7 +25,7 @@ struct HeaderExtensionTests {
     @Test func addsAllToAPlainPacket() {
         // 1.5 s in 6.18 fixed point is 0x060000.
         #expect(
-            write(Self.plain, time: 1_500_000_000)
+            write(Self.plain, time: .milliseconds(1500))
                 == [
                     0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0xbe, 0xde, 0, 3, 0x10, 0x30, 0x22, 6, 0, 0, 0x31, 0,
                     0, 0, 0, 0, 0xaa, 0xbb, 0xcc,
@@ -32,10 +33,10 @@ struct HeaderExtensionTests {
     }
 
     @Test func sendTimeWrapsEverySixtyFourSeconds() {
-        let early = write(Self.plain, time: 1_000_000_000)
-        #expect(early == write(Self.plain, time: 65_000_000_000))
-        #expect(early != write(Self.plain, time: 2_000_000_000))
-        #expect(write(Self.plain, time: .max) != nil)
+        let early = write(Self.plain, time: .seconds(1))
+        #expect(early == write(Self.plain, time: .seconds(65)))
+        #expect(early != write(Self.plain, time: .seconds(2)))
+        #expect(write(Self.plain, time: .seconds(Int64.max)) != nil)
     }
 
     @Test func keepsWhatIsThere() {
@@ -53,7 +54,7 @@ struct HeaderExtensionTests {
         let writer = HeaderExtensionWriter(ids: Self.ids, mid: "0")
         for expected in [0, 1, 2] as [UInt8] {
             let value = Self.plain.withUnsafeBytes {
-                writer.write($0, sendTime: 0, reserve: 20).map { [$0.buffer[22], $0.buffer[23], $0.buffer[24]] }
+                writer.write($0, sendTime: .zero, reserve: 20).map { [$0.buffer[22], $0.buffer[23], $0.buffer[24]] }
             }
             #expect(value == [0x31, 0, expected] && writer.transportSequence == UInt16(expected))
         }
@@ -106,7 +107,7 @@ struct HeaderExtensionTests {
                 if length > 14, length % 2 == 0 { packet.replaceSubrange(12..<14, with: [0xbe, 0xde]) }
                 if length > 16, length % 4 == 0 { packet.replaceSubrange(14..<16, with: [0, UInt8(length % 64)]) }
                 let written = packet.withUnsafeBytes {
-                    writer.write($0, sendTime: generator.next(), reserve: 20)?.length
+                    writer.write($0, sendTime: .nanoseconds(Int64(bitPattern: generator.next())), reserve: 20)?.length
                 }
                 #expect((written ?? 0) <= HeaderExtensionWriter.capacity - 20)
             }

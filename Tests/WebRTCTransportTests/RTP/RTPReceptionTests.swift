@@ -331,7 +331,7 @@ struct RTPReceptionTests {
         let next = statistics.report(on: 5, now: .seconds(2))
         #expect(next == nil, "nothing arrived since")
         let compound = RTCPPackets.receiverReport(9, [report])
-        #expect(compound.withUnsafeBytes { ReceptionReport.parse(compound: $0) } == [report])
+        #expect(compound.withUnsafeBytes { RTCPCompound(parsing: $0) }.receptionReports == [report])
     }
 
     @Test func feedbackIsReadAsItWasWritten() throws {
@@ -347,12 +347,12 @@ struct RTPReceptionTests {
                     sequence &+= Int.random(in: 0..<8, using: &random) == 0 ? 3 : 1
                     time += Int64.random(in: 0..<20_000, using: &random)
                     arrivals[sequence] = time
-                    recorder.received(sequence, now: time)
+                    recorder.received(sequence, now: .microseconds(time))
                 }
                 if Int.random(in: 0..<10, using: &random) == 0 { time += 9_000_000 }
                 while let body = recorder.takeFeedback() {
                     let compound = RTCPPackets.transportFeedback(body, from: 1, to: 2)
-                    let read = compound.withUnsafeBytes { TransportFeedback.parse(compound: $0) }
+                    let read = compound.withUnsafeBytes { RTCPCompound(parsing: $0) }.transportFeedback
                     let feedback = try #require(read.first)
                     let reference = clock.microseconds(reference: feedback.referenceTime)
                     for packet in feedback.packets {
@@ -371,13 +371,13 @@ struct RTPReceptionTests {
             let taken = recorder.takeFeedback()
             let body = try #require(taken)
             let compound = RTCPPackets.transportFeedback(body, from: 1, to: 2)
-            return try #require(compound.withUnsafeBytes { TransportFeedback.parse(compound: $0) }.first).packets
+            return try #require(compound.withUnsafeBytes { RTCPCompound(parsing: $0) }.transportFeedback.first).packets
         }
-        for sequence in [1, 2, 4] as [UInt16] { recorder.received(sequence, now: 1000 * Int64(sequence)) }
+        for sequence in [1, 2, 4] as [UInt16] { recorder.received(sequence, now: .milliseconds(Int(sequence))) }
         #expect(try take().map { $0.status == .lost } == [false, false, true, false])
         #expect(recorder.isEmpty)
-        recorder.received(3, now: 6000)
-        recorder.received(7, now: 7000)
+        recorder.received(3, now: .milliseconds(6))
+        recorder.received(7, now: .milliseconds(7))
         let again = try take()
         #expect(again.map(\.sequence) == [3, 4, 5, 6, 7])
         #expect(again.map { $0.status == .lost } == [false, false, true, true, false])
@@ -387,9 +387,9 @@ struct RTPReceptionTests {
     @Test func feedbackOfScatteredNumbersTakesLinearTime() {
         var recorder = TransportFeedbackRecorder()
         for packet in 0..<10_000 {
-            recorder.received(UInt16(truncatingIfNeeded: packet * 2999), now: Int64(packet))
+            recorder.received(UInt16(truncatingIfNeeded: packet * 2999), now: .microseconds(packet))
             // Out of order with the one before it.
-            recorder.received(UInt16(truncatingIfNeeded: packet * 2999 - 7), now: Int64(packet))
+            recorder.received(UInt16(truncatingIfNeeded: packet * 2999 - 7), now: .microseconds(packet))
         }
         var bodies = 0
         while recorder.takeFeedback() != nil { bodies += 1 }
@@ -399,11 +399,11 @@ struct RTPReceptionTests {
     @Test func aLateArrivalDoesNotRepeatTheFeedbackBehindIt() {
         var recorder = TransportFeedbackRecorder()
         for sequence: UInt16 in 0..<500 where sequence != 100 {
-            recorder.received(sequence, now: 1000 * Int64(sequence))
+            recorder.received(sequence, now: .milliseconds(Int(sequence)))
         }
         while recorder.takeFeedback() != nil {}
-        recorder.received(100, now: 500_000)
-        recorder.received(500, now: 501_000)
+        recorder.received(100, now: .milliseconds(500))
+        recorder.received(500, now: .milliseconds(501))
         var ranges: [[UInt8]] = []
         while let body = recorder.takeFeedback() { ranges.append(Array(body[..<4])) }
         #expect(ranges == [[0, 100, 0, 250], [1, 0xf4, 0, 1]])
@@ -414,35 +414,19 @@ struct RTPReceptionTests {
     @Test func requestsAreReadAsTheyWereWritten() {
         let wanted: [UInt16] = [65_530, 65_535, 3, 10, 11, 40]
         let compound = RTCPPackets.receiverReport(1) + RTCPPackets.nack(wanted, from: 1, to: 2)
-        var read: [UInt16] = []
-        compound.withUnsafeBytes {
-            RTCPMessage.forEach(in: $0) { message in
-                if case .nack(2, let sequences) = message { read += sequences }
-            }
-        }
-        #expect(read == wanted)
+        let nacks = compound.withUnsafeBytes { RTCPCompound(parsing: $0) }.nacks
+        #expect(nacks.map(\.ssrc) == [2] && nacks.first?.sequences == wanted)
     }
 
     @Test func namesAndKeyframeRequestsAreRead() {
         let compound =
             RTCPPackets.receiverReport(1) + RTCPPackets.sourceDescription([7, 8], cname: "abcd")
             + RTCPPackets.pictureLossIndication(from: 1, to: 9)
-        var names: [UInt32: [UInt8]] = [:]
-        var requests: [UInt32] = []
-        for end in 0...compound.count {
-            (names, requests) = ([:], [])
-            // Truncated at each place.
-            compound[..<end].withUnsafeBytes {
-                RTCPMessage.forEach(in: $0) { message in
-                    switch message {
-                    case .name(let ssrc, let name): names[ssrc] = name
-                    case .keyframeRequest(let ssrc): requests.append(ssrc)
-                    default: break
-                    }
-                }
-            }
-        }
-        #expect(names == [7: Array("abcd".utf8), 8: Array("abcd".utf8)] && requests == [9])
+        // Truncated at each place.
+        for end in 0..<compound.count { _ = compound[..<end].withUnsafeBytes { RTCPCompound(parsing: $0) } }
+        let read = compound.withUnsafeBytes { RTCPCompound(parsing: $0) }
+        #expect(read.names.map(\.ssrc) == [7, 8])
+        #expect(read.names.allSatisfy { $0.cname == Array("abcd".utf8) } && read.keyframeRequests == [9])
     }
 
     @Test func aRetransmissionRestoresItsPacket() throws {

@@ -17,23 +17,21 @@ private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemu
     var ids = HeaderExtensionIDs()
     (ids.mid, ids.absoluteSendTime, ids.transportWideCC) = (1, 2, 3)
     let writer = HeaderExtensionWriter(ids: ids, mid: "0123456789abcdef")
-    if let (buffer, length) = writer.write(bytes, sendTime: .max, reserve: 20) {
+    if let (buffer, length) = writer.write(bytes, sendTime: .seconds(Int64.max), reserve: 20) {
         // Padding between extensions may be removed, but not the payload.
         precondition(length >= 12 && length + 20 <= buffer.count)
     }
 }
 
 private func compound(_ bytes: UnsafeRawBufferPointer) {
-    if let bitrate = RTCPFeedback.remoteBitrateEstimate(in: bytes) { precondition(bitrate >= 0) }
-    _ = ReceptionReport.parse(compound: bytes)
-    RTCPMessage.forEach(in: bytes) { message in
-        if case .nack(_, let sequences) = message { precondition(sequences.count <= 17 * bytes.count / 4) }
-    }
+    let compound = RTCPCompound(parsing: bytes)
+    if let bitrate = compound.remoteBitrateEstimate { precondition(bitrate >= 0) }
+    precondition(compound.nacks.allSatisfy { $0.sequences.count <= 17 * bytes.count / 4 })
     var history = SentPacketHistory()
     for sequence: UInt16 in 0..<64 { history.record(sequence: sequence, size: 1200, now: Int64(sequence) * 1000) }
     var (resolver, controller) = (FeedbackAdapter(), CongestionController(range: 100_000...2_000_000, start: 1_000_000))
     var statuses = 0
-    for feedback in TransportFeedback.parse(compound: bytes) {
+    for feedback in compound.transportFeedback {
         statuses += feedback.packets.count
         let resolved = resolver.resolve(feedback, with: &history)
         _ = controller.feedback(resolved, totalBytes: history.totalBytes, now: 1_000_000)
@@ -58,7 +56,7 @@ private func arrivals(_ bytes: UnsafeRawBufferPointer) {
         now += .milliseconds(Int(bytes[at + 6]) << Int(bytes[at + 7] % 8))
         statistics.received(sequence: sequence, timestamp: timestamp, now: now)
         precondition(clock.time(of: timestamp, arrival: Int64(clamping: now.clockTime)) >= 0)
-        recorder.received(sequence, now: Int64(clamping: now.clockTime / 1000))
+        recorder.received(sequence, now: now)
         _ = buffer.insert(sequence, sequence: sequence, now: now)
         while buffer.next(now: now) != nil {}
         precondition(buffer.requests(now: now).count <= 256)

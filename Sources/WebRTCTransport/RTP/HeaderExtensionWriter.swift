@@ -1,47 +1,6 @@
 // Writes one-byte header extensions (RFC 8285) into outgoing packets: mid, rid, abs-send-time and the transport-wide sequence
 // number, which must be in the order of sending, retransmissions included.
 
-/// Negotiated extension ids.
-package struct HeaderExtensionIDs: Sendable, Equatable {
-    package static let midURI = "urn:ietf:params:rtp-hdrext:sdes:mid"
-    package static let absoluteSendTimeURI = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"
-    /// The simulcast layer of a packet, and of the packet that an RTX packet repeats (RFC 8852).
-    package static let ridURI = "urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id"
-    package static let repairedRIDURI = "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id"
-    package static let transportWideCCURI = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01"
-
-    package var mid: UInt8?
-    package var absoluteSendTime: UInt8?
-    package var transportWideCC: UInt8?
-    package var rid: UInt8?
-    package var repairedRID: UInt8?
-
-    /// Parses `a=extmap` values, `id[/direction] uri`. IDs outside 1…14 cannot be one-byte extensions.
-    package init(extmap values: [String] = []) {
-        for value in values {
-            let parts = value.split(separator: " ", maxSplits: 1)
-            guard parts.count == 2, let id = UInt8(parts[0].split(separator: "/").first ?? ""), (1...14).contains(id)
-            else { continue }
-            switch parts[1].trimmedASCII.split(separator: " ").first.map(String.init) {
-            case Self.midURI: mid = id
-            case Self.absoluteSendTimeURI: absoluteSendTime = id
-            case Self.transportWideCCURI: transportWideCC = id
-            case Self.ridURI: rid = id
-            case Self.repairedRIDURI: repairedRID = id
-            default: break
-            }
-        }
-    }
-
-    package var extmap: [String] {
-        [
-            mid.map { "\($0) \(Self.midURI)" }, absoluteSendTime.map { "\($0) \(Self.absoluteSendTimeURI)" },
-            transportWideCC.map { "\($0) \(Self.transportWideCCURI)" }, rid.map { "\($0) \(Self.ridURI)" },
-            repairedRID.map { "\($0) \(Self.repairedRIDURI)" },
-        ].compactMap { $0 }
-    }
-}
-
 /// Copies RTP packets into scratch buffers and adds our header extensions. Only one thread at a time may use it.
 package final class HeaderExtensionWriter {
     package static let capacity = 2048
@@ -85,9 +44,9 @@ package final class HeaderExtensionWriter {
     }
 
     /// Returns the packet with extensions and its length, in memory that is valid until the next call; nil if it is no
-    /// RTP packet or would not fit with `reserve` bytes to spare. `sendTime` is a monotonic time in nanoseconds.
+    /// RTP packet or would not fit with `reserve` bytes to spare. `sendTime` is a monotonic time.
     package func write(
-        _ packet: UnsafeRawBufferPointer, sendTime: UInt64, reserve: Int
+        _ packet: UnsafeRawBufferPointer, sendTime: Duration, reserve: Int
     ) -> (buffer: UnsafeMutableRawBufferPointer, length: Int)? {
         guard packet.count >= 12, packet[0] >> 6 == 2 else { return nil }
         let fixed = 12 + Int(packet[0] & 0x0f) * 4
@@ -136,7 +95,7 @@ package final class HeaderExtensionWriter {
         if let stream { put(stream.id, stream.rid) }
         if let id = ids.absoluteSendTime {
             // abs-send-time: 24 bits of seconds in 6.18 fixed point.
-            let fixedPoint = (((sendTime / 1000) % 64_000_000) * 262_144) / 1_000_000
+            let fixedPoint = max(0, sendTime.inMicroseconds) % 64_000_000 * 262_144 / 1_000_000
             scratch[at] = id << 4 | 2
             scratch[at + 1] = UInt8(truncatingIfNeeded: fixedPoint >> 16)
             scratch[at + 2] = UInt8(truncatingIfNeeded: fixedPoint >> 8)

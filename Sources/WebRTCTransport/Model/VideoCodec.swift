@@ -1,6 +1,4 @@
-import GStreamerKit
-
-/// The video codecs that can be negotiated, and the elements that implement them.
+/// The video codecs that can be negotiated.
 package enum VideoCodec: String, Sendable, CaseIterable {
     case vp8, vp9, h264
 
@@ -17,36 +15,6 @@ package enum VideoCodec: String, Sendable, CaseIterable {
             let profile = if case .profile(let own) = h264 { own } else { H264Profile.constrainedBaseline }
             return "level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=\(profile.levelID)"
         }
-    }
-
-    package var payloader: String { "rtp\(rawValue)pay" }
-    package var depayloader: String { "rtp\(rawValue)depay" }
-
-    /// Encoders in order of preference. Debian ships the H.264 ones in plugins-ugly and plugins-bad.
-    package var encoders: [String] {
-        switch self {
-        case .vp8: ["vp8enc"]
-        case .vp9: ["vp9enc"]
-        case .h264: ["x264enc", "openh264enc"]
-        }
-    }
-
-    /// Decoders that Debian has: the order among decoders of the same rank, and names for the text of an error.
-    package var decoders: [String] {
-        switch self {
-        case .vp8: ["vp8dec", "avdec_vp8"]
-        case .vp9: ["vp9dec", "avdec_vp9"]
-        case .h264: ["avdec_h264", "openh264dec"]
-        }
-    }
-
-    package var installedEncoder: String? { encoders.first(where: GStreamerRuntime.hasElement) }
-    package var installedDecoder: String? { decoderChoices.first?.factory }
-
-    /// True if this installation can both send and receive the codec.
-    package var isAvailable: Bool {
-        installedEncoder != nil && installedDecoder != nil && GStreamerRuntime.hasElement(payloader)
-            && GStreamerRuntime.hasElement(depayloader)
     }
 
     /// True if the remote peer's format parameters describe a stream that our encoder may send and our decoder can
@@ -74,13 +42,4 @@ struct FormatParameters {
         }
     }
     subscript(key: String) -> String? { values[key] }
-}
-
-extension Substring {
-    var trimmedASCII: Substring {
-        var slice = self
-        while let first = slice.first, first.isWhitespace { slice.removeFirst() }
-        while let last = slice.last, last.isWhitespace { slice.removeLast() }
-        return slice
-    }
 }

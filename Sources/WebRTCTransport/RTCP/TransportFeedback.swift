@@ -31,21 +31,6 @@ package struct TransportFeedback: Sendable, Equatable {
     /// Limits the statuses in one datagram, since eight chunks could claim 65,535. No valid feedback has more.
     package static let maximumPackets = 4096
 
-    /// Returns every intact feedback message of a compound packet, in order; drops damaged ones.
-    package static func parse(compound: UnsafeRawBufferPointer) -> [TransportFeedback] {
-        var found: [TransportFeedback] = []
-        var budget = maximumPackets
-        RTCPCompound.forEachPacket(in: compound) { packet in
-            // RTPFB (205) with FMT 15.
-            guard packet.type == 205, packet.count == 15,
-                let feedback = TransportFeedback(body: packet.body, budget: budget)
-            else { return }
-            budget -= feedback.packets.count
-            found.append(feedback)
-        }
-        return found
-    }
-
     /// `body` begins after the common header and ends before RTCP padding. Returns nil if damaged or over `budget`
     /// statuses.
     init?(body: UnsafeRawBufferPointer, budget: Int) {

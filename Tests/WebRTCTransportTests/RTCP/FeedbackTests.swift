@@ -5,12 +5,12 @@ import WebRTCTransport
 @Suite(.timeLimit(.minutes(1)))
 struct FeedbackTests {
     private func estimate(_ bytes: [UInt8]) -> Int? {
-        bytes.withUnsafeBytes { RTCPFeedback.remoteBitrateEstimate(in: $0) }
+        bytes.withUnsafeBytes { RTCPCompound(parsing: $0) }.remoteBitrateEstimate
     }
 
     @Test(arguments: [0, 1, 1000, 0x3ffff, 0x40000, 500_000, 2_500_000, 123_456_789, 1 << 40, Int.max, -5])
     func roundTrip(bitrate: Int) throws {
-        let packet = RTCPFeedback.makeREMB(bitrate: bitrate, senderSSRC: 0x0102_0304, mediaSSRC: 0xfffe_fdfc)
+        let packet = RTCPPackets.makeREMB(bitrate: bitrate, senderSSRC: 0x0102_0304, mediaSSRC: 0xfffe_fdfc)
         #expect(packet.count == 8 + 24)
         #expect(packet.count % 4 == 0)
         let read = try #require(estimate(packet))
@@ -31,19 +31,19 @@ struct FeedbackTests {
 
     @Test func theLastOneCounts() {
         let two =
-            RTCPFeedback.makeREMB(bitrate: 100_000, senderSSRC: 1, mediaSSRC: 2)
-            + RTCPFeedback.makeREMB(bitrate: 200_000, senderSSRC: 1, mediaSSRC: 2)
+            RTCPPackets.makeREMB(bitrate: 100_000, senderSSRC: 1, mediaSSRC: 2)
+            + RTCPPackets.makeREMB(bitrate: 200_000, senderSSRC: 1, mediaSSRC: 2)
         #expect(estimate(two) == 200_000)
     }
 
     @Test func anExponentBeyondReasonSaturates() {
-        var packet = RTCPFeedback.makeREMB(bitrate: 1000, senderSSRC: 1, mediaSSRC: 2)
+        var packet = RTCPPackets.makeREMB(bitrate: 1000, senderSSRC: 1, mediaSSRC: 2)
         packet[25] = 0xff
         #expect(estimate(packet) == Int.max)
     }
 
     @Test func whatIsNoEstimate() {
-        let good = RTCPFeedback.makeREMB(bitrate: 100_000, senderSSRC: 1, mediaSSRC: 2)
+        let good = RTCPPackets.makeREMB(bitrate: 100_000, senderSSRC: 1, mediaSSRC: 2)
         #expect(estimate([]) == nil)
         #expect(estimate(Array(good.dropLast())) == nil)
         #expect(estimate([0x8f, 206, 0, 1] + [UInt8](repeating: 0, count: 4)) == nil)
@@ -58,7 +58,7 @@ struct FeedbackTests {
         let short: [UInt8] = [0x8f, 206, 0, 3, 1, 2, 3, 4, 0, 0, 0, 0, 0x52, 0x45, 0x4d, 0x42]
         #expect(estimate(short) == nil)
         #expect(estimate(short + [0x80, 201, 0, 1, 1, 2, 3, 4]) == nil)
-        let whole = RTCPFeedback.makeREMB(bitrate: 100_000, senderSSRC: 1, mediaSSRC: 2)
+        let whole = RTCPPackets.makeREMB(bitrate: 100_000, senderSSRC: 1, mediaSSRC: 2)
         #expect(estimate(short + whole) == 100_000)
     }
 
@@ -87,7 +87,7 @@ struct FeedbackTests {
             var bytes: [UInt8] = []
             for _ in 0..<Int.random(in: 1...3, using: &generator) {
                 let bitrate = Int.random(in: 0...1 << 40, using: &generator)
-                bytes += RTCPFeedback.makeREMB(bitrate: bitrate, senderSSRC: 1, mediaSSRC: 2)
+                bytes += RTCPPackets.makeREMB(bitrate: bitrate, senderSSRC: 1, mediaSSRC: 2)
             }
             if round % 2 == 0 { bytes.removeLast(Int.random(in: 0...bytes.count, using: &generator)) }
             for _ in 0..<(round % 4) where !bytes.isEmpty {

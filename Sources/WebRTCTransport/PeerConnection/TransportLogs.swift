@@ -1,5 +1,6 @@
-// The log of a peer connection. INFO has one line for each phase, with its duration; DEBUG has negotiated parameters and
-// each change; TRACE has single packets. No line contains an address, ICE credentials, fingerprints or keys.
+// The logs of a peer connection; used on the network thread only. INFO has one line for each phase, with its duration;
+// DEBUG has negotiated parameters and each change; TRACE has single packets. No line contains an address, ICE
+// credentials, fingerprints or keys.
 import ICE
 package import Logging
 import MediaSecurity
@@ -28,200 +29,94 @@ package struct TransportLoggers: Sendable {
     }
 }
 
-/// The log of one connection; used on the network thread only.
-struct ConnectionLog {
-    /// Silence after which the log says that nothing arrives.
-    static let silence = Duration.seconds(2)
-    /// Wait for the DTLS handshake after which the log says so.
-    static let handshakeWait = Duration.seconds(3)
+/// The log of an ICE transport.
+struct ICELog {
     /// A TURN server that answers does so within this time; libnice gives up later.
     private static let answerTime = Duration.seconds(2)
-    private static let (highLoss, lowLoss) = (0.1, 0.02)
-    private static let lossInterval = Duration.seconds(2)
 
-    private let loggers: TransportLoggers
+    private let logger: Logger
     private var startedAt: ContinuousClock.Instant?
     private var localTypes: [String: Int] = [:]
     private var remoteTypes: [String: Int] = [:]
     private var isUp = false
-    private var hasKeys = false
-    private var handshakeStartedAt: ContinuousClock.Instant?
-    private var lastRTP: Duration?
-    private var lastDatagram = Duration.zero
-    private var isSilent = false
-    private var target: BitrateTarget?
-    private var hasHighLoss = false
-    /// The report at the start of the interval over which loss is measured.
-    private var lossWindow: (since: Duration, report: ReceptionReport)?
 
-    init(_ loggers: TransportLoggers) { self.loggers = loggers }
-
-    // MARK: ICE
+    init(_ logger: Logger) { self.logger = logger }
 
     mutating func gatheringStarts() { startedAt = .now }
 
     mutating func gathered(local candidate: String) {
         let (type, text) = Self.describe(candidate)
         localTypes[type, default: 0] += 1
-        loggers.ice.debug("local candidate: \(text)")
+        logger.debug("local candidate: \(text)")
     }
 
     mutating func received(remote candidate: String) {
         let (type, text) = Self.describe(candidate)
         remoteTypes[type, default: 0] += 1
-        loggers.ice.debug("remote candidate: \(text)")
+        logger.debug("remote candidate: \(text)")
     }
 
     /// - Parameter turnServers: number of TURN servers that were asked for an allocation.
     /// - Returns: true if none of them gave a relay candidate, as with wrong or expired credentials.
     func gatheringEnded(turnServers: Int) -> Bool {
         let time = startedAt.map { ContinuousClock.now - $0 } ?? .zero
-        loggers.ice.info("gathered candidates in \(time.milliseconds): \(Self.list(localTypes))")
+        logger.info("gathered candidates in \(time.milliseconds): \(Self.list(localTypes))")
         let relays = localTypes["relay", default: 0]
         let missing = turnServers - relays
         guard turnServers > 0, missing > 0 else { return false }
         let servers = turnServers == 1 ? "the TURN server" : "\(missing) of \(turnServers) TURN servers"
         if time < Self.answerTime {
-            loggers.ice.warning("\(servers) refused the connection or the allocation; check address, user and password")
+            logger.warning("\(servers) refused the connection or the allocation; check address, user and password")
         } else {
-            loggers.ice.warning("\(servers) did not answer within \(time.milliseconds)")
+            logger.warning("\(servers) did not answer within \(time.milliseconds)")
         }
         return relays == 0
     }
 
-    mutating func iceConnected(_ pair: ICECandidatePair?) {
+    mutating func connected(_ pair: ICECandidatePair?) {
         isUp = true
         let time = startedAt.map { ContinuousClock.now - $0 } ?? .zero
-        loggers.ice.info("connected after \(time.milliseconds): \(Self.describe(pair))")
-        handshakeStartedAt = .now
+        logger.info("connected after \(time.milliseconds): \(Self.describe(pair))")
     }
 
-    func iceFailed() {
+    func failed() {
         guard isUp else { return logNoPath("failed") }
-        loggers.ice.info("failed: nothing has arrived for 30 s, also no answer to consent checks")
+        logger.info("failed: nothing has arrived for 30 s, also no answer to consent checks")
     }
 
     private func logNoPath(_ what: String) {
         guard let startedAt else { return }
         let time = ContinuousClock.now - startedAt
         let reason = time < .seconds(3) ? "no pair so far" : "no answer to the connectivity checks"
-        loggers.ice.info(
+        logger.info(
             """
             \(what) after \(time.milliseconds), \(reason); local candidates: \(Self.list(localTypes)); \
             remote candidates: \(Self.list(remoteTypes))
             """)
     }
 
-    func pathIsLost() { loggers.ice.info("disconnected: nothing arrives, also no answer to consent checks") }
+    func disconnected() { logger.info("disconnected: nothing arrives, also no answer to consent checks") }
 
-    func pathReturns() { loggers.ice.info("connected again: packets arrive") }
+    func reconnected() { logger.info("connected again: packets arrive") }
 
     mutating func restartBegins(_ reason: String?) {
         (localTypes, remoteTypes) = ([:], [:])
-        loggers.ice.info("ICE restarts: \(reason ?? "the owner of the connection restarts it")")
+        logger.info("ICE restarts: \(reason ?? "the owner of the connection restarts it")")
     }
 
     func restartEnds(_ pair: ICECandidatePair?, after time: Duration) {
-        loggers.ice.info("ICE restarted after \(time.milliseconds): \(Self.describe(pair))")
+        logger.info("ICE restarted after \(time.milliseconds): \(Self.describe(pair))")
     }
 
     func restartFails(_ cause: String, after time: Duration) {
-        loggers.ice.info("the ICE restart failed after \(time.milliseconds): \(cause); the previous path stays")
+        logger.info("the ICE restart failed after \(time.milliseconds): \(cause); the previous path stays")
     }
 
-    func warning(_ text: String) { loggers.ice.warning("\(text)") }
-
-    // MARK: DTLS
-
-    mutating func established(_ dtls: DTLSConnection) {
-        hasKeys = true
-        let time = handshakeStartedAt.map { ContinuousClock.now - $0 } ?? .zero
-        loggers.dtls.info("connected after \(time.milliseconds)")
-        loggers.dtls.debug(
-            """
-            \(dtls.parameters.version), \(dtls.parameters.cipher), \(dtls.role == .client ? "client" : "server"), \
-            \(dtls.parameters.profile), \(dtls.counters.retransmissions) retransmissions
-            """)
-    }
-
-    func handshakeFailed(_ error: DTLSError) { loggers.dtls.info("failed: \(error.description)") }
-
-    /// Call some time after ICE has connected.
-    func checkHandshake() {
-        guard !hasKeys, let handshakeStartedAt else { return }
-        loggers.dtls.info(
-            "no answer to the DTLS handshake for \((ContinuousClock.now - handshakeStartedAt).milliseconds)")
-    }
-
-    // MARK: RTP
-
-    mutating func arrived(isRTP: Bool, now: Duration) {
-        lastDatagram = now
-        guard isRTP else { return }
-        if lastRTP == nil { loggers.rtp.info("the first RTP packet arrived") }
-        if isSilent, let lastRTP {
-            isSilent = false
-            loggers.rtp.info("RTP arrives again after \((now - lastRTP).milliseconds)")
-        }
-        lastRTP = now
-    }
-
-    /// Call it from time to time while connected. Silence is worth a line only once RTP has arrived.
-    mutating func checkSilence(now: Duration) {
-        guard !isSilent, let lastRTP, now - lastRTP >= Self.silence else { return }
-        isSilent = true
-        let time = (now - lastRTP).milliseconds
-        // Transport-cc feedback arrives many times a second as long as the path lives and we send.
-        if now - lastDatagram >= Self.silence / 2 {
-            loggers.rtp.info("nothing has arrived for \(time), neither RTP nor RTCP")
-        } else {
-            loggers.rtp.info("no RTP has arrived for \(time); RTCP still arrives")
-        }
-    }
-
-    // MARK: Congestion control
-
-    mutating func changed(_ next: BitrateTarget) {
-        let last = target
-        target = next
-        guard let last else {
-            return loggers.congestion.info("starts at \(next.target.kilobits) kbit/s")
-        }
-        guard last.target != next.target || last.reason != next.reason else { return }
-        loggers.congestion.debug(
-            """
-            target \(last.target.kilobits) → \(next.target.kilobits) kbit/s, reason \(next.reason.rawValue), \
-            estimate \(next.estimate.kilobits) kbit/s
-            """)
-    }
-
-    /// Call it from time to time while connected. A single report covers too few packets.
-    /// - Parameter report: the remote peer's latest report about our packets.
-    mutating func checkLoss(_ report: ReceptionReport, now: Duration) {
-        guard let last = lossWindow, report.highestSequence >= last.report.highestSequence else {
-            lossWindow = (now, report)
-            return
-        }
-        let expected = report.highestSequence - last.report.highestSequence
-        guard now - last.since >= Self.lossInterval, expected >= 50 else { return }
-        lossWindow = (now, report)
-        let fraction = Double(max(0, report.packetsLost - last.report.packetsLost)) / Double(expected)
-        if !hasHighLoss, fraction >= Self.highLoss {
-            hasHighLoss = true
-            loggers.congestion.info("the remote peer reports \(Int(fraction * 100)) % loss of our packets")
-        } else if hasHighLoss, fraction <= Self.lowLoss {
-            hasHighLoss = false
-            loggers.congestion.info("the remote peer reports no more loss of our packets")
-        }
-    }
-
-    // MARK: End
+    func warning(_ text: String) { logger.warning("\(text)") }
 
     func closes() {
         if !isUp { logNoPath("closed") }
     }
-
-    // MARK: Words
 
     private static func describe(_ pair: ICECandidatePair?) -> String {
         pair.map { "\($0.local.type) to \($0.remote.type), \($0.family), \($0.transport)" } ?? "unknown pair"
@@ -244,6 +139,122 @@ struct ConnectionLog {
     private static func list(_ types: [String: Int]) -> String {
         types.isEmpty
             ? "none" : types.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
+    }
+}
+
+/// The log of a DTLS transport.
+struct DTLSLog {
+    private let logger: Logger
+    private var hasKeys = false
+    private var startedAt: ContinuousClock.Instant?
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    mutating func starts() { startedAt = .now }
+
+    mutating func established(_ dtls: DTLSConnection) {
+        hasKeys = true
+        let time = startedAt.map { ContinuousClock.now - $0 } ?? .zero
+        logger.info("connected after \(time.milliseconds)")
+        logger.debug(
+            """
+            \(dtls.parameters.version), \(dtls.parameters.cipher), \(dtls.role == .client ? "client" : "server"), \
+            \(dtls.parameters.profile), \(dtls.counters.retransmissions) retransmissions
+            """)
+    }
+
+    func failed(_ error: DTLSError) { logger.info("failed: \(error.description)") }
+
+    /// Call some time after ICE has connected.
+    func checkHandshake() {
+        guard !hasKeys, let startedAt else { return }
+        logger.info(
+            "no answer to the DTLS handshake for \((ContinuousClock.now - startedAt).milliseconds)")
+    }
+}
+
+/// The log of an RTP receiver.
+struct RTPLog {
+    /// Silence after which the log says that nothing arrives.
+    private static let silence = Duration.seconds(2)
+
+    private let logger: Logger
+    private var lastRTP: Duration?
+    private var lastDatagram = Duration.zero
+    private var isSilent = false
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    mutating func arrived(isRTP: Bool, now: Duration) {
+        lastDatagram = now
+        guard isRTP else { return }
+        if lastRTP == nil { logger.info("the first RTP packet arrived") }
+        if isSilent, let lastRTP {
+            isSilent = false
+            logger.info("RTP arrives again after \((now - lastRTP).milliseconds)")
+        }
+        lastRTP = now
+    }
+
+    /// Call it from time to time while connected. Silence is worth a line only once RTP has arrived.
+    mutating func checkSilence(now: Duration) {
+        guard !isSilent, let lastRTP, now - lastRTP >= Self.silence else { return }
+        isSilent = true
+        let time = (now - lastRTP).milliseconds
+        // Transport-cc feedback arrives many times a second as long as the path lives and we send.
+        if now - lastDatagram >= Self.silence / 2 {
+            logger.info("nothing has arrived for \(time), neither RTP nor RTCP")
+        } else {
+            logger.info("no RTP has arrived for \(time); RTCP still arrives")
+        }
+    }
+}
+
+/// The log of a sender's congestion control.
+struct CongestionLog {
+    private static let (highLoss, lowLoss) = (0.1, 0.02)
+    private static let lossInterval = Duration.seconds(2)
+
+    private let logger: Logger
+    private var target: BitrateTarget?
+    private var hasHighLoss = false
+    /// The report at the start of the interval over which loss is measured.
+    private var lossWindow: (since: Duration, report: ReceptionReport)?
+
+    init(_ logger: Logger) { self.logger = logger }
+
+    mutating func changed(_ next: BitrateTarget) {
+        let last = target
+        target = next
+        guard let last else {
+            return logger.info("starts at \(next.target.kilobits) kbit/s")
+        }
+        guard last.target != next.target || last.reason != next.reason else { return }
+        logger.debug(
+            """
+            target \(last.target.kilobits) → \(next.target.kilobits) kbit/s, reason \(next.reason.rawValue), \
+            estimate \(next.estimate.kilobits) kbit/s
+            """)
+    }
+
+    /// Call it from time to time while connected. A single report covers too few packets.
+    /// - Parameter report: the remote peer's latest report about our packets.
+    mutating func checkLoss(_ report: ReceptionReport, now: Duration) {
+        guard let last = lossWindow, report.highestSequence >= last.report.highestSequence else {
+            lossWindow = (now, report)
+            return
+        }
+        let expected = report.highestSequence - last.report.highestSequence
+        guard now - last.since >= Self.lossInterval, expected >= 50 else { return }
+        lossWindow = (now, report)
+        let fraction = Double(max(0, report.packetsLost - last.report.packetsLost)) / Double(expected)
+        if !hasHighLoss, fraction >= Self.highLoss {
+            hasHighLoss = true
+            logger.info("the remote peer reports \(Int(fraction * 100)) % loss of our packets")
+        } else if hasHighLoss, fraction <= Self.lowLoss {
+            hasHighLoss = false
+            logger.info("the remote peer reports no more loss of our packets")
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-/// Writes the RTCP packets of a participant (RFC 3550 section 6, RFC 4585 section 6).
+/// Writes the RTCP packets of a participant (RFC 3550 section 6, RFC 4585 section 6, draft-alvestrand-rmcat-remb-03).
 package enum RTCPPackets {
     /// The sender information of a sender report.
     package struct SenderInformation {
@@ -66,62 +66,17 @@ package enum RTCPPackets {
     package static func transportFeedback(_ body: [UInt8], from sender: UInt32, to media: UInt32) -> [UInt8] {
         packet(205, count: 15, sender.bigEndianBytes + media.bigEndianBytes + body)
     }
-}
 
-/// A message of a received compound packet, about one of our streams or of the remote peer's. Peers choose all values.
-package enum RTCPMessage {
-    /// `timestamp` is the RTP time at the NTP time, which is 32.32 fixed point.
-    case senderReport(ssrc: UInt32, ntp: UInt64, timestamp: UInt32)
-    /// The CNAME of a source description.
-    case name(ssrc: UInt32, cname: [UInt8])
-    case nack(ssrc: UInt32, sequences: [UInt16])
-    case keyframeRequest(ssrc: UInt32)
-
-    /// Calls `visit` for each message of a compound packet.
-    package static func forEach(in compound: UnsafeRawBufferPointer, _ visit: (RTCPMessage) -> Void) {
-        RTCPCompound.forEachPacket(in: compound) { packet in
-            let body = packet.body
-            switch (packet.type, packet.count) {
-            case (200, _) where body.count >= 24:
-                let ntp = UInt64(body.bigEndian32(at: 4)) << 32 | UInt64(body.bigEndian32(at: 8))
-                visit(.senderReport(ssrc: body.bigEndian32(at: 0), ntp: ntp, timestamp: body.bigEndian32(at: 12)))
-            case (202, _): forEachName(in: body, count: Int(packet.count)) { visit(.name(ssrc: $0, cname: $1)) }
-            case (205, 1) where body.count >= 12:
-                var sequences: [UInt16] = []
-                for at in stride(from: 8, through: body.count - 4, by: 4) {
-                    let (first, others) = (body.bigEndian16(at: at), body.bigEndian16(at: at + 2))
-                    sequences.append(first)
-                    for bit in 0..<16 where others & 1 << UInt16(bit) != 0 {
-                        sequences.append(first &+ UInt16(bit) &+ 1)
-                    }
-                }
-                visit(.nack(ssrc: body.bigEndian32(at: 4), sequences: sequences))
-            case (206, 1) where body.count >= 8: visit(.keyframeRequest(ssrc: body.bigEndian32(at: 4)))
-            case (206, 4):
-                // FIR (RFC 5104 section 4.3.1) names its targets in the entries.
-                for at in stride(from: 8, through: body.count - 8, by: 8) {
-                    visit(.keyframeRequest(ssrc: body.bigEndian32(at: at)))
-                }
-            default: break
-            }
+    /// Returns an empty receiver report, which RFC 3550 6.1 requires first, and a REMB for `mediaSSRC`.
+    package static func makeREMB(bitrate: Int, senderSSRC: UInt32, mediaSSRC: UInt32) -> [UInt8] {
+        var exponent = 0
+        var mantissa = max(0, bitrate)
+        while mantissa > 0x3ffff {
+            mantissa >>= 1
+            exponent += 1
         }
-    }
-
-    private static func forEachName(
-        in body: UnsafeRawBufferPointer, count: Int, _ visit: (UInt32, [UInt8]) -> Void
-    ) {
-        var at = 0
-        for _ in 0..<count {
-            guard body.count - at >= 8 else { return }
-            let ssrc = body.bigEndian32(at: at)
-            at += 4
-            while at < body.count, body[at] != 0 {
-                guard body.count - at >= 2, case let end = at + 2 + Int(body[at + 1]), end <= body.count else { return }
-                if body[at] == 1 { visit(ssrc, Array(body[(at + 2)..<end])) }
-                at = end
-            }
-            // The end of the items, and padding to the next multiple of four.
-            at = (at / 4 + 1) * 4
-        }
+        let rate = UInt32(truncatingIfNeeded: 1 << 24 | exponent << 18 | mantissa)
+        return receiverReport(senderSSRC)
+            + packet(206, count: 15, [senderSSRC, 0, 0x5245_4d42, rate, mediaSSRC].flatMap(\.bigEndianBytes))
     }
 }

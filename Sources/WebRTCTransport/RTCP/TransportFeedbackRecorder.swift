@@ -1,7 +1,7 @@
 internal import DequeModule
 
 /// Records when packets with transport-wide sequence numbers arrive and writes the feedback about them
-/// (draft-holmer-rmcat-transport-wide-cc-extensions-01 section 3.1). A value; times in microseconds.
+/// (draft-holmer-rmcat-transport-wide-cc-extensions-01 section 3.1). A value; its times are in microseconds.
 package struct TransportFeedbackRecorder: Sendable {
     private var sequences = SerialNumber<UInt16>()
     /// The packets since the last feedback, and those before it that a later packet may be out of order with.
@@ -22,11 +22,11 @@ package struct TransportFeedbackRecorder: Sendable {
 
     package var isEmpty: Bool { pending.isEmpty }
 
-    package mutating func received(_ sequence: UInt16, now: Int64) {
+    package mutating func received(_ sequence: UInt16, now: Duration) {
         let number = sequences.take(sequence)
         guard arrivals[number] == nil else { return }
         if let next, number < next - Self.history { return }
-        arrivals[number] = now
+        arrivals[number] = now.inMicroseconds
         isSorted = isSorted && pending.last.map { $0 < number } ?? true
         pending.append(number)
     }

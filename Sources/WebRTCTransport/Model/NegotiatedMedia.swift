@@ -1,0 +1,73 @@
+/// One codec of one m-line with everything that belongs to its payload type.
+package struct NegotiatedCodec: Sendable, Equatable {
+    package var codec: VideoCodec
+    package var payloadType: Int
+    package var retransmissionPayloadType: Int?
+    package var feedback: Set<String>
+    package var formatParameters: String?
+
+    package var usesTransportCC: Bool { feedback.contains("transport-cc") }
+    package var usesREMB: Bool { feedback.contains("goog-remb") }
+}
+
+/// Negotiated video; `direction` is ours.
+package struct NegotiatedVideo: Sendable {
+    var mid: String
+    var codec: NegotiatedCodec
+    var extensions: HeaderExtensionIDs
+    var direction: MediaDirection
+    /// SSRCs that the remote peer declares, if any.
+    var ssrcs: [UInt32]
+    /// See `RemoteVideo`.
+    var repeatedSSRCs: [UInt32: UInt32]
+    /// Codecs beside `codec` in which the remote peer may send.
+    var alternatives: [NegotiatedCodec] = []
+    /// RIDs of the simulcast layers, highest resolution first; empty: one stream.
+    var sentLayers: [String] = []
+    var receivedLayers: [String] = []
+
+    package init(_ remote: RemoteVideo, _ direction: MediaDirection) {
+        (mid, codec, extensions) = (remote.mid, remote.codec, remote.extensions)
+        if !codec.usesTransportCC { extensions.transportWideCC = nil }
+        (ssrcs, repeatedSSRCs) = (remote.ssrcs, remote.repeatedSSRCs)
+        self.direction = direction
+    }
+
+    /// What this m-line and a later one of the same RTP session carry together. The first m-line is the one that sends;
+    /// its attributes win.
+    func united(with later: NegotiatedVideo) -> NegotiatedVideo {
+        var whole = self
+        whole.ssrcs += later.ssrcs
+        whole.repeatedSSRCs.merge(later.repeatedSSRCs) { first, _ in first }
+        whole.direction = direction.united(with: later.direction)
+        whole.alternatives = later.alternatives
+        if !later.sentLayers.isEmpty { whole.sentLayers = later.sentLayers }
+        if !later.receivedLayers.isEmpty {
+            whole.receivedLayers += later.receivedLayers
+            (whole.extensions.rid, whole.extensions.repairedRID) = (later.extensions.rid, later.extensions.repairedRID)
+        }
+        return whole
+    }
+}
+
+package struct NegotiatedAudio: Sendable {
+    var mid: String
+    var payloadType: Int
+    var extensions: HeaderExtensionIDs
+    var direction: MediaDirection
+    var ssrcs: [UInt32]
+
+    package init(_ remote: RemoteAudio, _ direction: MediaDirection) {
+        (mid, payloadType, extensions) = (remote.mid, remote.payloadType, remote.extensions)
+        ssrcs = remote.ssrcs
+        self.direction = direction
+    }
+
+    /// See `NegotiatedVideo.united`.
+    func united(with later: NegotiatedAudio) -> NegotiatedAudio {
+        var whole = self
+        whole.ssrcs += later.ssrcs
+        whole.direction = direction.united(with: later.direction)
+        return whole
+    }
+}

@@ -1,0 +1,31 @@
+/// A video m-line of a remote description that we use.
+package struct RemoteVideo: Sendable {
+    package var mediaIndex: Int
+    package var mid: String
+    package var codec: NegotiatedCodec
+    /// Further codecs that we can use.
+    package var alternatives: [NegotiatedCodec]
+    package var extensions: HeaderExtensionIDs
+    package var extmap: [String]
+    package var direction: MediaDirection
+    /// `a=msid`: the remote peer's stream and track (RFC 8830).
+    package var msid: String?
+    /// SSRCs that the remote peer declares; it need not declare any.
+    package var ssrcs: [UInt32]
+    /// The media SSRC that each RTX SSRC repeats, of `a=ssrc-group:FID` (RFC 5576 4.2).
+    package var repeatedSSRCs: [UInt32: UInt32]
+    /// RIDs of the simulcast layers that the remote peer sends or would receive, highest resolution first (RFC 8853).
+    package var sentLayers: [String]
+    package var receivedLayers: [String]
+}
+
+/// An audio m-line of a remote description that we use: Opus (RFC 7587) at this payload type.
+package struct RemoteAudio: Sendable {
+    package var mediaIndex: Int
+    package var mid: String
+    package var payloadType: Int
+    package var extensions: HeaderExtensionIDs
+    package var direction: MediaDirection
+    package var msid: String?
+    package var ssrcs: [UInt32]
+}

@@ -1,0 +1,30 @@
+/// Negotiated parameters of the audio payloader.
+package struct AudioSendParameters: Sendable, Equatable {
+    package var payloadType: Int
+    package var ssrc: UInt32
+
+    package init(payloadType: Int, ssrc: UInt32) {
+        (self.payloadType, self.ssrc) = (payloadType, ssrc)
+    }
+}
+
+/// Negotiated parameters of the video payloader.
+package struct RTPSendParameters: Sendable, Equatable {
+    package var codec: VideoCodec
+    package var payloadType: Int
+    package var ssrc: UInt32
+    /// ID of the transport-wide-cc header extension; nil if not negotiated.
+    package var transportWideCCExtension: Int?
+    /// Simulcast layers, highest resolution first; empty: one stream, `ssrc`.
+    package var layers: [RTPEncoding] = []
+    /// Size of an RTP packet in bytes before header extensions, RTX and SRTP are added, so that no datagram exceeds
+    /// 1200.
+    package var mtu: Int { 1150 }
+
+    package init(codec: VideoCodec, payloadType: Int, ssrc: UInt32, transportWideCCExtension: Int?) {
+        self.codec = codec
+        self.payloadType = payloadType
+        self.ssrc = ssrc
+        self.transportWideCCExtension = transportWideCCExtension
+    }
+}

@@ -1,0 +1,190 @@
+// Answers of ours to offers of the remote peer.
+
+extension Negotiation {
+    var mayAnswer: Bool { signalingState != .haveLocalOffer }
+
+    func parseRemoteOffer(_ text: String, wants: (_ msid: String?) -> Bool) throws(PeerConnectionError)
+        -> RemoteDescription
+    {
+        guard mayAnswer else { throw Self.wrongState }
+        var choice = RemoteDescription.Choice()
+        choice.requiresVideo = !configuration.acceptsDataChannels
+        choice.takesAudio = desired.audio != nil || audio != nil
+        choice.onlySending = !(desired.video ?? .inactive).sends
+        choice.taken = Set([video?.mid, audio?.mid].compactMap { $0 })
+        choice.videoPayloadType = video?.codec.payloadType
+        choice.mayHoldNothing = isConnected
+        choice.h264 = configuration.h264.ofOffers
+        return try RemoteDescription(parsing: text, isOffer: true, choice: choice, wants: wants) { isUsable($0) }
+    }
+
+    /// Creates our answer to an offer. It accepts one video m-line to receive, one Opus audio and, if allowed, data
+    /// channels; new m-lines beyond these are rejected. Video may move to another m-line, for example if its track was
+    /// published again, but not to another codec. Changed ICE credentials restart ICE; see `restartsICE`.
+    mutating func answer(
+        _ remote: RemoteDescription, _ transport: TransportParameters
+    ) throws(PeerConnectionError) -> String {
+        if !isConnected { (isAnswerer, role) = (true, transport.setup) }
+        try checkTransport(remote)
+        let accepted = try configuration.unidirectionalSections ? acceptEach(remote) : acceptOneOfEachKind(remote)
+        signalingState = .stable
+        transceivers = remote.kinds.indices.map { transceiver(at: $0, of: remote, accepted[$0]) }
+        var transport = transport
+        transport.setup = role
+        return describe(transceivers.map(answered), transport)
+    }
+
+    /// The transceiver of an m-line of the remote offer, for our answer and our later offers. Our media never uses an
+    /// m-line that we rejected: if we want media of that kind later, it gets a new one.
+    private func transceiver(at index: Int, of remote: RemoteDescription, _ accepted: NegotiatedMedia?) -> Transceiver {
+        let (kind, mid) = (remote.kinds[index], remote.mids[index])
+        let isTaken = accepted != nil || kind == "application" && configuration.acceptsDataChannels
+        var line: Transceiver
+        if let kept = transceivers.first(where: { $0.mid == mid && $0.kind == kind && $0.content != .other(kind) }) {
+            line = kept
+        } else {
+            let content: Transceiver.Content =
+                isTaken ? MediaKind(rawValue: kind).map { .media($0) } ?? .application : .other(kind)
+            let role: MediaDirection = content == .media(.video) && mid != video?.mid ? .recvonly : .sendrecv
+            line = Transceiver(content: content, mid: mid, role: role)
+        }
+        (line.isRefused, line.negotiated) = (!isTaken, accepted)
+        return line
+    }
+
+    /// Our part of an m-line in an answer.
+    private func answered(_ line: Transceiver) -> LocalDescription.Line {
+        guard !line.isRefused else { return .refused(kind: line.kind, mid: line.mid) }
+        return switch line.negotiated {
+        case .video(let video): .video(answered(video))
+        case .audio(let audio): .audio(answered(audio))
+        case nil: .application(mid: line.mid)
+        }
+    }
+
+    // MARK: One m-line of each kind
+
+    private mutating func acceptOneOfEachKind(
+        _ remote: RemoteDescription
+    ) throws(PeerConnectionError) -> [Int: NegotiatedMedia] {
+        var accepted = try acceptVideo(remote).mapValues(NegotiatedMedia.video)
+        if let (index, audio) = acceptAudio(remote) { accepted[index] = .audio(audio) }
+        return accepted
+    }
+
+    /// Our video stays on the m-line that was negotiated first. Video is received from one m-line; others that were
+    /// accepted before stay accepted, so that they can be used again.
+    private mutating func acceptVideo(
+        _ remote: RemoteDescription
+    ) throws(PeerConnectionError) -> [Int: NegotiatedVideo] {
+        let chosen = remote.video
+        func isOurs(_ found: RemoteVideo) -> Bool {
+            video.map { $0.codec.codec == found.codec.codec && $0.codec.payloadType == found.codec.payloadType } ?? true
+        }
+        if let chosen, !isOurs(chosen) {
+            throw PeerConnectionError(.badDescription, "the remote description changes the mid of the video")
+        }
+        let before = Set(transceivers.filter { $0.content == .media(.video) }.map(\.mid))
+        let sending = video.flatMap { remote.mids.contains($0.mid) ? $0.mid : nil } ?? chosen?.mid
+        var accepted: [Int: NegotiatedVideo] = [:]
+        for index in remote.kinds.indices where remote.kinds[index] == MediaKind.video.rawValue {
+            let isChosen = index == chosen?.mediaIndex
+            let type = video?.codec.payloadType
+            let other =
+                !isChosen && before.contains(remote.mids[index])
+                ? try? remote.video(at: index, preferring: type, available: isUsable) : nil
+            guard let found = isChosen ? chosen : other, isOurs(found) else { continue }
+            var allowed = desired.video ?? .inactive
+            if found.mid != sending { allowed = allowed.limited(to: .recvonly) }
+            if !isChosen { allowed = allowed.limited(to: .sendonly) }
+            accepted[index] = accept(found, found.direction.reversed.limited(to: allowed))
+        }
+        var whole = remote.kinds.indices.compactMap { accepted[$0].map(NegotiatedMedia.video) }.video
+        whole?.receivedLayers = chosen.flatMap { accepted[$0.mediaIndex]?.receivedLayers } ?? []
+        if isAnswerer, let whole { codec = whole.codec.codec }
+        if let whole { video = whole } else { video?.direction = .inactive }
+        return accepted
+    }
+
+    private func accept(_ found: RemoteVideo, _ direction: MediaDirection) -> NegotiatedVideo {
+        var video = NegotiatedVideo(found, direction)
+        if configuration.acceptsSimulcast, found.extensions.rid != nil { video.receivedLayers = found.sentLayers }
+        return video
+    }
+
+    private mutating func acceptAudio(_ remote: RemoteDescription) -> (index: Int, audio: NegotiatedAudio)? {
+        let sendsAudio = (desired.audio ?? .inactive).sends
+        // The RTP session has one payload type and sends with one mid.
+        if let found = remote.audio,
+            audio.map({ $0.payloadType == found.payloadType && ($0.mid == found.mid || !sendsAudio) }) ?? true
+        {
+            let negotiated = NegotiatedAudio(found, found.direction.reversed.limited(to: desired.audio ?? .inactive))
+            audio = negotiated
+            return (found.mediaIndex, negotiated)
+        }
+        audio?.direction = .inactive
+        // Keep an m-line that was accepted before: audio may resume.
+        guard let audio, let index = remote.mids.firstIndex(of: audio.mid),
+            remote.kinds[index] == MediaKind.audio.rawValue
+        else { return nil }
+        return (index, audio)
+    }
+
+    // MARK: Separate m-lines for each direction
+
+    /// Accepts each m-line. Our media of each kind goes on the first m-line that the remote peer receives on.
+    private mutating func acceptEach(_ remote: RemoteDescription) -> [Int: NegotiatedMedia] {
+        sendMids = [:]
+        // Each kind has one RTP session with one payload type: the negotiated one, else that of the first m-line that
+        // the remote peer sends on.
+        let indices = remote.kinds.indices
+        let coming = indices.first { remote.kinds[$0] == "video" && remote.direction(at: $0).sends }
+        var types = (video: video?.codec.payloadType, audio: audio?.payloadType)
+        if types.video == nil, let coming {
+            types.video = (try? remote.video(at: coming, available: isUsable))?.codec.payloadType
+        }
+        let preferred = types.video
+        // M-lines that could carry our media come first, because the negotiated result takes the mid of the first one.
+        let inOrder =
+            indices.filter { remote.direction(at: $0).receives } + indices.filter { !remote.direction(at: $0).receives }
+        var accepted: [(index: Int, media: NegotiatedMedia)] = []
+        for index in inOrder {
+            switch MediaKind(rawValue: remote.kinds[index]) {
+            case .video:
+                guard let found = try? remote.video(at: index, preferring: preferred, available: isUsable),
+                    found.codec.payloadType == types.video ?? found.codec.payloadType
+                else { continue }
+                types.video = found.codec.payloadType
+                let direction = direction(.video, found.mid, found.direction)
+                accepted.append((index, .video(accept(found, direction))))
+            case .audio:
+                guard let found = remote.audio(at: index), found.payloadType == types.audio ?? found.payloadType
+                else { continue }
+                types.audio = found.payloadType
+                let direction = direction(.audio, found.mid, found.direction)
+                accepted.append((index, .audio(NegotiatedAudio(found, direction))))
+            case nil: break
+            }
+        }
+        adopt(accepted.map(\.media))
+        return Dictionary(uniqueKeysWithValues: accepted.map { ($0.index, $0.media) })
+    }
+
+    /// Our direction on an m-line of its own.
+    private mutating func direction(
+        _ kind: MediaKind, _ mid: String, _ remoteDirection: MediaDirection
+    ) -> MediaDirection {
+        if remoteDirection.receives, sendMids[kind] == nil { sendMids[kind] = mid }
+        let allowed: MediaDirection = sendMids[kind] == mid ? .sendrecv : .recvonly
+        return remoteDirection.reversed.limited(to: allowed).limited(to: desired[kind] ?? .inactive)
+    }
+
+    private mutating func adopt(_ media: [NegotiatedMedia]) {
+        if let whole = media.video, video != nil || whole.direction != .inactive {
+            video = whole
+        } else {
+            video?.direction = .inactive
+        }
+        if let whole = media.audio { audio = whole } else { audio?.direction = .inactive }
+    }
+}

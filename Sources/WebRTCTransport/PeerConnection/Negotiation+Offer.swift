@@ -1,0 +1,195 @@
+// Offers of ours, and the answers to them.
+
+extension Negotiation {
+    var mayOffer: Bool { signalingState != .haveLocalOffer }
+
+    mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
+        guard mayOffer else { throw Self.wrongState }
+        for (content, role, count) in sections { add(content, role, count: count) }
+        guard !transceivers.isEmpty else { throw PeerConnectionError(.wrongState, "there is nothing to offer") }
+        for index in transceivers.indices {
+            guard case .media(let kind) = transceivers[index].content else { continue }
+            transceivers[index].direction = (desired[kind] ?? .inactive).limited(to: transceivers[index].role)
+        }
+        signalingState = .haveLocalOffer
+        var transport = transport
+        // RFC 8842 5.5: an offer says actpass, even if the DTLS roles are fixed already.
+        transport.setup = "actpass"
+        return describe(transceivers.map(offered), transport)
+    }
+
+    /// The m-lines that an offer has at least, in the order of new ones.
+    private var sections: [(Transceiver.Content, MediaDirection, count: Int)] {
+        let inOrder: [MediaKind] = configuration.offersAudioVideoData ? [.audio, .video] : MediaKind.allCases
+        let kinds = inOrder.filter { desired[$0] != nil }
+        var sections: [(Transceiver.Content, MediaDirection, count: Int)] = []
+        if configuration.acceptsDataChannels, kinds.isEmpty { sections.append((.application, .inactive, 1)) }
+        if configuration.unidirectionalSections {
+            // The m-line for sending comes first, even while nothing is sent: outgoing packets carry its mid from the
+            // beginning.
+            for kind in kinds { sections.append((.media(kind), .sendonly, 1)) }
+            for kind in kinds { sections.append((.media(kind), .recvonly, 1 + extraReceiveSections[kind, default: 0])) }
+        } else {
+            for kind in kinds where !transceivers.contains(where: { $0.content == .media(kind) }) {
+                sections.append((.media(kind), .sendrecv, 1))
+            }
+        }
+        if configuration.offersAudioVideoData { sections.append((.application, .inactive, 1)) }
+        return sections
+    }
+
+    /// Makes an offer that restarts ICE (RFC 8839 §4.4.1.1.1): all stays but our credentials.
+    mutating func makeRestartOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
+        guard isConnected, let before = self.transport else { throw Self.wrongState }
+        let text = try makeOffer(transport)
+        transportBeforeRestart = before
+        return text
+    }
+
+    /// Sends media of this kind on a new m-line from the next offer on.
+    mutating func moveOutput(_ kind: MediaKind) {
+        for index in transceivers.indices where transceivers[index].content == .media(kind) {
+            transceivers[index].role = transceivers[index].role.limited(to: .recvonly)
+        }
+        append(.media(kind), .sendonly)
+    }
+
+    private mutating func add(_ content: Transceiver.Content, _ role: MediaDirection, count: Int) {
+        let missing = count - transceivers.count { $0.content == content && $0.role == role }
+        for _ in 0..<max(missing, 0) { append(content, role) }
+    }
+
+    private mutating func append(_ content: Transceiver.Content, _ role: MediaDirection) {
+        // The remote peer chose the mids of the m-lines that it added; avoid a duplicate.
+        let names = Set(transceivers.map(\.mid))
+        let mid = (transceivers.count...).lazy.map(String.init).first { !names.contains($0) } ?? ""
+        transceivers.append(Transceiver(content: content, mid: mid, role: role))
+    }
+
+    /// Our part of an m-line in an offer.
+    private func offered(_ line: Transceiver) -> LocalDescription.Line {
+        guard !line.isRefused else { return .refused(kind: line.kind, mid: line.mid) }
+        switch line.content {
+        case .application:
+            return .application(mid: line.mid)
+        case .other(let kind):
+            return .refused(kind: kind, mid: line.mid)
+        case .media(.video):
+            if var video, isAnswerer {
+                (video.mid, video.direction, video.receivedLayers) = (line.mid, line.direction, [])
+                return .video(answered(video))
+            }
+            let layers = line.role.sends ? configuration.simulcast : []
+            var codecs = [LocalDescription.offeredCodec(codec, configuration.h264)]
+            if !configuration.alternatives.isEmpty {
+                codecs = LocalDescription.offeredCodecs([codec] + configuration.alternatives)
+            }
+            return .video(
+                LocalDescription.Video(
+                    mid: line.mid, codec: codecs[0], alternatives: Array(codecs.dropFirst()),
+                    extensions: layers.isEmpty
+                        ? LocalDescription.offeredExtensions : LocalDescription.offeredSimulcastExtensions,
+                    direction: line.direction, sentLayers: layers))
+        case .media(.audio):
+            if var audio, isAnswerer {
+                (audio.mid, audio.direction) = (line.mid, line.direction)
+                return .audio(answered(audio))
+            }
+            return .audio(
+                LocalDescription.Audio(
+                    mid: line.mid, payloadType: LocalDescription.offeredAudioPayloadType,
+                    extensions: LocalDescription.offeredAudioExtensions, direction: line.direction))
+        }
+    }
+
+    /// Applies the answer to our offer. It may reject audio, but not video that we send.
+    /// - Parameter wants: Selects the tracks to receive on receive-only m-lines.
+    mutating func setRemoteAnswer(
+        _ text: String, wants: (_ mid: String, _ msid: String?) -> Bool = { _, _ in true }
+    ) throws(PeerConnectionError) -> RemoteDescription {
+        do throws(PeerConnectionError) {
+            return try applyRemoteAnswer(text, wants: wants)
+        } catch {
+            guard error.code == .rejected, codec == .h264, case .profile(let profile) = configuration.h264 else {
+                throw error
+            }
+            throw PeerConnectionError(
+                .profile,
+                "the service does not take H.264 of the profile \(profile.name): encode the input as "
+                    + "constrained-baseline, or decode it in front of the element")
+        }
+    }
+
+    private mutating func applyRemoteAnswer(
+        _ text: String, wants: (_ mid: String, _ msid: String?) -> Bool
+    ) throws(PeerConnectionError) -> RemoteDescription {
+        guard signalingState == .haveLocalOffer else { throw Self.wrongState }
+        let remote = try RemoteDescription(answer: text, to: transceivers.map(\.kind), configuration.h264)
+        if !isConnected { role = remote.transport.setup == "active" ? "passive" : "active" }
+        guard restartsICE(remote) == isRestarting else {
+            throw PeerConnectionError(
+                .badDescription,
+                isRestarting
+                    ? "the remote peer does not restart ICE in its answer"
+                    : "the remote peer restarts ICE in an answer to an offer that does not")
+        }
+        try checkTransport(remote)
+        for index in transceivers.indices where !transceivers[index].isRefused {
+            let negotiated = try negotiated(transceivers[index], at: index, of: remote, wants)
+            transceivers[index].negotiated = negotiated
+            if negotiated == nil, transceivers[index].content == .media(.audio) { transceivers[index].isRefused = true }
+        }
+        let all = transceivers.compactMap(\.negotiated)
+        // Video that was negotiated before keeps its RTP session.
+        if let negotiated = all.video { video = negotiated } else { video?.direction = .inactive }
+        audio = all.audio
+        signalingState = .stable
+        transportBeforeRestart = nil
+        return remote
+    }
+
+    /// The answer to one of our m-lines; nil: it was rejected, or carries no media.
+    private func negotiated(
+        _ line: Transceiver, at index: Int, of remote: RemoteDescription,
+        _ wants: (_ mid: String, _ msid: String?) -> Bool
+    ) throws(PeerConnectionError) -> NegotiatedMedia? {
+        func direction(_ remoteDirection: MediaDirection, _ msid: String?) -> MediaDirection {
+            if line.role == .recvonly, !wants(line.mid, msid) { return .inactive }
+            return line.direction.limited(to: remoteDirection.reversed)
+        }
+        switch line.content {
+        case .application, .other: return nil
+        case .media(.audio):
+            guard let found = remote.audio(at: index) else { return nil }
+            return .audio(NegotiatedAudio(found, direction(found.direction, found.msid)))
+        case .media(.video):
+            let type = video?.codec.payloadType
+            let offered = { (other: VideoCodec) in other == codec || configuration.alternatives.contains(other) }
+            // Any answer is acceptable for an m-line that never sends.
+            let found =
+                line.role.sends
+                ? try remote.video(at: index, preferring: type, available: offered)
+                : try? remote.video(at: index, preferring: type, available: offered)
+            guard let found else {
+                guard !line.direction.sends else {
+                    throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
+                }
+                return nil
+            }
+            var accepted = NegotiatedVideo(found, direction(found.direction, found.msid))
+            if !configuration.alternatives.isEmpty { accepted.alternatives = found.alternatives }
+            if line.role.sends, found.extensions.rid != nil {
+                accepted.sentLayers = configuration.simulcast.filter(found.receivedLayers.contains)
+            }
+            return .video(accepted)
+        }
+    }
+
+    /// Rollback: no answer came, so the previous state holds and another offer may be created.
+    mutating func rollbackOffer() {
+        guard signalingState == .haveLocalOffer else { return }
+        signalingState = .stable
+        if let transportBeforeRestart { transport = transportBeforeRestart }
+        transportBeforeRestart = nil
+    }
+}

@@ -1,0 +1,235 @@
+// Receives the datagrams of a connection: the split between DTLS and SRTP (RFC 7983), SRTP, admission of SSRCs, demuxing
+// to RTP sessions, the choice of codec and stream, and REMB.
+import GStreamerKit
+import ICE
+import Logging
+import MediaSecurity
+
+// @unchecked: all that is not constant belongs to the network thread, which calls all methods.
+final class RTPReceiver: @unchecked Sendable {
+    private let ice: ICETransport
+    private let dtls: DTLSTransport
+    private let sender: RTPSender
+    private let network: NetworkThread
+    private let rtp: RTPSessions
+    /// The sender of our REMB.
+    private let ssrc: UInt32
+    private let logger: Logger
+    private let onEvent: @Sendable (PeerConnectionEvent) -> Void
+
+    private struct Counters {
+        var video = (packets: UInt64(0), bytes: UInt64(0))
+        var audio = (packets: UInt64(0), bytes: UInt64(0))
+        var refused: UInt64 = 0
+        var withoutKeys: UInt64 = 0
+        /// The latest REMB, bit/s.
+        var remoteEstimate: Int?
+    }
+    private var counters = Counters()
+    private var log: RTPLog
+    /// nil before the handshake has finished and after a failure or close().
+    private var srtp: SRTPTransform?
+    private var sources = InboundSources()
+    private var demuxer = BundleDemuxer()
+    private var videoTypes = PayloadTypeChoice()
+    private var audioTypes = PayloadTypeChoice()
+    /// Codecs in which video may arrive, by payload type.
+    private var codecs: [Int: VideoCodec] = [:]
+    /// Selects the layer of a received simulcast; nil without simulcast.
+    private var layerSelector: SimulcastSelector?
+    /// Selects the stream without simulcast.
+    private var stream = StreamChoice()
+    private var audioStream = StreamChoice()
+    private var estimator: ReceiveBitrateEstimator
+    private var remoteSSRC: UInt32?
+    private var usesREMB = false
+    private var rembTimer: NetworkTimer?
+
+    init(
+        _ configuration: PeerConnectionConfiguration, ice: ICETransport, dtls: DTLSTransport, sender: RTPSender,
+        network: NetworkThread, rtp: RTPSessions, ssrc: UInt32,
+        onEvent: @escaping @Sendable (PeerConnectionEvent) -> Void
+    ) {
+        (self.ice, self.dtls, self.sender, self.network) = (ice, dtls, sender, network)
+        (self.rtp, self.ssrc, self.onEvent) = (rtp, ssrc, onEvent)
+        logger = configuration.loggers.rtp
+        log = RTPLog(configuration.loggers.rtp)
+        estimator = ReceiveBitrateEstimator(maximum: configuration.maximumReceiveBitrate)
+    }
+
+    /// True between the handshake and the end of the connection.
+    var hasKeys: Bool { srtp != nil }
+
+    func start(_ srtp: SRTPTransform) {
+        self.srtp = srtp
+        rtp.startReports()
+        if usesREMB { sendREMB() }
+    }
+
+    func configure(_ video: NegotiatedVideo) {
+        demuxer.configure(video)
+        if !video.receivedLayers.isEmpty {
+            layerSelector = SimulcastSelector(rids: video.receivedLayers, ridExtension: video.extensions.rid)
+        }
+        usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
+        for codec in [video.codec] + video.alternatives { codecs[codec.payloadType] = codec.codec }
+        videoTypes = PayloadTypeChoice(
+            expected: video.codec.payloadType, alternatives: video.alternatives.map(\.payloadType))
+        // If the handshake has not finished yet, `start` begins both.
+        guard hasKeys else { return }
+        rtp.startReports()
+        if usesREMB { sendREMB() }
+    }
+
+    func configure(_ audio: NegotiatedAudio) {
+        demuxer.configure(audio)
+        audioTypes = PayloadTypeChoice(expected: audio.payloadType)
+        if hasKeys { rtp.startReports() }
+    }
+
+    // MARK: Datagrams
+
+    func receive(_ datagram: UnsafeMutableRawBufferPointer) {
+        guard let first = datagram.first, datagram.count <= 2048 else { return }
+        switch first {
+        case 20...63: dtls.receive(UnsafeRawBufferPointer(datagram))
+        case 128...191: receiveSRTP(datagram)
+        default: counters.refused &+= 1
+        }
+    }
+
+    private func receiveSRTP(_ datagram: UnsafeMutableRawBufferPointer) {
+        guard let srtp else {
+            counters.withoutKeys &+= 1
+            return
+        }
+        let now = MonotonicTime.now
+        guard let (packet, isRTCP) = unprotect(datagram, srtp, now) else {
+            counters.refused &+= 1
+            return
+        }
+        ice.arrived(isRTCP ? .feedback : .media, now: now)
+        log.arrived(isRTP: !isRTCP, now: now)
+        if isRTCP { receive(RTCPCompound(parsing: packet), now) } else { receive(rtp: packet, now) }
+    }
+
+    /// Returns the decrypted packet in the datagram's memory; nil if it is malformed, not authentic, or of an SSRC that
+    /// is not admitted.
+    private func unprotect(
+        _ datagram: UnsafeMutableRawBufferPointer, _ srtp: SRTPTransform, _ now: Duration
+    ) -> (packet: UnsafeRawBufferPointer, isRTCP: Bool)? {
+        guard datagram.count >= 12 else { return nil }
+        let isRTCP = (192...223).contains(datagram[1])
+        let ssrc = UnsafeRawBufferPointer(datagram).bigEndian32(at: isRTCP ? 4 : 8)
+        guard sources.admits(ssrc, now: now) else { return nil }
+        let length =
+            isRTCP
+            ? srtp.unprotectRTCP(datagram, length: datagram.count) : srtp.unprotectRTP(datagram, length: datagram.count)
+        guard let length, length >= (isRTCP ? 8 : 12), length <= datagram.count else { return nil }
+        take(ssrc, now)
+        logger.trace("received \(isRTCP ? "RTCP" : "RTP"), SSRC \(ssrc), \(length) bytes")
+        return (UnsafeRawBufferPointer(rebasing: datagram[..<length]), isRTCP)
+    }
+
+    private func take(_ ssrc: UInt32, _ now: Duration) {
+        guard let replaced = sources.take(ssrc, now: now) else { return }
+        srtp?.forgetInbound(replaced)
+        for kind in MediaKind.allCases { rtp[kind]?.forget(replaced) }
+    }
+
+    // MARK: RTCP
+
+    private func receive(_ compound: RTCPCompound, _ now: Duration) {
+        if let estimate = compound.remoteBitrateEstimate {
+            counters.remoteEstimate = estimate
+            onEvent(.remoteBitrateEstimate(estimate))
+        }
+        sender.received(compound)
+        // Each reporter needs a place because the RTP session keeps its state, and a compound packet has room for 180.
+        for ssrc in compound.reporters {
+            guard sources.admits(ssrc, now: now) else { return }
+            take(ssrc, now)
+        }
+        rtp.received(compound, now: now)
+    }
+
+    /// Sends REMB every 500 ms. aiortc stays at 500 kbit/s until it receives an estimate.
+    private func sendREMB() {
+        guard hasKeys else { return }
+        estimator.update()
+        if let remoteSSRC {
+            let packet = RTCPPackets.makeREMB(bitrate: estimator.estimate, senderSSRC: ssrc, mediaSSRC: remoteSSRC)
+            packet.withUnsafeBytes { sender.send(rtcp: $0, of: .video) }
+        }
+        rembTimer = network.schedule(after: .milliseconds(500)) { [weak self] in self?.sendREMB() }
+    }
+
+    // MARK: RTP
+
+    private func receive(rtp packet: UnsafeRawBufferPointer, _ now: Duration) {
+        let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
+        switch demuxer.kind(ofRTP: packet) {
+        case .audio:
+            counters.audio = (counters.audio.packets &+ 1, counters.audio.bytes &+ UInt64(packet.count))
+            if audioTypes.take(type, now: now) != .other, audioStream.take(ssrc, now: now) { rtp.select(ssrc, .audio) }
+            rtp.audio?.received(rtp: packet, activeType: audioTypes.active, now: now)
+        case .video:
+            counters.video = (counters.video.packets &+ 1, counters.video.bytes &+ UInt64(packet.count))
+            let verdict = videoTypes.take(type, now: now)
+            if verdict == .changed, let codec = codecs[type] {
+                onEvent(.codecArrived(codec))
+                // The packets before a later change were dropped, its keyframe too; of the first packet, no stream is
+                // shown yet.
+                rtp.video.requestKeyframe()
+            }
+            if verdict != .other { selectVideo(packet, ssrc, now) }
+            rtp.video.received(rtp: packet, activeType: videoTypes.active, now: now)
+        }
+    }
+
+    private func selectVideo(_ packet: UnsafeRawBufferPointer, _ ssrc: UInt32, _ now: Duration) {
+        if let update = layerSelector?.receive(rtp: packet, now: now) {
+            if let ssrc = update.activeSSRC { rtp.select(ssrc, .video) }
+            if let rid = update.arrived { onEvent(.streamArrived(rid: rid)) }
+        } else if layerSelector == nil, stream.take(ssrc, now: now) {
+            rtp.select(ssrc, .video)
+        }
+        if ssrc == (layerSelector == nil ? stream.activeSSRC : layerSelector?.activeSSRC) {
+            remoteSSRC = ssrc
+            estimator.packet(sequence: packet.bigEndian16(at: 2))
+        }
+    }
+
+    // MARK: Statistics and end
+
+    /// Call several times a second.
+    func tick() { log.checkSilence(now: MonotonicTime.now) }
+
+    func fill(_ statistics: inout PeerConnectionStatistics) {
+        (statistics.packetsReceived, statistics.bytesReceived) = counters.video
+        (statistics.packetsRefused, statistics.packetsWithoutKeys) = (counters.refused, counters.withoutKeys)
+        statistics.remoteBitrateEstimate = counters.remoteEstimate
+        statistics.receivedLayers = layerSelector?.packets ?? [:]
+        statistics.read(rtp.video.currentFigures)
+        guard let figures = rtp.audio?.currentFigures else { return }
+        var audio = AudioStatistics()
+        (audio.packetsReceived, audio.bytesReceived) = counters.audio
+        (audio.packetsLost, audio.jitter) = (figures.packetsLost, figures.jitter)
+        statistics.audio = audio
+    }
+
+    func stop() {
+        srtp = nil
+        rembTimer?.cancel()
+        rembTimer = nil
+    }
+}
+
+extension PeerConnectionStatistics {
+    fileprivate mutating func read(_ session: RTPSessionFigures) {
+        (nacksSent, nacksReceived) = (session.nacksSent, session.nacksReceived)
+        retransmissionsSent = session.retransmissions
+        (plisSent, plisReceived) = (session.plisSent, session.plisReceived)
+        (packetsLost, jitter) = (session.packetsLost, session.jitter)
+    }
+}

@@ -1,0 +1,188 @@
+// Sends our RTP and RTCP: header extensions, pacing, SRTP, batches of datagrams, and the congestion control of video. It
+// must not know DTLS or SDP.
+import GStreamerKit
+import ICE
+import Logging
+import MediaSecurity
+import Synchronization
+
+// @unchecked: fields under `MARK: Network thread only` are accessed on the network thread only; the others are constant
+// or locked. Packets are sent on streaming threads and on the network thread.
+final class RTPSender: @unchecked Sendable {
+    private let ice: ICETransport
+    private let network: NetworkThread
+    private let rtp: RTPSessions
+    private let identity: LocalIdentity
+    private let firstTarget: Int
+    private let maximumBitrate: Int
+    private let logger: Logger
+    private let onEvent: @Sendable (PeerConnectionEvent) -> Void
+    private let videoSent: PacketCounter
+    private let audioSent = PacketCounter()
+    private let rateControl: SendRateControl
+
+    private struct Outward {
+        /// nil before the handshake has finished and after a failure or close().
+        var srtp: SRTPTransform?
+        /// nil before video is negotiated.
+        var pacer: PacedSender?
+    }
+    private let outward = Mutex(Outward())
+
+    // MARK: Network thread only
+    private var log: CongestionLog
+
+    init(
+        _ configuration: PeerConnectionConfiguration, over ice: ICETransport, network: NetworkThread, rtp: RTPSessions,
+        identity: LocalIdentity, videoSent: PacketCounter, onEvent: @escaping @Sendable (PeerConnectionEvent) -> Void
+    ) {
+        (self.ice, self.network, self.rtp, self.identity) = (ice, network, rtp, identity)
+        (firstTarget, maximumBitrate) = (configuration.firstTarget, configuration.bitrateRange.upperBound)
+        (self.videoSent, self.onEvent) = (videoSent, onEvent)
+        logger = configuration.loggers.rtp
+        log = CongestionLog(configuration.loggers.congestion)
+        rateControl = SendRateControl(
+            range: configuration.bitrateRange, start: configuration.firstTarget,
+            adapts: configuration.adaptsBitrate, ssrc: identity.ssrc)
+    }
+
+    // MARK: Any thread
+
+    func configure(_ video: NegotiatedVideo) throws(GStreamerError) {
+        let writer = HeaderExtensionWriter(
+            ids: video.extensions, mid: video.mid, streams: identity.streams(video.sentLayers), count: PacketBatch.limit
+        )
+        // Used by one thread at a time, which the pacer ensures.
+        nonisolated(unsafe) var batch = PacketBatch()
+        let pacer = PacedSender(
+            bitrate: firstTarget, network: network,
+            send: { [weak self] packet in
+                if batch.isFull { self?.flush(&batch) }
+                self?.add(rtp: packet, writer, to: &batch)
+            }, flush: { [weak self] in self?.flush(&batch) })
+        outward.withLock { $0.pacer = pacer }
+        let retransmission = video.codec.retransmissionPayloadType
+        try rtp.video.configure(
+            RTPSessionParameters(video, identity),
+            onRTP: { [weak self] forEach in
+                // Before the keys nothing can be sent, and nothing waits for them.
+                guard self?.outward.withLock({ $0.srtp }) != nil else { return }
+                pacer.offer { offer in
+                    forEach { packet, isDelta in
+                        guard packet.count >= 12 else { return }
+                        let isRepeated = Int(packet[1] & 0x7f) == retransmission
+                        offer(packet, isRepeated ? .retransmission : isDelta ? .media : .keyframe)
+                    }
+                }
+            }, onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .video) })
+    }
+
+    func configure(_ audio: NegotiatedAudio) throws(GStreamerError) {
+        let writer = HeaderExtensionWriter(ids: audio.extensions, mid: audio.mid)
+        try rtp.addAudio().configure(
+            RTPSessionParameters(audio, identity),
+            onRTP: { [weak self] forEach in forEach { packet, _ in self?.send(audio: packet, writer) } },
+            onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .audio) })
+    }
+
+    /// Drops the packets that wait, and later ones.
+    func stop() {
+        let pacer = outward.withLock { outward in
+            outward.srtp = nil
+            return outward.pacer
+        }
+        pacer?.stop()
+    }
+
+    /// Sends a forged packet, which the remote peer takes for ours.
+    func forge(rtp packet: [UInt8]) {
+        let pacer = outward.withLock(\.pacer)
+        packet.withUnsafeBytes { bytes in pacer?.offer { $0(bytes, .media) } }
+    }
+
+    // MARK: Network thread
+
+    /// Lets packets leave.
+    func start(_ srtp: SRTPTransform) {
+        outward.withLock { $0.srtp = srtp }
+        report(rateControl.target)
+    }
+
+    func received(_ compound: RTCPCompound) {
+        if let target = rateControl.received(compound, now: MonotonicTime.now) { report(target) }
+    }
+
+    /// Call several times a second, because missing feedback lowers the target too.
+    func tick() {
+        if let target = rateControl.tick(now: MonotonicTime.now) { report(target) }
+        if let report = rateControl.lastReport { log.checkLoss(report, now: MonotonicTime.now) }
+        rtp.video.paceRetransmission(roundTrip: rateControl.roundTrip, bitrate: rateControl.target.target)
+    }
+
+    private func report(_ target: BitrateTarget) {
+        log.changed(target)
+        outward.withLock(\.pacer)?.pace(bitrate: target.target)
+        onEvent(.bitrateTarget(target))
+    }
+
+    func fill(_ statistics: inout PeerConnectionStatistics) {
+        (statistics.packetsSent, statistics.bytesSent) = (videoSent.packets, videoSent.bytes)
+        statistics.audio?.packetsSent = audioSent.packets
+        statistics.audio?.bytesSent = audioSent.bytes
+        statistics.bitrateTarget = rateControl.target
+        statistics.maximumBitrate = maximumBitrate
+        statistics.roundTripTime = rateControl.lastRoundTrip
+        statistics.fractionLost = rateControl.lastReport.map { Double($0.fractionLost) / 256 }
+        statistics.remotePacketsLost = rateControl.lastReport?.packetsLost
+        if let delays = outward.withLock(\.pacer)?.delays {
+            (statistics.totalSendDelay, statistics.keyframeSendDelay) = (delays.total, delays.keyframe)
+        }
+    }
+
+    // MARK: Streaming threads
+
+    /// Also called on the network thread, see `PacedSender`.
+    private func add(
+        rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, to batch: inout PacketBatch
+    ) {
+        let now = MonotonicTime.now
+        guard let srtp = outward.withLock({ $0.srtp }),
+            let (buffer, length) = writer.write(packet, sendTime: now, reserve: SRTPTransform.maximumOverhead)
+        else { return }
+        rateControl.willSend(
+            rtp: length, sequence: writer.hasTransportSequence ? writer.transportSequence : nil, now: now)
+        guard let protected = srtp.protectRTP(buffer, length: length) else { return }
+        batch.append(UnsafeRawBufferPointer(rebasing: buffer[..<protected]))
+        writer.keep()
+    }
+
+    private func flush(_ batch: inout PacketBatch) {
+        let agent = ice.agent
+        batch.take { packets in
+            logger.trace("sends \(packets.count) RTP packets")
+            agent?.send(packets) { videoSent.count(packets[$0].count) }
+        }
+    }
+
+    /// Audio takes no part in congestion control: its bitrate is small and never adapted.
+    private func send(audio packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter) {
+        guard let srtp = outward.withLock(\.srtp), let agent = ice.agent,
+            let (buffer, length) = writer.write(packet, sendTime: .zero, reserve: SRTPTransform.maximumOverhead),
+            let protected = srtp.protectRTP(buffer, length: length)
+        else { return }
+        logger.trace("sends RTP, \(protected) bytes")
+        if agent.send(UnsafeRawBufferPointer(rebasing: buffer[..<protected])) { audioSent.count(protected) }
+    }
+
+    func send(rtcp packet: UnsafeRawBufferPointer, of kind: MediaKind) {
+        guard let srtp = outward.withLock(\.srtp), let agent = ice.agent,
+            packet.count + SRTPTransform.maximumOverhead <= 1500
+        else { return }
+        if kind == .video { rateControl.willSend(rtcp: packet, now: MonotonicTime.now) }
+        withUnsafeTemporaryAllocation(byteCount: 1500, alignment: 16) { scratch in
+            scratch.copyMemory(from: packet)
+            guard let protected = srtp.protectRTCP(scratch, length: packet.count) else { return }
+            agent.send(UnsafeRawBufferPointer(rebasing: scratch[..<protected]))
+        }
+    }
+}
