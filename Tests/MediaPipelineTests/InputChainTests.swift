@@ -5,13 +5,14 @@ import Synchronization
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct InputChainTests {
-    /// Sends 8 frames whose rows are black and white in turn; the flag says if a frame is interlaced.
-    /// - Returns: whether the two fields still differ, for each frame that leaves the chain.
+    /// Sends frames whose rows are black and white in turn; the flag says if a frame is interlaced.
+    /// - Returns: whether the two fields still differ, for the first 8 frames that leave the chain. The ninth is sent
+    ///   because deinterlace keeps one field of the frame that it still has at EOS.
     private func combing(mode: String, isFlagged: @escaping @Sendable (Int) -> Bool) throws -> [Bool] {
         GStreamerRuntime.initialise()
         let caps = "video/x-raw,format=I420,width=64,height=48,framerate=25/1,colorimetry=bt601,interlace-mode=\(mode)"
         let pipeline = try Pipeline(
-            description: "videotestsrc num-buffers=8 ! video/x-raw,width=64,height=48 ! capssetter caps=\"\(caps)\" "
+            description: "videotestsrc num-buffers=9 ! video/x-raw,width=64,height=48 ! capssetter caps=\"\(caps)\" "
                 + "! identity name=i")
         let identity = try #require(pipeline.child(named: "i"))
         let source = try #require(identity.staticPad("src"))
@@ -51,7 +52,7 @@ import Testing
         pipeline.setState(.playing)
         for _ in 0..<1_000 where results.withLock(\.count) < 8 { Thread.sleep(forTimeInterval: 0.01) }
         pipeline.setState(.null)
-        return results.withLock { $0 }
+        return results.withLock { Array($0.prefix(8)) }
     }
 
     @Test func interlacedFramesLoseAField() throws {
