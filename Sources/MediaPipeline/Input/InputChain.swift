@@ -100,24 +100,6 @@ package final class InputChain: @unchecked Sendable {
         }
     }
 
-    /// Formats that videocrop can crop: it accepts all others too, and then fails.
-    package static let plainFormats = [
-        "I420", "YV12", "Y42B", "Y444", "Y41B", "NV12", "NV21", "YUY2", "UYVY", "YVYU", "AYUV", "RGBx", "BGRx", "xRGB",
-        "xBGR",
-        "RGBA", "BGRA", "ARGB", "ABGR", "RGB", "BGR", "RGB16", "RGB15", "GRAY8", "GRAY16_LE", "GRAY16_BE", "v210",
-        "I420_10LE",
-        "I420_10BE", "I422_10LE", "I422_10BE", "Y444_10LE", "Y444_10BE", "I420_12LE", "I420_12BE", "I422_12LE",
-        "I422_12BE",
-        "Y444_12LE", "Y444_12BE",
-    ]
-
-    private static func plainCaps(for input: VideoInfo?) -> String {
-        // Full-range YUV goes through RGB: if the matrix is the same, videoconvert 1.22 copies full-range samples to
-        // limited range unchanged.
-        let isFullRange = input?.isFullRangeYUV ?? false
-        return "video/x-raw, format=(string)\(isFullRange ? "BGRx" : "{ \(plainFormats.joined(separator: ", ")) }")"
-    }
-
     /// Adds the elements to the bin and returns the target for its ghost sink pad.
     package func install(in bin: Bin) throws(GStreamerError) -> Pad {
         bin.add(elements)
@@ -309,8 +291,9 @@ package final class InputChain: @unchecked Sendable {
         setRoute(to: target, fit, rotation)
         let isUnflagged = state.withLock { $0.input?.isMixed == true && !$0.hasInterlaceFlags }
         deinterlace.set("mode", isUnflagged ? "interlaced" : "auto")
-        if let caps = try? Caps(Self.plainCaps(for: input)) { plain.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
+        let formats = PlainFormats.caps(for: input, scaledTo: before.width, fit)
+        if let caps = try? Caps(formats) { plain.set("caps", caps: caps) }
         let turned = try? Caps(EncoderFrame.caps(width: before.width, height: before.height))
         let final = try? Caps(EncoderFrame.caps(width: target.width, height: target.height))
         // Upstream may ask for caps on its own thread at any of these steps. The size between scaler and rotation stays
