@@ -227,13 +227,10 @@ final class DecartTransform: ElementImplementation {
         _ event: Event, _ input: InputChain, _ memory: InputMemory, queue: Pad
     ) -> ProbeVerdict {
         if let caps = event.caps, !prepare(memory, for: caps) { return .drop }
-        let flat = event.asProgressive(below: VideoInfo.fewestInterlacedRows)
-        input.arrived(flat ?? event)
+        input.arrived(event)
         switch event.kind {
         // The elements behind the pad are for raw video and do not get other caps.
-        case .caps:
-            if let caps = event.caps, take(caps, input) { return .drop }
-            if let flat { return .replaceEvent(flat) }
+        case .caps: if let caps = event.caps, take(caps, input) { return .drop }
         case .segment:
             input.gate.take(segment: event)
             // The frames behind this pad have their running time as time stamp.

@@ -118,12 +118,16 @@ package final class InputChain: @unchecked Sendable {
         // front of them. Only this thread applies the geometry, between frames: a half-applied one cannot be
         // negotiated.
         source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
+            var other: Event?
             switch item {
-            case .event(let event): self?.take(event)
+            case .event(let event):
+                other = event.asProgressive(below: VideoInfo.fewestInterlacedRows)
+                self?.take(other ?? event)
             case .buffer(let frame): self?.begin(frame)
             case .query: break
             }
             self?.applyGeometryIfChanged()
+            if let other { return .replaceEvent(other) }
             guard case .buffer(let frame) = item, self?.deliverDirectly(frame) == true else { return .pass }
             self?.countBusy()
             return .drop
@@ -291,9 +295,8 @@ package final class InputChain: @unchecked Sendable {
         setRoute(to: target, fit, rotation)
         let isUnflagged = state.withLock { $0.input?.isMixed == true && !$0.hasInterlaceFlags }
         deinterlace.set("mode", isUnflagged ? "interlaced" : "auto")
+        if let caps = try? Caps(PlainFormats.caps(for: input, fit)) { plain.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
-        let formats = PlainFormats.caps(for: input, scaledTo: before.width, fit)
-        if let caps = try? Caps(formats) { plain.set("caps", caps: caps) }
         let turned = try? Caps(EncoderFrame.caps(width: before.width, height: before.height))
         let final = try? Caps(EncoderFrame.caps(width: target.width, height: target.height))
         // Upstream may ask for caps on its own thread at any of these steps. The size between scaler and rotation stays

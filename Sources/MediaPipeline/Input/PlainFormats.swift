@@ -30,15 +30,13 @@ package enum PlainFormats {
     }
 
     /// Caps of the frames that are deinterlaced, cropped and scaled.
-    /// - Parameters:
-    ///   - width: that of the scaled frame, in front of a rotation.
-    ///   - fit: `letterbox` scales to any part of that width.
-    static func caps(for input: VideoInfo?, scaledTo width: Int, _ fit: Fit) -> String {
+    /// - Parameter fit: `letterbox` may scale to an odd width.
+    static func caps(for input: VideoInfo?, _ fit: Fit) -> String {
         // If the matrix is the same, videoconvert copies full-range samples to limited range unchanged.
         if input?.isFullRangeYUV == true { return "video/x-raw, format=(string)BGRx" }
         let formats = input?.isInterlaced == true ? deinterlaced : cropped
         // videoscale requires of a packed format that luma and chroma need filters of the same length.
-        let isEven = fit != .letterbox && width % 2 == 0 && input.map { $0.width % 2 == 0 && $0.width >= 4 } ?? true
+        let isEven = fit != .letterbox && input.map { $0.width % 2 == 0 && $0.width >= 4 } ?? true
         return caps(for: input, among: isEven ? formats : formats.filter { !packed.contains($0) })
     }
 }
