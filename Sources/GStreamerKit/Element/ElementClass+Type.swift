@@ -103,9 +103,9 @@ func parentClass<C>(of instance: UnsafeMutableRawPointer, as type: C.Type) -> Un
 
 private let stoppingQuark = g_quark_from_static_string("gst-decart-stopping")
 
-/// The last reference of an element that runs is going away, which is a mistake of the application. GstElement only says so,
-/// and GObject then frees what the element's threads still use. Returns true if the element lives on until another thread
-/// has set it to NULL: this thread may be one that the stop has to wait for.
+/// The last reference of an element that runs is going away, which is a mistake of the application. GstElement only
+/// says so, and GObject then frees what the element's threads still use. Returns true if the element lives on until
+/// another thread has set it to NULL: this thread may be one that the stop has to wait for.
 private func stopsInsteadOfDisposal(_ raw: UnsafeMutableRawPointer) -> Bool {
     let element = raw.assumingMemoryBound(to: GstElement.self)
     let object = raw.assumingMemoryBound(to: CGStreamer.GObject.self)

@@ -46,8 +46,8 @@ extension Event {
 }
 
 extension VideoInfo {
-    /// Interlaced frames of fewer rows must not reach a converter: GStreamer 1.22 overwrites the heap if the fields of a
-    /// plane have fewer than two rows, or numbers of rows that need other filters; 4:1:0 has a quarter of the rows.
+    /// Interlaced frames of fewer rows must not reach a converter: GStreamer 1.22 overwrites the heap if the fields of
+    /// a plane have fewer than two rows, or numbers of rows that need other filters; 4:1:0 has a quarter of the rows.
     package static let fewestInterlacedRows = 16
 }
 
