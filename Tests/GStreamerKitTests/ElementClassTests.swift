@@ -1,3 +1,4 @@
+import Dispatch
 import GStreamerKit
 import Synchronization
 import Testing
@@ -138,5 +139,27 @@ struct ElementClassTests {
             pipeline.setState(.null)
         }
         #expect(gone == nil)
+    }
+
+    /// An application that forgets to stop an element must not leave threads that use freed memory.
+    @Test(arguments: [ElementState.ready, .paused, .playing], [false, true])
+    func anElementThatRunsIsStoppedBeforeItEnds(state: ElementState, isInPipeline: Bool) throws {
+        let states = Mutex<[StateChange]>([])
+        let gone = DispatchSemaphore(value: 0)
+        do {
+            let (element, specimen) = try make()
+            specimen.seen.withLock {
+                $0.onEnd = { seen in
+                    states.withLock { $0 = seen }
+                    gone.signal()
+                }
+            }
+            let pipeline = isInPipeline ? Pipeline() : nil
+            pipeline?.add(element)
+            #expect(element.setState(state) != .failure)
+            #expect(element.state() == state)
+        }
+        #expect(gone.wait(timeout: .now() + 20) == .success)
+        #expect(states.withLock(\.last) == .readyToNull)
     }
 }

@@ -14,6 +14,7 @@ final class Specimen: ElementImplementation {
         var swallowsMessages = false
         var events = 0
         var notified: [String] = []
+        var onEnd: (@Sendable ([StateChange]) -> Void)?
     }
     let seen = Mutex(Seen())
 
@@ -74,6 +75,11 @@ final class Specimen: ElementImplementation {
 
     func propertiesChanged(_ names: [String]) {
         seen.withLock { $0.changes.append(names) }
+    }
+
+    deinit {
+        let (states, onEnd) = seen.withLock { ($0.states, $0.onEnd) }
+        onEnd?(states)
     }
 
     func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn {

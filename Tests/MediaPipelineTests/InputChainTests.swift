@@ -72,4 +72,73 @@ import Testing
         let seen = try combing(mode: "mixed") { $0 < 4 }
         #expect(seen == (0..<8).map { $0 >= 4 })
     }
+
+    /// Frames of one colour, whose red, green and blue are 30, 200 and 60.
+    /// - Returns: luma and chroma in the middle of a frame that leaves the chain, in limited range by BT.601.
+    private func colour(_ caps: String, width: Int, height: Int, fit: Fit = .crop) throws -> [Int] {
+        GStreamerRuntime.initialise()
+        let pipeline = try Pipeline(
+            description: """
+                videotestsrc num-buffers=3 pattern=solid-color foreground-color=0xff1ec83c \
+                ! video/x-raw,format=ARGB,width=\(width),height=\(height),framerate=25/1 ! videoconvert \
+                ! video/x-raw,\(caps.prefix { $0 != ";" }) ! capssetter name=s
+                """)
+        let setter = try #require(pipeline.child(named: "s"))
+        setter.set("caps", caps: try Caps("video/x-raw,\(caps.split(separator: ";").last ?? "")"))
+        let source = try #require(setter.staticPad("src"))
+        let bin = Bin(name: "chain")
+        let chain = try InputChain(pacing: InputPacing(), sink: source)
+        bin.add(try GhostPad(name: "sink", target: try chain.install(in: bin)))
+        chain.configure(width: 320, height: 176, fit: fit)
+        let sent = try #require(VideoInfo(caps: try Caps("video/x-raw,format=I420,width=320,height=176")))
+        let results = Mutex<[[Int]]>([])
+        chain.addDelivery(attempt: 1) { frame in
+            let values = frame.buffer.withVideoPlanes(sent, writable: false) { planes in
+                zip(planes, [(160, 88), (80, 44), (80, 44)]).map { plane, at in
+                    Int(plane.base.load(fromByteOffset: at.1 * plane.stride + at.0, as: UInt8.self))
+                }
+            }
+            results.withLock { $0.append(values ?? []) }
+        }
+        chain.gate.open(attempt: 1)
+        chain.gate.set(playing: true)
+        pipeline.add(bin)
+        try source.link(try #require(bin.staticPad("sink")))
+        pipeline.setState(.playing)
+        for _ in 0..<1_000 where results.withLock(\.isEmpty) { Thread.sleep(forTimeInterval: 0.01) }
+        pipeline.setState(.null)
+        return results.withLock { $0.first ?? [] }
+    }
+
+    private func isRight(_ colour: [Int]) -> Bool {
+        colour.count == 3 && zip(colour, [131, 91, 67]).allSatisfy { abs($0 - $1) < 8 }
+    }
+
+    @Test(arguments: [
+        "RGBA", "BGR", "RGB16", "GBR", "RGBP", "BGRP", "GBRA", "BGR16", "r210", "GBR_10LE", "ARGB64", "RGB10A2_LE",
+        "Y444", "v210", "P010_10LE", "AYUV",
+    ])
+    func eachFormatKeepsItsColours(format: String) throws {
+        let found = try colour("format=\(format)", width: 640, height: 360)
+        #expect(isRight(found), "\(found)")
+        let fields = try colour("format=\(format);interlace-mode=interleaved", width: 640, height: 360)
+        #expect(isRight(fields), "\(fields)")
+    }
+
+    /// GStreamer's converter and scaler overwrite the heap for some of these.
+    @Test(arguments: [1, 2, 3, 5, 6, 9, 10, 15, 16, 17], ["interleaved", "mixed"])
+    func interlacedFramesOfFewRows(height: Int, mode: String) throws {
+        for format in ["I420", "YV12", "YUV9", "NV21", "I420_10LE"] {
+            let found = try colour("format=\(format);interlace-mode=\(mode)", width: 64, height: height, fit: .stretch)
+            #expect(isRight(found), "\(format) \(found)")
+        }
+    }
+
+    @Test(arguments: [1, 2, 3, 4, 644, 645, 963], [Fit.stretch, .letterbox])
+    func packedFramesOfAnyWidth(width: Int, fit: Fit) throws {
+        for format in ["YUY2", "UYVY", "YVYU"] {
+            let found = try colour("format=\(format)", width: width, height: 64, fit: fit)
+            #expect(found.count == 3 && (fit == .letterbox || isRight(found)), "\(format) \(found)")
+        }
+    }
 }

@@ -8,7 +8,10 @@ import Synchronization
 // @unchecked: elements lock themselves; mutable state is in the mutex.
 final class CropStage: @unchecked Sendable {
     let elements: [Element]
+    private let plain: Element
     private let crop: Element
+    /// Formats that videocrop can crop and the mirror can flip; the usual formats of a camera pass without conversion.
+    private static let formats = Set(Mirror.formats).intersection(PlainFormats.cropped).sorted()
 
     private struct State {
         var request = CropRequest.all
@@ -17,6 +20,8 @@ final class CropStage: @unchecked Sendable {
         /// frame.
         var target: (width: Int, height: Int)?
         var input: VideoInfo?
+        /// Caps of the filter behind the converter.
+        var formats = PlainFormats.caps(for: nil, among: CropStage.formats)
         var tags = TaggedOrientation()
         var applied = Margins()
         var isPortrait: Bool?
@@ -34,12 +39,9 @@ final class CropStage: @unchecked Sendable {
     ) throws(GStreamerError) {
         (self.onShape, self.onShortage) = (onShape, onShortage)
         let unify = try Element(factory: "videoconvert", name: "camera-unify")
-        let plain = try Element(factory: "capsfilter", name: "camera-plain")
+        plain = try Element(factory: "capsfilter", name: "camera-plain")
+        plain.set("caps", caps: try Caps(state.withLock(\.formats)))
         crop = try Element(factory: "videocrop", name: "camera-crop")
-        // Formats that videocrop can crop and the mirror can flip; the usual formats of a camera pass without
-        // conversion.
-        let both = Set(Mirror.formats).intersection(InputChain.plainFormats)
-        plain.set("caps", caps: try Caps("video/x-raw, format=(string){ \(both.sorted().joined(separator: ", ")) }"))
         elements = [unify, plain, crop]
         for element in elements { element.set("qos", false) }
     }
@@ -48,7 +50,10 @@ final class CropStage: @unchecked Sendable {
     func watch(_ source: Pad) {
         source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
             switch item {
-            case .event(let event): self?.take(event)
+            case .event(let event):
+                let flat = event.asProgressive(below: VideoInfo.fewestInterlacedRows)
+                self?.take(flat ?? event)
+                if let flat { return .replaceEvent(flat) }
             case .buffer(let buffer):
                 // The elements of the stage map frames by their caps alone.
                 if let self, let (bytes, needed) = self.state.withLock(\.input)?.shortage(of: buffer) {
@@ -86,7 +91,13 @@ final class CropStage: @unchecked Sendable {
         case .caps:
             // The probe sees the caps of encoded frames too, which bypass the stage.
             let info = event.caps.flatMap { $0.first?.name == CameraFormat.raw ? VideoInfo(caps: $0) : nil }
-            state.withLock { $0.input = info }
+            let formats = PlainFormats.caps(for: info, among: Self.formats)
+            let changes = state.withLock { state in
+                defer { (state.input, state.formats) = (info, formats) }
+                return state.formats != formats
+            }
+            // Even equal caps would make upstream negotiate again.
+            if changes, let caps = try? Caps(formats) { plain.set("caps", caps: caps) }
             // Margins for the old size may leave nothing of the new one.
             applyGeometry()
         case .streamStart, .tag: state.withLock { $0.tags.update(event) }

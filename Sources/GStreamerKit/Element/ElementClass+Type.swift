@@ -101,6 +101,30 @@ func parentClass<C>(of instance: UnsafeMutableRawPointer, as type: C.Type) -> Un
     return g_type_class_peek(box.parentType)?.assumingMemoryBound(to: C.self)
 }
 
+private let stoppingQuark = g_quark_from_static_string("gst-decart-stopping")
+
+/// The last reference of an element that runs is going away, which is a mistake of the application. GstElement only
+/// says so, and GObject then frees what the element's threads still use. Returns true if the element lives on until
+/// another thread has set it to NULL: this thread may be one that the stop has to wait for.
+private func stopsInsteadOfDisposal(_ raw: UnsafeMutableRawPointer) -> Bool {
+    let element = raw.assumingMemoryBound(to: GstElement.self)
+    let object = raw.assumingMemoryBound(to: CGStreamer.GObject.self)
+    let state = element.pointee.current_state
+    // One attempt: a state that cannot be left must not keep the element for ever.
+    guard state != GST_STATE_NULL, g_object_get_qdata(object, stoppingQuark) == nil else { return false }
+    g_object_set_qdata(object, stoppingQuark, raw)
+    let text = """
+        Trying to dispose element \(Element(unowned: raw).name), but it is in \
+        \(String(cString: gst_element_state_get_name(state))) instead of the NULL state: it is set to NULL first.
+        """
+    text.withCString { text in
+        withVaList([text]) { g_logv("GStreamer-Decart", G_LOG_LEVEL_CRITICAL, "\n%s", $0) }
+    }
+    // The call keeps a reference until it is done.
+    gst_element_call_async(element, { element, _ in _ = gst_element_set_state(element, GST_STATE_NULL) }, nil, nil)
+    return true
+}
+
 private let instanceInit: GInstanceInitFunc = { instance, objectClass in
     guard let instance, let box = classBox(ofClass: objectClass) else { return }
     let raw = UnsafeMutableRawPointer(instance)
@@ -114,6 +138,10 @@ private let classInit: GClassInitFunc = { pointer, data in
     let description = box.elementClass
 
     let object = pointer.assumingMemoryBound(to: GObjectClass.self)
+    object.pointee.dispose = { instance in
+        guard let instance, !stopsInsteadOfDisposal(UnsafeMutableRawPointer(instance)) else { return }
+        parentClass(of: UnsafeMutableRawPointer(instance), as: GObjectClass.self)?.pointee.dispose?(instance)
+    }
     object.pointee.finalize = { instance in
         guard let instance else { return }
         let raw = UnsafeMutableRawPointer(instance)

@@ -57,6 +57,12 @@ package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertibl
     package func followed(by other: Caps) -> Caps {
         Caps(taking: gst_caps_merge(gst_caps_copy(pointer), gst_caps_copy(other.pointer)))
     }
+    /// These caps, with the value of a field in each structure.
+    package func setting(_ field: String, _ value: GValueBox) -> Caps {
+        guard let copy = gst_caps_copy(pointer) else { return self }
+        value.withPointer { gst_caps_set_value(copy, field, $0) }
+        return Caps(taking: copy)
+    }
     package func isSubset(of other: Caps) -> Bool { gst_caps_is_subset(pointer, other.pointer) != 0 }
     package func canIntersect(_ other: Caps) -> Bool { gst_caps_can_intersect(pointer, other.pointer) != 0 }
 

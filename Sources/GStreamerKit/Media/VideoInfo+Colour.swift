@@ -21,6 +21,22 @@ extension VideoInfo {
         }
     }
 
+    package var isRGB: Bool {
+        info.finfo.map { $0.pointee.flags.rawValue & GST_VIDEO_FORMAT_FLAG_RGB.rawValue != 0 } ?? false
+    }
+
+    /// As in caps.
+    package var formatName: String? { gst_video_format_to_string(format).map { String(cString: $0) } }
+
+    /// As in caps; nil if they leave it open.
+    package var colorimetry: String? {
+        guard let text = withUnsafePointer(to: info.colorimetry, { gst_video_colorimetry_to_string($0) }) else {
+            return nil
+        }
+        defer { g_free(text) }
+        return String(cString: text)
+    }
+
     private var format: GstVideoFormat { info.finfo?.pointee.format ?? GST_VIDEO_FORMAT_UNKNOWN }
 
     package var isFullRange: Bool { info.colorimetry.range == GST_VIDEO_COLOR_RANGE_0_255 }

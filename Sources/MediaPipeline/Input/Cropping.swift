@@ -1,7 +1,7 @@
 package import GStreamerKit
 
 /// Pixels to crop from each side so that the rest has the target's aspect ratio; even, for subsampled chroma. At least
-/// four columns and rows remain: videoscale 1.22 overwrites the heap for an interlaced frame of one row.
+/// four columns and rows remain, fewer than which some scalers cannot take.
 package struct Cropping: Equatable {
     package var horizontal = 0
     package var vertical = 0

@@ -100,24 +100,6 @@ package final class InputChain: @unchecked Sendable {
         }
     }
 
-    /// Formats that videocrop can crop: it accepts all others too, and then fails.
-    package static let plainFormats = [
-        "I420", "YV12", "Y42B", "Y444", "Y41B", "NV12", "NV21", "YUY2", "UYVY", "YVYU", "AYUV", "RGBx", "BGRx", "xRGB",
-        "xBGR",
-        "RGBA", "BGRA", "ARGB", "ABGR", "RGB", "BGR", "RGB16", "RGB15", "GRAY8", "GRAY16_LE", "GRAY16_BE", "v210",
-        "I420_10LE",
-        "I420_10BE", "I422_10LE", "I422_10BE", "Y444_10LE", "Y444_10BE", "I420_12LE", "I420_12BE", "I422_12LE",
-        "I422_12BE",
-        "Y444_12LE", "Y444_12BE",
-    ]
-
-    private static func plainCaps(for input: VideoInfo?) -> String {
-        // Full-range YUV goes through RGB: if the matrix is the same, videoconvert 1.22 copies full-range samples to
-        // limited range unchanged.
-        let isFullRange = input?.isFullRangeYUV ?? false
-        return "video/x-raw, format=(string)\(isFullRange ? "BGRx" : "{ \(plainFormats.joined(separator: ", ")) }")"
-    }
-
     /// Adds the elements to the bin and returns the target for its ghost sink pad.
     package func install(in bin: Bin) throws(GStreamerError) -> Pad {
         bin.add(elements)
@@ -136,12 +118,16 @@ package final class InputChain: @unchecked Sendable {
         // front of them. Only this thread applies the geometry, between frames: a half-applied one cannot be
         // negotiated.
         source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
+            var other: Event?
             switch item {
-            case .event(let event): self?.take(event)
+            case .event(let event):
+                other = event.asProgressive(below: VideoInfo.fewestInterlacedRows)
+                self?.take(other ?? event)
             case .buffer(let frame): self?.begin(frame)
             case .query: break
             }
             self?.applyGeometryIfChanged()
+            if let other { return .replaceEvent(other) }
             guard case .buffer(let frame) = item, self?.deliverDirectly(frame) == true else { return .pass }
             self?.countBusy()
             return .drop
@@ -309,7 +295,7 @@ package final class InputChain: @unchecked Sendable {
         setRoute(to: target, fit, rotation)
         let isUnflagged = state.withLock { $0.input?.isMixed == true && !$0.hasInterlaceFlags }
         deinterlace.set("mode", isUnflagged ? "interlaced" : "auto")
-        if let caps = try? Caps(Self.plainCaps(for: input)) { plain.set("caps", caps: caps) }
+        if let caps = try? Caps(PlainFormats.caps(for: input, fit)) { plain.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
         let turned = try? Caps(EncoderFrame.caps(width: before.width, height: before.height))
         let final = try? Caps(EncoderFrame.caps(width: target.width, height: target.height))

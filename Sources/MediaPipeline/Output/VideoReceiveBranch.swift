@@ -176,6 +176,11 @@ package final class VideoReceiveBranch: @unchecked Sendable {
             $0.decoderName = choice.factory
         }
         applyFormat()
+        // H.264 can be interlaced. videoscale would need filters of the same length for both fields.
+        scale.staticPad("sink")?.addProbe(.downstreamEvent) { item in
+            guard case .event(let event) = item, let other = event.asProgressive() else { return .pass }
+            return .replaceEvent(other)
+        }
         if let markers = target.markers { decoder.staticPad("src").map { read($0, markers) } }
         guard let first = decoder.staticPad("sink"), let last = sizing.staticPad("src") else { return }
         try last.link(target.exit)

@@ -98,6 +98,11 @@ final class Processor: @unchecked Sendable {
             if case .event(let event) = item, let caps = event.caps { self?.keepSize(of: caps) }
             return .pass
         }
+        // videoscale would need filters of the same length for both fields.
+        bin.child(named: "\(Self.ownPrefix)-converted")?.staticPad("sink")?.addProbe(.downstreamEvent) { item in
+            guard case .event(let event) = item, let other = event.asProgressive() else { return .pass }
+            return .replaceEvent(other)
+        }
         exit.setEventFunction { [weak self] event in
             self?.cameOut(event)
             return .handled(true)

@@ -165,7 +165,6 @@ CASES = [
          sink="video/x-raw,colorimetry=bt709 ! fakesink", error=REMEDY, transports=DIRECT),
     Case("pixel aspect ratio downstream", OWN, "Downstream wants 16/15: one error that names the remedy.",
          sink="video/x-raw,pixel-aspect-ratio=16/15 ! fakesink", error=REMEDY, transports=DIRECT, gate=("webrtc",)),
-    # DEFECT: only appsrc says something, "Internal data stream error".
     Case("alternate fields", "teltek/gst-plugin-ndi#114", "Each buffer is a field: one error says so.",
          appsrc(WIDTH, HEIGHT, fields=",interlace-mode=alternate").replace("video/x-raw,", "video/x-raw(format:Interlaced),"),
          error="interlace|alternate|Interlaced", transports=DIRECT),

@@ -280,7 +280,6 @@ def odd_sizes(here):
     return f"{len(shapes)} sizes"
 
 
-# DEFECT: input-scale corrupts the heap (SIGABRT), or waits for ever with three rows.
 @row("interlaced, few rows", "Eyevinn/strom#606", "Interlaced frames of two rows: they are shown, or one error says why not.",
      transports=DIRECT, criticals=True)
 def few_rows(here):
@@ -291,7 +290,6 @@ def few_rows(here):
     return finish(bench, order=False, errors="interlaced|rows")
 
 
-# DEFECT: GBR. The caps behind input-unify are an RGB format with colorimetry bt601, so that GStreamer changes the range.
 @row("colours", "pikvm/pikvm#724, jetkvm/kvm#1460", "The colour that comes back is the one that went in.")
 def colours(here):
     forms = (("NV12", "bt709"), ("I420", "1:3:5:1"), ("I420", "1:4:0:0"), ("YUY2", "bt601"), ("P010_10LE", "bt709"),
@@ -401,7 +399,6 @@ def switched(here):
     return finish(bench)
 
 
-# DEFECT: such an appsrc keeps what came during the outage, and all later frames are late by it.
 @row("outage, appsrc with its defaults",
      "fzwoch/obs-gstreamer#88, awslabs/amazon-kinesis-video-streams-webrtc-sdk-c#637, streamplace/streamplace#70",
      "An application stamps frames by do-timestamp and leaves is-live false: after an outage no frame is late.")
