@@ -93,7 +93,8 @@ package final class LatencyMarkers: Sendable {
         self.timing = timing
         self.askRoundTrip = askRoundTrip
         state = Mutex(
-            State(scheduler: LatencyMarkerScheduler(firstNumber: .random(in: 0...UInt16.max), isSilent: timing.isSilent)))
+            State(
+                scheduler: LatencyMarkerScheduler(firstNumber: .random(in: 0...UInt16.max), isSilent: timing.isSilent)))
     }
 
     // MARK: Sent frames

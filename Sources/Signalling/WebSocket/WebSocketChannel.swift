@@ -259,7 +259,7 @@ private final class Connection: @unchecked Sendable {
 
     // MARK: Messages
 
-    func send(_ message: [UInt8], taken: @escaping @Sendable () -> Void) {
+    func send(_ message: [UInt8], dequeued: @escaping @Sendable () -> Void) {
         guard case .open(let handler, let context) = phase else {
             dequeued()
             return
@@ -355,10 +355,10 @@ private final class Connection: @unchecked Sendable {
     private func log(_ end: SignallingEvent) {
         switch end {
         case .closed(let code, let reason):
-            let details = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
+            let cause = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
             let by = isClosing ? "by us" : "by the peer"
             logger.info(
-                "\(place): closed \(by) after \(elapsed)\(details.isEmpty ? "" : ": \(details.joined(separator: " "))")")
+                "\(place): closed \(by) after \(elapsed)\(cause.isEmpty ? "" : ": \(cause.joined(separator: " "))")")
         case .failed(let error): logger.info("\(place): failed after \(elapsed): \(error.description)")
         case .opened, .text, .binary, .silent, .answered: break
         }

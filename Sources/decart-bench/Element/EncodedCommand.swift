@@ -42,7 +42,7 @@ struct EncodedCommand: ParsableCommand {
                     + "framerate=30 max-framerate=30 congestion-control=off prompt=bench ! video/x-vp8")
             all.add(element.cpu)
             rate.add(element.rate)
-            process = element.statistics
+            process = element.process
         }
         func share(_ field: KeyPath<ProcessStatistics, Int>, _ unit: Double = 1) -> String {
             fixed(Double(process[keyPath: field] - before[keyPath: field]) / Double(sessions) / unit)
@@ -63,7 +63,9 @@ struct EncodedCommand: ParsableCommand {
 
     /// Runs all sessions with this chain between source and sink.
     /// - Returns: per cent of a core, and the frames a second that reach the end of one session.
-    private func measure(_ clip: Clip, _ chain: String) throws -> (cpu: Double, rate: Double, statistics: ProcessStatistics) {
+    private func measure(_ clip: Clip, _ chain: String) throws -> (
+        cpu: Double, rate: Double, process: ProcessStatistics
+    ) {
         let count = FrameCount()
         let runs = try (0..<sessions).map { _ in try Run(clip, chain, count) }
         defer { for run in runs { run.stop() } }
