@@ -55,7 +55,7 @@ import WebRTCTransport
         #expect(time == 1500 * 33_333_333)
     }
 
-    @Test func aServiceWithoutTrailersIsGivenUp() {
+    @Test func trailersStopForAServiceThatReturnsNone() {
         var tracker = FrameTrailerTracker()
         let unmarked = (0..<FrameTrailerTracker.maximumUnmarked).map { _ in tracker.frameWithoutTrailer() }
         #expect(unmarked.last == true && unmarked.dropLast().allSatisfy { !$0 })
