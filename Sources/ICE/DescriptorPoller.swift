@@ -12,15 +12,15 @@ struct DescriptorPoller {
     private var known: [GPollFD] = []
     private var madeAt: gint64 = 0
 
-    /// Makes the next `take` begin again.
+    /// Makes the next `watch` begin again.
     mutating func forget() {
         if instance >= 0 { gst_decart_close_socket(instance) }
         instance = -1
         known.removeAll(keepingCapacity: true)
     }
 
-    /// Takes the descriptors that the next calls of `wait` get.
-    mutating func take(_ polled: UnsafeMutableBufferPointer<GPollFD>) {
+    /// Sets the descriptors for which the next calls of `wait` wait.
+    mutating func watch(_ polled: UnsafeMutableBufferPointer<GPollFD>) {
         let now = g_get_monotonic_time()
         guard now - madeAt >= Self.longest || !isKnown(polled) else { return }
         forget()

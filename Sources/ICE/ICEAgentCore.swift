@@ -22,7 +22,7 @@ final class ICEAgentCore: @unchecked Sendable {
     private static let makesSocketClass: Void = keepingHostsSIGPIPE { _ = g_type_class_ref(g_socket_get_type()) }
 
     /// Datagrams that one connection may have read before it is the turn of the others.
-    private static let mostDatagrams = 64
+    private static let maximumDatagrams = 64
 
     let localCredentials: (usernameFragment: String, password: String)
 
@@ -504,7 +504,7 @@ final class ICEAgentCore: @unchecked Sendable {
         defer { onBatchEnd?() }
         // One byte more than a datagram may have, so that a longer one is recognised.
         return withUnsafeTemporaryAllocation(byteCount: 2049, alignment: 16) { buffer in
-            for _ in 0..<Self.mostDatagrams {
+            for _ in 0..<Self.maximumDatagrams {
                 guard !isClosed, let onDatagram else { return false }
                 let peeked = gst_decart_receive(mediaDescriptor, buffer.baseAddress, 1, 1)
                 // An empty socket or an error, which the next poll reports again.

@@ -74,7 +74,7 @@ final class NetworkLoop: @unchecked Sendable {
 
     /// Polls, and serves media, timers and work, until GLib has something to do, or may have.
     private func serve(_ polled: UnsafeMutableBufferPointer<GPollFD>, _ timeout: gint) {
-        poller.take(polled)
+        poller.watch(polled)
         var now = Self.now
         var end = timeout < 0 ? Int.max : now + Int(timeout) * 1000
         var hasRun = false

@@ -47,7 +47,7 @@ final class NetworkTimers: Sendable {
     private struct State: Sendable {
         var entries = Heap<Entry>()
         var added = 0
-        /// Cancelled timers stay until they are due or so many entries have come together.
+        /// Cancelled timers stay until they are due or the number of entries reaches this.
         var limit = NetworkTimers.fewest
 
         mutating func add(_ timer: NetworkTimer) -> Bool {

@@ -135,7 +135,7 @@ struct CheckCommand: ParsableCommand {
         if deep || report != nil { runSession(configuration, recording, &output) }
         if let file, let recording {
             let secrets = [configuration.key?.reveal() ?? ""] + configuration.turn.compactMap(\.credential)
-            try file.write(SessionReport(output, recording.entries, secrets: secrets).json.text + "\n")
+            try file.write(CheckReport(output, recording.entries, secrets: secrets).json.text + "\n")
         }
         Output.line(json ? output.json.text : output.table())
         if let cause = output.cause { throw ExitCode(cause.rawValue) }

@@ -19,7 +19,7 @@ struct ReportTests {
 
     @Test func theTableHasEveryMessageOfTheProtocol() throws {
         #expect(Set(Self.messages.map(\.type)) == Set(KnownMessages.fromService.keys))
-        let json = SessionReport(
+        let json = CheckReport(
             CheckOutput(service: "", model: "", results: []), try Self.recording(Self.messages), secrets: []
         ).json
         #expect(json["comparison"]?["unknown-types"] == .array([]))
@@ -37,7 +37,7 @@ struct ReportTests {
     }
 
     private func report(_ entries: [SessionRecording.Entry], secrets: [String] = []) -> JSONValue {
-        SessionReport(CheckOutput(service: "wss://host", model: "m", results: []), entries, secrets: secrets).json
+        CheckReport(CheckOutput(service: "wss://host", model: "m", results: []), entries, secrets: secrets).json
     }
 
     @Test func whatIsNewIsNamed() {
@@ -104,7 +104,7 @@ struct ReportTests {
         output.session = summary
         output.results = [summary.result("host")]
         // ICE credentials are secrets within an SDP, which is a secret as a whole.
-        let text = SessionReport(output, entries, secrets: ["permanent-key", "secret-ufrag", "secret-password-of-ice"])
+        let text = CheckReport(output, entries, secrets: ["permanent-key", "secret-ufrag", "secret-password-of-ice"])
             .json.text
         for secret in secrets { #expect(!text.contains(secret), "\(secret)") }
         // Guards against a report that is empty.

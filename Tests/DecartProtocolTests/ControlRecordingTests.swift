@@ -60,7 +60,7 @@ import Testing
 
     @Test func laterFormatIsNamed() {
         let text = [UInt8](#"{"recording":"decart-control","format":2}"#.utf8)
-        #expect(throws: ControlRecordingError(line: 1, words: "the format is 2, and this version reads 1")) {
+        #expect(throws: ControlRecordingError(line: 1, reason: "the format is 2, and this version reads 1")) {
             try ControlRecording(parsing: text)
         }
     }

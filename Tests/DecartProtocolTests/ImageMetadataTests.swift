@@ -1,7 +1,7 @@
 import DecartProtocol
 import Testing
 
-@Suite("Metadata of pictures", .timeLimit(.minutes(1)))
+@Suite("Metadata of images", .timeLimit(.minutes(1)))
 struct ImageMetadataTests {
     private typealias Make = ReferenceImageTests
 
@@ -24,7 +24,7 @@ struct ImageMetadataTests {
         return Array("Exif\0\0".utf8) + head + entry + [0, 0, 0, 0] + "canary GPS".utf8
     }
 
-    @Test func jpegKeepsPictureAndOrientation() throws {
+    @Test func jpegKeepsImageAndOrientation() throws {
         let plain = Make.jpeg(64, 48)
         for isLittle in [true, false] {
             for orientation: UInt8 in [1, 6, 9] {

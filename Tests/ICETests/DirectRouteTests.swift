@@ -52,7 +52,7 @@ struct DirectRouteTests {
     }
 
     /// A datagram has 64 KiB at most.
-    @Test func aDatagramThatTheSocketRefusesHoldsNoOtherBack() async throws {
+    @Test func refusedDatagramDoesNotBlockOthers() async throws {
         let (left, right) = try await connected()
         #expect(send([700, 70_000, 800, 900], from: left) == [0, 2, 3])
         #expect(await sizes(at: right, count: 3) == [700, 800, 900])

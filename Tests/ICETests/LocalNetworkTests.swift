@@ -25,7 +25,7 @@ struct LocalNetworkTests {
     }
 
     /// Eight agents share ten ports: each socket is in the range, and a pair connects.
-    @Test func theRangeIsKept() async throws {
+    @Test func portRangeIsKept() async throws {
         let range = try Self.freeRange(of: 10)
         let peers = try (0..<8).map { try TestPeer(controlling: $0 % 2 == 0, local: ICENetwork(ports: range)) }
         for pair in 0..<4 {
@@ -41,7 +41,7 @@ struct LocalNetworkTests {
     }
 
     /// An exhausted range fails at once, and the cause names the range.
-    @Test func theRangeIsExhausted() async throws {
+    @Test func portRangeIsExhausted() async throws {
         let taken = try LoopbackSocket()
         let network = ICENetwork(ports: taken.port...taken.port, endpoint: LocalEndpoint("127.0.0.1"))
         let peer = try TestPeer(controlling: true, local: network)
@@ -53,7 +53,7 @@ struct LocalNetworkTests {
     }
 
     /// libnice gathers nothing if one address gets no port.
-    @Test func theRangeIsExhaustedOnOneAddress() async throws {
+    @Test func portRangeIsExhaustedOnOneAddress() async throws {
         let taken = try LoopbackSocket()
         let peer = try TestPeer(controlling: true, local: ICENetwork(ports: taken.port...taken.port))
         peer.agent.gatherCandidates()

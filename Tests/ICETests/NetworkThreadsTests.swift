@@ -59,7 +59,7 @@ struct NetworkThreadsTests {
     }
 
     /// Timers and queued work run while a socket is never empty.
-    @Test func aFloodOfMediaStarvesNothing() async throws {
+    @Test func mediaFloodDelaysNeitherTimersNorWork() async throws {
         let (left, right) = (try TestPeer(controlling: true), try TestPeer(controlling: false))
         try #require(await TestPeer.connect(left, right))
         let other = NetworkThread(name: "flood")

@@ -41,7 +41,7 @@ struct TurnOverTLSTests {
 
     /// TLS verification is as strict as for the service: trusted issuer and matching name.
     @Test(arguments: [("DNS:other.example", true, "for another host name"), ("DNS:localhost", false, "not trusted")])
-    func whoIsNotTheServerGetsNothing(name: String, isTrusted: Bool, words: String) async throws {
+    func whoIsNotTheServerGetsNothing(name: String, isTrusted: Bool, text: String) async throws {
         let turn = try TurnServer(tls: name)
         let tunnels = Tunnels(isTrusted ? .only(file: turn.authority) : .system)
         let peer = try peer(tunnels, controlling: true, turn.tlsServer(host: "localhost", credential: "canary"))
@@ -50,7 +50,7 @@ struct TurnOverTLSTests {
         #expect(peer.candidates.isEmpty)
         // Exactly one warning, however many addresses this machine has.
         #expect(peer.warnings.count == 1, "\(peer.warnings)")
-        #expect(peer.warnings.allSatisfy { $0.contains(words) && !$0.contains("canary") }, "\(peer.warnings)")
+        #expect(peer.warnings.allSatisfy { $0.contains(text) && !$0.contains("canary") }, "\(peer.warnings)")
         await release(peer)
         #expect(await tunnels.areAllShut())
     }

@@ -42,7 +42,7 @@ import Testing
         #expect(!feed.frame().isSent)
     }
 
-    @Test func aRequestOfTheRemotePeerGoesOnAtOnceAndThenPaced() {
+    @Test func keyframeRequestIsForwardedAtOnceAndThenPaced() {
         var feed = Feed()
         #expect(feed.frame(true).isSent)
         let (first, second) = (

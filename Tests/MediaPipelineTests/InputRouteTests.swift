@@ -71,7 +71,7 @@ import Testing
         #expect(pixels.shown == .init(width: 500, height: 1000))
     }
 
-    @Test func letterboxKeepsThePicture() throws {
+    @Test func letterboxShowsTheWholeFrame() throws {
         let wide = try #require(try placement("width=1000, height=500", in: (300, 300), .letterbox))
         #expect(wide.shown == .init(width: 1000, height: 500))
         #expect(wide.area == .init(x: 0, y: 74, width: 300, height: 150))
@@ -89,7 +89,7 @@ import Testing
         #expect(placement.area == .init(width: 300, height: 302))
     }
 
-    @Test func anOddTargetHasNoPlace() throws {
+    @Test func oddOrEmptyTargetHasNoPlacement() throws {
         #expect(try placement("width=10, height=10", in: (301, 300), .crop) == nil)
         #expect(try placement("width=10, height=10", in: (0, 300), .crop) == nil)
     }

@@ -27,7 +27,7 @@ import Testing
 
     @Test func aTimeOfDayIsKept() { #expect(times { 1_700_000_000 + 40 * $0 }.last == 1_700_000_000 + 39 * 40) }
 
-    @Test func aStepBackGoesOn() {
+    @Test func stepBackKeepsThePace() {
         expectSteady(times { $0 < 20 ? 40 * $0 : 40 * ($0 - 20) })
         expectSteady(times(isLive: false) { $0 < 20 ? 40 * $0 : 40 * ($0 - 20) })
     }

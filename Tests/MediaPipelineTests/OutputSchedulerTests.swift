@@ -162,7 +162,7 @@ import Testing
     }
 
     /// A flushing seek of another branch, or a new base time. Frames in the decoder still have the old time.
-    @Test func itGoesOnAtOnceAfterTheRunningTimeHasGoneBack() {
+    @Test func outputResumesAtOnceAfterTheRunningTimeHasGoneBack() {
         var output = output()
         output.frame(1, at: 12_000, now: 12_000)
         _ = output.next(12_000)

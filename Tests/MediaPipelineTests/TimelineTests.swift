@@ -18,7 +18,7 @@ import Testing
         #expect(line.latency(base: Self.base) == Self.base)
     }
 
-    @Test func picturesWaitUntilTheirDelayIsKnown() {
+    @Test func framesWaitUntilTheirDelayIsKnown() {
         var line = capture()
         #expect(!line.hasDelay(attempt: 1))
         // Fallback frames are moved back by the minimum latency minus the base latency meanwhile.

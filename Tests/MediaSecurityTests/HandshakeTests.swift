@@ -112,7 +112,7 @@ struct HandshakeTests {
     }
 
     @Test
-    func aClientThatHasNotStartedHearsNothing() throws {
+    func clientDropsDatagramsBeforeItStarts() throws {
         let pair = try DTLSPair()
         pair.note(pair.server.start(), client: false)
         let other = try DTLSPair()

@@ -54,13 +54,13 @@ struct ProxyTests {
         ("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n", false, "cannot reach service.test:9"),
         ("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", false, "HTTP 400"),
         ("SSH-2.0-OpenSSH_9\r\n\r\n", false, "something else than HTTP"), ("", false, "closed the connection"),
-    ]) func aRefusal(answer: String, isPermanent: Bool, words: String) async throws {
+    ]) func aRefusal(answer: String, isPermanent: Bool, text: String) async throws {
         let proxy = try ConnectProxy { _ in answer }
         let client = try client(url(proxy, credentials: "\(Self.credentials)@"), to: 9)
         let error = try #require(await client.failure())
         #expect(error.code == .network && error.stage == .connect)
         #expect(error.isPermanent == isPermanent)
-        #expect(error.message.contains(words) && error.message.contains("127.0.0.1:\(proxy.port)"), "\(error)")
+        #expect(error.message.contains(text) && error.message.contains("127.0.0.1:\(proxy.port)"), "\(error)")
         #expect(!"\(error)".contains("canary"))
     }
 
@@ -76,7 +76,7 @@ struct ProxyTests {
         #expect(error.code == .connectionTimeout && error.message.contains("HTTP proxy"), "\(error)")
     }
 
-    @Test func noProxyThere() async throws {
+    @Test func unreachableProxyIsANetworkError() async throws {
         let port = try LoopbackSocket.freePort()
         let proxy = try ProxyURL("http://\(Self.credentials)@127.0.0.1:\(port)")
         let error = try #require(await client(proxy, to: 9).failure())

@@ -79,7 +79,7 @@ struct TLSTests {
 
     /// Expects the error, and that the client sent no application data.
     private func refuse(
-        _ tls: NIOSSLContext, host: String = "localhost", trust: TLSTrust, contains words: String,
+        _ tls: NIOSSLContext, host: String = "localhost", trust: TLSTrust, contains text: String,
         permanent: Bool = true
     ) async throws {
         try await serve(tls) { server in
@@ -87,7 +87,7 @@ struct TLSTests {
             let error = try #require(await client.failure())
             #expect(error.isPermanent == permanent, "\(error)")
             #expect(error.stage == .tls, "\(error)")
-            #expect(error.message.contains(words), "\(error)")
+            #expect(error.message.contains(text), "\(error)")
             #expect(error.message.contains(host))
             #expect(!error.message.contains("canary"))
             #expect(server.bytesReceived == 0)

@@ -200,7 +200,7 @@ struct WHEPResourceTests {
         }
     }
 
-    @Test func whatAServerSendsIsBounded() async throws {
+    @Test func responsesOfTheServerAreBounded() async throws {
         try await with({ _ in
             Self.response("201 Created", body: String(repeating: "a", count: 65_537))
         }) { _, resource in

@@ -119,7 +119,7 @@ struct HonestServerTests {
         }
     }
 
-    @Test func serversCloseIsTold() async throws {
+    @Test func serverCloseIsReported() async throws {
         var script = Script()
         script.greet = RawServer.close(1011, "out of order")
         try await withServer(script) { server in
@@ -138,7 +138,7 @@ struct HonestServerTests {
         }
     }
 
-    @Test func lostConnectionIsTold() async throws {
+    @Test func lostConnectionIsReported() async throws {
         try await withServer { server in
             let client = try Client(port: server.port)
             let events = client.open()
@@ -164,7 +164,7 @@ struct HonestServerTests {
     }
 
     /// The channel stays open: its owner decides, because packets may pass again.
-    @Test func aSilentServerIsReportedAgainAndAgain() async throws {
+    @Test func silentServerIsReportedRepeatedly() async throws {
         var script = Script()
         script.onFrame = { _ in nil }
         try await withServer(script) { server in

@@ -77,7 +77,7 @@ package struct DeepSession: Sendable {
 
     private func observe(_ pipeline: Pipeline, _ element: Element) -> SessionSummary {
         var summary = SessionSummary()
-        var window = RateWindow()
+        var window = CounterRates()
         let begun = ContinuousClock.now
         var elapsed: Duration { begun.duration(to: .now) }
         pipeline.setState(.playing)
@@ -111,7 +111,7 @@ private struct Reading {
 }
 
 /// Rates since the first frame. A reconnect, which starts the byte counters over, starts the window over too.
-private struct RateWindow {
+private struct CounterRates {
     private var first: (time: Duration, reading: Reading)?
     private var last: (time: Duration, reading: Reading)?
 
@@ -147,7 +147,7 @@ extension SessionSummary {
         }
     }
 
-    fileprivate mutating func note(_ stats: Structure, _ window: RateWindow) {
+    fileprivate mutating func note(_ stats: Structure, _ window: CounterRates) {
         func duration(_ field: String) -> Duration? {
             stats.int(field).flatMap { $0 >= 0 ? .nanoseconds($0) : nil }
         }

@@ -103,12 +103,12 @@ private final class ChannelExchange: Sendable {
             DispatchQueue.probeTimers.asyncAfter(deadline: .now() + Self.messageTimeout) { [self] in succeed() }
         case .text(let bytes):
             guard let message = try? ServerMessage(decoding: bytes) else { return }
-            if case .error(let words) = message { fail(Self.error(words)) } else { succeed() }
+            if case .error(let text) = message { fail(Self.error(text)) } else { succeed() }
         case .binary, .answered: break
         case .closed(let code, let reason):
-            let words = reason.isEmpty ? "" : ": \(reason.printable(limit: 200))"
+            let quoted = reason.isEmpty ? "" : ": \(reason.printable(limit: 200))"
             var error = SessionError(
-                .server, "The service closed the channel at once (\(code.map(String.init) ?? "no code")\(words)).",
+                .server, "The service closed the channel at once (\(code.map(String.init) ?? "no code")\(quoted)).",
                 stage: .channel)
             // Close 1013 is the service's way to report that all sessions of the account are in use.
             if code == 1013 { error.httpStatus = 503 }
@@ -117,11 +117,11 @@ private final class ChannelExchange: Sendable {
         }
     }
 
-    private static func error(_ words: String) -> SessionError {
+    private static func error(_ text: String) -> SessionError {
         var error = SessionError(
-            PermanentErrorText.concernsKey(words) ? .invalidAPIKey : .server,
-            "The service reported an error: \(words.printable(limit: 200))", stage: .channel)
-        if words.lowercased().contains("session limit") { error.httpStatus = 503 }
+            PermanentErrorText.concernsKey(text) ? .invalidAPIKey : .server,
+            "The service reported an error: \(text.printable(limit: 200))", stage: .channel)
+        if text.lowercased().contains("session limit") { error.httpStatus = 503 }
         return error
     }
 

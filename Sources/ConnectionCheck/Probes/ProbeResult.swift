@@ -59,17 +59,17 @@ extension [ProbeResult] {
     /// Replaces failures that only follow from an earlier one: without the name there is no TCP connection.
     package func withoutConsequences() -> [ProbeResult] {
         var result = self
-        let stack: [(kind: ProbeKind, words: String)] = [
+        let stack: [(kind: ProbeKind, reason: String)] = [
             (.dns, "the name lookup failed"), (.tcp, "the TCP connection failed"), (.tls, "TLS failed"),
         ]
-        for (kind, words) in stack {
+        for (kind, reason) in stack {
             guard result.contains(where: { $0.kind == kind && $0.failure != nil }) else { continue }
             let later = ContiguousArray(ProbeKind.allCases.drop { $0 != kind }.dropFirst())
             for index in result.indices where later.contains(result[index].kind) {
                 guard ![.stun, .turn].contains(result[index].kind), result[index].failure != nil else { continue }
                 result[index].outcome = .notTried
                 result[index].duration = nil
-                result[index].message = "Not tried: \(words)."
+                result[index].message = "Not tried: \(reason)."
             }
         }
         return result

@@ -37,11 +37,11 @@ enum ServiceProbes {
         run(.tcp, .tcp, configuration) { result, target, duration in
             switch result {
             case .success(let facts):
-                let words = configuration.route.proxy(to: configuration.base.host)
+                let tunnel = configuration.route.proxy(to: configuration.base.host)
                     .map { "The HTTP proxy \($0.place) opened a tunnel." }
                 completion(
                     ProbeResult(
-                        .tcp, target, .ok, duration, words ?? "\(facts.address) accepted the connection."))
+                        .tcp, target, .ok, duration, tunnel ?? "\(facts.address) accepted the connection."))
             case .failure(let error):
                 completion(ProbeResult(.tcp, target, .failed(cause(of: error)), duration, error.message))
             }

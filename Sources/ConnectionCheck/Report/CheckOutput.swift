@@ -29,8 +29,8 @@ package struct CheckOutput: Sendable {
             let head = "  \(Self.padded(mark, 8))\(Self.padded(title, 8))\(Self.padded(time, 8, right: true))  "
             // The first line names the service.
             let target = [.stun, .turn].contains(result.kind) && !result.target.isEmpty ? "\(result.target): " : ""
-            let words = Self.wrapped(target + result.message, width: width - indent.count)
-            for (index, line) in words.enumerated() { lines.append((index == 0 ? head : indent) + line) }
+            let wrapped = Self.wrapped(target + result.message, width: width - indent.count)
+            for (index, line) in wrapped.enumerated() { lines.append((index == 0 ? head : indent) + line) }
         }
         if let session { lines += ["", "Session"] + session.lines.map { "  " + $0 } }
         lines += ["", verdict]

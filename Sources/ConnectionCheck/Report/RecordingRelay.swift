@@ -154,7 +154,7 @@ private final class RelayLink {
     private var isOver = false
     private var isRoom = false
     /// The answer to a connection that is not forwarded.
-    private(set) var refusal: (status: Int, words: String) = (401, "invalid api key")
+    private(set) var refusal: (status: Int, reason: String) = (401, "invalid api key")
     weak var handler: RelayHandler?
 
     init(_ upstream: Upstream) { self.upstream = upstream }
@@ -383,8 +383,8 @@ private final class RelayRefusal: ChannelInboundHandler, RemovableChannelHandler
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard case .end = unwrapInboundIn(data) else { return }
-        let (status, words) = link.refusal
-        let body = ByteBuffer(string: words)
+        let (status, reason) = link.refusal
+        let body = ByteBuffer(string: reason)
         let head = HTTPResponseHead(
             version: .http1_1, status: HTTPResponseStatus(statusCode: status),
             headers: [

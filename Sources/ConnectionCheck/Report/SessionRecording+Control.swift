@@ -9,7 +9,7 @@ extension SessionRecording {
             switch entry.event {
             case .sent(let bytes), .received(let bytes):
                 guard let value = try? JSONValue(decoding: bytes) else { return [] }
-                return SessionReport.texts(value, path: value["type"]?.string ?? "")
+                return CheckReport.texts(value, path: value["type"]?.string ?? "")
             default: return []
             }
         }

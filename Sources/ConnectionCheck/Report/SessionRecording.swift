@@ -1,4 +1,4 @@
-// The messages of one run's control channel, unchanged. It holds secrets: only `SessionReport` reads it, and only for
+// The messages of one run's control channel, unchanged. It holds secrets: only `CheckReport` reads it, and only for
 // the report without them.
 import DecartSession
 import Synchronization

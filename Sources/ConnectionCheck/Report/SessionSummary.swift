@@ -144,9 +144,9 @@ extension SessionSummary {
 
     private func cause(of error: Message) -> Cause {
         if error.code == "INVALID_API_KEY" { return .key }
-        let words = error.text.lowercased()
+        let text = error.text.lowercased()
         // Close code 1013: all sessions of the account are in use.
-        if [429, 503].contains(error.httpStatus) || words.contains("session limit") || words.contains("(1013)") {
+        if [429, 503].contains(error.httpStatus) || text.contains("session limit") || text.contains("(1013)") {
             return .limit
         }
         return .session

@@ -101,8 +101,8 @@ extension KeyedDecodingContainer<WireKey> {
     /// Text of `error` or `message`, or of `message` inside an `error` object.
     fileprivate var errorText: String {
         let nested = try? nestedContainer(keyedBy: WireKey.self, forKey: "error")
-        let words = [text("error"), text("message"), nested?.text("message")]
-        return words.compactMap(\.self).first { !$0.isEmpty } ?? "unspecified error"
+        let texts = [text("error"), text("message"), nested?.text("message")]
+        return texts.compactMap(\.self).first { !$0.isEmpty } ?? "unspecified error"
     }
 }
 

@@ -50,8 +50,8 @@ extension ServerMessage {
     /// key in them.
     package func mappingWords(_ change: (String) -> String) -> ServerMessage {
         switch self {
-        case .error(let words):
-            return .error(change(words))
+        case .error(let text):
+            return .error(change(text))
         case .generationEnded(let seconds, let reason):
             return .generationEnded(seconds: seconds, reason: reason.map(change))
         case .promptAck(var ack):

@@ -78,14 +78,14 @@ package enum PromptName {
 /// The first line that is not as it should be.
 package struct ControlRecordingError: Error, Sendable, Equatable, CustomStringConvertible {
     package let line: Int
-    package let words: String
+    package let reason: String
 
-    package init(line: Int, words: String) {
+    package init(line: Int, reason: String) {
         self.line = line
-        self.words = words
+        self.reason = reason
     }
 
-    package var description: String { "line \(line): \(words)" }
+    package var description: String { "line \(line): \(reason)" }
 }
 
 extension ControlRecording {
@@ -110,7 +110,7 @@ extension ControlRecording {
         for bytes in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
             number += 1
             if bytes.allSatisfy({ $0 == 0x20 || $0 == 0x0D || $0 == 0x09 }) { continue }
-            func fail(_ words: String) -> ControlRecordingError { ControlRecordingError(line: number, words: words) }
+            func fail(_ reason: String) -> ControlRecordingError { ControlRecordingError(line: number, reason: reason) }
             do throws(ProtocolError) {
                 if hasHeader {
                     entries.append(try Self.entry([UInt8](bytes)))
@@ -126,7 +126,7 @@ extension ControlRecording {
             }
         }
         guard hasHeader, !entries.isEmpty else {
-            throw ControlRecordingError(line: max(number, 1), words: "there is no entry")
+            throw ControlRecordingError(line: max(number, 1), reason: "there is no entry")
         }
     }
 
@@ -149,7 +149,7 @@ extension ControlRecording {
         return Entry(attempt: line.attempt, time: line.ms, event: try line.decodedEvent())
     }
 
-    fileprivate static func invalid(_ words: String) -> ProtocolError { ProtocolError(.invalidInput, words) }
+    fileprivate static func invalid(_ reason: String) -> ProtocolError { ProtocolError(.invalidInput, reason) }
 }
 
 private struct Header: Codable {

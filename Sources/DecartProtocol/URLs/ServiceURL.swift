@@ -124,9 +124,9 @@ package struct ServiceURL: Sendable, Equatable {
 
     /// Removes our key from a peer's text, in case the peer repeats it. Keys of less than 8 bytes stay, because they
     /// could occur in any text.
-    package func redacting(_ words: String) -> String {
-        guard let key = key?.reveal(), key.utf8.count >= 8 else { return words }
-        return words.replacing(key, with: "<redacted>").replacing(PercentEncoding.encode(key), with: "<redacted>")
+    package func redacting(_ text: String) -> String {
+        guard let key = key?.reveal(), key.utf8.count >= 8 else { return text }
+        return text.replacing(key, with: "<redacted>").replacing(PercentEncoding.encode(key), with: "<redacted>")
     }
 
     private func appending(path suffix: String, items: [(name: String, value: String)], key: APIKey?) -> ServiceURL {

@@ -212,15 +212,13 @@ package final class Pipeline: Bin, @unchecked Sendable {
     package var bus: Bus { Bus(taking: gst_element_get_bus(element)) }
 }
 
-extension Duration {
-    /// The duration in nanoseconds, saturating; zero if negative.
-    package var clockTime: GStreamerTime {
-        let parts = components
-        guard parts.seconds >= 0 else { return 0 }
-        let (scaled, overflow) = UInt64(parts.seconds).multipliedReportingOverflow(by: 1_000_000_000)
-        guard !overflow else { return .max }
-        return GStreamerTime(scaled &+ UInt64(max(0, parts.attoseconds / 1_000_000_000)))
+extension GValueBox {
+    package var element: Element? {
+        guard let found = object, decart_instance_is(found.raw, decart_type_element()) != 0 else { return nil }
+        return Element(borrowing: found.raw)
     }
 }
 
-package typealias GStreamerTime = UInt
+extension GObject {
+    package func element(_ name: String) -> Element? { value(name)?.element }
+}

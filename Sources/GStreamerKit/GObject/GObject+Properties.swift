@@ -56,9 +56,6 @@ extension GObject {
         value.withPointer { g_object_set_property(object, name, $0) }
     }
 
-    package func set(_ name: String, caps: Caps) { set(name, GValueBox(caps: caps)) }
-    package func set(_ name: String, structure: Structure) { set(name, GValueBox(structure: structure)) }
-
     /// Reads any property. Returns nil if it does not exist or is not readable.
     package func value(_ name: String) -> GValueBox? {
         let objectClass = object.pointee.g_type_instance.g_class
@@ -74,8 +71,6 @@ extension GObject {
     package func string(_ name: String) -> String? { value(name)?.string }
     package func int(_ name: String) -> Int? { value(name)?.int }
     package func bool(_ name: String) -> Bool? { value(name)?.bool }
-    package func structure(_ name: String) -> Structure? { value(name)?.structure }
-    package func element(_ name: String) -> Element? { value(name)?.element }
 
     package func notify(_ name: String) { g_object_notify(object, name) }
 }

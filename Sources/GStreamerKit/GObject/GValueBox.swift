@@ -3,7 +3,8 @@ internal import CGStreamer
 /// A GValue on the heap, unset and freed with the Swift object.
 // @unchecked: the value is set before the box is shared and only read afterwards.
 package final class GValueBox: @unchecked Sendable {
-    private let storage: UnsafeMutablePointer<GValue>
+    /// For the accessors of upper layers, which end with the call; the box keeps the value alive.
+    let storage: UnsafeMutablePointer<GValue>
 
     init(type: GType) {
         storage = .allocate(capacity: 1)
@@ -51,36 +52,6 @@ package final class GValueBox: @unchecked Sendable {
         self.init(type: decart_type_double())
         g_value_set_double(storage, value)
     }
-    package convenience init(caps: Caps) {
-        self.init(type: decart_type_caps())
-        gst_value_set_caps(storage, caps.pointer)
-    }
-    /// A GstSample with a segment in the time format.
-    package convenience init(sample buffer: Buffer, caps: Caps) {
-        self.init(type: gst_sample_get_type())
-        var segment = GstSegment()
-        gst_segment_init(&segment, GST_FORMAT_TIME)
-        g_value_take_boxed(storage, UnsafeRawPointer(gst_sample_new(buffer.pointer, caps.pointer, &segment, nil)))
-    }
-    /// A GstSample that is NULL.
-    package static var noSample: GValueBox { GValueBox(type: gst_sample_get_type()) }
-
-    /// The buffer and the caps of a GstSample.
-    package var sample: (buffer: Buffer, caps: Caps)? {
-        guard holds(gst_sample_get_type()), let found = g_value_get_boxed(storage),
-            let buffer = gst_sample_get_buffer(OpaquePointer(found)),
-            let caps = gst_sample_get_caps(OpaquePointer(found))
-        else { return nil }
-        return (Buffer(borrowing: buffer), Caps(borrowing: caps))
-    }
-    package convenience init(structure: Structure) {
-        self.init(type: decart_type_structure())
-        gst_value_set_structure(storage, structure.pointer)
-    }
-    package convenience init(structures: [Structure]) {
-        self.init(type: decart_type_value_array())
-        for item in structures { GValueBox(structure: item).withPointer { gst_value_array_append_value(storage, $0) } }
-    }
     package convenience init(object: GObject) {
         self.init(type: decart_type_of_instance(object.raw))
         g_value_set_object(storage, object.raw)
@@ -98,7 +69,7 @@ package final class GValueBox: @unchecked Sendable {
         withExtendedLifetime(self) { body(storage) }
     }
 
-    private func holds(_ type: GType) -> Bool { decart_value_holds(storage, type) != 0 }
+    func holds(_ type: GType) -> Bool { decart_value_holds(storage, type) != 0 }
 
     package var string: String? {
         if holds(decart_type_string()) { return g_value_get_string(storage).map { String(cString: $0) } }
@@ -121,21 +92,6 @@ package final class GValueBox: @unchecked Sendable {
     package var bool: Bool? { holds(decart_type_boolean()) ? g_value_get_boolean(storage) != 0 : nil }
     package var double: Double? { holds(decart_type_double()) ? g_value_get_double(storage) : nil }
 
-    package var structure: Structure? {
-        guard holds(decart_type_structure()), let found = gst_value_get_structure(storage) else { return nil }
-        return Structure(copying: found)
-    }
-
-    package var caps: Caps? {
-        guard holds(decart_type_caps()), let found = gst_value_get_caps(storage) else { return nil }
-        return Caps(borrowing: UnsafeMutablePointer(mutating: found))
-    }
-
-    package var buffer: Buffer? {
-        guard holds(decart_type_buffer()), let found = g_value_get_boxed(storage) else { return nil }
-        return Buffer(borrowing: found.assumingMemoryBound(to: GstBuffer.self))
-    }
-
     /// A copy of the bytes of a GBytes.
     package var bytes: [UInt8]? {
         guard holds(g_bytes_get_type()), let found = g_value_get_boxed(storage) else { return nil }
@@ -154,24 +110,6 @@ package final class GValueBox: @unchecked Sendable {
             let found = g_value_get_object(storage)
         else { return nil }
         return GObject(borrowing: found)
-    }
-
-    package var element: Element? {
-        guard let found = object, decart_instance_is(found.raw, decart_type_element()) != 0 else { return nil }
-        return Element(borrowing: found.raw)
-    }
-
-    package var pad: Pad? {
-        guard let found = object, decart_instance_is(found.raw, gst_pad_get_type()) != 0 else { return nil }
-        return Pad(borrowing: found.raw)
-    }
-
-    /// The structures of a GstValueArray.
-    package var structures: [Structure]? {
-        guard holds(decart_type_value_array()) else { return nil }
-        return (0..<gst_value_array_get_size(storage)).compactMap { index in
-            gst_value_array_get_value(storage, index).flatMap { GValueBox(copying: $0).structure }
-        }
     }
 
     /// The strings of a GstValueArray.

@@ -1,16 +1,5 @@
 internal import CGStreamer
 
-/// Nanoseconds, as GstClockTime; nil stands for GST_CLOCK_TIME_NONE.
-package typealias ClockTime = UInt64
-
-extension ClockTime {
-    static let noneValue = ClockTime.max
-    init?(validating raw: GstClockTime) {
-        guard raw != GstClockTime.max else { return nil }
-        self = ClockTime(raw)
-    }
-}
-
 /// Holds one reference to a GstBuffer.
 // @unchecked: the reference count is atomic, and only a buffer with a single reference is written to.
 package final class Buffer: @unchecked Sendable {

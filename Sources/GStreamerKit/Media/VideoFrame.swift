@@ -110,15 +110,15 @@ extension Buffer {
         else { return self }
         guard let copy = pool.next() else { return nil }
         let isCopied = withVideoFrame(video, writable: false) { from in
-            copy.withVideoFrame(video, writable: true) { $0.take(from) } ?? false
+            copy.withVideoFrame(video, writable: true) { $0.copy(from: from) } ?? false
         }
         guard isCopied == true else { return nil }
-        copy.takeDescription(of: self)
+        copy.copyDescription(of: self)
         return copy
     }
 
-    /// Takes flags, times and plain metas of another frame. Call it only on a buffer that nothing else references.
-    package func takeDescription(of other: Buffer) {
+    /// Copies flags, times and plain metas of another frame. Call it only on a buffer that nothing else references.
+    package func copyDescription(of other: Buffer) {
         guard let pointer, let from = other.pointer else { return }
         decart_buffer_copy_description(pointer, from)
     }

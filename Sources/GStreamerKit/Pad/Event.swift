@@ -127,8 +127,6 @@ package final class Event: @unchecked Sendable {
         return found.map { Caps(borrowing: $0) }
     }
 
-    /// True if the event has a structure of this name; costs less than a copy of the structure.
-    package func hasName(_ name: String) -> Bool { gst_event_has_name(pointer, name) != 0 }
     package var structure: Structure? { gst_event_get_structure(pointer).map { Structure(copying: $0) } }
 
     package var latencyTime: ClockTime? {

@@ -127,3 +127,10 @@ package final class GhostPad: Pad, @unchecked Sendable {
         gst_ghost_pad_set_target(raw.assumingMemoryBound(to: GstGhostPad.self), target?.pad) != 0
     }
 }
+
+extension GValueBox {
+    package var pad: Pad? {
+        guard let found = object, decart_instance_is(found.raw, gst_pad_get_type()) != 0 else { return nil }
+        return Pad(borrowing: found.raw)
+    }
+}

@@ -175,7 +175,7 @@ final class AudioOutput: Sendable {
         return Duration.seconds(1) + .nanoseconds(Int64(clamping: source.pipelineLatency))
     }
 
-    /// Goes on after `finish`, as after a flush of the input.
+    /// Resumes after `finish`, as after a flush of the input.
     func resume() {
         let wasEnding = state.withLock { state in
             guard state.isEnding || state.hasEnded else { return false }
@@ -199,7 +199,7 @@ final class AudioOutput: Sendable {
             guard state.isActive, state.isPlaying, attempt >= state.playedAttempt, let time = buffer.pts, let length
             else { return }
             state.follow(now)
-            guard state.clock.take(frame: time) else {
+            guard state.clock.admit(frame: time) else {
                 state.counters.late &+= 1
                 return
             }

@@ -45,7 +45,7 @@ package final class FrameScaler: @unchecked Sendable {
             result.withVideoFrame(target, writable: true) { write(from, into: $0) } ?? false
         }
         guard isDone == true else { return nil }
-        result.takeDescription(of: frame)
+        result.copyDescription(of: frame)
         return result
     }
 

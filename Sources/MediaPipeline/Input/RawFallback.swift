@@ -31,7 +31,7 @@ package final class RawFallback: @unchecked Sendable {
             throw GStreamerError(.linkFailed, "videoscale has no pads")
         }
         exit.setChainFunction { [weak output] buffer in
-            output?.takeRaw(buffer)
+            output?.setRaw(buffer)
             return .ok
         }
         exit.setEventFunction { _ in .handled(true) }
@@ -43,13 +43,13 @@ package final class RawFallback: @unchecked Sendable {
         scale.syncStateWithParent()
         entry.push(Event.streamStart(id: "decart/fallback", groupID: Event.nextGroupID()))
         input.addDelivery(attempt: Self.attempt) { [weak self] frame in
-            if frame.encoded == nil { self?.take(frame, frame.size) }
+            if frame.encoded == nil { self?.forward(frame, frame.size) }
         }
         input.gate.open(attempt: Self.attempt)
     }
 
     /// Called by the thread that delivers input frames, one frame at a time.
-    private func take(_ frame: EncoderFrame, _ size: (width: Int, height: Int)) {
+    private func forward(_ frame: EncoderFrame, _ size: (width: Int, height: Int)) {
         if let wanted = output.negotiatedFormat, format.withLock({ $0 != wanted }) {
             format.withLock { $0 = wanted }
             let text =

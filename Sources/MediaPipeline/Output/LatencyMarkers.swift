@@ -64,7 +64,7 @@ package final class CaptureTiming: Sendable {
 /// The markers of one media path: the input's thread stamps, the decoder's thread reads.
 package final class LatencyMarkers: Sendable {
     private struct State {
-        var ledger: LatencyMarkerScheduler
+        var scheduler: LatencyMarkerScheduler
         /// Format of the sent frames.
         var video: (width: Int, height: Int, info: VideoInfo)?
         /// Time from a frame's running time until it is sent, ns.
@@ -74,7 +74,7 @@ package final class LatencyMarkers: Sendable {
         var hasSent = false
         var isEstimated = false
         /// Set while frames are sent with trailers; they get no markers then.
-        var trailers: FrameTrailerLedger?
+        var trailers: FrameTrailerTracker?
         /// Time of day at running time zero. It stays the same for a media path, so that a step of the clock does not
         /// move the times of its frames.
         var unixBase: ClockTime?
@@ -93,7 +93,8 @@ package final class LatencyMarkers: Sendable {
         self.timing = timing
         self.askRoundTrip = askRoundTrip
         state = Mutex(
-            State(ledger: LatencyMarkerScheduler(firstNumber: .random(in: 0...UInt16.max), isSilent: timing.isSilent)))
+            State(
+                scheduler: LatencyMarkerScheduler(firstNumber: .random(in: 0...UInt16.max), isSilent: timing.isSilent)))
     }
 
     // MARK: Sent frames
@@ -102,7 +103,7 @@ package final class LatencyMarkers: Sendable {
     package func useTrailers(_ isOn: Bool) {
         guard !timing.expectsNoTrailers else { return }
         state.withLock { state in
-            if isOn != (state.trailers != nil) { state.trailers = isOn ? FrameTrailerLedger() : nil }
+            if isOn != (state.trailers != nil) { state.trailers = isOn ? FrameTrailerTracker() : nil }
         }
     }
 
@@ -134,7 +135,7 @@ package final class LatencyMarkers: Sendable {
                 }
             }
             guard size.width >= LatencyMarker.width, size.height >= LatencyMarker.height, let video = state.video,
-                let number = state.ledger.number(forFrameAt: time)
+                let number = state.scheduler.number(forFrameAt: time)
             else { return nil }
             return (number, video.info)
         }
@@ -195,8 +196,8 @@ package final class LatencyMarkers: Sendable {
         let found = frame.withLuma(video, writable: false) { LatencyMarker.find(in: $0) } ?? nil
         let now = timing.element.unowned.currentRunningTime
         let (isOurs, sentAt, covering) = state.withLock { state -> (Bool, ClockTime?, Buffer?) in
-            guard let found, state.ledger.contains(found.number) else { return (false, nil, nil) }
-            return (true, state.ledger.answer(found.number), state.frame)
+            guard let found, state.scheduler.contains(found.number) else { return (false, nil, nil) }
+            return (true, state.scheduler.answer(found.number), state.frame)
         }
         guard isOurs, let found else {
             setDelayWithoutAnswer(frame)
@@ -217,7 +218,7 @@ package final class LatencyMarkers: Sendable {
     }
 
     private func update(sentAt: ClockTime, arrival: ClockTime, now: ClockTime?) {
-        let delay = state.withLock { $0.ledger.measured(Int64(clamping: arrival) &- Int64(clamping: sentAt)) }
+        let delay = state.withLock { $0.scheduler.measured(Int64(clamping: arrival) &- Int64(clamping: sentAt)) }
         if let now { timing.measured(Int64(clamping: now) &- Int64(clamping: sentAt)) }
         timing.setDelay(delay, attempt: attempt)
     }
@@ -228,9 +229,9 @@ package final class LatencyMarkers: Sendable {
             state.frame = frame
             // If the service is known not to return markers, or nothing is sent, further frames would tell no more than
             // the first.
-            let isFirst = (wasSilent || !state.hasSent) && !state.isEstimated && state.ledger.delay == nil
+            let isFirst = (wasSilent || !state.hasSent) && !state.isEstimated && state.scheduler.delay == nil
             if isFirst { state.isEstimated = true }
-            return (isFirst || state.hasSent && state.ledger.frameWithoutNumber(), state.hasSent, state.lag)
+            return (isFirst || state.hasSent && state.scheduler.frameWithoutNumber(), state.hasSent, state.lag)
         }
         guard isOver else { return }
         // A viewer receives frames of another client: only their arrival time is known.

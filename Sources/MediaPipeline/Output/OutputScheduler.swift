@@ -178,7 +178,7 @@ package struct OutputScheduler<Payload> {
             frames.removeAll()
             isDiscontinuous = true
         }
-        let isStale = arrival.map { !clock.take(frame: $0) } ?? false
+        let isStale = arrival.map { !clock.admit(frame: $0) } ?? false
         frames.append(Frame(payload: payload, arrival: isStale ? now : arrival, format: format))
         guard frames.count > capacity else { return false }
         isDiscontinuous = true

@@ -1,6 +1,6 @@
 // The element's source pad for video. Decoded frames are queued here and never wait: if downstream is slow the oldest
 // one is dropped, so that latency does not accumulate. `OutputScheduler` decides what leaves, and when. Raw input
-// reaches the pad through `takeRaw` only.
+// reaches the pad through `setRaw` only.
 package import GStreamerKit
 import Synchronization
 import WebRTCTransport
@@ -112,8 +112,8 @@ package final class VideoOutput: Sendable {
 
     package func set(fallback: Fallback) { change { $0.set(fallback: fallback) } }
 
-    /// Takes a raw frame in the output's size. Called only if the user asked for `passthrough`.
-    func takeRaw(_ buffer: Buffer) { state.withLock { $0.scheduler.setRaw(Frame(buffer: buffer)) } }
+    /// Sets the latest raw frame, in the output's size. Called only if the user asked for `passthrough`.
+    func setRaw(_ buffer: Buffer) { state.withLock { $0.scheduler.setRaw(Frame(buffer: buffer)) } }
 
     /// Sets the size, once the orientation is known, for what downstream's caps leave open.
     package func prefer(width: Int, height: Int) { change { $0.prefer(width: width, height: height) } }
@@ -138,7 +138,7 @@ package final class VideoOutput: Sendable {
     /// Pushes EOS after the queued frames.
     package func finish() { change { $0.isEnding = true } }
 
-    /// Goes on after `finish`, as after a flush of the input.
+    /// Resumes after `finish`, as after a flush of the input.
     package func resume() { if change({ $0.resume() }) { source.resume() } }
 
     /// Makes the sink pad for the decoded frames of one media path. `onFormat` receives the size that they must have,

@@ -179,7 +179,7 @@ final class Processor: @unchecked Sendable {
 
     // MARK: Input (the input's streaming thread)
 
-    func take(_ frame: EncoderFrame, _ caps: Event) {
+    func push(_ frame: EncoderFrame, _ caps: Event) {
         guard let time = frame.runningTime, let buffer = frame.buffer.copyOfMetadata() else { return }
         buffer.pts = time
         buffer.dts = nil

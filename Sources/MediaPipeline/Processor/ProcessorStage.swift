@@ -52,7 +52,7 @@ package final class ProcessorStage: Sendable {
     private static let startLimit = Int(.seconds(5) / Processor.interval)
 
     /// Sets the handler for a processor's frames, called on its streaming thread. The handler must let `passes` decide
-    /// whether a frame goes on.
+    /// whether a frame is forwarded.
     func onFrame(_ handler: @escaping @Sendable (Processor, EncoderFrame) -> Void) {
         handlers.withLock { $0.onFrame = handler }
     }
@@ -198,12 +198,12 @@ package final class ProcessorStage: Sendable {
     package func claims(_ message: Message) -> Bool {
         let processors = state.withLock { $0.all + $0.beingRemoved }
         guard let processor = processors.first(where: { $0.fails(by: message) }) else { return false }
-        fail(processor, Self.words(message))
+        fail(processor, Self.reason(of: message))
         return true
     }
 
     /// The debug text, such as "streaming stopped, reason not-negotiated (-4)", is often the only hint at the cause.
-    private static func words(_ message: Message) -> String {
+    private static func reason(of message: Message) -> String {
         let text = message.problem?.text ?? "error without a text"
         let reason = message.problem?.debug.split(separator: "\n").last { $0.contains("reason ") }
         return "\(message.sourceName): \(text)" + (reason.map { " (\($0.drop { !$0.isLetter }))" } ?? "")
@@ -224,15 +224,15 @@ package final class ProcessorStage: Sendable {
             return (state.caps, state.current, state.starting, state.holds)
         }
         guard let caps else { return false }
-        current?.take(frame, caps)
-        starting?.take(frame, caps)
+        current?.push(frame, caps)
+        starting?.push(frame, caps)
         return current != nil || holds
     }
 
     /// Called while an unprocessed frame leaves.
     func passed(_ frame: EncoderFrame) { state.withLock { $0.lastPassed = frame.runningTime } }
 
-    /// Called while a processor's frame is about to leave; true if it goes on. The first frame of a new processor makes
+    /// Called while a processor's frame is about to leave; true if it is forwarded. The first frame of a new processor makes
     /// that one the current processor.
     func passes(_ frame: EncoderFrame, from processor: Processor) -> Bool {
         let (passes, former) = state.withLock { state -> (Bool, Processor?) in

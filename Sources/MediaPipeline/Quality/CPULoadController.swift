@@ -186,7 +186,7 @@ package struct CPULoadController: Sendable {
     }
 
     private mutating func considerStepUp(_ window: Window, _ now: Duration) {
-        // The last step is not a small one.
+        // Avoids a last step of less than 15 %.
         let next = share / Self.step > 0.85 ? 1 : share / Self.step
         let isFree = usualWork.map { window.work <= Self.usualWorkMargin * $0 } ?? false
         guard !window.delaysFrames(at: inputRate * next), isFree || window.load / share * next <= Self.highestLoad

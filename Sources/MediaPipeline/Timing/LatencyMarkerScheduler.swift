@@ -64,7 +64,7 @@ package struct LatencyMarkerScheduler: Sendable {
         }
     }
 
-    /// True if this ledger issued the number. Anything else that reads as a marker is part of the image.
+    /// True if this scheduler issued the number. Anything else that reads as a marker is part of the image.
     package func contains(_ number: UInt16) -> Bool { entries.contains { $0.number == number } }
 
     /// Returns the running time of the sent frame with that number; nil if it is unknown or was answered before.

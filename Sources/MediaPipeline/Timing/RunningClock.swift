@@ -22,9 +22,9 @@ package struct RunningClock: Sendable {
         return true
     }
 
-    /// Takes the time of the next frame. Call it in the order of the frames, after `follow`.
+    /// Checks and stores the time of the next frame. Call it in the order of the frames, after `follow`.
     /// - Returns: false if the frame has a time from before the time went back.
-    package mutating func take(frame time: ClockTime) -> Bool {
+    package mutating func admit(frame time: ClockTime) -> Bool {
         if let staleFrom, let latest, latest < staleFrom, time >= staleFrom { return false }
         (staleFrom, newestFrame) = (nil, time)
         return true

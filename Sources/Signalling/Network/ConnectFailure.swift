@@ -31,7 +31,7 @@ enum ConnectFailure {
             return self.error(error, host: host)
         case let error as IOError:
             return SessionError(
-                .network, "The connection to \(host):\(port) failed: \(words(error.errnoCode)).", stage: .connect)
+                .network, "The connection to \(host):\(port) failed: \(reason(error.errnoCode)).", stage: .connect)
         case ChannelError.connectTimeout:
             return timeout(host: host, port: port)
         case is HTTPParserError:
@@ -63,7 +63,7 @@ enum ConnectFailure {
             stage: .connect)
     }
 
-    private static func words(_ code: CInt) -> String {
+    private static func reason(_ code: CInt) -> String {
         switch code {
         case ECONNREFUSED: "connection refused; check that the server runs on this port"
         case ECONNRESET: "connection reset"

@@ -15,8 +15,8 @@ package struct UpgradeRefusal {
 
     package var error: SessionError {
         let status = Int(head.status.code)
-        let words = self.words
-        let details = words.map { ": \($0)" } ?? ""
+        let text = bodyText
+        let details = text.map { ": \($0)" } ?? ""
         var error = SessionError(.webSocket, "", stage: .upgrade, httpStatus: status)
         switch status {
         case 401, 403:
@@ -55,7 +55,7 @@ package struct UpgradeRefusal {
             error.message = "\(url.host) rejected the WebSocket upgrade (HTTP \(status)\(details))."
         }
         if status == 429 || status == 503 { error.retryAfter = retryAfter }
-        if let words, PermanentErrorText.matches(words) { error.isPermanent = true }
+        if let text, PermanentErrorText.matches(text) { error.isPermanent = true }
         return error
     }
 
@@ -66,12 +66,12 @@ package struct UpgradeRefusal {
     }
 
     /// The beginning of a textual body, redacted.
-    private var words: String? {
+    private var bodyText: String? {
         let type = head.headers.first(name: "Content-Type")?.lowercased() ?? ""
         guard type.hasPrefix("application/json") || type.hasPrefix("text/plain"), !body.isEmpty else { return nil }
-        var words = String(decoding: body.prefix(4096), as: UTF8.self)
+        var text = String(decoding: body.prefix(4096), as: UTF8.self)
         // Bodies often end with a line feed, which would leave a stray space in the sentence.
-        while words.last?.isWhitespace ?? false { words.removeLast() }
-        return words.isEmpty ? nil : url.redacting(words).printable(limit: 200)
+        while text.last?.isWhitespace ?? false { text.removeLast() }
+        return text.isEmpty ? nil : url.redacting(text).printable(limit: 200)
     }
 }

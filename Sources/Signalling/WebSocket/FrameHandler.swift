@@ -40,7 +40,7 @@ final class FrameHandler: ChannelInboundHandler {
     private var phase = Phase.open
     private var pingTimer: Scheduled<Void>?
     private var pingSentAt: NIODeadline?
-    private var hasHeardSincePing = true
+    private var hasReceivedSincePing = true
     private var isProbing = false
     private var isReading = true
     private var isPonging = false
@@ -68,7 +68,7 @@ final class FrameHandler: ChannelInboundHandler {
     // MARK: Receiving
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        hasHeardSincePing = true
+        hasReceivedSincePing = true
         guard phase != .ended else { return }
         if isProbing {
             isProbing = false
@@ -131,7 +131,7 @@ final class FrameHandler: ChannelInboundHandler {
     /// Pauses or resumes reading. The peer cannot count as dead while reading is paused, because no frame can arrive.
     func setReading(_ isReading: Bool, _ context: ChannelHandlerContext) {
         self.isReading = isReading
-        hasHeardSincePing = true
+        hasReceivedSincePing = true
         context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
     }
 
@@ -226,10 +226,10 @@ final class FrameHandler: ChannelInboundHandler {
         let now = NIODeadline.now()
         // If this process was suspended, the pong may still be unread in the socket: ping again.
         let isLate = pingSentAt.map { now - $0 > timing.pingInterval * 2 } ?? false
-        if !hasHeardSincePing, !isLate, isReading { onEvent(.silent) }
+        if !hasReceivedSincePing, !isLate, isReading { onEvent(.silent) }
         // The owner may have closed the channel.
         guard phase == .open else { return }
-        hasHeardSincePing = false
+        hasReceivedSincePing = false
         pingSentAt = now
         ping(context)
         schedulePing(context)

@@ -133,7 +133,7 @@ package final class TokenFetchingChannel: SignallingChannel {
 
     package func messageHandled(size: Int) { channel?.messageHandled(size: size) }
 
-    package func redacting(_ words: String) -> String { channel?.redacting(words) ?? words }
+    package func redacting(_ text: String) -> String { channel?.redacting(text) ?? text }
 
     private var channel: (any SignallingChannel)? {
         phase.withLock { phase in if case .open(let channel, _) = phase { channel } else { nil } }

@@ -126,7 +126,7 @@ package final class ViewerChannel: SignallingChannel {
     /// Drops the message: there is no connection to send it on.
     package func send(_ message: [UInt8]) {}
 
-    package func redacting(_ words: String) -> String { url.redacting(words) }
+    package func redacting(_ text: String) -> String { url.redacting(text) }
 
     package var sessionLimit: Duration? { url.sessionLimit }
 

@@ -99,11 +99,11 @@ package final class WebSocketChannel: SignallingChannel {
                         .webSocket, "\(host) does not read its messages: too many wait to be sent.", stage: .channel))
                 return
             }
-            connection.send(message) { self.taken(message.count) }
+            connection.send(message) { self.dequeued(message.count) }
         }
     }
 
-    private func taken(_ bytes: Int) {
+    private func dequeued(_ bytes: Int) {
         queue.withLock { queue in
             queue.messages -= 1
             queue.bytes -= bytes
@@ -114,7 +114,7 @@ package final class WebSocketChannel: SignallingChannel {
 
     package func probe() { connection.loop.execute { [connection] in connection.probe() } }
 
-    package func redacting(_ words: String) -> String { url.redacting(words) }
+    package func redacting(_ text: String) -> String { url.redacting(text) }
 
     package func close() {
         connection.loop.execute { [connection] in connection.close() }
@@ -259,13 +259,13 @@ private final class Connection: @unchecked Sendable {
 
     // MARK: Messages
 
-    func send(_ message: [UInt8], taken: @escaping @Sendable () -> Void) {
+    func send(_ message: [UInt8], dequeued: @escaping @Sendable () -> Void) {
         guard case .open(let handler, let context) = phase else {
-            taken()
+            dequeued()
             return
         }
         let promise = loop.makePromise(of: Void.self)
-        promise.futureResult.whenComplete { _ in taken() }
+        promise.futureResult.whenComplete { _ in dequeued() }
         logger.trace("\(place): sends a message of \(message.count) bytes")
         handler.send(context, message, promise: promise)
     }
@@ -355,10 +355,10 @@ private final class Connection: @unchecked Sendable {
     private func log(_ end: SignallingEvent) {
         switch end {
         case .closed(let code, let reason):
-            let words = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
+            let cause = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
             let by = isClosing ? "by us" : "by the peer"
             logger.info(
-                "\(place): closed \(by) after \(elapsed)\(words.isEmpty ? "" : ": \(words.joined(separator: " "))")")
+                "\(place): closed \(by) after \(elapsed)\(cause.isEmpty ? "" : ": \(cause.joined(separator: " "))")")
         case .failed(let error): logger.info("\(place): failed after \(elapsed): \(error.description)")
         case .opened, .text, .binary, .silent, .answered: break
         }

@@ -47,9 +47,9 @@ struct EncoderRun {
             let frame = pattern.frame(number)
             frame.pts = ClockTime(number) * PacedSource.interval
             frame.duration = PacedSource.interval
-            let before = ProcessFigures.cpuTime
+            let before = ProcessStatistics.cpuTime
             guard input.push(frame) == .ok else { throw BenchError("the encoder refused a frame") }
-            timed?(ProcessFigures.cpuTime - before)
+            timed?(ProcessStatistics.cpuTime - before)
         }
         input.push(Event.eos())
         pipeline.setState(.null)

@@ -14,13 +14,13 @@ struct FrameRate {
 
     static let names = ["sent", "skipped", "dropped", "kilobits", "alone"]
 
-    /// Returns the figures by these names, each per second. `alone` is the frame rate of the encoder without session
+    /// Returns the rates by these names, per second. `alone` is the frame rate of the encoder without session
     /// and decoder, fed at full speed.
     func measure() throws -> [String: Double] {
         try Plugin.load(plugin)
-        var figures = try session()
-        figures["alone"] = try alone()
-        return figures
+        var rates = try session()
+        rates["alone"] = try alone()
+        return rates
     }
 
     private var source: String {

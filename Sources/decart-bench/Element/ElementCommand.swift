@@ -120,11 +120,11 @@ struct ElementCommand: ParsableCommand {
             guard .now - begun < .seconds(20) else { throw BenchError("no frames came within 20 s") }
             pause(.milliseconds(20))
         }
-        let (before, cpu, since) = (count.now, ProcessFigures.cpuTime, ContinuousClock.now)
+        let (before, cpu, since) = (count.now, ProcessStatistics.cpuTime, ContinuousClock.now)
         pause(.seconds(seconds))
         let elapsed = (.now - since).inSeconds
         return (
-            (ProcessFigures.cpuTime - cpu).inSeconds / elapsed * 100, Double(count.now - before) / elapsed
+            (ProcessStatistics.cpuTime - cpu).inSeconds / elapsed * 100, Double(count.now - before) / elapsed
         )
     }
 }

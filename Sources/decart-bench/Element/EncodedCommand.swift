@@ -32,7 +32,7 @@ struct EncodedCommand: ParsableCommand {
         let standIn = try StandInProcess(["--echo-encoded"])
         defer { standIn.end() }
         var (source, all, rate) = (Samples(), Samples(), Samples())
-        var process = ProcessFigures.now()
+        var process = ProcessStatistics.now()
         let before = process
         for _ in 0..<rounds {
             source.add(try measure(clip, "identity").cpu)
@@ -42,9 +42,9 @@ struct EncodedCommand: ParsableCommand {
                     + "framerate=30 max-framerate=30 congestion-control=off prompt=bench ! video/x-vp8")
             all.add(element.cpu)
             rate.add(element.rate)
-            process = element.figures
+            process = element.process
         }
-        func share(_ field: KeyPath<ProcessFigures, Int>, _ unit: Double = 1) -> String {
+        func share(_ field: KeyPath<ProcessStatistics, Int>, _ unit: Double = 1) -> String {
             fixed(Double(process[keyPath: field] - before[keyPath: field]) / Double(sessions) / unit)
         }
         writeAll(
@@ -63,7 +63,9 @@ struct EncodedCommand: ParsableCommand {
 
     /// Runs all sessions with this chain between source and sink.
     /// - Returns: per cent of a core, and the frames a second that reach the end of one session.
-    private func measure(_ clip: Clip, _ chain: String) throws -> (cpu: Double, rate: Double, figures: ProcessFigures) {
+    private func measure(_ clip: Clip, _ chain: String) throws -> (
+        cpu: Double, rate: Double, process: ProcessStatistics
+    ) {
         let count = FrameCount()
         let runs = try (0..<sessions).map { _ in try Run(clip, chain, count) }
         defer { for run in runs { run.stop() } }
@@ -72,9 +74,9 @@ struct EncodedCommand: ParsableCommand {
             guard .now - begun < .seconds(30) else { throw BenchError("only \(count.now) frames came within 30 s") }
             pause(.milliseconds(20))
         }
-        let (before, start) = (count.now, ProcessFigures.now())
+        let (before, start) = (count.now, ProcessStatistics.now())
         pause(.seconds(seconds))
-        let end = ProcessFigures.now()
+        let end = ProcessStatistics.now()
         let elapsed = (end.wall - start.wall).inSeconds
         return (
             (end.cpu - start.cpu).inSeconds / elapsed * 100,

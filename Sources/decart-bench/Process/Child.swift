@@ -44,7 +44,7 @@ final class Child: @unchecked Sendable {
     }
 
     private static var environment: [String] {
-        ProcessFigures.entriesOfEnvironment
+        ProcessStatistics.entriesOfEnvironment
     }
 
     func write(_ text: String) { writing.withLock { if $0 { writeAll(text, to: input) } } }

@@ -19,7 +19,7 @@ enum PacketFloor {
         var destination = try receiver.address()
         let packet = UnsafeMutableRawBufferPointer.allocate(byteCount: 2048, alignment: 16)
         defer { packet.deallocate() }
-        let start = ProcessFigures.cpuTime
+        let start = ProcessStatistics.cpuTime
         for number in 0..<count {
             // RTP: version 2, payload type 96, the sequence number, timestamp 0, SSRC 1.
             for (index, byte) in [0x80, 96, UInt8(truncatingIfNeeded: number >> 8), UInt8(truncatingIfNeeded: number)]
@@ -32,7 +32,7 @@ enum PacketFloor {
                 srtp.unprotectRTP(packet, length: received) == 1162
             else { throw BenchError("packet \(number) of the floor was lost") }
         }
-        return (ProcessFigures.cpuTime - start).inSeconds / Double(count) * rate * 60
+        return (ProcessStatistics.cpuTime - start).inSeconds / Double(count) * rate * 60
     }
 
     private final class Socket {

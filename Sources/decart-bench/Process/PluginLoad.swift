@@ -25,10 +25,10 @@ struct PluginLoad {
         var wall: [Int: Samples] = [:]
         for _ in 0...repetitions {
             for (index, (_, path)) in libraries.enumerated() {
-                guard let figures = inProcess(path), let inspect = inspect(path) else { continue }
-                load[index, default: Samples()].add(figures.milliseconds)
-                anonymous[index, default: Samples()].add(figures.anonymous)
-                file[index, default: Samples()].add(figures.file)
+                guard let cost = inProcess(path), let inspect = inspect(path) else { continue }
+                load[index, default: Samples()].add(cost.milliseconds)
+                anonymous[index, default: Samples()].add(cost.anonymous)
+                file[index, default: Samples()].add(cost.file)
                 wall[index, default: Samples()].add(inspect)
             }
         }
@@ -88,11 +88,11 @@ struct PluginLoadCommand: ParsableCommand {
 
     func run() throws {
         gst_init(nil, nil)
-        let before = ProcessFigures.residentParts
+        let before = ProcessStatistics.residentParts
         let begun = ContinuousClock.now
         guard gst_plugin_load_file(path, nil) != nil else { throw BenchError("\(path) does not load") }
         let took = ContinuousClock.now - begun
-        let after = ProcessFigures.residentParts
+        let after = ProcessStatistics.residentParts
         writeAll(
             "\(fixed(took.milliseconds, 3)) \(after.anonymous - before.anonymous) \(after.file - before.file)\n",
             to: STDOUT_FILENO)

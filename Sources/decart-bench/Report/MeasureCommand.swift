@@ -25,7 +25,7 @@ struct MeasureCommand: ParsableCommand {
     @Flag var threadNames = false
 
     func run() throws {
-        // webrtcbin can block for good while it stops. The report then goes on without this measurement.
+        // webrtcbin can block for good while it stops. The report then continues without this measurement.
         alarm(600)
         signal(SIGPIPE, SIG_IGN)
         GStreamerRuntime.initialise()
@@ -74,7 +74,7 @@ struct MeasureCommand: ParsableCommand {
 
     private func load() throws {
         let clip = try storedClip()
-        let before = ProcessFigures.now()
+        let before = ProcessStatistics.now()
         if implementation == .none {
             let sources = try (0..<sessions).map { _ in try SourceOnly(clip) }
             defer { for source in sources { source.stop() } }
@@ -129,12 +129,12 @@ struct MeasureCommand: ParsableCommand {
         report("in-time", Double(inTime) / Double(max(1, sent)) * 100)
     }
 
-    private func measureLoad(since before: ProcessFigures, frames: () -> Int) throws {
+    private func measureLoad(since before: ProcessStatistics, frames: () -> Int) throws {
         pause(.milliseconds(1500))
-        let start = ProcessFigures.now()
+        let start = ProcessStatistics.now()
         let framesBefore = frames()
         pause(.seconds(seconds))
-        let end = ProcessFigures.now()
+        let end = ProcessStatistics.now()
         let elapsed = (end.wall - start.wall).inSeconds
         let count = Double(sessions)
         report("cpu", (end.cpu - start.cpu).inSeconds / elapsed * 60 / count)
@@ -144,7 +144,7 @@ struct MeasureCommand: ParsableCommand {
         report("rss", Double(end.residentKilobytes))
         report("rss-before", Double(before.residentKilobytes))
         if threadNames {
-            for (name, count) in ProcessFigures.threadNames.sorted(by: { $0.key < $1.key }) {
+            for (name, count) in ProcessStatistics.threadNames.sorted(by: { $0.key < $1.key }) {
                 writeAll("thread-\(name) \(count)\n", to: STDERR_FILENO)
             }
         }
@@ -183,11 +183,11 @@ struct MeasureCommand: ParsableCommand {
             if cycle % step == 0 {
                 // Closing continues on the network threads after `stop` returns.
                 pause(.milliseconds(300))
-                let figures = ProcessFigures.now()
+                let statistics = ProcessStatistics.now()
                 report("cycle", Double(cycle))
-                report("rss", Double(figures.residentKilobytes))
-                report("fds", Double(figures.descriptors))
-                report("threads", Double(figures.threads))
+                report("rss", Double(statistics.residentKilobytes))
+                report("fds", Double(statistics.descriptors))
+                report("threads", Double(statistics.threads))
             }
         }
         report("slowest-stop", slowestStop)

@@ -8,23 +8,23 @@ struct Plan {
     let folder: String
 
     /// Values reported by one process, by name, in order.
-    typealias Figures = [String: [Double]]
+    typealias Measurements = [String: [Double]]
 
     /// Runs one measurement; adds a sentence to `problems` if it fails.
-    private func measure(_ arguments: [String], problems: inout [String]) -> Figures {
+    private func measure(_ arguments: [String], problems: inout [String]) -> Measurements {
         do {
             let child = try Child(["measure"] + arguments)
             child.closeInput()
-            var figures: Figures = [:]
+            var measured: Measurements = [:]
             readLines(from: child.output) { line in
                 let parts = line.split(separator: " ")
                 if parts.count == 2, let value = Double(parts[1]) {
-                    figures[String(parts[0]), default: []].append(value)
+                    measured[String(parts[0]), default: []].append(value)
                 }
             }
             let status = child.wait()
             if status != 0 { problems.append("`measure \(arguments.joined(separator: " "))` ended with \(status)") }
-            return figures
+            return measured
         } catch {
             problems.append("\(error)")
             return [:]
@@ -69,13 +69,13 @@ struct Plan {
         for _ in 0..<(quick ? 1 : 3) {
             for far in fars {
                 for implementation in [Implementation.ours, .webrtcbin] {
-                    let figures = measure(
+                    let measured = measure(
                         [
                             "connect", "--implementation", implementation.rawValue, "--far", far.rawValue, "--sessions",
                             quick ? "4" : "8",
                         ],
                         problems: &problems)
-                    for (name, values) in figures {
+                    for (name, values) in measured {
                         for value in values {
                             samples["\(implementation.rawValue) \(far.rawValue) \(name)", default: Samples()].add(value)
                         }
@@ -114,13 +114,13 @@ struct Plan {
         for _ in 0..<(quick ? 1 : 3) {
             for count in counts {
                 for implementation in Implementation.allCases {
-                    let figures = measure(
+                    let measured = measure(
                         [
                             "load", "--implementation", implementation.rawValue, "--sessions", "\(count)", "--seconds",
                             quick ? "4" : "5",
                             "--clip", clip,
                         ], problems: &problems)
-                    for (name, values) in figures {
+                    for (name, values) in measured {
                         for value in values {
                             samples["\(implementation.rawValue) \(count) \(name)", default: Samples()].add(value)
                         }
@@ -132,14 +132,14 @@ struct Plan {
         func sample(_ implementation: Implementation, _ count: Int, _ name: String) -> Samples {
             samples["\(implementation.rawValue) \(count) \(name)"] ?? Samples()
         }
-        func net(_ implementation: Implementation, _ count: Int, _ name: String, per scaleResolutionDownBy: Double)
+        func net(_ implementation: Implementation, _ count: Int, _ name: String, per unit: Double)
             -> Double?
         {
             guard let value = sample(implementation, count, name).median, let base = sample(.none, count, name).median
             else {
                 return nil
             }
-            return (value - base) / scaleResolutionDownBy
+            return (value - base) / unit
         }
         var cpu: [[String]] = []
         var rest: [[String]] = []
@@ -153,9 +153,9 @@ struct Plan {
                 "\(sample(.ours, count, "fps").text(1)) / \(sample(.webrtcbin, count, "fps").text(1))",
             ])
             for (title, name, unit) in [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)] {
-                let scaleResolutionDownBy = Double(count) * unit
-                let ours = net(.ours, count, name, per: scaleResolutionDownBy)
-                let theirs = net(.webrtcbin, count, name, per: scaleResolutionDownBy)
+                let unitOfAll = Double(count) * unit
+                let ours = net(.ours, count, name, per: unitOfAll)
+                let theirs = net(.webrtcbin, count, name, per: unitOfAll)
                 rest.append([
                     title, "\(count)", fixed(ours ?? .nan, 1), fixed(theirs ?? .nan, 1), ratio(ours, theirs),
                     fixed((sample(.ours, count, name).median ?? .nan) / unit, 0),
@@ -204,13 +204,13 @@ struct Plan {
         var rows: [[String]] = []
         for implementation in [Implementation.ours, .webrtcbin] {
             for sessions in [1, 16, 64] {
-                let figures = measure(
+                let measured = measure(
                     [
                         "many", "--implementation", implementation.rawValue, "--far", implementation.rawValue,
                         "--sessions", "\(sessions)", "--seconds", quick ? "8" : "15", "--clip", clip,
                     ], problems: &problems)
                 let values = [("p50", 1), ("p99", 1), ("in-time", 2), ("returned", 2)].map { name, digits in
-                    fixed(figures[name]?.first ?? .nan, digits)
+                    fixed(measured[name]?.first ?? .nan, digits)
                 }
                 rows.append([implementation.rawValue, "\(sessions)"] + values)
             }
@@ -235,11 +235,11 @@ struct Plan {
         var late: [Implementation: Samples] = [:]
         for _ in 0..<(quick ? 1 : 3) {
             for implementation in [Implementation.ours, .webrtcbin] {
-                let figures = measure(
+                let measured = measure(
                     ["latency", "--implementation", implementation.rawValue, "--seconds", quick ? "4" : "6"],
                     problems: &problems)
-                for value in figures["p50"] ?? [] { median[implementation, default: Samples()].add(value) }
-                for value in figures["p95"] ?? [] { late[implementation, default: Samples()].add(value) }
+                for value in measured["p50"] ?? [] { median[implementation, default: Samples()].add(value) }
+                for value in measured["p95"] ?? [] { late[implementation, default: Samples()].add(value) }
             }
         }
         let rows = [("p50", median), ("p95", late)].map { name, samples in
@@ -263,21 +263,21 @@ struct Plan {
         var problems: [String] = []
         var rows: [[String]] = []
         for implementation in [Implementation.ours, .webrtcbin] {
-            let figures = measure(
+            let measured = measure(
                 ["cycles", "--implementation", implementation.rawValue, "--cycles", "\(cycles)", "--clip", clip],
                 problems: &problems)
-            let marks = figures["cycle"] ?? []
+            let marks = measured["cycle"] ?? []
             for (title, name, unit) in [("RSS, MB", "rss", 1024.0), ("fds", "fds", 1.0), ("threads", "threads", 1.0)] {
-                let values = figures[name] ?? []
+                let values = measured[name] ?? []
                 let course = zip(marks, values).map { "\(fixed($1 / unit, unit > 1 ? 2 : 0)) @\(fixed($0, 0))" }
                 rows.append([implementation.rawValue, title, course.joined(separator: ", ")])
             }
-            rows.append([implementation.rawValue, "slowest stop, ms", fixed(figures["slowest-stop"]?.first ?? .nan)])
+            rows.append([implementation.rawValue, "slowest stop, ms", fixed(measured["slowest-stop"]?.first ?? .nan)])
         }
         return """
             ## Growth over \(cycles) connect/stream/stop cycles
 
-            \(table(["", "measured", "after so many cycles"], rows))\(notes(problems))
+            \(table(["", "measured", "after this number of cycles"], rows))\(notes(problems))
             """
     }
 
@@ -293,11 +293,11 @@ struct Plan {
 
     func encoder() -> String {
         var problems: [String] = []
-        let figures = measure(["encoder"], problems: &problems)
+        let measured = measure(["encoder"], problems: &problems)
         let rows = [("ours", "tuned"), ("vp8enc's defaults", "defaults")].map { title, name in
             [title]
                 + ["median", "p95", "first", "kilobits"].map {
-                    fixed(figures["\(name)-\($0)"]?.first ?? .nan, $0 == "kilobits" ? 0 : 1)
+                    fixed(measured["\(name)-\($0)"]?.first ?? .nan, $0 == "kilobits" ? 0 : 1)
                 }
         }
         return """
@@ -342,14 +342,14 @@ struct Plan {
         for (name, pattern, framerate) in sources {
             for (way, transport) in [("direct", "webrtc"), ("room", "livekit")] {
                 for codec in ["vp8", "h264", "vp9"] {
-                    let figures = measure(
+                    let measured = measure(
                         [
                             "rate", "--plugin", plugin, "--transport", transport, "--codec", codec, "--pattern",
                             pattern,
                             "--framerate", String(framerate), "--seconds", quick ? "5" : "10",
                         ], problems: &problems)
                     let values = FrameRate.names.map { name in
-                        fixed(figures[name]?.first ?? .nan, name == "kilobits" || name == "alone" ? 0 : 1)
+                        fixed(measured[name]?.first ?? .nan, name == "kilobits" || name == "alone" ? 0 : 1)
                     }
                     rows.append([name, String(framerate), way, codec] + values)
                 }

@@ -1,17 +1,17 @@
 import Dispatch
 import Glibc
 
-/// The kernel's figures for this process.
-struct ProcessFigures: Sendable {
+/// The kernel's statistics of this process.
+struct ProcessStatistics: Sendable {
     var cpu: Duration
     var wall: ContinuousClock.Instant
     var residentKilobytes: Int
     var threads: Int
     var descriptors: Int
 
-    static func now() -> ProcessFigures {
+    static func now() -> ProcessStatistics {
         let status = lines(of: "/proc/self/status")
-        return ProcessFigures(
+        return ProcessStatistics(
             cpu: cpuTime, wall: .now, residentKilobytes: value("VmRSS:", in: status),
             threads: value("Threads:", in: status),
             descriptors: entries(of: "/proc/self/fd"))
@@ -83,15 +83,15 @@ struct ProcessFigures: Sendable {
 /// The machine's description for the report.
 enum Machine {
     static var description: String {
-        let processor = ProcessFigures.lines(of: "/proc/cpuinfo").first { $0.hasPrefix("model name") }
+        let processor = ProcessStatistics.lines(of: "/proc/cpuinfo").first { $0.hasPrefix("model name") }
         let model = processor?.split(separator: ":").last.map { String($0).trimmed } ?? "unknown processor"
-        let release = ProcessFigures.lines(of: "/etc/os-release").first { $0.hasPrefix("PRETTY_NAME=") }
+        let release = ProcessStatistics.lines(of: "/etc/os-release").first { $0.hasPrefix("PRETTY_NAME=") }
         let system = release?.split(separator: "=").last.map { $0.filter { $0 != "\"" } } ?? "Linux"
         return "\(model), \(sysconf(Int32(_SC_NPROCESSORS_ONLN))) cores, \(system)"
     }
 
     static var load: String {
-        ProcessFigures.lines(of: "/proc/loadavg").first.map {
+        ProcessStatistics.lines(of: "/proc/loadavg").first.map {
             $0.split(separator: " ").prefix(3).joined(separator: " ")
         } ?? "?"
     }
@@ -119,7 +119,7 @@ func pause(_ duration: Duration) {
     _ = DispatchSemaphore(value: 0).wait(timeout: .now() + .milliseconds(Int(duration.milliseconds)))
 }
 
-extension ProcessFigures {
+extension ProcessStatistics {
     /// All environment variables as "NAME=value".
     static var entriesOfEnvironment: [String] {
         guard let file = fopen("/proc/self/environ", "r") else { return [] }

@@ -2,67 +2,67 @@ import MediaPipeline
 import Testing
 import WebRTCTransport
 
-@Suite struct FrameTrailerLedgerTests {
+@Suite struct FrameTrailerTrackerTests {
     private static let base: UInt64 = 1_795_399_078_000_000_000
 
-    private func send(_ ledger: inout FrameTrailerLedger, _ number: UInt64) -> FrameTrailer {
+    private func send(_ tracker: inout FrameTrailerTracker, _ number: UInt64) -> FrameTrailer {
         let time = number * 33_333_333
-        let bytes = ledger.trailer(time: time, unixTime: Self.base + time)
+        let bytes = tracker.trailer(time: time, unixTime: Self.base + time)
         return FrameTrailer(reading: bytes ?? [])
     }
 
     @Test func framesAreRecognised() throws {
-        var ledger = FrameTrailerLedger()
-        let sent = (0..<100).map { send(&ledger, $0) }
+        var tracker = FrameTrailerTracker()
+        let sent = (0..<100).map { send(&tracker, $0) }
         #expect(sent.map(\.frameID) == (1...100).map { $0 })
         for (number, trailer) in sent.enumerated().reversed() {
-            let first = ledger.answer(trailer)
+            let first = tracker.answer(trailer)
             let answer = try #require(first)
             #expect(answer.entry.time == UInt64(number) * 33_333_333 && answer.isFirst)
             #expect(answer.entry.unixTime == Self.base + answer.entry.time)
             // The service may make two frames from one.
-            let second = ledger.answer(trailer)
+            let second = tracker.answer(trailer)
             #expect(second?.isFirst == false)
         }
     }
 
     @Test func foreignTrailersAreNot() {
-        var ledger = FrameTrailerLedger()
-        let before = ledger.answer(FrameTrailer(timestamp: 0, frameID: 0))
+        var tracker = FrameTrailerTracker()
+        let before = tracker.answer(FrameTrailer(timestamp: 0, frameID: 0))
         #expect(before == nil)
-        let sent = send(&ledger, 5)
+        let sent = send(&tracker, 5)
         for other in [
             FrameTrailer(timestamp: sent.timestamp, frameID: 2), FrameTrailer(timestamp: 7, frameID: sent.frameID),
             FrameTrailer(timestamp: sent.timestamp), FrameTrailer(timestamp: 0, frameID: 0),
             FrameTrailer(timestamp: 0, frameID: 1024), FrameTrailer(timestamp: 0, frameID: .max),
             FrameTrailer(userData: [1]), FrameTrailer(),
         ] {
-            let answer = ledger.answer(other)
+            let answer = tracker.answer(other)
             #expect(answer == nil, "\(other)")
         }
-        let answer = ledger.answer(sent)
+        let answer = tracker.answer(sent)
         #expect(answer != nil)
     }
 
     /// After half a minute, a number belongs to another frame.
     @Test func oldFramesAreForgotten() {
-        var ledger = FrameTrailerLedger()
-        let sent = (0...1500).map { send(&ledger, $0) }
+        var tracker = FrameTrailerTracker()
+        let sent = (0...1500).map { send(&tracker, $0) }
         // Plain values: AddressSanitizer reports the comparison of these optionals inside the test library.
-        let isForgotten = ledger.answer(sent[0]) == nil
-        let time = ledger.answer(sent[1500])?.entry.time ?? 0
+        let isForgotten = tracker.answer(sent[0]) == nil
+        let time = tracker.answer(sent[1500])?.entry.time ?? 0
         #expect(isForgotten)
         #expect(time == 1500 * 33_333_333)
     }
 
-    @Test func aServiceWithoutTrailersIsGivenUp() {
-        var ledger = FrameTrailerLedger()
-        let unmarked = (0..<FrameTrailerLedger.maximumUnmarked).map { _ in ledger.frameWithoutTrailer() }
+    @Test func trailersStopForAServiceThatReturnsNone() {
+        var tracker = FrameTrailerTracker()
+        let unmarked = (0..<FrameTrailerTracker.maximumUnmarked).map { _ in tracker.frameWithoutTrailer() }
         #expect(unmarked.last == true && unmarked.dropLast().allSatisfy { !$0 })
-        ledger = FrameTrailerLedger()
-        let delay = ledger.measured(300)
+        tracker = FrameTrailerTracker()
+        let delay = tracker.measured(300)
         #expect(delay == 300)
-        let later = (0..<100).map { _ in ledger.frameWithoutTrailer() }
+        let later = (0..<100).map { _ in tracker.frameWithoutTrailer() }
         #expect(later.allSatisfy { !$0 })
     }
 }

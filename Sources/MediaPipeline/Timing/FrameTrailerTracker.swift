@@ -3,7 +3,7 @@
 package import GStreamerKit
 package import WebRTCTransport
 
-package struct FrameTrailerLedger: Sendable {
+package struct FrameTrailerTracker: Sendable {
     package struct Entry: Sendable, Equatable {
         /// When the frame was captured: running time, and ns since 1970.
         package var time: ClockTime

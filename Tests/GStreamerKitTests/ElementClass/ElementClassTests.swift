@@ -78,13 +78,13 @@ struct ElementClassTests {
     @Test func signals() throws {
         let (element, specimen) = try make()
         let received = Mutex<[String]>([])
-        let handler = element.connect("told") { arguments in
+        let handler = element.connect("reported") { arguments in
             received.withLock { $0.append("\(arguments.first?.int ?? -1) \(arguments.last?.string ?? "")") }
             return nil
         }
-        element.emit("told", [GValueBox(int: 5), GValueBox("five")])
+        element.emit("reported", [GValueBox(int: 5), GValueBox("five")])
         element.disconnect(handler)
-        element.emit("told", [GValueBox(int: 6), GValueBox("six")])
+        element.emit("reported", [GValueBox(int: 6), GValueBox("six")])
         #expect(received.withLock { $0 } == ["5 five"])
         #expect(element.emit("double", [GValueBox(int: 21)])?.int == 42)
         #expect(specimen.seen.withLock { $0.actions } == ["double"])
@@ -127,7 +127,7 @@ struct ElementClassTests {
             let (element, specimen) = try make()
             gone = specimen
             element.set("text", "x")
-            element.connect("told") { _ in nil }
+            element.connect("reported") { _ in nil }
             #expect(gone != nil)
         }
         #expect(gone == nil)

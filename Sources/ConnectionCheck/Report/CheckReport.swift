@@ -2,7 +2,7 @@
 // texts for people without secrets; of every other text only the length.
 package import DecartProtocol
 
-package struct SessionReport: Sendable {
+package struct CheckReport: Sendable {
     private let output: CheckOutput
     private let entries: [SessionRecording.Entry]
     private let messages: [Message]
@@ -88,7 +88,7 @@ package struct SessionReport: Sendable {
         case .left: details = .fields(["event": "closed-by-client"])
         case .room(let isSent, let message):
             details = .fields(["event": isSent ? "room-sent" : "room-received", "kind": .string(message.kind)])
-        case .roomChannel(let words): details = .fields(["event": "room", "state": .string(redact(words))])
+        case .roomChannel(let state): details = .fields(["event": "room", "state": .string(redact(state))])
         }
         guard case .object(let fields) = details else { return details }
         return .object(

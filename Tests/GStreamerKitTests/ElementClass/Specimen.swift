@@ -43,7 +43,7 @@ final class Specimen: ElementImplementation {
                 .enumeration(type: "GstDecartSpecimenMode", values: [(1, "one", "One"), (2, "two", "Two")], default: 1)),
         ],
         signals: [
-            SignalSpec(name: "told", parameters: [.int, .string]),
+            SignalSpec(name: "reported", parameters: [.int, .string]),
             SignalSpec(name: "double", parameters: [.int], result: .int, isAction: true),
         ]
     ) { _ in Specimen() }

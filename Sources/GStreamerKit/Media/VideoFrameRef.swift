@@ -10,7 +10,7 @@ package struct VideoFrameRef {
     package var isInterlaced: Bool { pointer.pointee.flags.rawValue & GST_VIDEO_FRAME_FLAG_INTERLACED.rawValue != 0 }
 
     /// Copies another frame of the same format and size into this one; false if they differ.
-    func take(_ other: VideoFrameRef) -> Bool { gst_video_frame_copy(pointer, other.pointer) != 0 }
+    func copy(from other: VideoFrameRef) -> Bool { gst_video_frame_copy(pointer, other.pointer) != 0 }
 
     /// Returns nil if the frame has no such plane, or less mapped memory than its size and stride require.
     package func plane(_ index: Int) -> FramePlane? {

@@ -122,5 +122,4 @@ package final class Bus: GObject, @unchecked Sendable {
     package func next(timeout: Duration) -> Message? {
         gst_bus_timed_pop(bus, GstClockTime(timeout.clockTime)).map { Message(taking: $0) }
     }
-    package func setFlushing(_ flushing: Bool) { gst_bus_set_flushing(bus, flushing ? 1 : 0) }
 }

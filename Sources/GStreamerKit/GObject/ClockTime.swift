@@ -1,0 +1,25 @@
+internal import CGStreamer
+
+/// Nanoseconds, as GstClockTime; nil stands for GST_CLOCK_TIME_NONE.
+package typealias ClockTime = UInt64
+
+extension ClockTime {
+    static let noneValue = ClockTime.max
+    init?(validating raw: GstClockTime) {
+        guard raw != GstClockTime.max else { return nil }
+        self = ClockTime(raw)
+    }
+}
+
+extension Duration {
+    /// The duration in nanoseconds, saturating; zero if negative.
+    package var clockTime: GStreamerTime {
+        let parts = components
+        guard parts.seconds >= 0 else { return 0 }
+        let (scaled, overflow) = UInt64(parts.seconds).multipliedReportingOverflow(by: 1_000_000_000)
+        guard !overflow else { return .max }
+        return GStreamerTime(scaled &+ UInt64(max(0, parts.attoseconds / 1_000_000_000)))
+    }
+}
+
+package typealias GStreamerTime = UInt

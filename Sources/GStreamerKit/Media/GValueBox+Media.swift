@@ -1,0 +1,63 @@
+internal import CGStreamer
+
+extension GValueBox {
+    package convenience init(caps: Caps) {
+        self.init(type: decart_type_caps())
+        gst_value_set_caps(storage, caps.pointer)
+    }
+    /// A GstSample with a segment in the time format.
+    package convenience init(sample buffer: Buffer, caps: Caps) {
+        self.init(type: gst_sample_get_type())
+        var segment = GstSegment()
+        gst_segment_init(&segment, GST_FORMAT_TIME)
+        g_value_take_boxed(storage, UnsafeRawPointer(gst_sample_new(buffer.pointer, caps.pointer, &segment, nil)))
+    }
+    /// A GstSample that is NULL.
+    package static var noSample: GValueBox { GValueBox(type: gst_sample_get_type()) }
+
+    /// The buffer and the caps of a GstSample.
+    package var sample: (buffer: Buffer, caps: Caps)? {
+        guard holds(gst_sample_get_type()), let found = g_value_get_boxed(storage),
+            let buffer = gst_sample_get_buffer(OpaquePointer(found)),
+            let caps = gst_sample_get_caps(OpaquePointer(found))
+        else { return nil }
+        return (Buffer(borrowing: buffer), Caps(borrowing: caps))
+    }
+    package convenience init(structure: Structure) {
+        self.init(type: decart_type_structure())
+        gst_value_set_structure(storage, structure.pointer)
+    }
+    package convenience init(structures: [Structure]) {
+        self.init(type: decart_type_value_array())
+        for item in structures { GValueBox(structure: item).withPointer { gst_value_array_append_value(storage, $0) } }
+    }
+
+    package var structure: Structure? {
+        guard holds(decart_type_structure()), let found = gst_value_get_structure(storage) else { return nil }
+        return Structure(copying: found)
+    }
+
+    package var caps: Caps? {
+        guard holds(decart_type_caps()), let found = gst_value_get_caps(storage) else { return nil }
+        return Caps(borrowing: UnsafeMutablePointer(mutating: found))
+    }
+
+    package var buffer: Buffer? {
+        guard holds(decart_type_buffer()), let found = g_value_get_boxed(storage) else { return nil }
+        return Buffer(borrowing: found.assumingMemoryBound(to: GstBuffer.self))
+    }
+
+    /// The structures of a GstValueArray.
+    package var structures: [Structure]? {
+        guard holds(decart_type_value_array()) else { return nil }
+        return (0..<gst_value_array_get_size(storage)).compactMap { index in
+            gst_value_array_get_value(storage, index).flatMap { GValueBox(copying: $0).structure }
+        }
+    }
+}
+
+extension GObject {
+    package func set(_ name: String, caps: Caps) { set(name, GValueBox(caps: caps)) }
+    package func set(_ name: String, structure: Structure) { set(name, GValueBox(structure: structure)) }
+    package func structure(_ name: String) -> Structure? { value(name)?.structure }
+}

@@ -1,0 +1,23 @@
+import GStreamerKit
+import Testing
+
+@Suite(.timeLimit(.minutes(1)))
+struct ElementTests {
+    init() { GStreamerRuntime.initialise() }
+
+    @Test func objectsKeepTheirKind() throws {
+        let element = try Element(factory: "fakesink", name: "it")
+        let box = GValueBox(object: element)
+        #expect(box.element?.name == "it")
+        #expect(box.pad == nil)
+        #expect(element.staticPad("sink").map { GValueBox(object: $0) }?.pad?.name == "sink")
+        #expect(throws: GStreamerError.self) { try Element(factory: "no-such-element") }
+    }
+
+    @Test func descriptionsOfPipelines() {
+        #expect(throws: GStreamerError.self) { try Pipeline(description: "no-such-element ! fakesink") }
+        #expect(throws: GStreamerError.self) { try Pipeline(description: "fakesink") }
+        #expect(throws: GStreamerError.self) { try Pipeline(description: "") }
+        #expect(throws: GStreamerError.self) { try Bin(description: "fakesrc ! ! fakesink", ghostUnlinkedPads: true) }
+    }
+}
