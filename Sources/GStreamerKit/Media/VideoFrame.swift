@@ -36,22 +36,11 @@ package struct VideoInfo: @unchecked Sendable {
     package var isInterlaced: Bool { info.interlace_mode != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE }
 }
 
-extension Event {
-    /// Returns the CAPS event of the same frames as progressive ones, to use instead of this event; nil for any other
-    /// event, and if the frames are progressive or have at least so many rows.
-    package func asProgressive(below rows: Int = .max) -> Event? {
-        guard let caps, let info = VideoInfo(caps: caps), info.isInterlaced, info.height < rows else { return nil }
-        return .caps(caps.setting("interlace-mode", GValueBox("progressive")))
-    }
-}
-
 extension VideoInfo {
     /// Interlaced frames of fewer rows must not reach a converter: GStreamer 1.22 overwrites the heap if the fields of
     /// a plane have fewer than two rows, or numbers of rows that need other filters; 4:1:0 has a quarter of the rows.
     package static let fewestInterlacedRows = 16
-}
 
-extension VideoInfo {
     /// Returns nil if the buffer has the bytes of a frame of these caps, else both numbers.
     package func shortage(of buffer: Buffer) -> (bytes: Int, needed: Int)? {
         guard let pointer = buffer.pointer else { return (0, size) }
