@@ -72,8 +72,6 @@ struct TransformSettings: PropertyStorage {
     var publishVideo = true
     /// Pipeline description; nil: no processor. Checked only when the processor is built.
     var processor: String?
-    /// Zero: never.
-    var statisticsInterval: Duration = .zero
     var autoConnect = true
     /// -1 = unlimited.
     var maxRetries = 5

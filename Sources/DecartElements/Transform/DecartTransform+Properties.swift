@@ -24,7 +24,6 @@ extension DecartTransform {
         case "processor":
             let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.run != nil) }
             if !warnOfRawProperty(name), isRunning { input?.processing.change(to: text) }
-        case "statistics-interval": applyStatisticsInterval()
         case "max-session-duration":
             let (session, limit) = state.withLock { ($0.run?.session, $0.settings.maximumDuration) }
             session?.controller.limit(to: limit)
@@ -35,7 +34,6 @@ extension DecartTransform {
     func property(_ name: String) -> GValueBox? {
         switch name {
         case "stats": return GValueBox(structure: statistics())
-        case "last-sample": return state.withLock(\.output)?.lastSample ?? GValueBox.noSample
         default:
             return state.withLock {
                 TransformProperties.settings.value(name, in: $0.settings)
@@ -131,7 +129,7 @@ extension DecartTransform {
         }
     }
 
-    /// Applies only while the element runs, as does `applyStatisticsInterval`.
+    /// Applies only while the element runs.
     /// - Parameter endsServiceMute: lifts a mute that the service has requested.
     func applyMute(endsServiceMute: Bool = false) {
         let (settings, input, session) = state.withLock { ($0.settings, $0.input, $0.run?.session) }
@@ -141,17 +139,6 @@ extension DecartTransform {
         input.gate.set(withheld: silent.contains(.video))
         input.setMuted(settings.muteVideo && !silent.contains(.video), element: handle)
         session.setMuted(silent, endsServiceMute: endsServiceMute)
-    }
-
-    func applyStatisticsInterval() {
-        let (interval, isRunning) = state.withLock { ($0.settings.statisticsInterval, $0.run != nil) }
-        guard isRunning, interval > .zero else { return statisticsTimer.stop() }
-        statisticsTimer.start(every: interval) { [weak self] in
-            // The element still exists while `run` is set: `end` clears it and then waits for this handler.
-            guard let self, self.state.withLock({ $0.run != nil }) else { return }
-            let element = self.handle.retained
-            element.post(Message.element(element, self.statistics()))
-        }
     }
 
     private func applyGeometry() {

@@ -92,7 +92,6 @@ final class DecartTransform: ElementImplementation {
     }
     let state = Mutex(State())
     let handle: ElementHandle
-    let statisticsTimer = PeriodicTimer("decart-statistics")
     let audio: AudioTrack
     let trackStats = VideoTrackStats()
     let totals = ElementTotals()
@@ -487,7 +486,6 @@ final class DecartTransform: ElementImplementation {
     private func begin() {
         applyFallback()
         applyMute()
-        applyStatisticsInterval()
         let (session, connects, input, processor) = state.withLock {
             ($0.run?.session, $0.settings.autoConnect && $0.run?.awaitsInput == false, $0.input, $0.settings.processor)
         }
@@ -503,7 +501,6 @@ final class DecartTransform: ElementImplementation {
         }
         run?.session.stop()
         audio.stop()
-        statisticsTimer.finish()
         input?.processing.stop()
         input?.finishMuting()
         run?.fallback.raw?.remove()

@@ -28,10 +28,6 @@ enum TransformProperties {
                 "stats", nick: "Statistics",
                 blurb: "Counters, times in ns, bitrates in bit/s; -1 = unknown. Readable in any state",
                 .structure, access: .readOnly),
-            PropertySpec(
-                "last-sample", nick: "Last sample",
-                blurb: "Last video frame that left src, with its caps (NULL = none since the start)", .sample,
-                access: .readOnly),
         ]
 
     static let settings = PropertyTable<TransformSettings>([
@@ -258,10 +254,6 @@ enum TransformProperties {
         .int(
             "limit-wait", \.limitWait, in: -1...Int(Int32.max), nick: "Limit wait",
             blurb: "Seconds to wait for one of the account's sessions to end if all are in use (-1 = for ever)"),
-        .duration(
-            "statistics-interval", \.statisticsInterval, of: .milliseconds(1), in: 0...86_400_000,
-            nick: "Statistics interval",
-            blurb: "Milliseconds between element messages with stats (0 = none)", mutability: .playing),
     ])
 }
 

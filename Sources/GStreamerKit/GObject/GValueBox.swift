@@ -2,7 +2,7 @@ internal import CGStreamer
 
 /// A GValue on the heap, unset and freed with the Swift object.
 // @unchecked: the value is set before the box is shared and only read afterwards.
-package final class GValueBox: @unchecked Sendable {
+package final class GValueBox: @unchecked Sendable, Equatable {
     private let storage: UnsafeMutablePointer<GValue>
 
     init(type: GType) {
@@ -21,6 +21,10 @@ package final class GValueBox: @unchecked Sendable {
     deinit {
         g_value_unset(storage)
         storage.deallocate()
+    }
+
+    package static func == (one: GValueBox, other: GValueBox) -> Bool {
+        gst_value_compare(one.storage, other.storage) == GST_VALUE_EQUAL
     }
 
     package convenience init(_ value: String?) {
@@ -55,23 +59,9 @@ package final class GValueBox: @unchecked Sendable {
         self.init(type: decart_type_caps())
         gst_value_set_caps(storage, caps.pointer)
     }
-    /// A GstSample with a segment in the time format.
-    package convenience init(sample buffer: Buffer, caps: Caps) {
-        self.init(type: gst_sample_get_type())
-        var segment = GstSegment()
-        gst_segment_init(&segment, GST_FORMAT_TIME)
-        g_value_take_boxed(storage, UnsafeRawPointer(gst_sample_new(buffer.pointer, caps.pointer, &segment, nil)))
-    }
-    /// A GstSample that is NULL.
-    package static var noSample: GValueBox { GValueBox(type: gst_sample_get_type()) }
-
-    /// The buffer and the caps of a GstSample.
-    package var sample: (buffer: Buffer, caps: Caps)? {
-        guard holds(gst_sample_get_type()), let found = g_value_get_boxed(storage),
-            let buffer = gst_sample_get_buffer(OpaquePointer(found)),
-            let caps = gst_sample_get_caps(OpaquePointer(found))
-        else { return nil }
-        return (Buffer(borrowing: buffer), Caps(borrowing: caps))
+    package convenience init(buffer: Buffer) {
+        self.init(type: gst_buffer_get_type())
+        g_value_set_boxed(storage, buffer.pointer)
     }
     package convenience init(structure: Structure) {
         self.init(type: decart_type_structure())

@@ -215,6 +215,11 @@ package struct PropertyTable<Storage: PropertyStorage>: Sendable {
         byName[name]?.set?(&storage, value)
     }
 
+    /// Names of the properties that read differently, except those that emit no `notify`.
+    package func changes(from before: Storage, to now: Storage) -> [String] {
+        specs.filter { !$0.isPrivate && value($0.name, in: before) != value($0.name, in: now) }.map(\.name)
+    }
+
     /// Returns nil for a property that is not in the table, cannot be read, or that the element answers itself.
     package func value(_ name: String, in storage: Storage) -> GValueBox? { byName[name]?.get?(storage) }
 }

@@ -41,7 +41,7 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn, "standby=true fallback=black", prompt: Self.look)) {
                     pipeline in
                     pipeline.play()
-                    #expect(eventually { pipeline.transform.bool("is-connected") == true })
+                    #expect(eventually { pipeline.isConnected })
                     #expect(eventually { standIn.sessions.first?.promptCount == 1 })
                     #expect(isSilent(pipeline, standIn))
                     #expect(pipeline.count("frames-sent") == 0 && standIn.sessions.first?.tickCount == 0)
@@ -59,7 +59,7 @@ extension ElementTests {
                     }
                     // The service has ended the generation, and the session lives.
                     #expect(eventually { pipeline.transform.string("connection-state") == "connected" })
-                    #expect(pipeline.transform.bool("is-connected") == true)
+                    #expect(pipeline.isConnected)
                     let after = standIn.sessions.first
                     #expect(after?.offerCount == before?.offerCount && after?.roomJoinCount == before?.roomJoinCount)
                     #expect(after?.promptCount == 1 && standIn.sessions.count == 1)
@@ -151,11 +151,11 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForPicture(shown))
                     try standIn.server.inject([Fault(parsing: "room_mute")])
-                    #expect(eventually { pipeline.transform.bool("muted-by-service") == true })
+                    #expect(eventually { pipeline.stats?["muted-by-service"]?.bool == true })
                     #expect(isSilent(pipeline, standIn))
                     pipeline.transform.set("mute-video", false)
                     #expect(pipeline.waitForPicture(shown))
-                    #expect(eventually { pipeline.transform.bool("muted-by-service") == false })
+                    #expect(eventually { pipeline.stats?["muted-by-service"]?.bool == false })
                     expectMuted(false, standIn)
                     #expect(pipeline.takeProblems().isEmpty)
                 }
