@@ -255,9 +255,9 @@ struct RoomPublisher: Sendable {
         let layers = videoLayers
         return .with {
             $0.cid = configuration.trackID
-            $0.name = configuration.trackName
+            $0.name = "camera"
             $0.type = .video
-            $0.source = configuration.isScreen ? .screenShare : .camera
+            $0.source = .camera
             $0.muted = muted.contains(.video)
             $0.width = UInt32(clamping: configuration.width)
             $0.height = UInt32(clamping: configuration.height)

@@ -216,7 +216,6 @@ final class DecartSource: ElementImplementation {
         case "subscribe-token":
             (parts.transform.element.implementation as? DecartTransform)?.setSubscribeToken(settings.subscribeToken)
         case "mute-releases-camera": applyMute(parts)
-        case "mute-talkback": talkback.setMuted(settings.muteTalkback)
         case "crop":
             if let request = CropRequest(settings.crop) {
                 parts.stage.set(request: request)

@@ -62,9 +62,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
                 width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
                 codec: settings.connection.codec.rawValue))
         configuration.room.publishes = !settings.isViewer
-        configuration.room.trackName = settings.label.roomName
         configuration.room.usesTrailers = path.host.timing != nil
-        configuration.room.isScreen = settings.label.source == .screen
         configuration.trust = access.trust
         configuration.route = access.route
         configuration.userAgent = DecartElements.userAgent

@@ -20,7 +20,6 @@ struct SourceSettings: PropertyStorage {
     var crop = ""
     var muteReleasesCamera = false
     var audioSource = Self.noSound
-    var muteTalkback = false
     /// Bearer token for `source=whep:`.
     var whepToken: Secret?
     /// Video of a camera that answers offers is not decoded.
@@ -76,9 +75,6 @@ struct SourceSettings: PropertyStorage {
             blurb:
                 "none, auto (a microphone), camera (of live-view and whep:), or a bin with one output of raw audio or Opus"
         ),
-        .boolean(
-            "mute-talkback", \.muteTalkback, nick: "Mute talkback",
-            blurb: "Send silence to the camera instead of the input of talkback", mutability: .playing),
         Property(
             PropertySpec(
                 "whep-token", nick: "WHEP token", blurb: "Bearer token for source=whep:, read when a live view begins",

@@ -28,7 +28,6 @@ enum TransformStatistics {
         var receivedSize: (width: Int, height: Int)?
         var timing: CaptureTiming?
         var track: VideoTrackStats.Reading
-        var label: TrackLabel
         var publication: VideoTrackStats.Publication
         var sid: String?
         var layers: [String]
@@ -170,8 +169,6 @@ enum TransformStatistics {
 
     private static func track(_ from: Sources, _ stats: Structure) {
         let track = from.track
-        stats["track-name"] = GValueBox(from.label.roomName)
-        stats["track-source"] = GValueBox(from.label.source == .screen ? "screen" : "camera")
         stats["track-state"] = GValueBox(from.publication.rawValue)
         stats["track-sid"] = GValueBox(from.sid)
         stats["track-width"] = GValueBox(int: track.size?.width ?? -1)

@@ -17,7 +17,6 @@ extension DecartTransform {
         case "orientation": applyOrientation()
         case "fallback": if !warnOfRawProperty(name) { applyFallback() }
         case "mute-video", "standby": applyMute(endsServiceMute: value.bool == false)
-        case "mute-mode": applyMute()
         case "mute-audio": audio.setMuted(value.bool ?? false)
         case "publish-audio": updatePublishedAudio()
         case "publish-video": updatePublishedVideo()
@@ -55,7 +54,7 @@ extension DecartTransform {
     }
 
     private func statistics() -> Structure {
-        let (input, output, run, label) = state.withLock { ($0.input, $0.output, $0.run, $0.settings.trackLabel) }
+        let (input, output, run) = state.withLock { ($0.input, $0.output, $0.run) }
         let session = run?.session
         let connections = session?.readConnections() ?? []
         let (publication, sid) = session?.publication ?? (.none, nil)
@@ -69,7 +68,7 @@ extension DecartTransform {
                 resumes: totals.resumes,
                 connections: connections, codecs: session?.codecs ?? CodecStatistics(),
                 receivedSize: session?.receivedSize, timing: run?.timing,
-                track: trackStats.read(bytes: connections.first?.statistics.bytesSent, now: now), label: label,
+                track: trackStats.read(bytes: connections.first?.statistics.bytesSent, now: now),
                 publication: publication, sid: sid, layers: session?.sentLayers ?? [], now: now))
     }
 

@@ -89,8 +89,8 @@ extension DecartTransform {
         guard let description else { return }
         let text =
             "The bitrate property of the encoder '\(description)' is unknown, so the encoder keeps its own bitrate and "
-            + "may send more than the network carries. Name the property in encoder-bitrate-property (NAME:bit or "
-            + "NAME:kbit), or set the encoder's bitrate to the property target-bitrate whenever that changes."
+            + "may send more than the network carries. Set its bitrate in a handler of encoder-setup, and then to the "
+            + "property target-bitrate whenever that changes."
         LogCategories.media(.warning, handle.unowned, text)
         warn(SessionError(.invalidOptions, text, stage: .configuration))
     }

@@ -388,7 +388,7 @@ final class DecartTransform: ElementImplementation {
         }
         if let warning = securityWarning { Self.log(.warning, handle.unowned, warning) }
         for codec in codecs {
-            if needsDecoder, let name = settings.decoder ?? codec.installedDecoder { Self.load(name) }
+            if needsDecoder, let name = codec.installedDecoder { Self.load(name) }
             if needsEncoder, let name = codec.installedEncoder { Self.load(name) }
         }
         return true
@@ -403,6 +403,9 @@ final class DecartTransform: ElementImplementation {
         LogCategories.session(.warning, handle.unowned, "the session failed: \(problem.text)")
         handle.unowned.postError(problem)
     }
+
+    /// Least latency, ns, to report with `timestamps=capture`; the measured delay may raise it.
+    private static let captureLatency: ClockTime = 500_000_000
 
     static func missing(_ what: String) -> ElementProblem {
         ElementProblem(
@@ -466,7 +469,7 @@ final class DecartTransform: ElementImplementation {
         output.configure(
             OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
             followsReceived: settings.outputSize == .received, latency: ClockTime(settings.latency.clockTime),
-            captureLatency: settings.timestamps == .capture ? ClockTime(settings.minLatency.clockTime) : nil,
+            captureLatency: settings.timestamps == .capture ? Self.captureLatency : nil,
             waits: follows)
         output.onFill { [weak input] in input?.gate.isLive ?? true }
         guard follows else { return }

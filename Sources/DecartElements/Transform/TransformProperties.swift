@@ -95,7 +95,7 @@ enum TransformProperties {
             blurb: "Height of sent and returned frames, pixels (0 = the model's)"),
         .int(
             "framerate", \.framerate, in: 0...240, nick: "Frame rate",
-            blurb: "Frames per second of the output (0 = the model's)"),
+            blurb: "Frames per second of the output, and to send at most (0 = the model's, at most 26 directly)"),
         .enumeration(
             "orientation", \.orientation, nick: "Orientation",
             blurb: "Portrait swaps width and height; auto takes the input's shape when the element starts",
@@ -129,12 +129,9 @@ enum TransformProperties {
         .enumeration(
             "ice-transport-policy", \.icePolicy, nick: "ICE transport policy",
             blurb: "Which candidate pairs may be used"),
-        .uint(
-            "min-rtp-port", \.minimumRTPPort, in: 0...65_535, nick: "Minimum RTP port",
-            blurb: "First UDP port of media; needs max-rtp-port (both 0 = any port)"),
-        .uint(
-            "max-rtp-port", \.maximumRTPPort, in: 0...65_535, nick: "Maximum RTP port",
-            blurb: "Last UDP port of media; a session takes up to four of the range (both 0 = any port)"),
+        .optionalString(
+            "rtp-port-range", \.rtpPortRange, nick: "RTP port range",
+            blurb: "UDP ports of media, 50000-50100; a session takes up to four of them (unset = any port)"),
         .optionalString(
             "local-address", \.localAddress, nick: "Local address",
             blurb: "Address or interface of this host for media, control channel and key requests (unset = all)"),
@@ -156,28 +153,14 @@ enum TransformProperties {
         .uint(
             "max-bitrate", \.maxBitrate, in: 0...100_000_000, nick: "Maximum bitrate",
             blurb: "Highest video bitrate to send, bit/s (0 = 2500000; in a room 3500000, with VP9 3000000)"),
-        .uint(
-            "start-bitrate", \.initialBitrate, in: 0...100_000_000, nick: "Start bitrate",
-            blurb: "First video bitrate, bit/s, within the minimum and the maximum (0 = 1500000)"),
         .enumeration(
             "congestion-control", \.congestionControl, nick: "Congestion control",
             blurb: "Adapts the video bitrate to the network; off is for networks with bandwidth to spare"),
-        .uint(
-            "max-framerate", \.maxFramerate, in: 0...240, nick: "Maximum frame rate",
-            blurb: "Frames per second to send at most; excess frames are dropped (0 = 26, in a room 30)"),
         .enumeration(
             "codec", \.codec, nick: "Codec", blurb: "Video codec to negotiate; only this one is offered"),
         .string(
             "encoder", \.encoder, nick: "Encoder",
             blurb: "Element factory or bin description of the encoder (empty = chosen and tuned for live video)"),
-        .optionalString(
-            "encoder-bitrate-property", \.encoderBitrateProperty, nick: "Encoder bitrate property",
-            blurb:
-                "Property that sets the bitrate of encoder, as NAME, NAME:bit or NAME:kbit (unset = known by factory)"
-        ),
-        .optionalString(
-            "decoder", \.decoder, nick: "Decoder",
-            blurb: "Element factory of the video decoder (unset = by GStreamer's rank; one that fails gives way)"),
         .boolean(
             "simulcast", \.simulcast, nick: "Simulcast",
             blurb: "In a room, send three sizes (two below 960 pixels); needs two more encoders; not with VP9"),
@@ -189,9 +172,6 @@ enum TransformProperties {
         .enumeration(
             "timestamps", \.timestamps, nick: "Timestamps",
             blurb: "Timestamps of returned frames; with capture, stats has glass-to-glass-time"),
-        .duration(
-            "min-latency", \.minLatency, of: .milliseconds(1), in: 0...60_000, nick: "Minimum latency",
-            blurb: "Least latency to report with timestamps=capture, milliseconds; the measured delay may raise it"),
         .enumeration(
             "output-size", \.outputSize, nick: "Output size", blurb: "Size of the frames that leave the element"),
         .enumeration(
@@ -200,18 +180,9 @@ enum TransformProperties {
             mutability: .playing),
 
         // MARK: Tracks
-        .optionalString(
-            "track-name", \.trackName, nick: "Track name",
-            blurb: "Name of the video track: in a room its name, otherwise in the msid (unset = by track-source)"),
-        .enumeration(
-            "track-source", \.trackSource, nick: "Track source",
-            blurb: "Source of the video track as announced in a room"),
         .boolean(
             "mute-video", \.muteVideo, nick: "Mute video",
-            blurb: "Send black frames, or with mute-mode=silent nothing, instead of the input; track and session stay",
-            mutability: .playing),
-        .enumeration(
-            "mute-mode", \.muteMode, nick: "Mute mode", blurb: "What mute-video sends; black frames are billed",
+            blurb: "Send black frames instead of the input; track and session stay. standby sends nothing",
             mutability: .playing),
         .boolean(
             "mute-audio", \.muteAudio, nick: "Mute audio",
@@ -239,10 +210,10 @@ enum TransformProperties {
             blurb: "Connect when the element starts; otherwise the action signal connect does"),
         .int(
             "max-retries", \.maxRetries, in: -1...1_000_000, nick: "Maximum retries",
-            blurb: "Retries of a lost or failed connection, after 1, 2, 4, 8, 10 s … (-1 = unlimited, 0 = none)"),
+            blurb: "Retries of a lost or failed connection, after 1, 2, 4, 8 s … (-1 = unlimited, 0 = none)"),
         .duration(
-            "retry-delay-max", \.retryDelayMax, of: .seconds(1), in: 1...3600, nick: "Maximum retry delay",
-            blurb: "Longest wait before a retry, seconds"),
+            "max-retry-delay", \.maxRetryDelay, of: .seconds(1), in: 1...3600, nick: "Maximum retry delay",
+            blurb: "Longest wait before a retry, seconds; the first one is a second, each next one twice as long"),
         .duration(
             "max-session-duration", \.maxSessionDuration, of: .seconds(1), in: 0...2_592_000,
             nick: "Maximum session duration",

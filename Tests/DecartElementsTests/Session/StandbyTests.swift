@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 extension ElementTests {
-    /// `standby`, `mute-mode=silent` and a mute by the service: connected, and nothing is sent or billed.
+    /// `standby` and a mute by the service: connected, and nothing is sent or billed.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct StandbyTests {
         private static let look = "film noir"
 
@@ -75,11 +75,11 @@ extension ElementTests {
             let shown = try shown()
             let lego = try Reference.input().applying(prompt: "lego")
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "fallback=freeze mute-mode=silent", prompt: Self.look)) {
+                try TransformPipeline.run(try .init(standIn, "fallback=freeze", prompt: Self.look)) {
                     pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForPicture(shown))
-                    pipeline.transform.set("mute-video", true)
+                    pipeline.transform.set("standby", true)
                     #expect(isSilent(pipeline, standIn))
                     expectMuted(true, standIn)
                     let problem = pipeline.waitForMessage(seconds: Verification.count(9, gate: 1)) {
@@ -88,7 +88,7 @@ extension ElementTests {
                     #expect(problem == nil)
                     #expect(pipeline.latestPicture.map { $0.difference(from: shown) < 6 } == true)
                     pipeline.transform.set("prompt", GValueBox("lego"))
-                    pipeline.transform.set("mute-video", false)
+                    pipeline.transform.set("standby", false)
                     #expect(pipeline.waitForPicture(lego, within: 8))
                     #expect(standIn.sessions.count == 1)
                     #expect(pipeline.takeProblems().isEmpty)
@@ -128,7 +128,6 @@ extension ElementTests {
                     for round in 0..<Verification.count(40, gate: 12) {
                         element.set("standby", round % 2 == 0)
                         if round % 5 == 0 { element.set("mute-video", round % 10 == 0) }
-                        element.set("mute-mode", round % 3 == 0 ? "silent" : "black")
                         _ = pipeline.collect(milliseconds: [0, 5, 60, 250][round % 4])
                     }
                     element.set("mute-video", false)
