@@ -48,6 +48,4 @@ struct RoomAccess: Sendable {
     var route: NetworkRoute
     var allowsInsecure: Bool
     var openTimeout: Duration
-    /// Uses one peer connection for both directions if the server supports it.
-    var prefersSingle: Bool
 }

@@ -92,7 +92,7 @@ extension SessionPlan {
             room.connection.use(network, route, settings.serverTrust)
             room.room = RoomAccess(
                 trust: settings.serverTrust, route: route, allowsInsecure: settings.insecure,
-                openTimeout: settings.connectionTimeout, prefersSingle: settings.singleConnection)
+                openTimeout: settings.connectionTimeout)
             if settings.transport == .auto {
                 configuration.knownTransport = TransportCache.shared.transport(of: service)
             }

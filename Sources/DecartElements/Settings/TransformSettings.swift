@@ -40,7 +40,6 @@ struct TransformSettings: PropertyStorage {
     var localAddress: String?
     /// May contain a password.
     var httpProxy: String?
-    var singleConnection = false
     var connectionTimeout: Duration = .seconds(15)
     var minBitrate = 300_000
     /// bit/s, as `minBitrate`; 0: the transport's default.

@@ -139,9 +139,6 @@ enum TransformProperties {
             "http-proxy", \.httpProxy, nick: "HTTP proxy",
             blurb: "http://[user:password@]host:port for control channel, keys, TURN over TCP and TLS (unset = none)",
             shown: URLRedaction.redacted),
-        .boolean(
-            "single-connection", \.singleConnection, nick: "Single connection",
-            blurb: "In a room, use one peer connection for both directions (LiveKit servers from 1.10 on)"),
         .duration(
             "connection-timeout", \.connectionTimeout, of: .seconds(1), in: 1...600, nick: "Connection timeout",
             blurb: "Seconds for opening the control channel, and again for connecting the media"),

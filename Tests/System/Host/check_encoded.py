@@ -213,9 +213,7 @@ def main():
             return
         standin, url = start_standin(RELEASE, "--echo-encoded")
         cases = [(codec, transport, name) for codec in ([arguments.codec] if arguments.codec else ENCODERS)
-                 for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room"),
-                                         ("livekit single-connection=true", "a room with one connection"))
-                 if "single" not in transport or codec == "H.264"]
+                 for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room"))]
         try:
             with concurrent.futures.ThreadPoolExecutor(max_workers=1 if VERIFYING else 6) as pool:
                 runs = [pool.submit(run, codec, transport, url, frames) for codec, transport, _ in cases]
