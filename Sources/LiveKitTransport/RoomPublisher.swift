@@ -68,7 +68,7 @@ struct RoomPublisher: Sendable {
 
     mutating func published(_ message: LiveKitTrackPublishedResponse) -> [RoomAction] {
         guard let kind = MediaKind.allCases.first(where: { trackID($0) == message.cid }),
-            publications[kind] == .requested
+            [.requested, .known(sid: "")].contains(publications[kind])
         else { return [] }
         publications[kind] = .known(sid: message.track.sid)
         described[kind] = message

@@ -6,6 +6,8 @@ import MediaPipeline
 import WebRTCTransport
 
 struct TransformSettings: PropertyStorage {
+    typealias Owner = DecartTransform
+
     /// nil: the environment's, else the service's.
     var ownBaseURL: String?
     var insecure = false

@@ -6,8 +6,6 @@ import MediaPipeline
 import GStreamerKit
 
 enum TransformProperties {
-    static let promptProperties: Set<String> = ["prompt", "enrich", "reference-image"]
-
     static let signals = [
         SignalSpec(name: "encoder-setup", parameters: [.element]),
         SignalSpec(name: "prompt-result", parameters: [.uint64, .string, .boolean, .string, .uint]),
@@ -27,7 +25,7 @@ enum TransformProperties {
             PropertySpec(
                 "stats", nick: "Statistics",
                 blurb: "Counters, times in ns, bitrates in bit/s; -1 = unknown. Readable in any state",
-                .structure, access: .readOnly),
+                .structure, access: .readOnly)
         ]
 
     static let settings = PropertyTable<TransformSettings>([
@@ -98,24 +96,26 @@ enum TransformProperties {
             blurb: "Frames per second of the output, and to send at most (0 = the model's, at most 26 directly)"),
         .enumeration(
             "orientation", \.orientation, nick: "Orientation",
-            blurb: "Portrait swaps width and height; auto takes the input's shape when the element starts",
-            mutability: .playing),
+            blurb: "Portrait swaps width and height; auto takes the input's shape when the element starts"
+        ).playing { $0.applyOrientation() },
         .enumeration(
-            "fit", \.fit, nick: "Fit", blurb: "How an input of another aspect ratio is brought to the model's size",
-            mutability: .playing),
+            "fit", \.fit, nick: "Fit", blurb: "How an input of another aspect ratio is brought to the model's size"
+        ).playing { if !$0.warnOfRawProperty("fit") { $0.applyGeometry() } },
 
         // MARK: Prompt
         .string(
             "prompt", \.prompt, nick: "Prompt",
-            blurb: "Prompt, at most 1000 characters (empty without reference-image = passthrough)", mutability: .playing
-        ),
+            blurb: "Prompt, at most 1000 characters (empty without reference-image = passthrough)"
+        ).playing { $0.promptChanged("prompt") },
         .boolean(
-            "enrich", \.enrich, nick: "Enrich", blurb: "Let the service elaborate the prompt", mutability: .playing),
+            "enrich", \.enrich, nick: "Enrich", blurb: "Let the service elaborate the prompt"
+        ).playing { $0.promptChanged("enrich") },
         .optionalString(
             "reference-image", \.referenceImageText, nick: "Reference image",
             blurb:
                 "Path or data: URL of a JPEG, PNG, WebP or TIFF file, or the ID of an uploaded file, file_… (unset = none)",
-            mutability: .playing, shown: SessionImage.shown),
+            shown: SessionImage.shown
+        ).playing { $0.promptChanged("reference-image") },
 
         // MARK: Connection
         .string(
@@ -173,35 +173,37 @@ enum TransformProperties {
             "output-size", \.outputSize, nick: "Output size", blurb: "Size of the frames that leave the element"),
         .enumeration(
             "fallback", \.fallback, nick: "Fallback",
-            blurb: "What leaves the element while the service sends no frames",
-            mutability: .playing),
+            blurb: "What leaves the element while the service sends no frames"
+        ).playing { if !$0.warnOfRawProperty("fallback") { $0.applyFallback() } },
 
         // MARK: Tracks
         .boolean(
             "mute-video", \.muteVideo, nick: "Mute video",
-            blurb: "Send black frames instead of the input; track and session stay. standby sends nothing",
-            mutability: .playing),
+            blurb: "Send black frames instead of the input; track and session stay. standby sends nothing"
+        ).playing { $0.applyMute(by: \.muteVideo) },
         .boolean(
             "mute-audio", \.muteAudio, nick: "Mute audio",
-            blurb: "Send silence instead of the input of audio_sink; track and session stay", mutability: .playing),
+            blurb: "Send silence instead of the input of audio_sink; track and session stay"
+        ).playing { $0.applyAudioMute() },
         .boolean(
             "publish-audio", \.publishAudio, nick: "Publish audio",
-            blurb: "Offer the audio track; false withdraws it, the session stays and audio_src has silence",
-            mutability: .playing),
+            blurb: "Offer the audio track; false withdraws it, the session stays and audio_src has silence"
+        ).playing { $0.updatePublishedAudio() },
         .boolean(
             "publish-video", \.publishVideo, nick: "Publish video",
-            blurb: "Offer the video track; false withdraws it, the session stays and fallback leaves the element",
-            mutability: .playing),
+            blurb: "Offer the video track; false withdraws it, the session stays and fallback leaves the element"
+        ).playing { $0.updatePublishedVideo() },
         .optionalString(
             "processor", \.processor, nick: "Processor",
             blurb: "Bin description that processes each raw frame before it is encoded (NULL = none)",
-            mutability: .playing, isUnset: { $0.allSatisfy(\.isWhitespace) }),
+            isUnset: { $0.allSatisfy(\.isWhitespace) }
+        ).playing { $0.applyProcessor() },
 
         // MARK: Session
         .boolean(
             "standby", \.standby, nick: "Standby",
-            blurb: "Stay connected but send no media: nothing is generated or billed, and fallback leaves the element",
-            mutability: .playing),
+            blurb: "Stay connected but send no media: nothing is generated or billed, and fallback leaves the element"
+        ).playing { $0.applyMute(by: \.standby) },
         .boolean(
             "auto-connect", \.autoConnect, nick: "Auto-connect",
             blurb: "Connect when the element starts; otherwise the action signal connect does"),
@@ -214,8 +216,8 @@ enum TransformProperties {
         .duration(
             "max-session-duration", \.maxSessionDuration, of: .seconds(1), in: 0...2_592_000,
             nick: "Maximum session duration",
-            blurb: "Seconds until the session ends with \"session expired\", reconnects included (0 = no limit)",
-            mutability: .playing),
+            blurb: "Seconds until the session ends with \"session expired\", reconnects included (0 = no limit)"
+        ).playing { $0.applyDuration() },
         .duration(
             "renew-before", \.renewBefore, of: .seconds(1), in: 0...86_400, nick: "Renew before",
             blurb: "Seconds before a token's limit at which a fresh key opens the next session beside it (0 = never)"),
