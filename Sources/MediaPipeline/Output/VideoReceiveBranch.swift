@@ -147,7 +147,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     private func build() throws {
         guard let target else { return }
         if let encoding { return try buildReceiver(target, encoding) }
-        let choice = try target.codec.startableDecoder(named: nil, besides: useless) { [logger] name in
+        let choice = try target.codec.startableDecoder(besides: useless) { [logger] name in
             logger.warning("the decoder \(name) does not start; the next one by rank takes over")
         }
         let decoder = try VideoDecoderBin.make(
