@@ -56,7 +56,7 @@ package struct ICENetwork: Sendable, Equatable {
             return "no local address is usable for ICE; check the network interfaces and ice-transport-policy"
         }
         return
-            "no UDP port from \(ports.lowerBound) to \(ports.upperBound) is free; widen min-rtp-port and max-rtp-port"
+            "no UDP port from \(ports.lowerBound) to \(ports.upperBound) is free; widen rtp-port-range"
     }
 }
 

@@ -3,10 +3,6 @@ package struct RoomConfiguration: Sendable, Equatable {
     /// Client IDs (`cid`) of our tracks, as in the offer's `msid`.
     package var trackID = "camera"
     package var audioTrackID = "microphone"
-    /// Name of the video track, visible to other participants.
-    package var trackName = "camera"
-    /// True if the frames show a screen, not a camera.
-    package var isScreen = false
     package var width: Int
     package var height: Int
     /// Maximum, bit/s.

@@ -23,8 +23,6 @@ package struct RoomConnectionConfiguration: Sendable {
     /// Settings of both peer connections; codec and bitrates apply to the publisher.
     package var peer = PeerConnectionConfiguration()
     package var openTimeout: Duration = .seconds(15)
-    /// Uses one peer connection for both directions if the server supports it.
-    package var prefersSingle = false
     /// INFO: one line for each phase. DEBUG: the kind of each signal message.
     package var logger = Logger.none
     /// Logger of the room's signalling connection.
@@ -37,7 +35,7 @@ package struct RoomConnectionConfiguration: Sendable {
 
 package enum RoomConnectionEvent: Sendable {
     /// The peer connections exist, but nothing is negotiated: put their bins into the pipeline now. A viewer has no
-    /// publisher; a single connection is both.
+    /// publisher.
     case peers(publisher: PeerConnection?, subscriber: PeerConnection)
     /// The room accepts our media as the publisher's `sendParameters` and `audioSendParameters` describe; `sid` is its
     /// ID of our video track. Emitted again when they change.
@@ -105,10 +103,9 @@ package final class RoomConnection: @unchecked Sendable {
         self.scheduler = scheduler
         self.onEvent = onEvent
         (base, nextBase) = (url, url)
-        machine = RoomMachine(
-            configuration: configuration.room, token: token, mode: configuration.prefersSingle ? .single : .dual)
+        machine = RoomMachine(configuration: configuration.room, token: token)
         do throws(ProtocolError) {
-            self.url = try PeerConnectionMode.url(
+            self.url = try RoomURL.make(
                 url, token: APIKey(token.reveal()), allowsInsecure: configuration.allowsInsecure)
         } catch {
             throw SessionError(
@@ -127,10 +124,7 @@ package final class RoomConnection: @unchecked Sendable {
     private func networkChanged(_ addresses: Set<String>) {
         guard !isStopped else { return }
         for (target, peer) in [(LiveKitSignalTarget.publisher, publisher), (.subscriber, subscriber)] {
-            guard let peer, target == .publisher || peer !== publisher, peer.hasLostItsAddress(among: addresses) else {
-                continue
-            }
-            handle(.pathLost(target))
+            if let peer, peer.hasLostItsAddress(among: addresses) { handle(.pathLost(target)) }
         }
         handle(.networkChanged)
     }
@@ -138,27 +132,25 @@ package final class RoomConnection: @unchecked Sendable {
     /// The room carries the trailers of our frames; known with `published`.
     package var carriesTrailers: Bool { machine.carriesTrailers }
 
-    private func connect(_ join: LiveKitJoinRequest?) {
+    private func connect() {
         // Cannot fail: `init` parsed the same base URL.
-        if let url = try? PeerConnectionMode.url(
+        if let url = try? RoomURL.make(
             base, token: APIKey(machine.token.reveal()), allowsInsecure: configuration.allowsInsecure,
-            takesTrailers: configuration.room.usesTrailers, join: join)
+            takesTrailers: configuration.room.usesTrailers)
         {
             self.url = url
         }
         openedAt = .now
-        configuration.logger.info(
-            "joins the room at \(url.host), \(machine.mode == .single ? "one peer connection" : "two peer connections")"
-        )
+        configuration.logger.info("joins the room at \(url.host)")
         openChannel(timeout: configuration.openTimeout)
     }
 
     private func resume(_ request: RoomResumeRequest) {
         let region = request.url ?? base
         do throws(ProtocolError) {
-            let url = try machine.mode.resumeURL(
+            let url = try RoomURL.make(
                 region, token: APIKey(machine.token.reveal()), allowsInsecure: configuration.allowsInsecure,
-                takesTrailers: configuration.room.usesTrailers, request)
+                takesTrailers: configuration.room.usesTrailers, resume: request)
             guard url.isSecure || !self.url.isSecure else {
                 throw ProtocolError(.server, "The room moves to an unencrypted URL.")
             }
@@ -202,7 +194,7 @@ package final class RoomConnection: @unchecked Sendable {
 
     private func dropPeers() {
         publisher?.close()
-        if subscriber !== publisher { subscriber?.close() }
+        subscriber?.close()
         if !ownerHasPeers { publisher?.dismantle() }
         (publisher, subscriber) = (nil, nil)
     }
@@ -221,7 +213,6 @@ package final class RoomConnection: @unchecked Sendable {
     }
 
     private func setSubscriberMedia() {
-        guard subscriber !== publisher else { return }
         subscriber?.setMedia(video: .recvonly, audio: desired.audio ? .recvonly : nil)
     }
 
@@ -289,7 +280,6 @@ package final class RoomConnection: @unchecked Sendable {
         let logger = configuration.logger
         switch action {
         case .send(let message): logger.debug("sends \(message.name)")
-        case .reportPublished: logger.info("the video track is published after \(elapsed)")
         case .reportConnected: logger.info("the peer connections are up after \(elapsed)")
         case .reportResuming(let cause): logger.info("resumes: \(cause)")
         case .reportResumed(let time, let attempts):
@@ -337,36 +327,19 @@ package final class RoomConnection: @unchecked Sendable {
             channel?.close()
             channel = nil
             channelVersion += 1
-        case .connect(let join):
-            connect(join)
+        case .connect:
+            connect()
         case .resume(let request):
             resume(request)
-        case .makePeer:
-            attempt(.publisher) { () throws(PeerConnectionError) in
-                var both = self.publisherConfiguration
-                both.direction = .sendrecv
-                (both.unidirectionalSections, both.defersGathering) = (true, true)
-                let peer = try self.makePeer(both, .publisher)
-                (self.publisher, self.subscriber) = (peer, peer)
-            }
-        case .gather(let servers, let relayOnly):
-            guard let publisher else { return }
-            handOverPeers(publisher, publisher)
-            publisher.gather(
-                servers: iceServers(with: servers), policy: relayOnly ? .relay : configuration.peer.iceTransportPolicy)
-        case .dropPeer:
-            dropPeers()
         case .makePeers(let servers, let relayOnly):
             makePeers(servers, relayOnly: relayOnly)
-        case .addReceiveSections(let count):
-            publisher?.addReceiveSections(count)
         case .makeOffer(let kinds):
             makeOffer(kinds)
         case .setServers(let servers, let relayOnly):
             let list = iceServers(with: servers)
             let policy = relayOnly ? .relay : configuration.peer.iceTransportPolicy
             publisher?.setServers(list, policy: policy)
-            if subscriber !== publisher { subscriber?.setServers(list, policy: policy) }
+            subscriber?.setServers(list, policy: policy)
         case .restartICE(let kinds):
             makeOffer(kinds, restartsICE: true)
         case .rollbackOffer:
@@ -382,8 +355,6 @@ package final class RoomConnection: @unchecked Sendable {
             schedule(timer, delay)
         case .cancel(let timer):
             timers[timer] = nil
-        case .reportPublished:
-            emit(.published(sid: machine.trackSID))
         case .reportConnected:
             let times = (publisher ?? subscriber)?.statistics()
             emit(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
@@ -404,12 +375,10 @@ package final class RoomConnection: @unchecked Sendable {
     }
 
     private func makeOffer(_ kinds: Set<MediaKind>, restartsICE: Bool = false) {
-        attempt(.publisher) { [publisher, desired] () throws(PeerConnectionError) in
+        attempt(.publisher) { [publisher] () throws(PeerConnectionError) in
             guard let publisher else { return }
-            let mode = self.machine.mode
             publisher.setMedia(
-                video: mode.direction(isPublished: kinds.contains(.video), isWanted: true),
-                audio: mode.direction(isPublished: kinds.contains(.audio), isWanted: desired.audio))
+                video: kinds.contains(.video) ? .sendonly : nil, audio: kinds.contains(.audio) ? .sendonly : nil)
             let reason = restartsICE ? "the room is resumed" : nil
             self.handle(.offerMade(sdp: try publisher.createOffer(restartsICE: restartsICE, reason: reason)))
         }
@@ -418,8 +387,7 @@ package final class RoomConnection: @unchecked Sendable {
     private func applyAnswer(_ sdp: String) {
         guard let publisher else { return }
         do throws(PeerConnectionError) {
-            let machine = machine
-            try publisher.setAnswer(sdp) { machine.isWanted(mid: $0, msid: $1) }
+            try publisher.setAnswer(sdp)
         } catch {
             guard isPublished else { return handle(.peerFailed(SessionError(error), .publisher)) }
             publisher.rollbackOffer()
@@ -427,7 +395,6 @@ package final class RoomConnection: @unchecked Sendable {
         }
         isPublished = true
         emit(.published(sid: machine.trackSID))
-        if subscriber === publisher { emit(.subscribed) }
     }
 
     private var publisherConfiguration: PeerConnectionConfiguration {
@@ -436,11 +403,6 @@ package final class RoomConnection: @unchecked Sendable {
         peer.msid = "\(configuration.room.trackID) \(configuration.room.trackID)"
         peer.audioMSID = "\(configuration.room.trackID) \(configuration.room.audioTrackID)"
         return peer
-    }
-
-    private func handOverPeers(_ publisher: PeerConnection?, _ subscriber: PeerConnection) {
-        ownerHasPeers = true
-        emit(.peers(publisher: publisher, subscriber: subscriber))
     }
 
     private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
@@ -455,7 +417,8 @@ package final class RoomConnection: @unchecked Sendable {
             let subscriber = try self.makePeer(receiving, .subscriber)
             (self.publisher, self.subscriber) = (publisher, subscriber)
             self.setSubscriberMedia()
-            self.handOverPeers(publisher, subscriber)
+            self.ownerHasPeers = true
+            self.emit(.peers(publisher: publisher, subscriber: subscriber))
         }
     }
 
@@ -466,9 +429,7 @@ package final class RoomConnection: @unchecked Sendable {
         var configuration = configuration
         place = place ?? NetworkThreads.shared.assign()
         configuration.place = place
-        if machine.mode == .dual {
-            configuration.loggers = configuration.loggers.naming(target == .publisher ? "publisher" : "subscriber")
-        }
+        configuration.loggers = configuration.loggers.naming(target == .publisher ? "publisher" : "subscriber")
         return try PeerConnection(configuration: configuration) { [weak self, scheduler] event in
             switch event {
             case .iceConnected, .remoteBitrateEstimate, .codecArrived, .streamArrived: break

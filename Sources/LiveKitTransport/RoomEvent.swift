@@ -48,22 +48,13 @@ package enum RoomEvent: Sendable, Equatable {
 package enum RoomAction: Sendable, Equatable {
     case send(LiveKitSignalRequest.OneOf_Message)
     case close
-    /// Opens the signalling connection. The request is nil for two peer connections; for a single one it holds our
-    /// offer.
-    case connect(LiveKitJoinRequest?)
+    /// Opens the signalling connection.
+    case connect
     /// Opens another signalling connection for the same participant, with the latest token.
     case resume(RoomResumeRequest)
-    /// Creates the single peer connection, to make an offer before joining; it gathers no candidates yet.
-    case makePeer
-    /// Gathers candidates on the single connection, with the room's ICE servers.
-    case gather([LiveKitICEServer], relayOnly: Bool)
-    /// Closes the single connection, which the server does not support.
-    case dropPeer
     /// Creates the subscriber and, except for a viewer, the publisher. `RoomConnection` skips the room's ICE servers
     /// that it cannot use.
     case makePeers([LiveKitICEServer], relayOnly: Bool)
-    /// Adds this many m-lines for receiving to all further offers.
-    case addReceiveSections([MediaKind: Int])
     /// Makes the publisher's offer, with these media to send and no others.
     case makeOffer(Set<MediaKind>)
     /// Sets the ICE servers of later restarts of ICE.
@@ -77,8 +68,6 @@ package enum RoomAction: Sendable, Equatable {
     case applyCandidate(CandidateMessage?, LiveKitSignalTarget)
     case schedule(RoomTimer, after: Duration)
     case cancel(RoomTimer)
-    /// The room's ID of our video track became known after the answer.
-    case reportPublished
     /// All peer connections that we need are connected.
     case reportConnected
     /// The room mutes exactly these kinds.

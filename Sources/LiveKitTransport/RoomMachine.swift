@@ -3,8 +3,9 @@
 //
 //   opening ─opened→ joining ─join→ publishing ─peers connected→ connected ⇄ resuming
 //
-// There are one or two peer connections; `PeerConnectionMode` holds the differences. Only one offer of ours is in
-// flight at a time. A connected stay resumes after the loss of its signalling connection or of a media path; `RoomResume`
+// There are two peer connections: we make the publisher's offer when the server knows our track, and again when our media
+// change; the server makes the subscriber's offer whenever our subscriptions change. A viewer has a subscriber only. Only
+// one offer of ours is in flight at a time. A connected stay resumes after the loss of its signalling connection or of a media path; `RoomResume`
 // is one such resume. Any other loss, and a resume that is refused or takes too long, ends the stay; the session may
 // then join a room again.
 package import DecartProtocol
@@ -22,7 +23,6 @@ package struct RoomMachine: Sendable {
     }
 
     private let configuration: RoomConfiguration
-    package private(set) var mode: PeerConnectionMode
     private var phase = Phase.opening
     /// The latest token, for joining again.
     package private(set) var token: Secret
@@ -40,11 +40,9 @@ package struct RoomMachine: Sendable {
     private var subscriptions: RoomSubscriptions
     private var actions: [RoomAction] = []
 
-    /// - Parameter mode: the version to try first. A viewer always uses `dual`, with a subscriber only.
-    package init(configuration: RoomConfiguration, token: Secret, mode: PeerConnectionMode = .dual) {
+    package init(configuration: RoomConfiguration, token: Secret) {
         self.configuration = configuration
         self.token = token
-        self.mode = configuration.publishes ? mode : .dual
         publisher = RoomPublisher(configuration)
         subscriptions = RoomSubscriptions(sourcePrefix: configuration.sourcePrefix)
     }
@@ -69,7 +67,7 @@ package struct RoomMachine: Sendable {
     private mutating func process(_ event: RoomEvent, _ now: Duration, _ jitter: Double) {
         switch event {
         case .open:
-            begin()
+            emit(.connect)
         case .opened:
             if phase == .opening { phase = .joining }
             if resume?.step == .opening {
@@ -92,15 +90,12 @@ package struct RoomMachine: Sendable {
                     "The room closed its signalling connection"
                         + (words.isEmpty ? "." : " (\(words.joined(separator: ": "))).")), now, jitter)
         case .failed(let error):
-            if phase == .opening, mode == .single, error.httpStatus == 404 { return fallBack() }
             signallingLost(error, now, jitter)
         case .offerMade(let sdp):
-            let offer = description("offer", sdp, id: publisher.nextOfferID())
-            if mode == .single { openOffer = offer }
-            emit(phase == .opening ? .connect(publisher.joinRequest(offer)) : .send(.offer(offer)))
+            emit(.send(.offer(description("offer", sdp, id: publisher.nextOfferID()))))
         case .answerMade(let sdp, let id):
             let answer = description("answer", sdp, id: id)
-            if mode == .dual, let openOffer { descriptions = (openOffer, answer) }
+            if let openOffer { descriptions = (openOffer, answer) }
             emit(.send(.answer(answer)))
         case .candidateFound(let candidate, let target):
             if let message = CandidateText.write(candidate, target) { emit(.send(.trickle(message))) }
@@ -170,22 +165,6 @@ package struct RoomMachine: Sendable {
         set { if let newValue, case .resuming = phase { phase = .resuming(newValue) } }
     }
 
-    // MARK: Joining
-
-    private mutating func begin() {
-        guard mode == .single else { return emit(.connect(nil)) }
-        emit(.makePeer)
-        emit(.makeOffer(publisher.offerBeforeJoining()))
-    }
-
-    /// Uses two connections, because the server does not support a single one.
-    private mutating func fallBack() {
-        mode = .dual
-        publisher.reset()
-        emit(.dropPeer)
-        begin()
-    }
-
     // MARK: Server messages
 
     private mutating func received(
@@ -213,10 +192,6 @@ package struct RoomMachine: Sendable {
             }
         case .answer(let answer):
             answered(answer)
-        case .offer where mode == .single:
-            fail(
-                "The room sent an offer on a single connection, where only the client offers. "
-                    + "Set single-connection=false.")
         case .offer(let offer):
             guard phase != .joining else { return emit(.note("Ignored: an offer before joining")) }
             openOffer = description("offer", offer.sdp, id: offer.id)
@@ -224,11 +199,11 @@ package struct RoomMachine: Sendable {
         case .trickle(let trickle):
             guard phase != .joining else { return }
             if let candidate = CandidateText.read(trickle.candidateInit) {
-                emit(.applyCandidate(candidate, mode.side(trickle.target)))
+                emit(.applyCandidate(candidate, trickle.target))
             } else if !trickle.candidateInit.isEmpty {
                 emit(.note("Ignored: a candidate that cannot be read"))
             }
-            if trickle.final { emit(.applyCandidate(nil, mode.side(trickle.target))) }
+            if trickle.final { emit(.applyCandidate(nil, trickle.target)) }
         case .update(let update):
             subscribe(to: update.participants)
         case .leave(let leave):
@@ -242,10 +217,6 @@ package struct RoomMachine: Sendable {
             keepalive.received(pong, now)
         case .subscriptionResponse(let response):
             switch response.err {
-            case .seCodecUnsupported where mode == .single:
-                fail(
-                    "The room has the result in a codec that needs a second connection. "
-                        + "Set single-connection=false, or another codec.")
             case .seCodecUnsupported:
                 fail("The room offers the result in no codec that can be decoded here. Install more decoders.")
             default: emit(.note("The room rejected a subscription: \(response.err)"))
@@ -256,14 +227,8 @@ package struct RoomMachine: Sendable {
             }
         case .mute(let mute):
             actions += publisher.roomMutes(mute)
-        case .mediaSectionsRequirement(let needed):
-            guard mode == .single else {
-                return emit(.note("Ignored: a message for clients with a single connection"))
-            }
-            let lines = [MediaKind.video: needed.numVideos, .audio: needed.numAudios].mapValues { Int(min($0, 16)) }
-            if lines.contains(where: { $0.value > 0 }) { emit(.addReceiveSections(lines)) }
-            publisher.needsOffer = true
-            offerIfDue()
+        case .mediaSectionsRequirement:
+            emit(.note("Ignored: a message for clients with a single connection"))
         case .reconnect, .pong, .roomUpdate, .connectionQuality, .subscribedQualityUpdate, .trackSubscribed:
             break
         }
@@ -273,10 +238,10 @@ package struct RoomMachine: Sendable {
         guard phase == .joining || phase == .opening else { return emit(.note("Ignored: a second join message")) }
         phase = .publishing
         participantSID = join.participant.sid.utf8.count <= 256 ? join.participant.sid : ""
-        needsSubscriber = join.subscriberPrimary && mode == .dual
+        needsSubscriber = join.subscriberPrimary
         actions += keepalive.joined(join)
-        let (servers, relayOnly) = (Array(join.iceServers.prefix(16)), join.clientConfiguration.forceRelay == .enabled)
-        emit(mode == .single ? .gather(servers, relayOnly: relayOnly) : .makePeers(servers, relayOnly: relayOnly))
+        let relayOnly = join.clientConfiguration.forceRelay == .enabled
+        emit(.makePeers(Array(join.iceServers.prefix(16)), relayOnly: relayOnly))
         publish()
         subscribe(to: join.otherParticipants)
     }
@@ -290,12 +255,8 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func answered(_ answer: LiveKitSessionDescription) {
-        guard phase != .joining, publisher.answered(mode == .dual ? 0 : answer.id) else {
+        guard phase != .joining, publisher.answered() else {
             return emit(.note("Ignored: an answer without an offer"))
-        }
-        subscriptions.note(answer.midToTrackID)
-        if let openOffer, mode == .single {
-            descriptions = (openOffer, description("answer", answer.sdp, id: answer.id))
         }
         emit(.cancel(.answer))
         emit(.applyAnswer(sdp: answer.sdp))
@@ -327,9 +288,9 @@ package struct RoomMachine: Sendable {
         }
     }
 
-    /// True if we subscribed to the track, which its m-line in an answer or its `msid` (`stream track`) identifies: no
-    /// other participant's video is ever shown.
-    package func isWanted(mid: String? = nil, msid: String?) -> Bool { subscriptions.isWanted(mid: mid, msid: msid) }
+    /// True if we subscribed to the track, which its `msid` (`stream track`) identifies: no other participant's video is
+    /// ever shown.
+    package func isWanted(msid: String?) -> Bool { subscriptions.isWanted(msid: msid) }
 
     private mutating func checkConnected() {
         let receives = needsSubscriber || !configuration.publishes

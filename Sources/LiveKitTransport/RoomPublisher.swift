@@ -31,8 +31,8 @@ struct RoomPublisher: Sendable {
     private var offered: Set<MediaKind>?
     private var isOffering = false
     private var offerCount: UInt32 = 0
-    /// The server requests an offer, because it has more media to send.
-    var needsOffer = false
+    /// The answer to the last offer was lost.
+    private var needsOffer = false
 
     /// The room carries the trailers of our frames.
     private(set) var carriesTrailers = false
@@ -45,32 +45,6 @@ struct RoomPublisher: Sendable {
     var trackSID: String? {
         guard case .known(let sid) = publications[.video], !sid.isEmpty else { return nil }
         return sid.printable(limit: 64)
-    }
-
-    // MARK: The offer that joins the room (single connection)
-
-    /// Returns the media of the offer.
-    mutating func offerBeforeJoining() -> Set<MediaKind> {
-        let wanted = Set(MediaKind.allCases.filter { desired[$0] })
-        for kind in wanted { publications[kind] = .known(sid: "") }
-        mutedOnServer = muted
-        (offered, isOffering) = (wanted, true)
-        return wanted
-    }
-
-    /// Announces the tracks that the first offer holds, together with the offer.
-    func joinRequest(_ offer: LiveKitSessionDescription) -> LiveKitJoinRequest {
-        .with {
-            $0.publisherOffer = offer
-            if offered?.contains(.audio) ?? false { $0.addTrackRequests.append(audioTrack) }
-            if offered?.contains(.video) ?? false { $0.addTrackRequests.append(videoTrack) }
-        }
-    }
-
-    /// Forgets that offer: the server does not support a single connection.
-    mutating func reset() {
-        publications = [:]
-        (offered, isOffering, offerCount) = (nil, false, 0)
     }
 
     // MARK: Tracks
@@ -96,7 +70,6 @@ struct RoomPublisher: Sendable {
         guard let kind = MediaKind.allCases.first(where: { trackID($0) == message.cid }),
             [.requested, .known(sid: "")].contains(publications[kind])
         else { return [] }
-        let isOffered = publications[kind] != .requested
         publications[kind] = .known(sid: message.track.sid)
         described[kind] = message
         if kind == .video {
@@ -104,7 +77,7 @@ struct RoomPublisher: Sendable {
                 configuration.usesTrailers
                 && Self.trailerFeatures.allSatisfy(message.track.packetTrailerFeatures.contains)
         }
-        return (isOffered && !isOffering ? [.reportPublished] : []) + updateMutes()
+        return updateMutes()
     }
 
     // MARK: Muted tracks
@@ -191,10 +164,9 @@ struct RoomPublisher: Sendable {
         return offerCount
     }
 
-    /// - Parameter id: the offer's ID; 0: the server does not say.
     /// - Returns: false if the answer belongs to no offer.
-    mutating func answered(_ id: UInt32) -> Bool {
-        guard isOffering, id == 0 || id == offerCount else { return false }
+    mutating func answered() -> Bool {
+        guard isOffering else { return false }
         isOffering = false
         return true
     }
@@ -255,9 +227,9 @@ struct RoomPublisher: Sendable {
         let layers = videoLayers
         return .with {
             $0.cid = configuration.trackID
-            $0.name = configuration.trackName
+            $0.name = "camera"
             $0.type = .video
-            $0.source = configuration.isScreen ? .screenShare : .camera
+            $0.source = .camera
             $0.muted = muted.contains(.video)
             $0.width = UInt32(clamping: configuration.width)
             $0.height = UInt32(clamping: configuration.height)

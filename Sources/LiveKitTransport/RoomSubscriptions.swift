@@ -19,8 +19,6 @@ struct RoomSubscriptions: Sendable {
     private var subscribed: Set<String> = []
     /// SIDs of participants with tracks that we subscribed to. Between two generations they may have no track.
     private var shown: Set<String> = []
-    /// Track SIDs by m-line (`mid`), as far as the server reports them.
-    private var tracksByMid: [String: String] = [:]
 
     /// Limit for a server's lists: more participants or tracks than any session has.
     private static let maximumParticipants = 64
@@ -104,15 +102,9 @@ struct RoomSubscriptions: Sendable {
         }
     }
 
-    /// Stores which track each m-line of a server's answer carries.
-    mutating func note(_ tracks: [String: String]) {
-        if tracks.count <= Self.maximumParticipants { tracksByMid = tracks }
-    }
-
-    /// True if we subscribed to the track, which its m-line or its `msid` (`stream track`) identifies: no other
-    /// participant's video is ever shown.
-    func isWanted(mid: String?, msid: String?) -> Bool {
-        if let mid, let track = tracksByMid[mid] { return subscribed.contains(track) }
+    /// True if we subscribed to the track, which its `msid` (`stream track`) identifies: no other participant's video is
+    /// ever shown.
+    func isWanted(msid: String?) -> Bool {
         guard let msid else { return false }
         let parts = msid.split(separator: " ").flatMap { $0.split(separator: "|") }.map(String.init)
         for (participant, tracks) in sources {

@@ -18,11 +18,12 @@ package struct MirrorSettings: PropertyStorage {
     static let properties = PropertyTable<MirrorSettings>([
         .enumeration(
             "mode", \.mode, nick: "Mode",
-            blurb: "When frames are mirrored; off and an inactive auto pass buffers on untouched", mutability: .playing),
+            blurb: "When frames are mirrored; off and an inactive auto pass buffers on untouched"
+        ).playing { _ in },
         .enumeration(
             "position", \.position, nick: "Position",
-            blurb: "Side that the camera faces, for mode=auto; set by the application, for sources do not report it",
-            mutability: .playing),
+            blurb: "Side that the camera faces, for mode=auto; set by the application, for sources do not report it"
+        ).playing { _ in },
         .boolean(
             "active", nick: "Active", blurb: "True if the next frame will be mirrored, by mode and position", \.isActive
         ),

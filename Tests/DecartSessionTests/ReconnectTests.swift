@@ -15,6 +15,9 @@ struct ReconnectTests {
         // Jitter outside 0…1 stays within the bounds.
         #expect(backOff.next(jitter: -3) == .seconds(4))
         #expect(backOff.next(jitter: .nan) == .seconds(8))
+        var long = BackOff(maximumDelay: .seconds(3600))
+        let waits = (0..<14).map { _ in long.next(jitter: 0) }
+        #expect(waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600].map { .seconds($0) })
         var short = BackOff(maximumDelay: .seconds(3))
         #expect((0..<4).map { _ in short.next(jitter: 0) } == [1, 2, 3, 3].map { .seconds($0) })
         var none = BackOff(maximumDelay: .seconds(-1))

@@ -48,7 +48,7 @@ struct LocalNetworkTests {
         peer.agent.gatherCandidates()
         #expect(await peer.state(.failed))
         let cause = try #require(peer.agent.localFailure)
-        #expect(cause == "no UDP port from \(taken.port) to \(taken.port) is free; widen min-rtp-port and max-rtp-port")
+        #expect(cause == "no UDP port from \(taken.port) to \(taken.port) is free; widen rtp-port-range")
         #expect(peer.warnings == [cause] && peer.candidates.isEmpty)
     }
 

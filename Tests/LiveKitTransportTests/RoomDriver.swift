@@ -15,11 +15,10 @@ struct RoomDriver {
     /// Limit within one wait.
     private static let maximumTimers = 1_000
 
-    init(publishes: Bool = true, mode: PeerConnectionMode = .dual) {
+    init(publishes: Bool = true) {
         var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: "h264")
         configuration.publishes = publishes
-        machine = RoomMachine(
-            configuration: configuration, token: Secret("first"), mode: mode)
+        machine = RoomMachine(configuration: configuration, token: Secret("first"))
     }
 
     // MARK: Events

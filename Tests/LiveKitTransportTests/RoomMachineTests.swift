@@ -35,11 +35,10 @@ struct RoomMachineTests {
     }
 
     @Test func theTrackIsAnnouncedAsConfigured() throws {
-        var configuration = RoomConfiguration(width: 640, height: 352, bitrate: 1_000_000, codec: "vp8")
-        (configuration.trackName, configuration.isScreen) = ("desk", true)
+        let configuration = RoomConfiguration(width: 640, height: 352, bitrate: 1_000_000, codec: "vp8")
         let (joined, track) = Self.join(configuration)
         var machine = joined
-        #expect(track?.name == "desk" && track?.source == .screenShare && track?.cid == "camera")
+        #expect(track?.name == "camera" && track?.source == .camera && track?.cid == "camera")
         #expect(machine.trackSID == nil)
         let published = LiveKitTrackPublishedResponse.with {
             $0.cid = "camera"

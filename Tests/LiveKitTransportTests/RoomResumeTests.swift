@@ -38,8 +38,8 @@ struct RoomResumeTests {
         }
     }
 
-    private func connected(_ mode: PeerConnectionMode = .dual) -> RoomDriver {
-        var driver = RoomDriver(mode: mode)
+    private func connected() -> RoomDriver {
+        var driver = RoomDriver()
         driver.walkToConnected()
         driver.server(.trackPublished(.with { ($0.cid, $0.track) = ("camera", RoomDriver.track("TR_in")) }))
         driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
@@ -85,24 +85,6 @@ struct RoomResumeTests {
         // The stay can be resumed any number of times.
         driver.handle(.failed(SessionError(.network, "reset", stage: .media)))
         #expect(driver.takeActions() == [.reportResuming(cause: "reset"), .close, resume])
-    }
-
-    @Test func oneConnectionDescribesItself() throws {
-        var driver = RoomDriver(mode: .single)
-        driver.handle(.open)
-        driver.handle(.offerMade(sdp: "our offer"))
-        driver.walkToPublishing()
-        driver.server(.answer(.with { ($0.type, $0.sdp, $0.id) = ("answer", "their answer", 1) }))
-        driver.handle(.peerConnected(.publisher))
-        driver.handle(.closed(code: nil, reason: ""))
-        driver.handle(.opened)
-        _ = driver.takeActions()
-        driver.server(reconnect)
-        guard case .syncState(let state)? = driver.sent().first else {
-            Issue.record("no SyncState")
-            return
-        }
-        #expect(state.offer.sdp == "our offer" && state.answer.sdp == "their answer")
     }
 
     /// Servers without the message `reconnect` continue with any other one.

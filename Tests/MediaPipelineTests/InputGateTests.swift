@@ -99,8 +99,7 @@ import Testing
         func push(_ index: Int, isStamped: Bool = true) {
             let buffer = Buffer(size: 100)
             if isStamped { buffer.pts = ClockTime(index) * 40_000_000 }
-            guard let caps = try? Caps("video/x-raw") else { return }
-            source.emit("push-sample", [GValueBox(sample: buffer, caps: caps)])
+            source.emit("push-buffer", [GValueBox(buffer: buffer)])
         }
 
         /// Pushes a frame every 40 ms, as the application of a camera does, until the input counts as live if `findsLive`

@@ -37,7 +37,7 @@ package final class StandInEncoder: ElementImplementation {
             : "video/x-\(known.codec.rawValue)"
         let maximum = known.bitrate.unit == .kbit ? 2_048_000 : Int(UInt32.max)
         let bitrate = PropertySpec(
-            known.bitrate.name, nick: "Bitrate", blurb: "In \(known.bitrate.unit.rawValue)/s",
+            known.bitrate.name, nick: "Bitrate", blurb: "In \(known.bitrate.unit)/s",
             known.bitrate.field == nil ? .uint(min: 0, max: maximum, default: 0) : .structure, mutability: .playing)
         let others = (known.settings + known.keyframes).filter { $0.property != known.bitrate.name }.map {
             PropertySpec($0.property, nick: $0.property, blurb: "Kept as text", .string(default: nil))
@@ -81,7 +81,7 @@ package final class StandInEncoder: ElementImplementation {
         Self.recorded.withLock { $0[known.factory, default: []].append(number) }
         let bitrate = known.bitrate.unit == .kbit ? number * 1000 : number
         guard let inner, let own = KnownEncoder.named(inner.factoryName) else { return }
-        try? EncoderBitrate(inner, own.bitrate, known: own).set(bitrate, now: .zero)
+        EncoderBitrate(inner, known: own)?.set(bitrate, now: .zero)
         if known.restartsAtNewBitrate { inner.staticPad("src")?.send(Event.forceKeyUnitUpstream()) }
     }
 

@@ -193,7 +193,7 @@ final class DecartSource: ElementImplementation {
         guard let parts else { return }
         if parts.transform.has(property: name) {
             parts.transform.set(name, value)
-            if name == "mute-video" || name == "standby" { applyMute(parts) }
+            if name == "mute-video" || name == "standby" { applyMute() }
             return
         }
         let (settings, isEncoded) = state.withLock { state in
@@ -206,29 +206,7 @@ final class DecartSource: ElementImplementation {
         {
             handle.unowned.postWarning(ElementProblem(.resourceSettings, text))
         }
-        switch name {
-        case "mirror": parts.mirror.set("mode", settings.mirror.rawValue)
-        case "position":
-            // A camera sets the mirror's position when its first frame arrives.
-            if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.rawValue) }
-            parts.camera.positionChanged(settings.position)
-        case "orientation": apply(settings.orientation, parts)
-        case "subscribe-token":
-            (parts.transform.element.implementation as? DecartTransform)?.setSubscribeToken(settings.subscribeToken)
-        case "mute-releases-camera": applyMute(parts)
-        case "mute-talkback": talkback.setMuted(settings.muteTalkback)
-        case "crop":
-            if let request = CropRequest(settings.crop) {
-                parts.stage.set(request: request)
-            } else {
-                parts.stage.set(request: .all)
-                handle.unowned.postWarning(
-                    ElementProblem(
-                        .resourceSettings,
-                        "crop must be left,top,width,height or an aspect ratio such as 16:9; nothing is cropped."))
-            }
-        default: break
-        }
+        SourceSettings.properties.apply(name, to: self)
     }
 
     func property(_ name: String) -> GValueBox? {
@@ -245,17 +223,53 @@ final class DecartSource: ElementImplementation {
         parts.updateShape()
     }
 
-    /// With `mute-releases-camera`, the camera is closed while its frames are not sent.
-    private func applyMute(_ parts: Parts) {
-        let releases = state.withLock(\.settings.muteReleasesCamera)
-        let isUnused = ["mute-video", "standby"].contains { parts.transform.value($0)?.bool == true }
-        parts.camera.setMuted(releases && isUnused)
+    private func apply(_ body: (SourceSettings, Parts) -> Void) {
+        let (settings, parts) = state.withLock { ($0.settings, $0.parts) }
+        if let parts { body(settings, parts) }
     }
 
-    private func apply(_ orientation: TransformSettings.OrientationChoice, _ parts: Parts) {
-        // The stage decides `auto` when it sees the frames; until then the session keeps its orientation.
-        parts.stage.set(orientation: orientation)
-        if orientation != .auto { parts.transform.element.set("orientation", orientation.rawValue) }
+    func applyMirror() { apply { $1.mirror.set("mode", $0.mirror.rawValue) } }
+
+    func applyPosition() {
+        apply { settings, parts in
+            // A camera sets the mirror's position when its first frame arrives.
+            if settings.source != SourceSettings.automatic { parts.mirror.set("position", settings.position.rawValue) }
+            parts.camera.positionChanged(settings.position)
+        }
+    }
+
+    func applyOrientation() {
+        apply { settings, parts in
+            // The stage decides `auto` when it sees the frames; until then the session keeps its orientation.
+            parts.stage.set(orientation: settings.orientation)
+            if settings.orientation != .auto {
+                parts.transform.element.set("orientation", settings.orientation.rawValue)
+            }
+        }
+    }
+
+    func applySubscribeToken() {
+        apply { ($1.transform.element.implementation as? DecartTransform)?.setSubscribeToken($0.subscribeToken) }
+    }
+
+    func applyCrop() {
+        apply { settings, parts in
+            let request = CropRequest(settings.crop)
+            parts.stage.set(request: request ?? .all)
+            guard request == nil else { return }
+            handle.unowned.postWarning(
+                ElementProblem(
+                    .resourceSettings,
+                    "crop must be left,top,width,height or an aspect ratio such as 16:9; nothing is cropped."))
+        }
+    }
+
+    /// With `mute-releases-camera`, the camera is closed while its frames are not sent.
+    func applyMute() {
+        apply { settings, parts in
+            let isUnused = ["mute-video", "standby"].contains { parts.transform.value($0)?.bool == true }
+            parts.camera.setMuted(settings.muteReleasesCamera && isUnused)
+        }
     }
 
     // MARK: Signals

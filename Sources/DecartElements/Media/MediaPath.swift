@@ -78,7 +78,7 @@ final class MediaPath: @unchecked Sendable {
         audio = AudioPath(attempt: attempt, track: host.audio, perform: perform)
         receiveBranch = VideoReceiveBranch(
             attempt: attempt, output: host.output, followsReceived: settings.followsReceived,
-            decoder: settings.decoder, encoding: settings.encoding, logger: host.loggers.media)
+            encoding: settings.encoding, logger: host.loggers.media)
         sendBranch =
             if let format = settings.encodedInput {
                 EncodedSendBranch(

@@ -10,11 +10,8 @@ struct MediaSettings: Sendable {
     /// Size of the sent frames for this transport; `video.size` adapts to it, and to the input's orientation.
     var format: VideoFormat
     var followsReceived: Bool
-    /// The property `decoder`; nil: by rank.
-    var decoder: String?
     /// True for a viewer, which sends nothing.
     var isViewer = false
-    var label = TrackLabel()
     /// The input is encoded like this, and there is no encoder; nil: raw frames.
     var encodedInput: EncodedVideoFormat?
     /// Encoded frames leave the element, and there is no decoder; nil: raw frames.
@@ -51,6 +48,4 @@ struct RoomAccess: Sendable {
     var route: NetworkRoute
     var allowsInsecure: Bool
     var openTimeout: Duration
-    /// Uses one peer connection for both directions if the server supports it.
-    var prefersSingle: Bool
 }

@@ -40,7 +40,6 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         do {
             var configuration = path.settings.connection
             configuration.loggers = path.host.loggers.transport
-            configuration.msid = path.settings.label.msid
             if case .negotiate(let relays) = start { configuration.iceServers += servers(of: relays) }
             offered = desired
             (configuration.direction, configuration.audio) = directions

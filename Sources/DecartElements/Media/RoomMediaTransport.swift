@@ -19,7 +19,6 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var room: RoomConnection?
     private var peers: (publisher: PeerConnection?, subscriber: PeerConnection)?
-    /// The receiving connection, if it is not the sending one too.
     private let subscriber = Mutex<PeerConnection?>(nil)
     private var desired = DesiredMedia()
     private var isSending = false
@@ -44,7 +43,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         guard let sender = path.sender else { return [] }
         let receiver = subscriber.withLock { $0 }
         // A viewer's only connection is the subscriber.
-        let name = path.settings.isViewer ? "subscriber" : receiver == nil ? "room" : "publisher"
+        let name = path.settings.isViewer ? "subscriber" : "publisher"
         let first = ConnectionStatistics(name: name, statistics: sender.statistics())
         guard let receiver, receiver !== sender else { return [first] }
         return [first, ConnectionStatistics(name: "subscriber", statistics: receiver.statistics())]
@@ -62,9 +61,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
                 width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
                 codec: settings.connection.codec.rawValue))
         configuration.room.publishes = !settings.isViewer
-        configuration.room.trackName = settings.label.roomName
         configuration.room.usesTrailers = path.host.timing != nil
-        configuration.room.isScreen = settings.label.source == .screen
         configuration.trust = access.trust
         configuration.route = access.route
         configuration.userAgent = DecartElements.userAgent
@@ -81,7 +78,6 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             return RoomConfiguration.Layer(rid: layer.rid, width: part.width, height: part.height, bitrate: bitrate)
         }
         configuration.openTimeout = access.openTimeout
-        configuration.prefersSingle = access.prefersSingle
         do {
             let room = try RoomConnection(url: url, token: token, configuration: configuration, scheduler: scheduler) {
                 [weak self] in self?.handle($0)
@@ -138,7 +134,6 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         case .peers(let publisher, let subscriber):
             peers = (publisher, subscriber)
             if let publisher { path.add(publisher) }
-            guard subscriber !== publisher else { return }
             self.subscriber.withLock { $0 = subscriber }
             path.add(subscriber)
         case .published(let sid):

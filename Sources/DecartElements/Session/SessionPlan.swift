@@ -61,7 +61,6 @@ extension SessionPlan {
                 speedWarning =
                     "The model \(model.name) is not known to support speed=fast; the service may ignore or refuse it."
             }
-            try Self.checkDecoder(settings)
             trust = settings.caFile.map { .only(file: $0) } ?? .system
             let network = try Self.network(settings)
             route = try Self.route(settings, network.endpoint)
@@ -93,7 +92,7 @@ extension SessionPlan {
             room.connection.use(network, route, settings.serverTrust)
             room.room = RoomAccess(
                 trust: settings.serverTrust, route: route, allowsInsecure: settings.insecure,
-                openTimeout: settings.connectionTimeout, prefersSingle: settings.singleConnection)
+                openTimeout: settings.connectionTimeout)
             if settings.transport == .auto {
                 configuration.knownTransport = TransportCache.shared.transport(of: service)
             }
@@ -135,12 +134,9 @@ extension SessionPlan {
         let range = settings.bitrateRange(transport)
         var media = MediaSettings(
             video: VideoSendSettings(
-                size: size, framerate: min(format.framerate, settings.maxFramerate(transport)),
+                size: size, framerate: settings.sentFramerate(transport, format),
                 bitrate: settings.startBitrate(transport), encoder: settings.encoder),
             format: format, followsReceived: settings.outputSize == .received)
-        media.video.bitrateProperty = try bitrateProperty(settings)
-        media.decoder = settings.decoder
-        media.label = settings.trackLabel
         // No simulcast with VP9, which has layers of its own (SVC).
         media.video.simulcast = settings.simulcast && transport == .livekit && settings.videoCodec(transport) != .vp9
         media.connection.codec = settings.videoCodec(transport)
@@ -157,13 +153,10 @@ extension SessionPlan {
     fileprivate static func network(_ settings: TransformSettings) throws(ProtocolError) -> ICENetwork {
         func refuse(_ reason: String) -> ProtocolError { ProtocolError(.invalidOptions, reason) }
         var network = ICENetwork()
-        let (first, last) = (settings.minimumRTPPort, settings.maximumRTPPort)
-        if first > 0 || last > 0 {
-            guard first > 0, last > 0 else {
-                throw refuse("min-rtp-port and max-rtp-port belong together: set both, or neither.")
-            }
-            guard first <= last, let first = UInt16(exactly: first), let last = UInt16(exactly: last) else {
-                throw refuse("min-rtp-port \(first) is above max-rtp-port \(last). Exchange them.")
+        if let text = settings.rtpPortRange {
+            let ports = text.split(separator: "-", omittingEmptySubsequences: false).map { UInt16($0) }
+            guard ports.count == 2, let first = ports[0], let last = ports[1], first > 0, first <= last else {
+                throw refuse("rtp-port-range must be two ports from 1 to 65535, the lower one first, as 50000-50100.")
             }
             network.ports = first...last
         }
@@ -195,33 +188,6 @@ extension SessionPlan {
             guard settings.ownBaseURL == nil else { throw error }
             throw ProtocolError(error.code, "\(error.message) The URL is that of the environment, DECART_BASE_URL.")
         }
-    }
-
-    /// Refuses a decoder that decodes none of the codecs that the session may use.
-    private static func checkDecoder(_ settings: TransformSettings) throws(ProtocolError) {
-        guard let decoder = settings.decoder else { return }
-        var problem: GStreamerError?
-        for codec in settings.videoCodecs {
-            do throws(GStreamerError) {
-                _ = try codec.decoder(named: decoder)
-                return
-            } catch {
-                problem = problem ?? error
-            }
-        }
-        guard let problem else { return }
-        throw ProtocolError(.invalidOptions, "\(problem.message.capitalizedFirst).")
-    }
-
-    private static func bitrateProperty(_ settings: TransformSettings) throws(ProtocolError) -> BitrateProperty? {
-        guard let text = settings.encoderBitrateProperty else { return nil }
-        guard let property = BitrateProperty(parsing: text) else {
-            throw ProtocolError(
-                .invalidOptions,
-                "encoder-bitrate-property must be the name of a property of the encoder, with :bit or :kbit for its "
-                    + "unit: NAME, NAME:bit or NAME:kbit.")
-        }
-        return property
     }
 
     private static func options(_ settings: TransformSettings) -> [Option] {

@@ -7,6 +7,8 @@ import MirrorElement
 typealias CameraPosition = MirrorSettings.Position
 
 struct SourceSettings: PropertyStorage {
+    typealias Owner = DecartSource
+
     var source = Self.automatic
     var device: String?
     var position = CameraPosition.front
@@ -20,7 +22,6 @@ struct SourceSettings: PropertyStorage {
     var crop = ""
     var muteReleasesCamera = false
     var audioSource = Self.noSound
-    var muteTalkback = false
     /// Bearer token for `source=whep:`.
     var whepToken: Secret?
     /// Video of a camera that answers offers is not decoded.
@@ -48,19 +49,19 @@ struct SourceSettings: PropertyStorage {
             blurb: "Camera for source=auto: path, id or display name as in list-devices (unset = by position)"),
         .enumeration(
             "position", \.position, nick: "Position",
-            blurb: "Side that the camera faces; cameras that do not report it count as front. Updated by switch-camera",
-            mutability: .playing),
+            blurb: "Side that the camera faces; cameras that do not report it count as front. Updated by switch-camera"
+        ).playing { $0.applyPosition() },
         .strings(
             "device-positions", \.devicePositions, nick: "Device positions",
             blurb: "Sides of cameras that do not report them: <\"camera=front\", \"/dev/video2=back\">"),
         .enumeration(
             "mirror", \.mirror, nick: "Mirror",
-            blurb: "When frames are mirrored before they are sent; auto: if the camera faces front",
-            mutability: .playing),
+            blurb: "When frames are mirrored before they are sent; auto: if the camera faces front"
+        ).playing { $0.applyMirror() },
         .enumeration(
             "orientation", \.orientation, nick: "Orientation",
-            blurb: "Portrait swaps width and height and crops; auto follows the camera as it is displayed",
-            mutability: .playing),
+            blurb: "Portrait swaps width and height and crops; auto follows the camera as it is displayed"
+        ).playing { $0.applyOrientation() },
         Property(
             PropertySpec(
                 "capture-caps", nick: "Capture caps",
@@ -69,21 +70,19 @@ struct SourceSettings: PropertyStorage {
         .string(
             "crop", \.crop, nick: "Crop",
             blurb:
-                "left,top,width,height in camera pixels, or a display aspect ratio such as 16:9 (empty = all that fits)",
-            mutability: .playing),
+                "left,top,width,height in camera pixels, or a display aspect ratio such as 16:9 (empty = all that fits)"
+        ).playing { $0.applyCrop() },
         .string(
             "audio-source", \.audioSource, empty: noSound, nick: "Audio source",
             blurb:
                 "none, auto (a microphone), camera (of live-view and whep:), or a bin with one output of raw audio or Opus"
         ),
-        .boolean(
-            "mute-talkback", \.muteTalkback, nick: "Mute talkback",
-            blurb: "Send silence to the camera instead of the input of talkback", mutability: .playing),
         Property(
             PropertySpec(
                 "whep-token", nick: "WHEP token", blurb: "Bearer token for source=whep:, read when a live view begins",
-                .string(default: nil), access: .writeOnly, mutability: .playing),
-            set: { $0.whepToken = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }),
+                .string(default: nil), access: .writeOnly),
+            set: { $0.whepToken = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }
+        ).playing { _ in },
         .boolean(
             "camera-encoded", \.cameraEncoded, nick: "Camera encoded",
             blurb:
@@ -96,11 +95,12 @@ struct SourceSettings: PropertyStorage {
                     "Set: watch that session, capture nothing. Unset: the token for viewers of this one. Keep it secret",
                 .privateString),
             get: { $0.subscribeToken.map { GValueBox($0.reveal()) } },
-            set: { $0.subscribeToken = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }),
+            set: { $0.subscribeToken = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }
+        ).onChange { $0.applySubscribeToken() },
         .boolean(
             "mute-releases-camera", \.muteReleasesCamera, nick: "Mute releases camera",
-            blurb: "Close the camera while mute-video or standby is set, and open it again afterwards",
-            mutability: .playing),
+            blurb: "Close the camera while mute-video or standby is set, and open it again afterwards"
+        ).playing { $0.applyMute() },
         // The element answers it: the camera changes while it runs.
         Property(
             PropertySpec(

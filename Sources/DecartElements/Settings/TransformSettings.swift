@@ -6,6 +6,8 @@ import MediaPipeline
 import WebRTCTransport
 
 struct TransformSettings: PropertyStorage {
+    typealias Owner = DecartTransform
+
     /// nil: the environment's, else the service's.
     var ownBaseURL: String?
     var insecure = false
@@ -34,50 +36,35 @@ struct TransformSettings: PropertyStorage {
     var stunServer = Self.defaultSTUNServer
     var turnServers: [String] = []
     var icePolicy = ICEPolicy.all
-    /// 0, as `maximumRTPPort`: any port.
-    var minimumRTPPort = 0
-    var maximumRTPPort = 0
+    /// `FIRST-LAST`; nil: any port.
+    var rtpPortRange: String?
     /// An address or the name of an interface; nil: all.
     var localAddress: String?
     /// May contain a password.
     var httpProxy: String?
-    var singleConnection = false
     var connectionTimeout: Duration = .seconds(15)
     var minBitrate = 300_000
     /// bit/s, as `minBitrate`; 0: the transport's default.
     var maxBitrate = 0
-    /// 0: 1.5 Mbit/s, within the range.
-    var initialBitrate = 0
     var congestionControl = CongestionControl.auto
-    var maxFramerate = 0
     var codec = Codec.auto
     var encoder = ""
-    /// Checked when the element starts.
-    var encoderBitrateProperty: String?
-    var decoder: String?
     var simulcast = false
     var latency: Duration = .milliseconds(100)
     var timestamps = Timestamps.arrival
-    var minLatency: Duration = .milliseconds(500)
     var outputSize = OutputSize.model
     var fallback = Fallback.freeze
-    /// nil: derived from `trackSource`.
-    var trackName: String?
-    var trackSource = TrackSource.camera
     var muteVideo = false
-    var muteMode = MuteMode.black
     var standby = false
     var muteAudio = false
     var publishAudio = true
     var publishVideo = true
     /// Pipeline description; nil: no processor. Checked only when the processor is built.
     var processor: String?
-    /// Zero: never.
-    var statisticsInterval: Duration = .zero
     var autoConnect = true
     /// -1 = unlimited.
     var maxRetries = 5
-    var retryDelayMax: Duration = .seconds(10)
+    var maxRetryDelay: Duration = .seconds(10)
     /// Zero: never.
     var renewBefore: Duration = .seconds(10)
     /// Seconds; -1 = for ever.
@@ -94,7 +81,7 @@ struct TransformSettings: PropertyStorage {
     /// Kinds of media of which nothing is sent.
     func silentKinds(isEncoded: Bool) -> Set<MediaKind> {
         if standby { return Set(MediaKind.allCases) }
-        return muteVideo && (muteMode == .silent || isEncoded) ? [.video] : []
+        return muteVideo && isEncoded ? [.video] : []
     }
 
     /// The property `reference-image`; nil for an image that `set-image` has set.
@@ -130,18 +117,6 @@ enum ReferenceImageSource: Sendable {
 // MARK: Choices
 
 extension TransformSettings {
-    enum MuteMode: String, PropertyEnumeration {
-        case black, silent
-
-        static let typeName = "GstDecartMuteMode"
-        var blurb: String {
-            switch self {
-            case .black: "Black frames, 5 a second, which the service transforms and bills"
-            case .silent: "No frames; in a room the track is muted"
-            }
-        }
-    }
-
     enum CongestionControl: String, PropertyEnumeration {
         case auto, off
 
@@ -149,7 +124,7 @@ extension TransformSettings {
         var blurb: String {
             switch self {
             case .auto: "The bitrate follows what the network carries"
-            case .off: "The bitrate stays at start-bitrate, or at max-bitrate if that is unset"
+            case .off: "The bitrate stays at its maximum"
             }
         }
     }
@@ -228,18 +203,6 @@ extension TransformSettings {
             switch self {
             case .all: "Any candidate pair"
             case .relay: "Only relayed candidates (TURN)"
-            }
-        }
-    }
-
-    enum TrackSource: String, PropertyEnumeration {
-        case camera, screen
-
-        static let typeName = "GstDecartTrackSource"
-        var blurb: String {
-            switch self {
-            case .camera: "A camera"
-            case .screen: "A shared screen"
             }
         }
     }

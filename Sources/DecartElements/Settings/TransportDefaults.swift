@@ -34,26 +34,24 @@ extension TransformSettings {
     /// later. Without congestion control it is the bitrate of the whole session.
     func startBitrate(_ transport: MediaTransportKind) -> Int {
         let range = bitrateRange(transport)
-        let usual = congestionControl == .off ? range.upperBound : 1_500_000
-        return min(range.upperBound, max(range.lowerBound, initialBitrate > 0 ? initialBitrate : usual))
+        return congestionControl == .off ? range.upperBound : min(max(1_500_000, range.lowerBound), range.upperBound)
     }
 
-    func maxFramerate(_ transport: MediaTransportKind) -> Int {
-        maxFramerate > 0 ? maxFramerate : TransportDefaults(transport).maximumFramerate
+    /// - Parameter format: that of the output.
+    func sentFramerate(_ transport: MediaTransportKind, _ format: VideoFormat) -> Int {
+        framerate > 0 ? framerate : min(format.framerate, TransportDefaults(transport).maximumFramerate)
     }
 
     /// Trust for rooms and TURN servers, which may have certificates of any authority: the system's authorities and
     /// `ca-file`.
     var serverTrust: TLSTrust { caFile.map { .systemAnd(file: $0) } ?? .system }
 
-    var trackLabel: TrackLabel { TrackLabel(name: trackName, source: trackSource) }
-
     var maximumDuration: Duration? { maxSessionDuration > .zero ? maxSessionDuration : nil }
 
     var longestLimitWait: Duration? { limitWait < 0 ? nil : .seconds(limitWait) }
 
     var retryPolicy: RetryPolicy {
-        RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: retryDelayMax)
+        RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: maxRetryDelay)
     }
 
     /// `auto` means the codec of the configured encoder, else the service's default: VP8 over a direct connection,

@@ -28,7 +28,6 @@ enum TransformStatistics {
         var receivedSize: (width: Int, height: Int)?
         var timing: CaptureTiming?
         var track: VideoTrackStats.Reading
-        var label: TrackLabel
         var publication: VideoTrackStats.Publication
         var sid: String?
         var layers: [String]
@@ -139,6 +138,9 @@ enum TransformStatistics {
         let snapshot = from.snapshot
         let sending = from.connections.first?.statistics
         stats["session-id"] = GValueBox(snapshot?.sessionID)
+        stats["session-duration"] = GValueBox(uint: Int(clamping: snapshot?.granted?.components.seconds ?? 0))
+        stats["service-status"] = GValueBox((snapshot?.serviceStatus ?? .unknown).rawValue)
+        stats["muted-by-service"] = GValueBox(snapshot?.isMutedByService ?? false)
         stats["transport"] = GValueBox(snapshot?.transport?.rawValue)
         let phases = snapshot?.phases
         stats["time-to-first-frame"] = nanoseconds(phases?.firstFrame)
@@ -167,8 +169,6 @@ enum TransformStatistics {
 
     private static func track(_ from: Sources, _ stats: Structure) {
         let track = from.track
-        stats["track-name"] = GValueBox(from.label.roomName)
-        stats["track-source"] = GValueBox(from.label.source == .screen ? "screen" : "camera")
         stats["track-state"] = GValueBox(from.publication.rawValue)
         stats["track-sid"] = GValueBox(from.sid)
         stats["track-width"] = GValueBox(int: track.size?.width ?? -1)
@@ -176,9 +176,6 @@ enum TransformStatistics {
         stats["track-bitrate"] = GValueBox(int64: from.connections.isEmpty ? 0 : track.bitrate ?? -1)
         stats["track-layers"] = GValueBox(from.layers.joined(separator: " "))
         stats["last-sent-time"] = GValueBox(int64: track.lastSent.map { Int(clamping: $0) } ?? -1)
-        // Former names, until the next minor version.
-        stats["last-sample"] = stats["last-sent-time"]
-        stats["last-sample-received"] = GValueBox(int64: track.lastReceived.map { Int(clamping: $0) } ?? -1)
         stats["last-received-time"] = GValueBox(int64: track.lastReceived.map { Int(clamping: $0) } ?? -1)
     }
 

@@ -8,34 +8,13 @@ import WebRTCTransport
 
 extension DecartTransform {
     func setProperty(_ name: String, _ value: GValueBox) {
-        state.withLock {
-            TransformProperties.settings.set(name, value, in: &$0.settings)
-            if TransformProperties.promptProperties.contains(name) { $0.changedPromptProperties.insert(name) }
-        }
-        switch name {
-        case "fit": if !warnOfRawProperty(name) { applyGeometry() }
-        case "orientation": applyOrientation()
-        case "fallback": if !warnOfRawProperty(name) { applyFallback() }
-        case "mute-video", "standby": applyMute(endsServiceMute: value.bool == false)
-        case "mute-mode": applyMute()
-        case "mute-audio": audio.setMuted(value.bool ?? false)
-        case "publish-audio": updatePublishedAudio()
-        case "publish-video": updatePublishedVideo()
-        case "processor":
-            let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.run != nil) }
-            if !warnOfRawProperty(name), isRunning { input?.processing.change(to: text) }
-        case "statistics-interval": applyStatisticsInterval()
-        case "max-session-duration":
-            let (session, limit) = state.withLock { ($0.run?.session, $0.settings.maximumDuration) }
-            session?.controller.limit(to: limit)
-        default: break
-        }
+        state.withLock { TransformProperties.settings.set(name, value, in: &$0.settings) }
+        TransformProperties.settings.apply(name, to: self)
     }
 
     func property(_ name: String) -> GValueBox? {
         switch name {
         case "stats": return GValueBox(structure: statistics())
-        case "last-sample": return state.withLock(\.output)?.lastSample ?? GValueBox.noSample
         default:
             return state.withLock {
                 TransformProperties.settings.value(name, in: $0.settings)
@@ -57,7 +36,7 @@ extension DecartTransform {
     }
 
     private func statistics() -> Structure {
-        let (input, output, run, label) = state.withLock { ($0.input, $0.output, $0.run, $0.settings.trackLabel) }
+        let (input, output, run) = state.withLock { ($0.input, $0.output, $0.run) }
         let session = run?.session
         let connections = session?.readConnections() ?? []
         let (publication, sid) = session?.publication ?? (.none, nil)
@@ -71,11 +50,26 @@ extension DecartTransform {
                 resumes: totals.resumes,
                 connections: connections, codecs: session?.codecs ?? CodecStatistics(),
                 receivedSize: session?.receivedSize, timing: run?.timing,
-                track: trackStats.read(bytes: connections.first?.statistics.bytesSent, now: now), label: label,
+                track: trackStats.read(bytes: connections.first?.statistics.bytesSent, now: now),
                 publication: publication, sid: sid, layers: session?.sentLayers ?? [], now: now))
     }
 
     // MARK: Properties that apply at once
+
+    /// `propertiesChanged` sends it.
+    func promptChanged(_ name: String) { _ = state.withLock { $0.changedPromptProperties.insert(name) } }
+
+    func applyAudioMute() { audio.setMuted(state.withLock(\.settings.muteAudio)) }
+
+    func applyProcessor() {
+        let (text, input, isRunning) = state.withLock { ($0.settings.processor, $0.input, $0.run != nil) }
+        if !warnOfRawProperty("processor"), isRunning { input?.processing.change(to: text) }
+    }
+
+    func applyDuration() {
+        let (session, limit) = state.withLock { ($0.run?.session, $0.settings.maximumDuration) }
+        session?.controller.limit(to: limit)
+    }
 
     /// Applies only while the element runs. `passthrough` needs a branch for raw frames, which is built on demand. One
     /// thread at a time builds or removes it; a change that comes meanwhile is left to that thread. No lock is held
@@ -131,37 +125,26 @@ extension DecartTransform {
         }
     }
 
-    /// Applies only while the element runs, as does `applyStatisticsInterval`.
-    /// - Parameter endsServiceMute: lifts a mute that the service has requested.
-    func applyMute(endsServiceMute: Bool = false) {
+    /// Applies only while the element runs.
+    /// - Parameter property: the one that has been set; false also lifts a mute that the service has requested.
+    func applyMute(by property: KeyPath<TransformSettings, Bool>? = nil) {
         let (settings, input, session) = state.withLock { ($0.settings, $0.input, $0.run?.session) }
         guard let input, let session else { return }
         // There are no black frames for an encoded input.
         let silent = settings.silentKinds(isEncoded: input.encoded.isOn || input.encoded.isExpected)
         input.gate.set(withheld: silent.contains(.video))
         input.setMuted(settings.muteVideo && !silent.contains(.video), element: handle)
-        session.setMuted(silent, endsServiceMute: endsServiceMute)
+        session.setMuted(silent, endsServiceMute: property.map { !settings[keyPath: $0] } ?? false)
     }
 
-    func applyStatisticsInterval() {
-        let (interval, isRunning) = state.withLock { ($0.settings.statisticsInterval, $0.run != nil) }
-        guard isRunning, interval > .zero else { return statisticsTimer.stop() }
-        statisticsTimer.start(every: interval) { [weak self] in
-            // The element still exists while `run` is set: `end` clears it and then waits for this handler.
-            guard let self, self.state.withLock({ $0.run != nil }) else { return }
-            let element = self.handle.retained
-            element.post(Message.element(element, self.statistics()))
-        }
-    }
-
-    private func applyGeometry() {
+    func applyGeometry() {
         let (fit, input, size) = state.withLock { ($0.settings.fit, $0.input, $0.run?.size) }
         guard let input, let size else { return }
         input.configure(width: size.current.width, height: size.current.height, fit: fit)
     }
 
     /// Turns the sent frames, and so the returned ones, without a new session.
-    private func applyOrientation() {
+    func applyOrientation() {
         let (settings, input, output, size) = state.withLock { ($0.settings, $0.input, $0.output, $0.run?.size) }
         // The size of an encoded stream is its own.
         guard settings.orientation != .auto, let input, !input.encoded.isOn, let output, let size else { return }

@@ -17,7 +17,8 @@ extension DecartTransform {
             }
             return state.snapshot
         }
-        let changes = snapshot.changes(since: before)
+        let changes = SessionSnapshot.properties.changes(from: before, to: snapshot)
+        let message = SessionMessages.state(snapshot)
         let element = handle.unowned
         if snapshot.transport == .livekit, let warning = takeCodecWarning() {
             warn(SessionError(.invalidOptions, warning, stage: .media))
@@ -25,9 +26,7 @@ extension DecartTransform {
         // The application may end the session in each of these calls.
         for name in changes where !reporter.isSilent { element.notify(name) }
         guard !reporter.isSilent else { return }
-        if !changes.isEmpty || before.retries != snapshot.retries || before.lastError != snapshot.lastError {
-            element.post(Message.element(element, SessionMessages.state(snapshot)))
-        }
+        if message != SessionMessages.state(before) { element.post(Message.element(element, message)) }
         if let (progress, text) = SessionMessages.progress(from: before, to: snapshot), !reporter.isSilent {
             element.post(Message.progress(element, progress, code: "connect", text: text))
         }
@@ -60,9 +59,7 @@ extension DecartTransform {
 
     private func post(_ result: PromptResult, _ reporter: SessionReporter) {
         let element = handle.unowned
-        for name in SessionMessages.promptResultNames {
-            element.post(Message.element(element, SessionMessages.promptResult(result, name: name)))
-        }
+        element.post(Message.element(element, SessionMessages.promptResult(result)))
         guard !reporter.isSilent else { return }
         element.emit(
             "prompt-result",
@@ -92,8 +89,8 @@ extension DecartTransform {
         guard let description else { return }
         let text =
             "The bitrate property of the encoder '\(description)' is unknown, so the encoder keeps its own bitrate and "
-            + "may send more than the network carries. Name the property in encoder-bitrate-property (NAME:bit or "
-            + "NAME:kbit), or set the encoder's bitrate to the property target-bitrate whenever that changes."
+            + "may send more than the network carries. Set its bitrate in a handler of encoder-setup, and then to the "
+            + "property target-bitrate whenever that changes."
         LogCategories.media(.warning, handle.unowned, text)
         warn(SessionError(.invalidOptions, text, stage: .configuration))
     }

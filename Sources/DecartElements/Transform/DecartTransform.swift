@@ -92,7 +92,6 @@ final class DecartTransform: ElementImplementation {
     }
     let state = Mutex(State())
     let handle: ElementHandle
-    let statisticsTimer = PeriodicTimer("decart-statistics")
     let audio: AudioTrack
     let trackStats = VideoTrackStats()
     let totals = ElementTotals()
@@ -389,7 +388,7 @@ final class DecartTransform: ElementImplementation {
         }
         if let warning = securityWarning { Self.log(.warning, handle.unowned, warning) }
         for codec in codecs {
-            if needsDecoder, let name = settings.decoder ?? codec.installedDecoder { Self.load(name) }
+            if needsDecoder, let name = codec.installedDecoder { Self.load(name) }
             if needsEncoder, let name = codec.installedEncoder { Self.load(name) }
         }
         return true
@@ -404,6 +403,9 @@ final class DecartTransform: ElementImplementation {
         LogCategories.session(.warning, handle.unowned, "the session failed: \(problem.text)")
         handle.unowned.postError(problem)
     }
+
+    /// Least latency, ns, to report with `timestamps=capture`; the measured delay may raise it.
+    private static let captureLatency: ClockTime = 500_000_000
 
     static func missing(_ what: String) -> ElementProblem {
         ElementProblem(
@@ -467,7 +469,7 @@ final class DecartTransform: ElementImplementation {
         output.configure(
             OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
             followsReceived: settings.outputSize == .received, latency: ClockTime(settings.latency.clockTime),
-            captureLatency: settings.timestamps == .capture ? ClockTime(settings.minLatency.clockTime) : nil,
+            captureLatency: settings.timestamps == .capture ? Self.captureLatency : nil,
             waits: follows)
         output.onFill { [weak input] in input?.gate.isLive ?? true }
         guard follows else { return }
@@ -487,7 +489,6 @@ final class DecartTransform: ElementImplementation {
     private func begin() {
         applyFallback()
         applyMute()
-        applyStatisticsInterval()
         let (session, connects, input, processor) = state.withLock {
             ($0.run?.session, $0.settings.autoConnect && $0.run?.awaitsInput == false, $0.input, $0.settings.processor)
         }
@@ -503,7 +504,6 @@ final class DecartTransform: ElementImplementation {
         }
         run?.session.stop()
         audio.stop()
-        statisticsTimer.finish()
         input?.processing.stop()
         input?.finishMuting()
         run?.fallback.raw?.remove()

@@ -14,6 +14,7 @@ enum SessionMessages {
         structure["connected"] = GValueBox(snapshot.state.isConnected)
         structure["in-session"] = GValueBox(snapshot.state.isInSession)
         structure["service-status"] = GValueBox(snapshot.serviceStatus.rawValue)
+        structure["muted-by-service"] = GValueBox(snapshot.isMutedByService)
         structure["queue-position"] = GValueBox(int: snapshot.queue?.position ?? -1)
         structure["queue-size"] = GValueBox(int: snapshot.queue?.size ?? -1)
         structure["generation-seconds"] = GValueBox(double: snapshot.generationSeconds ?? -1)
@@ -25,12 +26,9 @@ enum SessionMessages {
         return structure
     }
 
-    /// The message is posted under both names. `prompt-result` is the former one; the next release removes it.
-    static let promptResultNames = ["decart-prompt-result", "prompt-result"]
-
     /// Element message `decart-prompt-result`, one per request.
-    static func promptResult(_ result: PromptResult, name: String) -> Structure {
-        let structure = Structure(name)
+    static func promptResult(_ result: PromptResult) -> Structure {
+        let structure = Structure("decart-prompt-result")
         structure["id"] = GValueBox(uint64: result.id)
         structure["text"] = GValueBox(result.text)
         structure["accepted"] = GValueBox(result.isAccepted)

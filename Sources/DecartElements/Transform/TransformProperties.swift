@@ -6,8 +6,6 @@ import MediaPipeline
 import GStreamerKit
 
 enum TransformProperties {
-    static let promptProperties: Set<String> = ["prompt", "enrich", "reference-image"]
-
     static let signals = [
         SignalSpec(name: "encoder-setup", parameters: [.element]),
         SignalSpec(name: "prompt-result", parameters: [.uint64, .string, .boolean, .string, .uint]),
@@ -27,11 +25,7 @@ enum TransformProperties {
             PropertySpec(
                 "stats", nick: "Statistics",
                 blurb: "Counters, times in ns, bitrates in bit/s; -1 = unknown. Readable in any state",
-                .structure, access: .readOnly),
-            PropertySpec(
-                "last-sample", nick: "Last sample",
-                blurb: "Last video frame that left src, with its caps (NULL = none since the start)", .sample,
-                access: .readOnly),
+                .structure, access: .readOnly)
         ]
 
     static let settings = PropertyTable<TransformSettings>([
@@ -99,27 +93,29 @@ enum TransformProperties {
             blurb: "Height of sent and returned frames, pixels (0 = the model's)"),
         .int(
             "framerate", \.framerate, in: 0...240, nick: "Frame rate",
-            blurb: "Frames per second of the output (0 = the model's)"),
+            blurb: "Frames per second of the output, and to send at most (0 = the model's, at most 26 directly)"),
         .enumeration(
             "orientation", \.orientation, nick: "Orientation",
-            blurb: "Portrait swaps width and height; auto takes the input's shape when the element starts",
-            mutability: .playing),
+            blurb: "Portrait swaps width and height; auto takes the input's shape when the element starts"
+        ).playing { $0.applyOrientation() },
         .enumeration(
-            "fit", \.fit, nick: "Fit", blurb: "How an input of another aspect ratio is brought to the model's size",
-            mutability: .playing),
+            "fit", \.fit, nick: "Fit", blurb: "How an input of another aspect ratio is brought to the model's size"
+        ).playing { if !$0.warnOfRawProperty("fit") { $0.applyGeometry() } },
 
         // MARK: Prompt
         .string(
             "prompt", \.prompt, nick: "Prompt",
-            blurb: "Prompt, at most 1000 characters (empty without reference-image = passthrough)", mutability: .playing
-        ),
+            blurb: "Prompt, at most 1000 characters (empty without reference-image = passthrough)"
+        ).playing { $0.promptChanged("prompt") },
         .boolean(
-            "enrich", \.enrich, nick: "Enrich", blurb: "Let the service elaborate the prompt", mutability: .playing),
+            "enrich", \.enrich, nick: "Enrich", blurb: "Let the service elaborate the prompt"
+        ).playing { $0.promptChanged("enrich") },
         .optionalString(
             "reference-image", \.referenceImageText, nick: "Reference image",
             blurb:
                 "Path or data: URL of a JPEG, PNG, WebP or TIFF file, or the ID of an uploaded file, file_… (unset = none)",
-            mutability: .playing, shown: SessionImage.shown),
+            shown: SessionImage.shown
+        ).playing { $0.promptChanged("reference-image") },
 
         // MARK: Connection
         .string(
@@ -133,12 +129,9 @@ enum TransformProperties {
         .enumeration(
             "ice-transport-policy", \.icePolicy, nick: "ICE transport policy",
             blurb: "Which candidate pairs may be used"),
-        .uint(
-            "min-rtp-port", \.minimumRTPPort, in: 0...65_535, nick: "Minimum RTP port",
-            blurb: "First UDP port of media; needs max-rtp-port (both 0 = any port)"),
-        .uint(
-            "max-rtp-port", \.maximumRTPPort, in: 0...65_535, nick: "Maximum RTP port",
-            blurb: "Last UDP port of media; a session takes up to four of the range (both 0 = any port)"),
+        .optionalString(
+            "rtp-port-range", \.rtpPortRange, nick: "RTP port range",
+            blurb: "UDP ports of media, 50000-50100; a session takes up to four of them (unset = any port)"),
         .optionalString(
             "local-address", \.localAddress, nick: "Local address",
             blurb: "Address or interface of this host for media, control channel and key requests (unset = all)"),
@@ -146,9 +139,6 @@ enum TransformProperties {
             "http-proxy", \.httpProxy, nick: "HTTP proxy",
             blurb: "http://[user:password@]host:port for control channel, keys, TURN over TCP and TLS (unset = none)",
             shown: URLRedaction.redacted),
-        .boolean(
-            "single-connection", \.singleConnection, nick: "Single connection",
-            blurb: "In a room, use one peer connection for both directions (LiveKit servers from 1.10 on)"),
         .duration(
             "connection-timeout", \.connectionTimeout, of: .seconds(1), in: 1...600, nick: "Connection timeout",
             blurb: "Seconds for opening the control channel, and again for connecting the media"),
@@ -160,28 +150,14 @@ enum TransformProperties {
         .uint(
             "max-bitrate", \.maxBitrate, in: 0...100_000_000, nick: "Maximum bitrate",
             blurb: "Highest video bitrate to send, bit/s (0 = 2500000; in a room 3500000, with VP9 3000000)"),
-        .uint(
-            "start-bitrate", \.initialBitrate, in: 0...100_000_000, nick: "Start bitrate",
-            blurb: "First video bitrate, bit/s, within the minimum and the maximum (0 = 1500000)"),
         .enumeration(
             "congestion-control", \.congestionControl, nick: "Congestion control",
             blurb: "Adapts the video bitrate to the network; off is for networks with bandwidth to spare"),
-        .uint(
-            "max-framerate", \.maxFramerate, in: 0...240, nick: "Maximum frame rate",
-            blurb: "Frames per second to send at most; excess frames are dropped (0 = 26, in a room 30)"),
         .enumeration(
             "codec", \.codec, nick: "Codec", blurb: "Video codec to negotiate; only this one is offered"),
         .string(
             "encoder", \.encoder, nick: "Encoder",
             blurb: "Element factory or bin description of the encoder (empty = chosen and tuned for live video)"),
-        .optionalString(
-            "encoder-bitrate-property", \.encoderBitrateProperty, nick: "Encoder bitrate property",
-            blurb:
-                "Property that sets the bitrate of encoder, as NAME, NAME:bit or NAME:kbit (unset = known by factory)"
-        ),
-        .optionalString(
-            "decoder", \.decoder, nick: "Decoder",
-            blurb: "Element factory of the video decoder (unset = by GStreamer's rank; one that fails gives way)"),
         .boolean(
             "simulcast", \.simulcast, nick: "Simulcast",
             blurb: "In a room, send three sizes (two below 960 pixels); needs two more encoders; not with VP9"),
@@ -193,75 +169,61 @@ enum TransformProperties {
         .enumeration(
             "timestamps", \.timestamps, nick: "Timestamps",
             blurb: "Timestamps of returned frames; with capture, stats has glass-to-glass-time"),
-        .duration(
-            "min-latency", \.minLatency, of: .milliseconds(1), in: 0...60_000, nick: "Minimum latency",
-            blurb: "Least latency to report with timestamps=capture, milliseconds; the measured delay may raise it"),
         .enumeration(
             "output-size", \.outputSize, nick: "Output size", blurb: "Size of the frames that leave the element"),
         .enumeration(
             "fallback", \.fallback, nick: "Fallback",
-            blurb: "What leaves the element while the service sends no frames",
-            mutability: .playing),
+            blurb: "What leaves the element while the service sends no frames"
+        ).playing { if !$0.warnOfRawProperty("fallback") { $0.applyFallback() } },
 
         // MARK: Tracks
-        .optionalString(
-            "track-name", \.trackName, nick: "Track name",
-            blurb: "Name of the video track: in a room its name, otherwise in the msid (unset = by track-source)"),
-        .enumeration(
-            "track-source", \.trackSource, nick: "Track source",
-            blurb: "Source of the video track as announced in a room"),
         .boolean(
             "mute-video", \.muteVideo, nick: "Mute video",
-            blurb: "Send black frames, or with mute-mode=silent nothing, instead of the input; track and session stay",
-            mutability: .playing),
-        .enumeration(
-            "mute-mode", \.muteMode, nick: "Mute mode", blurb: "What mute-video sends; black frames are billed",
-            mutability: .playing),
+            blurb: "Send black frames instead of the input; track and session stay. standby sends nothing"
+        ).playing { $0.applyMute(by: \.muteVideo) },
         .boolean(
             "mute-audio", \.muteAudio, nick: "Mute audio",
-            blurb: "Send silence instead of the input of audio_sink; track and session stay", mutability: .playing),
+            blurb: "Send silence instead of the input of audio_sink; track and session stay"
+        ).playing { $0.applyAudioMute() },
         .boolean(
             "publish-audio", \.publishAudio, nick: "Publish audio",
-            blurb: "Offer the audio track; false withdraws it, the session stays and audio_src has silence",
-            mutability: .playing),
+            blurb: "Offer the audio track; false withdraws it, the session stays and audio_src has silence"
+        ).playing { $0.updatePublishedAudio() },
         .boolean(
             "publish-video", \.publishVideo, nick: "Publish video",
-            blurb: "Offer the video track; false withdraws it, the session stays and fallback leaves the element",
-            mutability: .playing),
+            blurb: "Offer the video track; false withdraws it, the session stays and fallback leaves the element"
+        ).playing { $0.updatePublishedVideo() },
         .optionalString(
             "processor", \.processor, nick: "Processor",
             blurb: "Bin description that processes each raw frame before it is encoded (NULL = none)",
-            mutability: .playing, isUnset: { $0.allSatisfy(\.isWhitespace) }),
+            isUnset: { $0.allSatisfy(\.isWhitespace) }
+        ).playing { $0.applyProcessor() },
 
         // MARK: Session
         .boolean(
             "standby", \.standby, nick: "Standby",
-            blurb: "Stay connected but send no media: nothing is generated or billed, and fallback leaves the element",
-            mutability: .playing),
+            blurb: "Stay connected but send no media: nothing is generated or billed, and fallback leaves the element"
+        ).playing { $0.applyMute(by: \.standby) },
         .boolean(
             "auto-connect", \.autoConnect, nick: "Auto-connect",
             blurb: "Connect when the element starts; otherwise the action signal connect does"),
         .int(
             "max-retries", \.maxRetries, in: -1...1_000_000, nick: "Maximum retries",
-            blurb: "Retries of a lost or failed connection, after 1, 2, 4, 8, 10 s … (-1 = unlimited, 0 = none)"),
+            blurb: "Retries of a lost or failed connection, after 1, 2, 4, 8 s … (-1 = unlimited, 0 = none)"),
         .duration(
-            "retry-delay-max", \.retryDelayMax, of: .seconds(1), in: 1...3600, nick: "Maximum retry delay",
-            blurb: "Longest wait before a retry, seconds"),
+            "max-retry-delay", \.maxRetryDelay, of: .seconds(1), in: 1...3600, nick: "Maximum retry delay",
+            blurb: "Longest wait before a retry, seconds; the first one is a second, each next one twice as long"),
         .duration(
             "max-session-duration", \.maxSessionDuration, of: .seconds(1), in: 0...2_592_000,
             nick: "Maximum session duration",
-            blurb: "Seconds until the session ends with \"session expired\", reconnects included (0 = no limit)",
-            mutability: .playing),
+            blurb: "Seconds until the session ends with \"session expired\", reconnects included (0 = no limit)"
+        ).playing { $0.applyDuration() },
         .duration(
             "renew-before", \.renewBefore, of: .seconds(1), in: 0...86_400, nick: "Renew before",
             blurb: "Seconds before a token's limit at which a fresh key opens the next session beside it (0 = never)"),
         .int(
             "limit-wait", \.limitWait, in: -1...Int(Int32.max), nick: "Limit wait",
             blurb: "Seconds to wait for one of the account's sessions to end if all are in use (-1 = for ever)"),
-        .duration(
-            "statistics-interval", \.statisticsInterval, of: .milliseconds(1), in: 0...86_400_000,
-            nick: "Statistics interval",
-            blurb: "Milliseconds between element messages with stats (0 = none)", mutability: .playing),
     ])
 }
 

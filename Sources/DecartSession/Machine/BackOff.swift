@@ -15,16 +15,14 @@ package struct RetryPolicy: Sendable, Equatable {
 
 /// Infinite sequence of the waits before each retry:
 ///
-/// | retry | 0 | 1 | 2 | 3 | 4 … |
-/// |---|---|---|---|---|---|
-/// | wait, s | 1 | 2 | 4 | 8 | 10 |
+/// | retry | 0 | 1 | 2 | 3 | 4 | … |
+/// |---|---|---|---|---|---|---|
+/// | wait, s | 1 | 2 | 4 | 8 | 16 | twice the one before, up to `maximumDelay` |
 ///
 /// Jitter shortens a wait by up to a fifth and never lengthens it, so that the table is an upper bound while many
 /// clients of a restarted server still spread out. `SessionMachine` waits longer if the service requests it
 /// (Retry-After), up to 60 s.
 package struct BackOff: Sendable, Equatable {
-    private static let waits: [Duration] = [.seconds(1), .seconds(2), .seconds(4), .seconds(8)]
-
     private let maximumDelay: Duration
     /// Retries started since the last stable connection.
     package private(set) var count = 0
@@ -35,7 +33,8 @@ package struct BackOff: Sendable, Equatable {
 
     /// - Parameter jitter: 0…1, a random number from the caller.
     package mutating func next(jitter: Double) -> Duration {
-        let wait = BackOff.waits.indices.contains(count) ? BackOff.waits[count] : .seconds(10)
+        // The property's maximum is below 2^12 s.
+        let wait = Duration.seconds(1 << min(count, 12))
         count = min(count &+ 1, Int(Int32.max))
         let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
         return min(wait, maximumDelay) * (1 - 0.2 * share)

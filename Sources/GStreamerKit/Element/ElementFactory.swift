@@ -34,10 +34,6 @@ package final class ElementFactory: @unchecked Sendable {
 
     package var rank: Int { Int(gst_plugin_feature_get_rank(factory)) }
 
-    package var isVideoDecoder: Bool {
-        gst_element_factory_list_is_type(factory, decart_video_decoder_type()) != 0
-    }
-
     /// True if a sink pad of the element takes all of these caps.
     package func accepts(_ caps: Caps) -> Bool { gst_element_factory_can_sink_all_caps(factory, caps.pointer) != 0 }
 

@@ -2,7 +2,7 @@ internal import CGStreamer
 
 /// A GValue on the heap, unset and freed with the Swift object.
 // @unchecked: the value is set before the box is shared and only read afterwards.
-package final class GValueBox: @unchecked Sendable {
+package final class GValueBox: @unchecked Sendable, Equatable {
     /// For the accessors of upper layers, which end with the call; the box keeps the value alive.
     let storage: UnsafeMutablePointer<GValue>
 
@@ -22,6 +22,10 @@ package final class GValueBox: @unchecked Sendable {
     deinit {
         g_value_unset(storage)
         storage.deallocate()
+    }
+
+    package static func == (one: GValueBox, other: GValueBox) -> Bool {
+        gst_value_compare(one.storage, other.storage) == GST_VALUE_EQUAL
     }
 
     package convenience init(_ value: String?) {

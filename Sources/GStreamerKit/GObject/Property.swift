@@ -1,5 +1,7 @@
 /// The value whose fields a property table reads and writes. A fresh value holds the defaults.
 package protocol PropertyStorage: Sendable {
+    /// The element that applies a change at once.
+    associatedtype Owner = Never
     init()
 }
 
@@ -37,12 +39,27 @@ package struct Property<Storage: PropertyStorage>: Sendable {
     package typealias Getter = @Sendable (Storage) -> GValueBox?
     package typealias Setter = @Sendable (inout Storage, GValueBox) -> Void
 
-    package let spec: PropertySpec
+    package private(set) var spec: PropertySpec
     let get: Getter?
     let set: Setter?
+    private(set) var apply: (@Sendable (Storage.Owner) -> Void)?
 
     package init(_ spec: PropertySpec, get: Getter? = nil, set: Setter? = nil) {
         (self.spec, self.get, self.set) = (spec, get, set)
+    }
+
+    /// The property may change in PLAYING: `apply` runs after the new value is stored, on the thread that sets it.
+    package func playing(_ apply: @escaping @Sendable (Storage.Owner) -> Void) -> Property {
+        var property = onChange(apply)
+        property.spec.mutability = .playing
+        return property
+    }
+
+    /// Runs `apply` at each change, in any state.
+    package func onChange(_ apply: @escaping @Sendable (Storage.Owner) -> Void) -> Property {
+        var property = self
+        property.apply = apply
+        return property
     }
 }
 
@@ -51,51 +68,48 @@ extension Property {
     package typealias Path<Value> = any WritableKeyPath<Storage, Value> & Sendable
 
     package static func boolean(
-        _ name: String, _ path: Path<Bool>, nick: String, blurb: String, mutability: PropertySpec.Mutability = .ready
+        _ name: String, _ path: Path<Bool>, nick: String, blurb: String
     ) -> Property {
         stored(path, { .boolean(default: $0) }, { GValueBox($0) }, { $0.bool }) {
-            PropertySpec(name, nick: nick, blurb: blurb, $0, mutability: mutability)
+            PropertySpec(name, nick: nick, blurb: blurb, $0)
         }
     }
 
     package static func int(
-        _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String,
-        mutability: PropertySpec.Mutability = .ready
+        _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String
     ) -> Property {
         let kind = { PropertySpec.Kind.int(min: range.lowerBound, max: range.upperBound, default: $0) }
         return stored(path, kind, { GValueBox(int: $0) }, { $0.int }) {
-            PropertySpec(name, nick: nick, blurb: blurb, $0, mutability: mutability)
+            PropertySpec(name, nick: nick, blurb: blurb, $0)
         }
     }
 
     package static func uint(
-        _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String,
-        mutability: PropertySpec.Mutability = .ready
+        _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String
     ) -> Property {
         let kind = { PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: $0) }
         return stored(path, kind, { GValueBox(uint: $0) }, { $0.int }) {
-            PropertySpec(name, nick: nick, blurb: blurb, $0, mutability: mutability)
+            PropertySpec(name, nick: nick, blurb: blurb, $0)
         }
     }
 
     /// A duration as a whole number of units, for GObject has no type for it.
     package static func duration(
         _ name: String, _ path: Path<Duration>, of unit: Duration, in range: ClosedRange<Int>, nick: String,
-        blurb: String, mutability: PropertySpec.Mutability = .ready
+        blurb: String
     ) -> Property {
         let count = { @Sendable (duration: Duration) in Int((duration / unit).rounded()) }
         let kind = { PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: count($0)) }
         return stored(path, kind, { GValueBox(uint: count($0)) }, { $0.int.map { unit * $0 } }) {
-            PropertySpec(name, nick: nick, blurb: blurb, $0, mutability: mutability)
+            PropertySpec(name, nick: nick, blurb: blurb, $0)
         }
     }
 
     package static func enumeration<Value: PropertyEnumeration>(
-        _ name: String, _ path: Path<Value>, nick: String, blurb: String,
-        mutability: PropertySpec.Mutability = .ready
+        _ name: String, _ path: Path<Value>, nick: String, blurb: String
     ) -> Property {
         stored(path, Value.kind(default:), { GValueBox($0) }, { $0.int.flatMap(Value.init(number:)) }) {
-            PropertySpec(name, nick: nick, blurb: blurb, $0, mutability: mutability)
+            PropertySpec(name, nick: nick, blurb: blurb, $0)
         }
     }
 
@@ -115,11 +129,11 @@ extension Property {
     ///   - shown: what a reader gets; a URL without its credentials.
     package static func string(
         _ name: String, _ path: Path<String>, empty: String? = nil, nick: String, blurb: String,
-        mutability: PropertySpec.Mutability = .ready, shown: @escaping @Sendable (String) -> String = { $0 }
+        shown: @escaping @Sendable (String) -> String = { $0 }
     ) -> Property {
         let initial = Storage()[keyPath: path]
         return Property(
-            PropertySpec(name, nick: nick, blurb: blurb, .string(default: initial), mutability: mutability),
+            PropertySpec(name, nick: nick, blurb: blurb, .string(default: initial)),
             get: { GValueBox(shown($0[keyPath: path])) },
             set: { storage, value in
                 let text = value.string ?? empty ?? initial
@@ -132,11 +146,11 @@ extension Property {
     ///   - shown: what a reader gets; a URL without its credentials.
     package static func optionalString(
         _ name: String, _ path: Path<String?>, nick: String, blurb: String,
-        mutability: PropertySpec.Mutability = .ready, isUnset: @escaping @Sendable (String) -> Bool = { $0.isEmpty },
+        isUnset: @escaping @Sendable (String) -> Bool = { $0.isEmpty },
         shown: @escaping @Sendable (String) -> String = { $0 }
     ) -> Property {
         Property(
-            PropertySpec(name, nick: nick, blurb: blurb, .string(default: nil), mutability: mutability),
+            PropertySpec(name, nick: nick, blurb: blurb, .string(default: nil)),
             get: { GValueBox($0[keyPath: path].map(shown)) },
             set: { storage, value in storage[keyPath: path] = value.string.flatMap { isUnset($0) ? nil : $0 } })
     }
@@ -213,6 +227,13 @@ package struct PropertyTable<Storage: PropertyStorage>: Sendable {
     /// Does nothing for a property that is not in the table or that the element sets itself.
     package func set(_ name: String, _ value: GValueBox, in storage: inout Storage) {
         byName[name]?.set?(&storage, value)
+    }
+
+    package func apply(_ name: String, to owner: Storage.Owner) { byName[name]?.apply?(owner) }
+
+    /// Names of the properties that read differently, except those that emit no `notify`.
+    package func changes(from before: Storage, to now: Storage) -> [String] {
+        specs.filter { !$0.isPrivate && value($0.name, in: before) != value($0.name, in: now) }.map(\.name)
     }
 
     /// Returns nil for a property that is not in the table, cannot be read, or that the element answers itself.

@@ -16,7 +16,6 @@ package struct PropertySpec: Sendable {
         case strings
         case structure
         case caps
-        case sample
         case fraction
     }
 
@@ -43,6 +42,8 @@ package struct PropertySpec: Sendable {
         self.access = access
         self.mutability = mutability
     }
+
+    var isPrivate: Bool { if case .privateString = kind { true } else { false } }
 
     private var flags: GParamFlags {
         var bits: UInt32 = 0
@@ -81,7 +82,6 @@ package struct PropertySpec: Sendable {
             let item = g_param_spec_string("item", "Item", "One entry", nil, flags)
             return gst_param_spec_array(name, nick, blurb, item, flags)
         case .structure: return g_param_spec_boxed(name, nick, blurb, decart_type_structure(), flags)
-        case .sample: return g_param_spec_boxed(name, nick, blurb, gst_sample_get_type(), flags)
         case .caps: return g_param_spec_boxed(name, nick, blurb, decart_type_caps(), flags)
         case .fraction: return gst_param_spec_fraction(name, nick, blurb, 0, 1, 1000, 1, 0, 1, flags)
         }

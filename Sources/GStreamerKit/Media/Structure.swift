@@ -2,7 +2,7 @@ internal import CGStreamer
 
 /// A GstStructure: a name and typed fields.
 // @unchecked: the structure is filled before it is shared and only read afterwards.
-package final class Structure: @unchecked Sendable, CustomStringConvertible {
+package final class Structure: @unchecked Sendable, Equatable, CustomStringConvertible {
     let pointer: UnsafeMutablePointer<GstStructure>
 
     package init(_ name: String) { pointer = gst_structure_new_empty(name) }
@@ -34,6 +34,10 @@ package final class Structure: @unchecked Sendable, CustomStringConvertible {
                 gst_structure_remove_field(pointer, field)
             }
         }
+    }
+
+    package static func == (one: Structure, other: Structure) -> Bool {
+        gst_structure_is_equal(one.pointer, other.pointer) != 0
     }
 
     package func string(_ field: String) -> String? { self[field]?.string }

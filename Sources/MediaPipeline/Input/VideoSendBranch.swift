@@ -115,12 +115,12 @@ package final class VideoSendBranch: SendBranch {
         guard layers.count > 1 else {
             return try VideoEncoderBin(
                 parameters: parameters, bitrate: settings.bitrate, encoderDescription: settings.encoder,
-                bitrateProperty: settings.bitrateProperty, carriesTrailers: carriesTrailers)
+                carriesTrailers: carriesTrailers)
         }
         return try SimulcastEncoderBin(
             parameters: parameters, layers: layers, allocation: settings.allocation(of: layers),
             size: settings.size.current, bitrate: settings.bitrate, encoderDescription: settings.encoder,
-            bitrateProperty: settings.bitrateProperty, carriesTrailers: carriesTrailers)
+            carriesTrailers: carriesTrailers)
     }
 
     // MARK: Frames (the thread that delivers them)

@@ -9,8 +9,6 @@ package struct VideoSendSettings: Sendable {
     package var bitrate: Int
     /// The property `encoder`; empty: the default.
     package var encoder: String
-    /// The property `encoder-bitrate-property`; nil: the property that is known of the encoder.
-    package var bitrateProperty: BitrateProperty?
     package var simulcast = false
 
     package init(size: CurrentFrameSize, framerate: Int, bitrate: Int, encoder: String) {

@@ -38,8 +38,6 @@ package final class VideoOutput: Sendable {
         /// own.
         var layout: (video: VideoInfo, pool: BufferPool)?
         var takesStrides = false
-        /// The last frame that left and its caps. No copy is made before `lastSample` is read.
-        var last: (frame: Frame, stamp: OutputScheduler<Frame>.Stamp, caps: Caps)?
         /// Caps of the encoded frame that left last.
         var encodedCaps: Caps?
         /// Output times at which downstream wants keyframes.
@@ -69,13 +67,6 @@ package final class VideoOutput: Sendable {
 
     package var counters: OutputCounters { state.withLock(\.scheduler.counters) }
     var negotiatedFormat: OutputFormat? { state.withLock(\.scheduler.negotiated) }
-    /// A GstSample of the last frame that left; nil if none has since the pad became active. Any thread.
-    package var lastSample: GValueBox? {
-        // An application reads the sample by its caps alone.
-        guard let last = state.withLock(\.last), let buffer = stamped(last.frame, last.stamp, mayHaveStrides: false)
-        else { return nil }
-        return GValueBox(sample: buffer, caps: last.caps)
-    }
     package var timeline: OutputTimeline { state.withLock(\.scheduler.timeline) }
     package var identity: StreamIdentity { state.withLock(\.identity) }
 
@@ -219,7 +210,7 @@ package final class VideoOutput: Sendable {
                 state.scheduler.isActive = true
             } else {
                 state.scheduler.deactivate()
-                (state.black, state.last) = (nil, nil)
+                state.black = nil
             }
         }
     }
@@ -313,10 +304,8 @@ package final class VideoOutput: Sendable {
     }
 
     /// The frame itself stays as it is, because it may be repeated.
-    private func stamped(
-        _ frame: Frame, _ stamp: OutputScheduler<Frame>.Stamp, mayHaveStrides: Bool? = nil
-    ) -> Buffer? {
-        let (layout, takesStrides) = state.withLock { ($0.layout, mayHaveStrides ?? $0.takesStrides) }
+    private func stamped(_ frame: Frame, _ stamp: OutputScheduler<Frame>.Stamp) -> Buffer? {
+        let (layout, takesStrides) = state.withLock { ($0.layout, $0.takesStrides) }
         let source: Buffer? =
             if frame.caps == nil, !takesStrides, let layout {
                 frame.buffer.inDefaultLayout(layout.video, from: layout.pool)
@@ -336,11 +325,7 @@ package final class VideoOutput: Sendable {
         guard let frame, let buffer = stamped(frame, stamp) else { return pushGap(at: stamp.time, stamp.duration) }
         announceIfNeeded(frame.caps)
         switch source.pad.push(buffer) {
-        case .ok:
-            // A sample of one encoded frame shows nothing.
-            if frame.caps == nil, let caps = source.pad.currentCaps {
-                state.withLock { $0.last = (frame, stamp, caps) }
-            }
+        case .ok: break
         case .flushing, .eos: source.pad.pauseTask()
         case let flow: source.fail(flow)
         }

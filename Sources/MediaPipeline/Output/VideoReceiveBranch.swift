@@ -11,8 +11,6 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     private let attempt: Int
     private let output: VideoOutput
     private let followsReceived: Bool
-    /// The property `decoder`; nil: by rank.
-    private let decoder: String?
     /// Encoded frames leave, and there is no decoder.
     private let encoding: EncodedOutput?
     private let logger: Logger
@@ -46,14 +44,10 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     }
     private let shared = Mutex(Shared())
 
-    /// - Parameters:
-    ///   - followsReceived: frames keep the size that they have when they arrive.
-    ///   - decoder: a factory; nil: the best one by GStreamer's ranks.
+    /// - Parameter followsReceived: frames keep the size that they have when they arrive.
     package init(
-        attempt: Int, output: VideoOutput, followsReceived: Bool, decoder: String? = nil,
-        encoding: EncodedOutput? = nil, logger: Logger
+        attempt: Int, output: VideoOutput, followsReceived: Bool, encoding: EncodedOutput? = nil, logger: Logger
     ) {
-        self.decoder = decoder
         self.attempt = attempt
         self.encoding = encoding
         self.output = output
@@ -139,7 +133,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     }
 
     private func giveUpUselessDecoder() -> Bool {
-        guard decoder == nil, let target, let name = decoderName else { return false }
+        guard let target, let name = decoderName else { return false }
         if receivedFrames != framesBefore { proven.insert(name) }
         let others = target.codec.decoderChoices.filter { $0.factory != name && !useless.contains($0.factory) }
         guard !proven.contains(name), !others.isEmpty else { return false }
@@ -153,7 +147,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     private func build() throws {
         guard let target else { return }
         if let encoding { return try buildReceiver(target, encoding) }
-        let choice = try target.codec.startableDecoder(named: decoder, besides: useless) { [logger] name in
+        let choice = try target.codec.startableDecoder(besides: useless) { [logger] name in
             logger.warning("the decoder \(name) does not start; the next one by rank takes over")
         }
         let decoder = try VideoDecoderBin.make(

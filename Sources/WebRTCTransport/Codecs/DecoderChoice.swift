@@ -1,4 +1,4 @@
-// The choice of a decoder: the one that the user names, else by GStreamer's ranks among those that accept the stream.
+// The choice of a decoder, by GStreamer's ranks among those that accept the stream.
 package import GStreamerKit
 
 /// A factory that decodes a codec.
@@ -70,8 +70,9 @@ extension VideoCodec {
     /// The first installed one of Debian's decoders.
     package var standardDecoder: DecoderChoice {
         get throws(GStreamerError) {
-            guard let name = decoders.first(where: GStreamerRuntime.hasElement) else { throw noDecoder }
-            return try decoder(named: name)
+            let factory = decoders.lazy.compactMap { ElementFactory.named($0) }.first
+            guard let choice = factory.flatMap(choice) else { throw noDecoder }
+            return choice
         }
     }
 
@@ -81,30 +82,13 @@ extension VideoCodec {
             .missingElement(names), "no \(encodingName) decoder that starts is installed: install \(names)")
     }
 
-    /// The decoder that the user names.
-    package func decoder(named name: String) throws(GStreamerError) -> DecoderChoice {
-        guard let factory = ElementFactory.named(name) else {
-            throw GStreamerError(
-                .missingElement(name),
-                "the decoder '\(name)' is not installed; install it, or leave the property decoder empty")
-        }
-        guard factory.isVideoDecoder, let choice = choice(factory) else {
-            throw GStreamerError(
-                .badProperty,
-                "the decoder '\(name)' does not decode \(encodingName), which the service sends; set decoder to a "
-                    + "decoder of \(encodingName), or leave it empty")
-        }
-        return choice
-    }
-
-    /// The decoder to use: the named one, or the best one that starts. Opening a device is what fails most often.
+    /// The best decoder that starts. Opening a device is what fails most often.
     /// - Parameters:
     ///   - failed: factories that have failed before.
     ///   - onFailure: called with each factory that does not start.
     package func startableDecoder(
-        named name: String?, besides failed: Set<String>, onFailure: (String) -> Void
+        besides failed: Set<String>, onFailure: (String) -> Void
     ) throws(GStreamerError) -> DecoderChoice {
-        if let name { return try decoder(named: name) }
         for choice in decoderChoices where !failed.contains(choice.factory) {
             if choice.starts { return choice }
             onFailure(choice.factory)

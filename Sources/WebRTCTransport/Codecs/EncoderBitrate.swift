@@ -16,22 +16,14 @@ package final class EncoderBitrate: Sendable {
     }
     private let rationed = Mutex(Rationed())
 
-    /// - Parameter known: the encoder's row, if `property` is its; nil for a property that the application has named.
-    /// - Throws: an error for the user if the element has no such property, or one of another type.
-    package init(_ encoder: Element, _ property: BitrateProperty, known: KnownEncoder?) throws(GStreamerError) {
-        let name = encoder.factoryName ?? encoder.name
-        func fail(_ what: String) -> GStreamerError {
-            GStreamerError(
-                .badProperty,
-                "the property '\(property.name)' of the encoder '\(name)' \(what); "
-                    + "set encoder-bitrate-property to the property that sets its bitrate")
-        }
+    /// Returns nil if no property is known to set the encoder's bitrate, or this release of it lacks it.
+    /// - Parameter known: the encoder's row.
+    package init?(_ encoder: Element, known: KnownEncoder?) {
+        guard let property = known?.bitrate ?? BitrateProperty(of: encoder) else { return nil }
         switch encoder.shape(of: property.name) {
         case .number(let range) where property.field == nil: self.range = range
         case .structure where property.field != nil: range = 0...Int(Int32.max)
-        case .missing: throw fail("does not exist")
-        case .readOnly: throw fail("cannot be set")
-        case .number, .structure, .other: throw fail("is not a whole number")
+        case .missing, .readOnly, .number, .structure, .other: return nil
         }
         (self.encoder, self.property) = (encoder, property)
         isRationed = known?.restartsAtNewBitrate == true
@@ -56,6 +48,20 @@ package final class EncoderBitrate: Sendable {
         let controls = encoder.structure(property.name) ?? Structure("controls")
         controls[field] = GValueBox(int: value)
         encoder.set(property.name, structure: controls)
+    }
+}
+
+extension BitrateProperty {
+    /// The property of an encoder that no row describes, by the names that encoders use; nil: it has neither. The value
+    /// of `bitrate` shows its unit: none of them begins with 32 Mbit/s, or with 32 kbit/s.
+    package init?(of encoder: Element) {
+        if case .number = encoder.shape(of: "target-bitrate") {
+            self = .bit("target-bitrate")
+        } else if case .number = encoder.shape(of: "bitrate") {
+            self = encoder.int("bitrate") ?? 0 >= 32_000 ? .bit("bitrate") : .kbit("bitrate")
+        } else {
+            return nil
+        }
     }
 }
 

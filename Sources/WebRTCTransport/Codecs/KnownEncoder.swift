@@ -113,7 +113,7 @@ package struct KnownEncoder: Sendable, Equatable {
 
 /// The property that sets an encoder's bitrate.
 package struct BitrateProperty: Sendable, Equatable {
-    package enum Unit: String, Sendable, CaseIterable { case bit, kbit }
+    package enum Unit: Sendable { case bit, kbit }
 
     package let name: String
     package let unit: Unit
@@ -128,16 +128,6 @@ package struct BitrateProperty: Sendable, Equatable {
         BitrateProperty(name: name, unit: .bit, field: field)
     }
     static func kbit(_ name: String) -> BitrateProperty { BitrateProperty(name: name, unit: .kbit) }
-
-    /// Parses `NAME`, `NAME:bit` or `NAME:kbit`; without a unit it is bit/s. Returns nil for anything else.
-    package init?(parsing text: String) {
-        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        guard let name = parts.first, parts.count <= 2, let initial = name.first, initial.isASCII, initial.isLetter,
-            name.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-" || $0 == "_") }),
-            let unit = parts.count == 2 ? Unit(rawValue: String(parts[1])) : .bit
-        else { return nil }
-        self.init(name: String(name), unit: unit)
-    }
 
     /// The property's value for a bitrate in bit/s, within the property's range; at least 1, because 0 leaves the
     /// choice to many encoders.

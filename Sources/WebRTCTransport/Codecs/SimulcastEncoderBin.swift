@@ -23,11 +23,11 @@ package final class SimulcastEncoderBin: VideoSender {
     /// - Parameters:
     ///   - layers: `parameters` must name all of them.
     ///   - bitrate: Sum of all layers, bit/s.
-    ///   - encoderDescription: As in `VideoEncoderBin`, for each layer, as are `bitrateProperty` and `carriesTrailers`.
+    ///   - encoderDescription: As in `VideoEncoderBin`, for each layer, as is `carriesTrailers`.
     package init(
         parameters: RTPSendParameters, layers: [SimulcastLayer], allocation: SimulcastAllocation,
         size: (width: Int, height: Int), bitrate: Int, encoderDescription: String = "",
-        bitrateProperty: BitrateProperty? = nil, carriesTrailers: Bool = false
+        carriesTrailers: Bool = false
     ) throws(GStreamerError) {
         bin = Bin()
         let tee = try Element(factory: "tee")
@@ -42,7 +42,7 @@ package final class SimulcastEncoderBin: VideoSender {
             (own.ssrc, own.layers) = (stream.ssrc, [])
             let encoder = try VideoEncoderBin(
                 parameters: own, bitrate: bitrate, encoderDescription: encoderDescription,
-                bitrateProperty: bitrateProperty, carriesTrailers: carriesTrailers)
+                carriesTrailers: carriesTrailers)
             var (chain, filter): ([Element], Element?) = ([encoder.bin], nil)
             if layer.scaleResolutionDownBy > 1 {
                 let scale = try Element(factory: "videoscale")

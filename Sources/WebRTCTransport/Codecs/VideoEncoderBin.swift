@@ -38,11 +38,10 @@ package final class VideoEncoderBin: VideoSender {
     }
 
     /// `encoderDescription` is an element factory or a bin description; empty selects an installed encoder. `bitrate`
-    /// is in bit/s; `bitrateProperty` sets it, nil: the property that is known of the encoder. With `carriesTrailers`, H.264 leaves the encoder as a byte-stream if it can, because a trailer cannot
+    /// is in bit/s. With `carriesTrailers`, H.264 leaves the encoder as a byte-stream if it can, because a trailer cannot
     /// follow a frame in the AVC format.
     package init(
-        parameters: RTPSendParameters, bitrate: Int, encoderDescription: String = "",
-        bitrateProperty: BitrateProperty? = nil, carriesTrailers: Bool = false
+        parameters: RTPSendParameters, bitrate: Int, encoderDescription: String = "", carriesTrailers: Bool = false
     ) throws(GStreamerError) {
         codec = parameters.codec
         bin = Bin()
@@ -56,7 +55,7 @@ package final class VideoEncoderBin: VideoSender {
             encoder = try Element(factory: factory)
         } else if encoderDescription.contains(where: { $0 == " " || $0 == "!" }) {
             let described = try Bin(description: encoderDescription, ghostUnlinkedPads: true)
-            encoder = described.encoder(with: bitrateProperty)
+            encoder = described.encoder
             elements.append(described)
         } else {
             encoder = try Element(factory: encoderDescription)
@@ -66,11 +65,7 @@ package final class VideoEncoderBin: VideoSender {
             known?.apply(to: encoder)
             elements.append(encoder)
         }
-        if let property = bitrateProperty ?? known?.bitrate {
-            self.bitrate = try EncoderBitrate(encoder, property, known: bitrateProperty == nil ? known : nil)
-        } else {
-            self.bitrate = nil
-        }
+        self.bitrate = EncoderBitrate(encoder, known: known)
         elements[0].staticPad("src")?.addProbe(.buffer) { [made] item in
             if case .buffer(let frame) = item, frame.isDeltaUnit {
                 made.bytesOfDeltaFrames.wrappingAdd(UInt64(frame.size), ordering: .relaxed)
@@ -169,12 +164,10 @@ package final class VideoEncoderBin: VideoSender {
 }
 
 extension Bin {
-    /// The element of a bin description whose bitrate is to be set: the first one that has the named property, or
-    /// without a name the first known encoder.
-    fileprivate func encoder(with property: BitrateProperty?) -> Element {
-        let found = allElements.first { element in
-            property.map { element.hasProperty($0.name) } ?? (KnownEncoder.named(element.factoryName) != nil)
-        }
-        return found ?? self
+    /// The element of a bin description whose bitrate is to be set: the first known encoder, else the first element
+    /// that has a bitrate.
+    fileprivate var encoder: Element {
+        allElements.first { KnownEncoder.named($0.factoryName) != nil }
+            ?? allElements.first { BitrateProperty(of: $0) != nil } ?? self
     }
 }

@@ -34,7 +34,7 @@ struct FrameRate {
             description:
                 "videotestsrc is-live=true \(source) ! decarttransform name=t base-url=\(standIn.url) api-key=bench "
                 + "transport=\(transport) codec=\(codec) width=1280 height=704 "
-                + "framerate=\(framerate) max-framerate=\(framerate) ! fakesink sync=false")
+                + "framerate=\(framerate) ! fakesink sync=false")
         guard let element = pipeline.child(named: "t") else { throw BenchError("no decarttransform") }
         defer { pipeline.setState(.null) }
         pipeline.setState(.playing)

@@ -77,8 +77,8 @@ struct ElementCommand: ParsableCommand {
                 try Pipeline(
                     description: source
                         + "! decarttransform base-url=\(url) api-key=bench transport=webrtc codec=\(codec) width=1280 "
-                        + "height=704 framerate=30 max-framerate=30 congestion-control=off start-bitrate=\(Clip.bitrate) "
-                        + "max-bitrate=\(Clip.bitrate) prompt=bench " + end))
+                        + "height=704 framerate=30 congestion-control=off max-bitrate=\(Clip.bitrate) "
+                        + "prompt=bench " + end))
             alone.add(own)
             bare.add(codecs.cpu - own)
             element.add(session.cpu - own)

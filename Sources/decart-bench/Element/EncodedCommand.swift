@@ -39,7 +39,7 @@ struct EncodedCommand: ParsableCommand {
             let element = try measure(
                 clip,
                 "decarttransform base-url=\(standIn.url) api-key=bench transport=webrtc codec=vp8 width=1280 height=720 "
-                    + "framerate=30 max-framerate=30 congestion-control=off prompt=bench ! video/x-vp8")
+                    + "framerate=30 congestion-control=off prompt=bench ! video/x-vp8")
             all.add(element.cpu)
             rate.add(element.rate)
             process = element.process

@@ -106,30 +106,5 @@ extension ElementTests {
                 #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } }, "a session is still open")
             }
         }
-
-        /// An application may release the element once NULL has returned, so NULL must wait for a timer callback in
-        /// progress.
-        @Test func statisticsAreNotPostedAfterNull() throws {
-            try SilentServer.with { server in
-                try TransformPipeline.run(
-                    try .init("base-url=\(server.url) api-key=x \(TransformPipeline.custom) statistics-interval=10")
-                ) { pipeline in
-                    let (isPosting, isDown, wasDown) = (Watched(false), Watched(false), Watched(false))
-                    pipeline.bus.onMessage { message in
-                        guard message.structure?.name == "application/x-decarttransform-stats", !isPosting.value else {
-                            return
-                        }
-                        isPosting.change { $0 = true }
-                        let isOver = isDown.wait(seconds: 1) { $0 }
-                        wasDown.change { $0 = isOver }
-                    }
-                    pipeline.play()
-                    #expect(isPosting.wait { $0 }, "no statistics")
-                    pipeline.pipeline.setState(.null)
-                    isDown.change { $0 = true }
-                    #expect(!wasDown.value, "NULL returned while statistics were being posted")
-                }
-            }
-        }
     }
 }

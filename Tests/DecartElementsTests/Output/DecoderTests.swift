@@ -61,7 +61,7 @@ final class BrokenDecoder: ElementImplementation {
 }
 
 extension ElementTests {
-    /// The choice of the decoder: by name, else by rank.
+    /// The choice of the decoder, by rank.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct DecoderTests {
         /// Sets the rank that GST_PLUGIN_FEATURE_RANK would set.
         private func withRank<R>(_ rank: UInt32, _ name: String, _ body: () throws -> R) throws -> R {
@@ -76,10 +76,10 @@ extension ElementTests {
         private var second: String { MediaWay.current.isRoom ? "openh264dec" : "avdec_vp8" }
 
         /// A session that shows frames; returns the name of its decoder.
-        private func run(_ properties: String = "") throws -> String? {
+        private func run() throws -> String? {
             try StandIn.run { standIn in
                 var name: String?
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir")) { pipeline in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(3), "no frame came back")
                     name = pipeline.stats?.string("decoder")
@@ -88,11 +88,6 @@ extension ElementTests {
                 }
                 return name
             }
-        }
-
-        @Test func theNamedDecoderDecodes() throws {
-            try #require(ElementTests.isReady)
-            #expect(try run("decoder=\(second)") == second)
         }
 
         @Test func theRankDecides() throws {
@@ -111,23 +106,6 @@ extension ElementTests {
             let name = failsToStart ? "nodevicedec" : "lostdevicedec"
             try #require(BrokenDecoder.register(name, failsToStart: failsToStart))
             #expect(try withRank(1000, name) { try run() } == MediaWay.current.decoder)
-        }
-
-        @Test(arguments: [
-            ("nonesuchdec", "not installed"), ("fakesink", "does not decode"), ("vp9dec", "does not decode"),
-        ])
-        func aWrongDecoderFailsTheStart(name: String, words: String) throws {
-            try StandIn.run { standIn in
-                let pipeline = try TransformPipeline(standIn, "decoder=\(name)")
-                #expect(pipeline.play() == .failure)
-                let error = try #require(pipeline.waitForError())
-                for word in [name, words, "decoder"] {
-                    #expect(error.text.contains(word), "\(word): \(error.text)")
-                }
-                #expect(error.details?.string("code") == "INVALID_OPTIONS")
-                #expect(standIn.sessions.isEmpty)
-                pipeline.pipeline.setState(.null)
-            }
         }
     }
 }

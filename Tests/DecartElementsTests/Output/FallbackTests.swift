@@ -34,7 +34,7 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForPicture(expected))
                     standIn.server.stop()
-                    #expect(eventually { pipeline.transform.bool("is-connected") == false })
+                    #expect(eventually { !pipeline.isConnected })
                     #expect(pipeline.waitForFrames(5))
                     #expect(pipeline.latestPicture.map { $0.difference(from: expected) < 6 } == true)
                     #expect(pipeline.current.leaks == 0)

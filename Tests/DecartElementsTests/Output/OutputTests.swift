@@ -7,34 +7,6 @@ import Testing
 extension ElementTests {
     /// The source pad follows GStreamer's conventions for a live source.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct OutputTests {
-        /// `last-sample` is the last frame that left, without a copy of its pixels.
-        @Test func theLastSample() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    #expect(pipeline.transform.value("last-sample")?.sample == nil)
-                    let latest = Watched<(time: UInt64?, count: Int)>((nil, 0))
-                    let pad = try #require(pipeline.transform.staticPad("src"))
-                    pad.addProbe(.buffer) { item in
-                        if case .buffer(let frame) = item { latest.change { $0 = (frame.pts, $0.count + 1) } }
-                        return .pass
-                    }
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
-                    let before = latest.value.time
-                    let sample = try #require(pipeline.transform.value("last-sample")?.sample)
-                    let after = latest.value.time
-                    #expect(sample.caps == pad.currentCaps)
-                    #expect(
-                        [before, after].contains(sample.buffer.pts)
-                            || after.map { sample.buffer.pts ?? 0 <= $0 } == true)
-                    let video = try #require(VideoInfo(caps: sample.caps))
-                    #expect(Picture(sample.buffer, video) != nil)
-                    pipeline.pipeline.setState(.ready)
-                    #expect(pipeline.transform.value("last-sample")?.sample == nil)
-                }
-            }
-        }
-
         @Test func eventsComeInOrderAndTimesRise() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in

@@ -145,8 +145,9 @@ extension ElementTests {
         }
 
         @Test(arguments: [
-            ("min-rtp-port=40000", "belong together"), ("max-rtp-port=40000", "belong together"),
-            ("min-rtp-port=40001 max-rtp-port=40000", "above max-rtp-port"), ("local-address=fe80::1", "local-address"),
+            ("rtp-port-range=40000", "lower one first"), ("rtp-port-range=40001-40000", "lower one first"),
+            ("rtp-port-range=0-9", "lower one first"), ("rtp-port-range=1-65536", "lower one first"),
+            ("rtp-port-range=1-2-3", "lower one first"), ("local-address=fe80::1", "local-address"),
             ("local-address=a/b", "local-address"), ("http-proxy=https://canary:canary@proxy:1", "http-proxy"),
             ("http-proxy=http://canary:%canary@proxy", "http-proxy"),
         ]) func aBadPlaceInTheNetwork(properties: String, words: String) throws {

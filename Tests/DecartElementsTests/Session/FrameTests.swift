@@ -30,7 +30,6 @@ extension ElementTests {
                 let session = try #require(standIn.sessions.first)
                 #expect(session.offerCount == MediaWay.current.offerCount)
                 #expect(session.room.joinCount == MediaWay.current.roomJoinCount)
-                #expect(session.room.singleJoinCount == MediaWay.current.singleJoinCount)
                 #expect(session.prompts == [prompt])
                 #expect(session.receivedEndOfCandidates || MediaWay.current.isRoom)
                 #expect(session.request.model == "test-model")

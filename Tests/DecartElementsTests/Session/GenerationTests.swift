@@ -104,7 +104,7 @@ extension ElementTests {
                     let warning = try #require(pipeline.waitForProblem(.warning))
                     #expect(warning.details?.string("code") == code && warning.details?["permanent"]?.bool == false)
                     #expect(pipeline.waitForFrames(5))
-                    #expect(standIn.sessions.count == 1 && pipeline.transform.bool("is-connected") == true)
+                    #expect(standIn.sessions.count == 1 && pipeline.isConnected)
                     standIn.server.closeSessions(code: 1000)
                     let error = try #require(pipeline.waitForError())
                     #expect(error.details?.string("code") == code && error.details?["permanent"]?.bool == true)

@@ -84,7 +84,7 @@ extension ElementTests {
                     try .init(standIn, "publish-video=false fallback=black", prompt: Self.look)
                 ) { pipeline in
                     pipeline.play()
-                    #expect(eventually { pipeline.transform.bool("is-connected") == true })
+                    #expect(eventually { pipeline.isConnected })
                     #expect(isGone(pipeline, standIn))
                     #expect(pipeline.count("frames-sent") == 0 && standIn.sessions.first?.frames.painted == 0)
                     pipeline.transform.set("publish-video", true)

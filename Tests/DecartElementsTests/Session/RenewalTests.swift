@@ -51,7 +51,7 @@ extension ElementTests {
                         #expect(seconds > 0)
                         measure("renewal", seconds, atMost: 2, unit: "s")
                         #expect(pipeline.waitForPicture(expected) && audio.waitForTone(440))
-                        #expect(pipeline.transform.int("session-duration") == 6)
+                        #expect(pipeline.stats?.int("session-duration") == 6)
                     }
                     #expect(states.value.isSubset(of: ["connected", "generating"]), "\(states.value)")
                     #expect(ids.wait { $0.count > renewals })
@@ -77,7 +77,7 @@ extension ElementTests {
                         let warning = second.waitForProblem(.warning)
                         #expect(warning?.name == "resource 4" && warning?.text.contains("end another one") == true)
                         #expect(warning?.details?.string("code") == "CONCURRENCY_LIMIT")
-                        #expect(eventually { second.transform.string("service-status") == "waiting-for-session" })
+                        #expect(eventually { second.stats?.string("service-status") == "waiting-for-session" })
                         #expect(second.connectionState == "connecting")
                         first.transform.emit("disconnect")
                         let time = duration { #expect(second.waitForFrames(1)) }

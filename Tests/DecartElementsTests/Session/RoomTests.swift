@@ -6,16 +6,10 @@ import TestSupport
 import Testing
 
 extension ElementTests {
-    /// Behaviour that exists only in a LiveKit room, with two peer connections and with one.
+    /// Behaviour that exists only in a LiveKit room.
     @Suite(.serialized, .timeLimit(.minutes(4)), .indifferentToTransport) struct RoomTests {
         private static let room = "transport=\(MediaWay.livekit.transport)"
-        private static let single = "transport=\(MediaWay.single.transport)"
         private static let retrying = "\(room) max-retries=5"
-        /// Each fault with two peer connections and with one; the gate takes only the last one with one.
-        private static func ways(_ faults: [String]) -> [(MediaWay, String)] {
-            let single = Verification.isOn ? faults : Array(faults.suffix(1))
-            return faults.map { (MediaWay.livekit, $0) } + single.map { (MediaWay.single, $0) }
-        }
 
         private func withFault(
             _ fault: String, _ properties: String = RoomTests.retrying, prompt: String = "film noir",
@@ -33,9 +27,9 @@ extension ElementTests {
         }
 
         /// Removed from the room, for any reason, the element joins a new room with the same prompt.
-        @Test(arguments: ways(["room_leave_disconnect", "room_leave_reconnect", "room_restart"]))
-        func sentAway(way: MediaWay, fault: String) throws {
-            try withFault("", "transport=\(way.transport) max-retries=5") { standIn, pipeline in
+        @Test(arguments: ["room_leave_disconnect", "room_leave_reconnect", "room_restart"])
+        func sentAway(fault: String) throws {
+            try withFault("") { standIn, pipeline in
                 #expect(pipeline.waitForFrames(3))
                 try standIn.server.inject([Fault(parsing: fault)])
                 #expect(
@@ -50,10 +44,10 @@ extension ElementTests {
 
         /// The media go on while the signalling connection is opened again: the same session, participant and tracks,
         /// no prompt, no frame of the fallback. `offers`: those that we make.
-        @Test(arguments: ways(["room_cut", "room_cut:for=1", "room_leave_migrate", "room_leave_resume"]))
-        func resumed(way: MediaWay, fault: String) throws {
+        @Test(arguments: ["room_cut", "room_cut:for=1", "room_leave_migrate", "room_leave_resume"])
+        func resumed(fault: String) throws {
             let offers = fault.hasPrefix("room_cut") ? 0 : 1
-            try withFault("", "transport=\(way.transport) max-retries=5") { standIn, pipeline in
+            try withFault("") { standIn, pipeline in
                 #expect(pipeline.waitForFrames(3))
                 #expect(eventually { pipeline.connectionState == "generating" })
                 let before = try #require(pipeline.stats)
@@ -250,81 +244,6 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForPicture(raw, within: 6))
                     #expect(standIn.wait { $0.first?.passthroughCount == 1 })
-                }
-            }
-        }
-
-        /// FrameTests has the codecs with two connections.
-        @Test(.measuredOnly, arguments: ["vp8", "vp9", "h264"]) func everyCodec(codec: String) throws {
-            try withFault("", "\(Self.single) codec=\(codec)") { _, pipeline in
-                #expect(pipeline.waitForFrames(3))
-                #expect(pipeline.takeProblems().isEmpty)
-            }
-        }
-
-        // MARK: Single and dual peer connections
-
-        /// A single connection is used only if `single-connection` requests it; it needs fewer sockets.
-        @Test func oneConnectionWhereItIsWanted() throws {
-            let raw = try Reference.input()
-            /// Returns the counts of this process, the service included. `limit`: descriptors of another session, below
-            /// which the count falls once that session is gone.
-            func runSession(_ properties: String, below limit: Int = .max) throws -> (
-                threads: Int, descriptors: Int, joins: [Int]
-            ) {
-                try StandIn.run({ $0.transports = [.livekit] }) { standIn in
-                    var counts = (threads: 0, descriptors: 0)
-                    try TransformPipeline.run(try .init(standIn, properties, prompt: "noir", forbidden: raw)) {
-                        pipeline in
-                        pipeline.play()
-                        #expect(pipeline.waitForFrames(5))
-                        #expect(pipeline.takeProblems().isEmpty && pipeline.current.leaks == 0)
-                        #expect(eventually { Process.descriptorCount < limit }, "\(Process.descriptorCount)")
-                        counts = (Process.threadCount, Process.descriptorCount)
-                    }
-                    return (counts.threads, counts.descriptors, standIn.sessions.map(\.room.singleJoinCount))
-                }
-            }
-            let two = try runSession("transport=livekit single-connection=false")
-            let one = try runSession(Self.single, below: two.descriptors)
-            #expect(two.joins == [0] && one.joins == [1])
-            measure("threads", Double(one.threads), atMost: Double(two.threads), unit: "threads")
-        }
-
-        /// A server without support for a single connection answers 404 and gets two connections, within the same
-        /// attempt.
-        @Test func aServerWithoutOneConnection() throws {
-            let raw = try Reference.input()
-            let (lines, expected) = (Watched<[String]>([]), raw.applying(prompt: "film noir"))
-            try StandIn.run({
-                ($0.transports, $0.rooms.servesSingleConnections) = ([.livekit], false)
-                $0.log = { line in lines.change { $0.append(line) } }
-            }) { standIn in
-                let properties = Self.single + " max-retries=0"
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", forbidden: raw)) {
-                    pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(expected))
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
-                #expect(standIn.sessions.map { [$0.room.joinCount, $0.room.singleJoinCount] } == [[1, 0]])
-                #expect(lines.value.count { $0.contains("404") } == 1)
-                #expect(!lines.value.joined().contains("eyJhbGciOi"))
-            }
-        }
-
-        /// NULL returns while the first offer of a single connection is made, refused or repeated.
-        @Test func atAnyMomentOfOneConnection() throws {
-            var random = SeededRandom(seed: 12)
-            for serves in [true, false] {
-                try StandIn.run({ ($0.transports, $0.rooms.servesSingleConnections) = ([.livekit], serves) }) {
-                    standIn in
-                    for _ in 0..<Verification.count(10, gate: 3) {
-                        try TransformPipeline.run(try .init(standIn, Self.single, prompt: "film noir")) { pipeline in
-                            pipeline.play()
-                            _ = pipeline.collect(milliseconds: Int.random(in: 0...150, using: &random))
-                        }
-                    }
                 }
             }
         }

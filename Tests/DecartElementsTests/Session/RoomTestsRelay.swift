@@ -30,15 +30,11 @@ extension ElementTests {
             }
         }
 
-        @Test(
-            arguments: Verification.cases(
-                [("tls", "false"), ("udp", "true"), ("udp", "false"), ("tcp", "false"), ("tls", "true")], gate: 3)
-        ) func aRoomThatForcesTheRelay(transport: String, single: String) throws {
+        @Test(arguments: ["tls", "udp", "tcp"]) func aRoomThatForcesTheRelay(transport: String) throws {
             let turn = try TurnServer(tls: "IP:127.0.0.1", temporaryUser: "us/er+=")
             var ice = RoomICE()
             ice.servers = [transport == "tls" ? try turn.tlsServer(host: "127.0.0.1") : try turn.server(transport)]
-            let properties =
-                "single-connection=\(single)" + (transport == "tls" ? " ca-file=\(turn.authority)" : "")
+            let properties = transport == "tls" ? "ca-file=\(turn.authority)" : ""
             for isForced in [false, true] {
                 ice.forcesRelay = isForced
                 try runSession(properties, ice: ice) { pipeline in
@@ -62,14 +58,14 @@ extension ElementTests {
 
         /// A forced relay that does not exist fails the connection: no other path is tried, and no credential is in the
         /// error.
-        @Test(arguments: ["false", "true"]) func aForcedRelayThatIsNotThere(single: String) throws {
+        @Test func aForcedRelayThatIsNotThere() throws {
             var ice = RoomICE()
             ice.servers = [
                 try ICEServer(
                     url: "turn:127.0.0.1:\(try LoopbackSocket.freePort())", username: "canary:1", credential: "canary=")
             ]
             ice.forcesRelay = true
-            try runSession("single-connection=\(single) max-retries=0 connection-timeout=2", ice: ice) { pipeline in
+            try runSession("max-retries=0 connection-timeout=2", ice: ice) { pipeline in
                 let error = try #require(pipeline.waitForError())
                 #expect(pipeline.frames == 0)
                 let said = error.text + error.debug + (error.details?.description ?? "")
@@ -78,12 +74,11 @@ extension ElementTests {
         }
 
         /// Only one STUN server is used: the room's takes precedence over `stun-server`.
-        @Test(arguments: ["false", "true"]) func theRoomsSTUNServerIsAsked(single: String) throws {
+        @Test func theRoomsSTUNServerIsAsked() throws {
             let (ours, theirs) = (try LoopbackSocket(), try LoopbackSocket())
             var ice = RoomICE()
             ice.servers = [try ICEServer(url: "stun:127.0.0.1:\(theirs.port)")]
-            try runSession("single-connection=\(single) stun-server=stun://127.0.0.1:\(ours.port)", ice: ice) {
-                pipeline in
+            try runSession("stun-server=stun://127.0.0.1:\(ours.port)", ice: ice) { pipeline in
                 #expect(pipeline.waitForFrames(1))
                 #expect(eventually { theirs.hasReceived() })
                 #expect(!ours.hasReceived())

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 extension ElementTests {
-    /// `standby`, `mute-mode=silent` and a mute by the service: connected, and nothing is sent or billed.
+    /// `standby` and a mute by the service: connected, and nothing is sent or billed.
     @Suite(.serialized, .timeLimit(.minutes(3))) struct StandbyTests {
         private static let look = "film noir"
 
@@ -41,7 +41,7 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn, "standby=true fallback=black", prompt: Self.look)) {
                     pipeline in
                     pipeline.play()
-                    #expect(eventually { pipeline.transform.bool("is-connected") == true })
+                    #expect(eventually { pipeline.isConnected })
                     #expect(eventually { standIn.sessions.first?.promptCount == 1 })
                     #expect(isSilent(pipeline, standIn))
                     #expect(pipeline.count("frames-sent") == 0 && standIn.sessions.first?.tickCount == 0)
@@ -59,7 +59,7 @@ extension ElementTests {
                     }
                     // The service has ended the generation, and the session lives.
                     #expect(eventually { pipeline.transform.string("connection-state") == "connected" })
-                    #expect(pipeline.transform.bool("is-connected") == true)
+                    #expect(pipeline.isConnected)
                     let after = standIn.sessions.first
                     #expect(after?.offerCount == before?.offerCount && after?.room.joinCount == before?.room.joinCount)
                     #expect(after?.promptCount == 1 && standIn.sessions.count == 1)
@@ -75,11 +75,11 @@ extension ElementTests {
             let shown = try shown()
             let lego = try Reference.input().applying(prompt: "lego")
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "fallback=freeze mute-mode=silent", prompt: Self.look)) {
+                try TransformPipeline.run(try .init(standIn, "fallback=freeze", prompt: Self.look)) {
                     pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForPicture(shown))
-                    pipeline.transform.set("mute-video", true)
+                    pipeline.transform.set("standby", true)
                     #expect(isSilent(pipeline, standIn))
                     expectMuted(true, standIn)
                     let problem = pipeline.waitForMessage(seconds: Verification.count(9, gate: 1)) {
@@ -88,7 +88,7 @@ extension ElementTests {
                     #expect(problem == nil)
                     #expect(pipeline.latestPicture.map { $0.difference(from: shown) < 6 } == true)
                     pipeline.transform.set("prompt", GValueBox("lego"))
-                    pipeline.transform.set("mute-video", false)
+                    pipeline.transform.set("standby", false)
                     #expect(pipeline.waitForPicture(lego, within: 8))
                     #expect(standIn.sessions.count == 1)
                     #expect(pipeline.takeProblems().isEmpty)
@@ -128,7 +128,6 @@ extension ElementTests {
                     for round in 0..<Verification.count(40, gate: 12) {
                         element.set("standby", round % 2 == 0)
                         if round % 5 == 0 { element.set("mute-video", round % 10 == 0) }
-                        element.set("mute-mode", round % 3 == 0 ? "silent" : "black")
                         _ = pipeline.collect(milliseconds: [0, 5, 60, 250][round % 4])
                     }
                     element.set("mute-video", false)
@@ -151,11 +150,11 @@ extension ElementTests {
                     pipeline.play()
                     #expect(pipeline.waitForPicture(shown))
                     try standIn.server.inject([Fault(parsing: "room_mute")])
-                    #expect(eventually { pipeline.transform.bool("muted-by-service") == true })
+                    #expect(eventually { pipeline.stats?["muted-by-service"]?.bool == true })
                     #expect(isSilent(pipeline, standIn))
                     pipeline.transform.set("mute-video", false)
                     #expect(pipeline.waitForPicture(shown))
-                    #expect(eventually { pipeline.transform.bool("muted-by-service") == false })
+                    #expect(eventually { pipeline.stats?["muted-by-service"]?.bool == false })
                     expectMuted(false, standIn)
                     #expect(pipeline.takeProblems().isEmpty)
                 }

@@ -55,14 +55,13 @@ extension ElementTests {
                 #expect(session.prompts == [Self.look, "anime"])
                 #expect(session.offerCount == way.offerCount)
                 #expect(session.room.joinCount == way.roomJoinCount)
-                #expect(session.room.singleJoinCount == way.singleJoinCount)
                 #expect(standIn.wait { $0.first?.receivedEndOfCandidates == true || way.isRoom })
                 #expect(standIn.sessions.count == 1 && pipeline.takeProblems().isEmpty)
             }
         }
 
         /// RoomTests has the room.
-        @Test(arguments: Verification.cases([MediaWay.webrtc, .single, .livekit], gate: 2))
+        @Test(arguments: MediaWay.demanded)
         func withoutAPromptPassthroughIsRequestedOnce(way: MediaWay) throws {
             let raw = try Reference.input()
             try run(way, prompt: "") { standIn, pipeline in
@@ -95,7 +94,7 @@ extension ElementTests {
             }
         }
 
-        @Test(arguments: Verification.cases([MediaWay.single, .webrtc, .livekit], gate: 1)) func audioFromTheStart(
+        @Test(arguments: Verification.cases([MediaWay.livekit, .webrtc], gate: 1)) func audioFromTheStart(
             way: MediaWay
         ) throws {
             try StandIn.run({ $0.transports = way.served }) { standIn in
@@ -106,7 +105,6 @@ extension ElementTests {
                     #expect(pipeline.takeProblems().isEmpty)
                 }
                 standIn.expectGoodConduct()
-                #expect(standIn.sessions.map(\.room.singleJoinCount) == [way.singleJoinCount])
             }
         }
 
@@ -164,8 +162,8 @@ extension ElementTests {
         }
 
         /// A demanded room does not become a direct connection: an error that retries do not mend.
-        @Test(arguments: [MediaWay.livekit, .single]) func aServiceWithoutRoomsIsNotTriedAgain(way: MediaWay) throws {
-            try run(way, "max-retries=5", served: [.webrtc]) { standIn, pipeline in
+        @Test func aServiceWithoutRoomsIsNotTriedAgain() throws {
+            try run(.livekit, "max-retries=5", served: [.webrtc]) { standIn, pipeline in
                 let error = try #require(pipeline.waitForError())
                 #expect(error.details?["permanent"]?.bool == true)
                 expectOneError(pipeline)
@@ -193,15 +191,11 @@ extension ElementTests {
                 #expect(pipeline.waitForFrames(3) && pipeline.waitForPicture(expected))
                 #expect(eventually { pipeline.count("reconnects") == 1 })
                 #expect(standIn.sessions.map(\.offerCount) == [way.offerCount, way.offerCount])
-                #expect(
-                    standIn.sessions.map(\.room.singleJoinCount) == [
-                        way.singleJoinCount, way.singleJoinCount,
-                    ])
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
         }
 
-        @Test(arguments: Verification.cases([MediaWay.webrtc, .livekit, .single], gate: 2))
+        @Test(arguments: MediaWay.demanded)
         func theServicesCloseWithoutRetriesIsOneError(way: MediaWay) throws {
             try run(way) { standIn, pipeline in
                 #expect(pipeline.waitForFrames(3))

@@ -4,64 +4,28 @@ import TestSupport
 import Testing
 
 extension ElementTests {
-    /// Name, source and SID of the published track, as the service and `stats` report them.
+    /// Facts about the published track, as the service and `stats` report them.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct TrackFactsTests {
-        /// Tracks that the stand-in recorded: `source name sid` in a room, `stream track` in an offer.
-        private func tracks(_ properties: String, name: String? = nil) throws -> (tracks: [String], sid: String?) {
+        /// As LiveKit's own clients call a camera's track.
+        @Test(.enabled(if: MediaWay.current.isRoom, "only rooms have it")) func itIsCalledACamera() throws {
             try StandIn.run { standIn in
-                var sid: String?
-                try TransformPipeline.run(try .init(standIn, properties)) { pipeline in
-                    if let name { pipeline.transform.set("track-name", GValueBox(name)) }
-                    #expect(pipeline.transform.string("track-name") == name)
+                try TransformPipeline.run(try .init(standIn)) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(1))
-                    sid = pipeline.stats?.string("track-sid")
+                    let sid = pipeline.stats?.string("track-sid") ?? "no sid"
+                    #expect(sid.hasPrefix("TR_") && standIn.sessions.first?.tracks == ["camera camera \(sid)"])
                     #expect(pipeline.stats?.string("track-state") == "published")
                 }
-                standIn.expectGoodConduct()
-                return (standIn.sessions.first?.tracks ?? [], sid)
-            }
-        }
-
-        @Test(arguments: [
-            ("", "camera", "camera camera "), ("track-source=screen", "screen", "screenShare screen_share "),
-        ])
-        func withoutANameItIsCalledByItsSource(properties: String, source: String, words: String) throws {
-            let (tracks, sid) = try tracks(properties)
-            #expect(tracks.count == 1)
-            if MediaWay.current.isRoom {
-                #expect(tracks.first == words + (sid ?? "no sid"))
-                #expect(sid?.hasPrefix("TR_") == true)
-            } else {
-                #expect(sid == nil && tracks.first?.isEmpty == false)
-            }
-        }
-
-        @Test(
-            arguments: Verification.cases(
-                [
-                    ("größe\r\na=x:y", "gr--e--a-x-y"),
-                    (String(repeating: "x", count: 500), String(repeating: "x", count: 64)),
-                    ("My desk: \"left\"", "My-desk---left-"), ("desk", "desk"),
-                ], gate: 2))
-        func theNameIsTold(name: String, token: String) throws {
-            let (tracks, sid) = try tracks("track-source=screen", name: name)
-            if MediaWay.current.isRoom {
-                #expect(tracks == ["screenShare \(name.prefix(128)) \(sid ?? "no sid")"])
-            } else {
-                #expect(tracks == ["\(token) \(token)"])
             }
         }
 
         @Test func whatIsSentIsInTheStatistics() throws {
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "track-source=screen")) { pipeline in
+                try TransformPipeline.run(try .init(standIn)) { pipeline in
                     func stat(_ name: String) -> Int { pipeline.count(name) }
                     #expect(pipeline.stats?.string("track-state") == "none" && stat("last-sent-time") == -1)
                     pipeline.play()
                     #expect(pipeline.waitForFrames(3))
-                    #expect(pipeline.stats?.string("track-name") == "screen_share")
-                    #expect(pipeline.stats?.string("track-source") == "screen")
                     #expect(
                         stat("track-width") == TransformPipeline.width
                             && stat("track-height") == TransformPipeline.height)

@@ -60,30 +60,6 @@ extension ElementTests {
             }
         }
 
-        @Test func statisticsComeAsMessages() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "statistics-interval=100")) { pipeline in
-                    func next() -> Structure? {
-                        pipeline.waitForMessage {
-                            $0.structure?.name == "application/x-decarttransform-stats"
-                        }?.structure
-                    }
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
-                    let first = try #require(next())
-                    let second = try #require(next())
-                    #expect(second.int("frames-in") ?? 0 >= first.int("frames-in") ?? .max)
-                    pipeline.transform.set("statistics-interval", 0)
-                    _ = pipeline.takeProblems()
-                    // One message may be in flight.
-                    var more = 0
-                    let isStatistics = { (message: Message) in message.structure?.name == first.name }
-                    while more < 3, pipeline.waitForMessage(seconds: 1, where: isStatistics) != nil { more += 1 }
-                    #expect(more <= 1)
-                }
-            }
-        }
-
         /// A client token limits the duration of its sessions, and that limit is announced like one set by the user.
         @Test(.indifferentToTransport) func theTokensLimitEndsTheSession() throws {
             let claims = #"{"constraints":{"realtime":{"maxSessionDuration":2}}}"#
@@ -91,11 +67,11 @@ extension ElementTests {
                 .joined(separator: ".")
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, "max-retries=5 api-key=\(key)")) { pipeline in
-                    #expect(pipeline.transform.int("session-duration") == 0)
+                    #expect(pipeline.stats?.int("session-duration") == 0)
                     pipeline.play()
                     let ending = pipeline.waitForMessage { $0.structure?.name == "decart-session-ending" }
                     #expect(ending?.structure?.double("seconds-left").map { $0 > 0 && $0 <= 1 } == true)
-                    #expect(pipeline.transform.int("session-duration") == 2)
+                    #expect(pipeline.stats?.int("session-duration") == 2)
                     let error = try #require(pipeline.waitForError())
                     #expect(error.text.contains("Session expired") && error.details?["permanent"]?.bool == true)
                     #expect(standIn.sessions.count == 1)
@@ -103,7 +79,7 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn)) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(1))
-                    #expect(pipeline.transform.int("session-duration") == 0)
+                    #expect(pipeline.stats?.int("session-duration") == 0)
                 }
             }
         }

@@ -225,7 +225,7 @@ extension ElementTests {
                         } else {
                             #expect(viewer.waitForProblem(.warning) != nil)
                         }
-                        #expect(eventually { viewer.transform.bool("is-connected") == true })
+                        #expect(eventually { viewer.isConnected })
                         #expect(waitForViewers(1, standIn))
                         #expect(viewer.waitForFrames(3))
                         try #expect(shows(viewer))
@@ -327,7 +327,7 @@ extension ElementTests {
         /// property returns it.
         @Test func theTokenIsForTheApplicationOnly() throws {
             try withSession { standIn, owner, token in
-                try TransformPipeline.run(try viewer(standIn, token, "statistics-interval=50")) { viewer in
+                try TransformPipeline.run(try viewer(standIn, token)) { viewer in
                     var said = ""
                     var notified = false
                     let handlers = [owner, viewer].map { pipeline in

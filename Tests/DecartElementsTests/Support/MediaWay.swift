@@ -9,23 +9,21 @@ enum MediaWay: String, CaseIterable, CustomTestStringConvertible {
     case room
     /// `transport=auto` against a service with direct connections only.
     case direct
-    /// Demanded by the property, against a service with both. `single`: a room with one peer connection for both
-    /// directions.
-    case livekit, webrtc, single
+    /// Demanded by the property, against a service with both.
+    case livekit, webrtc
 
     /// Transport of this run of the suites, from `DECART_TEST_MEDIA`: the gate runs them once for `room` and once for
     /// `direct`. What the other ways do differently, StartTests checks.
     static let current: MediaWay =
         getenv("DECART_TEST_MEDIA").map { String(cString: $0) } == MediaWay.direct.rawValue ? .direct : .room
-    static let demanded: [MediaWay] = [.livekit, .webrtc, .single]
+    static let demanded: [MediaWay] = [.livekit, .webrtc]
     /// The comment of a suite that only the run with rooms needs; the runner does not list it.
     static let indifferent: Comment = "the transport makes no difference"
 
-    /// Value of the `transport` property, followed by other properties that belong to it.
+    /// Value of the `transport` property.
     var transport: String {
         switch self {
         case .room, .direct: "auto"
-        case .single: "livekit single-connection=true"
         case .livekit, .webrtc: rawValue
         }
     }
@@ -36,7 +34,6 @@ enum MediaWay: String, CaseIterable, CustomTestStringConvertible {
     /// Expected counts for one session: offers on the control channel, and joins of a room.
     var offerCount: Int { isRoom ? 0 : 1 }
     var roomJoinCount: Int { isRoom ? 1 : 0 }
-    var singleJoinCount: Int { self == .single ? 1 : 0 }
     var encoder: String { isRoom ? "x264enc" : "vp8enc" }
     var decoder: String { isRoom ? "avdec_h264" : "vp8dec" }
     var testDescription: String { rawValue }

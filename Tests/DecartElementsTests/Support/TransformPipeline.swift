@@ -292,6 +292,7 @@ final class TransformPipeline: @unchecked Sendable {
     var stats: Structure? { transform.structure("stats") }
     func count(_ field: String) -> Int { stats?.int(field) ?? -1 }
     var connectionState: String? { transform.string("connection-state") }
+    var isConnected: Bool { ["connected", "generating"].contains(connectionState) }
 
     /// Records the values of `connection-state` from now on; a test that polls may miss one.
     func recordConnectionStates() -> Watched<[String]> {

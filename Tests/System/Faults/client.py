@@ -76,7 +76,7 @@ class Client:
         self.pipeline = Gst.parse_launch(
             f"videotestsrc name=source is-live=true pattern={pattern} horizontal-speed=4 "
             f"! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate={RATE}/1 "
-            f"! decarttransform name=decart width={WIDTH} height={HEIGHT} framerate={RATE} max-framerate={RATE} "
+            f"! decarttransform name=decart width={WIDTH} height={HEIGHT} framerate={RATE} "
             # The rows and their bounds assume direct connections.
             "stun-server=\"\" transport=webrtc "
             + " ".join(properties) + " ! fakesink name=sink sync=false")

@@ -42,7 +42,7 @@ def ports(run):
     run.lab.drop(f"ip daddr {netlab.CLIENT} udp dport != 40000-40049")
     run.standin = StandIn(run, "--transport", "both", "--rtp-ports", "41000-41049")
     usual = f"base-url=ws://{netlab.SERVER}:{netlab.PORT} insecure=true api-key=x max-retries=0"
-    ranged = f"{usual} min-rtp-port=40000 max-rtp-port=40049"
+    ranged = f"{usual} rtp-port-range=40000-40049"
     with open(os.path.join(run.folder, "crowd.log"), "wb") as log:
         crowd = run.lab.start(
             run.lab.client, [CROWD, str(long(15, 30)), *[f"{ranged} transport={way}" for way in ("webrtc", "livekit") * 4],

@@ -59,7 +59,7 @@ def threads(figures):
 
 @row("many reconnects", 320, "200 reconnects within one PLAYING, the service closes after each first frame")
 def reconnects(run):
-    client = run.start("max-retries=-1", "retry-delay-max=1")
+    client = run.start("max-retries=-1", "max-retry-delay=1")
 
     def sessions():
         return len({message["session-id"] for message in client.all("decart-state") if message["connected"]})

@@ -149,7 +149,7 @@ def short_queue(bitrate):
         # 12,000 bytes are ten packets.
         run.network(link=dict(delay=.01, rate=2 * bitrate, queue=12_000), seed=7)
         # Keyframes of 60 kB, and delta frames that fit into a packet.
-        client = run.start("pattern=spokes", f"max-bitrate={bitrate}", f"start-bitrate={bitrate}", "codec=h264",
+        client = run.start("pattern=spokes", f"max-bitrate={bitrate}", f"min-bitrate={bitrate}", "codec=h264",
                            'encoder="x264enc tune=zerolatency speed-preset=ultrafast key-int-max=30 pass=quant '
                            'quantizer=20"', look=None)
         before, longest = client.stats(), 0

@@ -211,9 +211,9 @@ def tight_rows_described(here):
     return finish(bench, content=True)
 
 
-@row("buffer lists", OWN, "Frames come in lists of five; max-framerate=10 holds.", gate=("webrtc",))
+@row("buffer lists", OWN, "Frames come in lists of five; framerate=10 holds.", gate=("webrtc",))
 def buffer_lists(here):
-    bench, waiting = here.bench(APPSRC, "max-framerate=10"), []
+    bench, waiting = here.bench(APPSRC, "framerate=10"), []
 
     def push(buffer):
         waiting.append(buffer)

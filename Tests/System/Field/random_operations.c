@@ -248,8 +248,6 @@ static void make_element (Line *line)
     if (below (4) == 0)
         set (line, "auto-connect", "false");
     if (below (5) == 0)
-        set (line, "statistics-interval", "50");
-    if (below (5) == 0)
         set (line, "output-size", "received");
     if (below (6) == 0)
         set (line, "framerate", "15");
@@ -326,12 +324,11 @@ static void set_property (Line *line)
                                             "enrich" };
     static const char *const fallbacks[] = { "freeze", "black", "passthrough", "none" };
     static const char *const fits[] = { "crop", "letterbox", "stretch" };
-    static const char *const mute_modes[] = { "black", "silent" };
     static const char *const prompts[] = { "lego", "anime", "noir", "cyberpunk", "refuse-me", "" };
     static const char *const mirrors[] = { "on", "off", "auto" };
     static const char *const crops[] = { "", "16:9", "1:1", "10,10,50,50", "9:16" };
     begin ("a property");
-    switch (below (10)) {
+    switch (below (8)) {
     case 3:
         set (line, "fallback", ONE_OF (fallbacks));
         break;
@@ -339,19 +336,13 @@ static void set_property (Line *line)
         set (line, "fit", ONE_OF (fits));
         break;
     case 5:
-        set (line, "mute-mode", ONE_OF (mute_modes));
-        break;
-    case 6:
         set (line, "prompt", ONE_OF (prompts));
         break;
-    case 7:
+    case 6:
         if (line->mirror != NULL)
             gst_util_set_object_arg (G_OBJECT (line->mirror), "mode", below (2) ? "on" : "off");
         break;
-    case 8:
-        g_object_set (line->element, "statistics-interval", below (200), NULL);
-        break;
-    case 9:
+    case 7:
         if (line->is_source && below (2))
             set (line, "mirror", ONE_OF (mirrors));
         else if (line->is_source)

@@ -70,7 +70,7 @@ HOST, NETWORK, FIELD = "repro-host", "repro-network", "repro-field"
 LEFT, RECEIVED = r"left (?:in 1 s: )?(\d+)", r"received (\d+)"
 SIZED = "video/x-raw,width=320,height=240,framerate={}/1"
 LIST = (f"./run.sh $P ./lists 'videotestsrc is-live={{}} ! {SIZED.format(60)} ! identity name=l"
-        " ! decarttransform name=d max-framerate=30 ! fakesink' {}")
+        " ! decarttransform name=d framerate=30 ! fakesink' {}")
 SENT = r"frames-sent=\S*?(\d+)"
 EOS = f"./run.sh $P ./eos_gate 'videotestsrc ! {SIZED.format(25)} ! decarttransform name=d standby=true ! fakesink'"
 AV = "./runav.sh $P {} {} -- --mode {} --at 4 --lasts {}"

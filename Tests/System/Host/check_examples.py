@@ -495,7 +495,7 @@ def check_two_sessions(name, work):
     problems = []
     for side, codec, lowest, highest in (("left", "VP8", 400_001, 2_000_000), ("right", "H264", 1, 400_000)):
         codecs = set(re.findall(rf"GstDecartTransform:{side}/.*encoding-name=\(string\)(\w+)", text)) - {"RTX"}
-        rates = [int(each) for each in re.findall(rf'element "{side}".*target-bitrate=\(gint64\)(\d+)', text)]
+        rates = [int(each) for each in re.findall(rf'GstDecartTransform:{side}: target-bitrate = (\d+)', text)]
         if codecs != {codec}:
             problems.append(f"{side} was encoded as {codecs}")
         if not rates or max(rates) > highest:

@@ -276,11 +276,7 @@ def check_extensions(url, cameras):
         report("a live view's offer has audio, video and data channels", "" if shown and directions(offer) == [
             ("audio", "sendrecv"), ("video", "recvonly"), ("application", "")] else directions(offer) or element.summary())
         heard = camera.hears(lambda stats: abs((stats["audioPitch"] or 0) - 880) < 90)
-        element.camera.set_property("mute-talkback", True)
-        muted = camera.hears(lambda stats: stats["audioPeak"] is not None and stats["audioPeak"] < 300)
-        goes_on = muted and camera.hears(lambda stats: stats["audioFrames"] > muted["audioFrames"])
-        report("talkback arrives at the camera, and mute-talkback silences it",
-               "" if heard and goes_on else f"heard {heard}, muted {muted}")
+        report("talkback arrives at the camera", "" if heard else f"heard {heard}")
         extended = element.wait(lambda own: len(application.asked) >= EXTENSIONS)
         # Beyond the end of the extension before.
         last = application.asked[-1][0] if application.asked else 0

@@ -254,7 +254,7 @@ def processor_time(process):
 
 
 def check_full(folder):
-    run = Run(folder, SESSIONS, "retry-delay-max=2")
+    run = Run(folder, SESSIONS, "max-retry-delay=2")
     rows = []
     try:
         prometheus = Prometheus(folder, run)

@@ -196,8 +196,6 @@ KINDS = {
     # kind: options, further elements, connections, condition for a complete structure
     "direct": ("transport=webrtc", "", {"direct"}, lambda stats: True),
     "room": ("transport=livekit", "", {"publisher", "subscriber"}, lambda stats: True),
-    "room with one connection": ("transport=livekit single-connection=true", AUDIO, {"room"},
-                                 lambda stats: stats.get_value("audio-buffers-received") > 20),
     "audio": ("transport=webrtc", AUDIO, {"direct"}, lambda stats: stats.get_value("audio-buffers-received") > 20),
     "audio in a room": ("transport=livekit", AUDIO, {"publisher", "subscriber"},
                         lambda stats: stats.get_value("audio-buffers-received") > 20),

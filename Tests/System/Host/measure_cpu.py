@@ -106,7 +106,7 @@ def run_client(url, options):
     pipeline = Gst.parse_launch(
         f"{source} "
         f"! decarttransform name=decart base-url={url} insecure=true api-key=x prompt=Lego transport=livekit "
-        f"width={width} height={height} framerate={FRAMERATE} max-framerate={FRAMERATE} timestamps=capture "
+        f"width={width} height={height} framerate={FRAMERATE} timestamps=capture "
         f"codec={options.codec} ! fakesink name=sink sync=false")
     camera = None if options.pattern else Camera(Gst, pipeline, options)
     decart = pipeline.get_by_name("decart")

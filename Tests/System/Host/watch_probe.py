@@ -13,6 +13,7 @@ gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: E402  # pylint: disable=wrong-import-position
 
 LIMIT = 120
+CONNECTED = ("connected", "generating")
 
 
 def notified(pipeline, source, spec):
@@ -25,9 +26,9 @@ def main():
     Gst.init(None)
     publisher = Gst.parse_launch(
         "videotestsrc is-live=true ! video/x-raw,width=320,height=180,framerate=10/1 ! decarttransform name=session"
-        f" base-url={url} transport={transport} prompt=lego statistics-interval=500 ! fakesink")
+        f" base-url={url} transport={transport} prompt=lego ! fakesink")
     viewer = Gst.parse_launch(
-        f"decartsrc name=viewer base-url={url} fallback=none statistics-interval=500 ! fakesink name=out signal-handoffs=true")
+        f"decartsrc name=viewer base-url={url} fallback=none ! fakesink name=out signal-handoffs=true")
     frames = []
     viewer.get_by_name("out").connect("handoff", lambda *_: frames.append(1))
     for pipeline in (publisher, viewer):
@@ -42,7 +43,7 @@ def main():
             if message is not None:
                 structure = message.get_structure()
                 print(message.type, structure.to_string() if structure else "", flush=True)
-        if not token and publisher.get_by_name("session").get_property("is-connected"):
+        if not token and publisher.get_by_name("session").get_property("connection-state").value_nick in CONNECTED:
             token = publisher.get_by_name("session").get_property("subscribe-token")
             if token:
                 with open(token_file, "w", encoding="ascii") as file:
@@ -51,6 +52,8 @@ def main():
                 viewer.set_state(Gst.State.PLAYING)
         if len(frames) > 5 and enough > end - 1:
             enough = time.monotonic() + 1.5
+    for element in (publisher.get_by_name("session"), viewer.get_by_name("viewer")):
+        print(element.get_property("stats").to_string())
     for pipeline in (publisher, viewer):
         Gst.debug_bin_to_dot_file(pipeline, Gst.DebugGraphDetails.ALL, pipeline.get_name())
     for pipeline in (viewer, publisher):

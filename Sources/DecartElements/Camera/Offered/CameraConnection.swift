@@ -137,7 +137,7 @@ final class CameraConnection: @unchecked Sendable {
     }
 
     private func makeDecoder(_ codec: VideoCodec) throws -> [Element] {
-        let choice = try codec.startableDecoder(named: nil, besides: []) { [logger] name in
+        let choice = try codec.startableDecoder(besides: []) { [logger] name in
             logger.warning("the decoder \(name) does not start; the next one by rank takes over")
         }
         logger.info("camera: \(codec.encodingName), decoder \(choice.factory)")

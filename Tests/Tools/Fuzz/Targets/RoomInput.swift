@@ -24,12 +24,10 @@ func roomInput(_ bytes: [UInt8]) {
         ]
         let resuming = connected + [.pathLost(.publisher), .opened]
         let stays = [resuming, resuming + [.message(.with { $0.reconnect = .init() }), .offerMade(sdp: "v=0")]]
-        let single = beginnings.map { [RoomEvent.open, .offerMade(sdp: "v=0")] + $0 }
-        let dual = beginnings + stays
-        for (mode, events) in dual.map({ (PeerConnectionMode.dual, $0) }) + single.map({ (.single, $0) }) {
+        for events in beginnings + stays {
             var machine = RoomMachine(
                 configuration: RoomConfiguration(width: 1280, height: 704, bitrate: 1_000_000, codec: "vp8"),
-                token: Secret("t"), mode: mode)
+                token: Secret("t"))
             for event in events + messages.map({ .message($0) }) + [.timerFired(.ping), .stop] {
                 for order in machine.handle(event, now: .seconds(1)) {
                     if case .send(let message) = order {
