@@ -5,9 +5,7 @@ import GStreamerKit
 import MediaPipeline
 import WebRTCTransport
 
-struct TransformSettings: PropertyStorage {
-    typealias Owner = DecartTransform
-
+struct TransformSettings: Sendable {
     /// nil: the environment's, else the service's.
     var ownBaseURL: String?
     var insecure = false

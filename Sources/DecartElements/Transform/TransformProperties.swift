@@ -5,6 +5,10 @@ import DecartSession
 import MediaPipeline
 import GStreamerKit
 
+extension TransformSettings: PropertyStorage {
+    typealias Owner = DecartTransform
+}
+
 enum TransformProperties {
     static let signals = [
         SignalSpec(name: "encoder-setup", parameters: [.element]),

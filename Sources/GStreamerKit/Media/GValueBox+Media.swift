@@ -5,23 +5,9 @@ extension GValueBox {
         self.init(type: decart_type_caps())
         gst_value_set_caps(storage, caps.pointer)
     }
-    /// A GstSample with a segment in the time format.
-    package convenience init(sample buffer: Buffer, caps: Caps) {
-        self.init(type: gst_sample_get_type())
-        var segment = GstSegment()
-        gst_segment_init(&segment, GST_FORMAT_TIME)
-        g_value_take_boxed(storage, UnsafeRawPointer(gst_sample_new(buffer.pointer, caps.pointer, &segment, nil)))
-    }
-    /// A GstSample that is NULL.
-    package static var noSample: GValueBox { GValueBox(type: gst_sample_get_type()) }
-
-    /// The buffer and the caps of a GstSample.
-    package var sample: (buffer: Buffer, caps: Caps)? {
-        guard holds(gst_sample_get_type()), let found = g_value_get_boxed(storage),
-            let buffer = gst_sample_get_buffer(OpaquePointer(found)),
-            let caps = gst_sample_get_caps(OpaquePointer(found))
-        else { return nil }
-        return (Buffer(borrowing: buffer), Caps(borrowing: caps))
+    package convenience init(buffer: Buffer) {
+        self.init(type: decart_type_buffer())
+        g_value_set_boxed(storage, buffer.pointer)
     }
     package convenience init(structure: Structure) {
         self.init(type: decart_type_structure())

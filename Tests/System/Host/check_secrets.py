@@ -142,13 +142,18 @@ class Run:
                                             stdin=subprocess.DEVNULL)
             self.command_lines = set()
             end = time.monotonic() + LIMIT
-            generates = False
+            generates, failed = False, None
             while self.process.poll() is None and time.monotonic() < end:
                 self.command_lines.update(all_command_lines())
                 if has_session and not generates and re.search(r"decart-state.*\bstate=\(string\)generating", self.output()):
                     generates = True
                     time.sleep(1)
                     self.process.send_signal(signal.SIGINT)
+                # gst-launch-1.0 forgets an error that comes before its main loop runs, as on a busy machine.
+                if not has_session and self.last_error():
+                    failed = failed or time.monotonic()
+                    if time.monotonic() > failed + 10:
+                        self.process.send_signal(signal.SIGINT)
                 time.sleep(0.25)
         self.hung = self.process.poll() is None
         if self.hung:

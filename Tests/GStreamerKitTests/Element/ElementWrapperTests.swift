@@ -2,7 +2,7 @@ import GStreamerKit
 import Testing
 
 @Suite(.timeLimit(.minutes(1)))
-struct ElementTests {
+struct ElementWrapperTests {
     init() { GStreamerRuntime.initialise() }
 
     @Test func objectsKeepTheirKind() throws {
