@@ -12,7 +12,6 @@ typealias RTPOutput = (_ forEach: ((_ packet: UnsafeRawBufferPointer, _ isDelta:
 // @unchecked: fields under `MARK: Network thread only` are accessed on the network thread only; the others are constant
 // or locked.
 final class RTPSession: @unchecked Sendable {
-    private let kind: MediaKind
     private let bin: Bin
     private let network: NetworkThread
     /// Takes the packets of the payloader.
@@ -41,6 +40,7 @@ final class RTPSession: @unchecked Sendable {
     }
     private let life = Mutex(Life.new)
 
+    /// What the streaming thread needs for each packet.
     private struct Outgoing: Sendable {
         var media = OutboundRTP<Buffer>()
         var segment: Event?
@@ -74,7 +74,7 @@ final class RTPSession: @unchecked Sendable {
         _ kind: MediaKind, prefix: String, latency: Duration, bin: Bin, network: NetworkThread,
         hasOutputThread: Bool = true
     ) {
-        (self.kind, self.bin, self.network) = (kind, bin, network)
+        (self.bin, self.network) = (bin, network)
         packetsIn = Pad(name: "\(prefix)packets_in", direction: .sink)
         sendPad = GhostPad(name: "\(prefix)rtp_sink", direction: .sink)
         receivePad = GhostPad(name: "\(prefix)rtp_src", direction: .source)
