@@ -2,25 +2,17 @@ package import GStreamerKit
 
 /// What the receiving side of an RTP session does next.
 package enum InboundAction<Packet> {
+    /// The packets behind it are of another stream or codec than those before.
+    case source(ssrc: UInt32, payloadType: Int)
     /// Hand on a packet for the depayloader.
-    case packet(Packet, InboundPlace)
+    /// - Parameters:
+    ///   - time: the running time of its media, ns.
+    ///   - isDiscontinuous: packets before it are missing, or belong to another stream.
+    case packet(Packet, time: ClockTime, isDiscontinuous: Bool)
     /// Announce audio packets that were given up; times in nanoseconds.
     case lost(sequence: UInt16, time: ClockTime, duration: ClockTime)
     /// Send a compound RTCP packet.
     case rtcp([UInt8])
-}
-
-/// The place of a packet among those of the depayloader.
-package struct InboundPlace {
-    package struct Source: Equatable {
-        package var ssrc: UInt32
-        package var payloadType: Int
-    }
-    package var source: Source
-    /// The running time of its media, ns.
-    package var time: ClockTime
-    /// Packets before it are missing, or belong to another stream.
-    package var isDiscontinuous: Bool
 }
 
 /// The remote stream that a session shows. It puts the packets in order and gives them the running time of their media. A
@@ -39,6 +31,8 @@ struct InboundStream<Packet: PacketStorage> {
     }
     private var buffer: JitterBuffer<Received>
     private var clock: PlayoutClock
+    /// The stream and codec that the depayloader knows of.
+    private var announced: (ssrc: UInt32, payloadType: Int)?
     /// The actions since the last flush that concern the depayloader.
     private var pending = 0
     /// A depayloader of video does nothing before the end of a frame, so the packets of a frame wait for each other instead of
@@ -139,13 +133,17 @@ struct InboundStream<Packet: PacketStorage> {
             hasLost = true
             return
         }
+        if announced?.ssrc != ssrc || announced?.payloadType != received.payloadType {
+            announced = (ssrc, received.payloadType)
+            act(.source(ssrc: ssrc, payloadType: received.payloadType))
+            pending += 1
+        }
         let time = received.time
         // The end of the frame before may have been lost.
         isFrameOver = isFrameOver || pending > 0 && time != lastTime
         if !hasLost, let lastTime, time > lastTime, time - lastTime <= 120_000_000 { spacing = time - lastTime }
         lastTime = time
-        let source = InboundPlace.Source(ssrc: ssrc, payloadType: received.payloadType)
-        act(.packet(received.packet, InboundPlace(source: source, time: time, isDiscontinuous: hasLost)))
+        act(.packet(received.packet, time: time, isDiscontinuous: hasLost))
         hasLost = false
         pending += 1
         isFrameOver = isFrameOver || received.endsFrame || pending >= Self.mostPending

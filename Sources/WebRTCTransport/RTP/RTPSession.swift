@@ -60,8 +60,8 @@ final class RTPSession: @unchecked Sendable {
     private var inbound: InboundRTP<Buffer>
     private var random = SystemRandomNumberGenerator()
     private var delivery: [PacketOutput.Item] = []
-    /// The stream and codec that the receiver knows of.
-    private var announced: InboundPlace.Source?
+    /// RTCP to send after the call of `inbound` that decided so: no callback of the socket may find `inbound` in use.
+    private var compounds: [[UInt8]] = []
     private var wakeTimer: NetworkTimer?
     /// What `wakeTimer` waits for.
     private var wakeTime: Duration?
@@ -181,14 +181,14 @@ final class RTPSession: @unchecked Sendable {
     /// Shows this remote stream from now on. A new one begins with a keyframe; of another one, a keyframe is requested.
     func select(_ ssrc: UInt32) {
         inbound.select(ssrc, now: MonotonicTime.now) { perform($0) }
-        scheduleWake()
+        settle()
     }
 
     /// Takes a decrypted packet of 12 bytes or more; `flush` hands on what arrived together.
     /// - Parameter activeType: the payload type that is shown.
     func received(rtp packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration) {
         inbound.received(rtp: packet, activeType: activeType, now: now, running: { runningTime }) { perform($0) }
-        scheduleWake()
+        settle()
     }
 
     private var runningTime: Int64? { bin.currentRunningTime.map { Int64(clamping: $0) } }
@@ -201,22 +201,28 @@ final class RTPSession: @unchecked Sendable {
     /// Requests a keyframe of the stream that is shown. Several requests within a moment are one.
     func requestKeyframe() {
         inbound.requestKeyframe(now: MonotonicTime.now) { perform($0) }
-        scheduleWake()
+        settle()
     }
 
     /// Begins to send reports, once packets can leave.
     func startReports() {
         inbound.startReports(now: MonotonicTime.now)
-        scheduleWake()
+        settle()
     }
 
     /// Sends fewer reports while no media are sent.
     func setReports(areReduced: Bool) {
         inbound.setReports(areReduced: areReduced, now: MonotonicTime.now)
-        scheduleWake()
+        settle()
     }
 
-    private func scheduleWake() {
+    /// Call after each change of `inbound`.
+    private func settle() {
+        if let active, !compounds.isEmpty {
+            let due = compounds
+            compounds = []
+            for compound in due { compound.withUnsafeBytes(active.onRTCP) }
+        }
         let time = inbound.nextWake
         guard time != wakeTime else { return }
         wakeTime = time
@@ -232,7 +238,7 @@ final class RTPSession: @unchecked Sendable {
         wakeTime = nil
         inbound.wake(at: MonotonicTime.now, senders: { senderReports() }, using: &random) { perform($0) }
         flush()
-        scheduleWake()
+        settle()
     }
 
     private func senderReports() -> [OutboundReport] {
@@ -244,10 +250,13 @@ final class RTPSession: @unchecked Sendable {
     /// Carries out what `inbound` decides.
     private func perform(_ action: InboundAction<Buffer>) {
         switch action {
-        case .packet(let packet, let place):
-            if place.source != announced { announce(place.source) }
-            (packet.pts, packet.dts) = (place.time, place.time)
-            if place.isDiscontinuous { packet.isDiscontinuous = true }
+        case .source(let ssrc, let payloadType):
+            guard let text = active?.parameters.caps[payloadType], let caps = try? Caps("\(text), ssrc=(uint)\(ssrc)")
+            else { return }
+            delivery.append(.caps(caps))
+        case .packet(let packet, let time, let isDiscontinuous):
+            (packet.pts, packet.dts) = (time, time)
+            if isDiscontinuous { packet.isDiscontinuous = true }
             delivery.append(.packet(packet))
         case .lost(let sequence, let time, let duration):
             let lost = Structure("GstRTPPacketLost")
@@ -257,16 +266,8 @@ final class RTPSession: @unchecked Sendable {
             lost["might-have-been-fec"] = GValueBox(false)
             delivery.append(.event(Event.customDownstream(lost)))
         case .rtcp(let compound):
-            if let active { compound.withUnsafeBytes(active.onRTCP) }
+            compounds.append(compound)
         }
-    }
-
-    private func announce(_ source: InboundPlace.Source) {
-        guard let text = active?.parameters.caps[source.payloadType],
-            let caps = try? Caps("\(text), ssrc=(uint)\(source.ssrc)")
-        else { return }
-        announced = source
-        delivery.append(.caps(caps))
     }
 }
 
@@ -347,8 +348,8 @@ extension RTPSession {
         }
         network.async { [self] in
             inbound.end()
-            scheduleWake()
-            (delivery, active) = ([], nil)
+            (delivery, compounds, active) = ([], [], nil)
+            settle()
         }
     }
 

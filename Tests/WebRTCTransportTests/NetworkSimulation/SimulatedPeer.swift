@@ -21,7 +21,7 @@ final class SimulatedPeer {
     /// The pacer's next packet may leave then.
     private var nextPacket: Duration?
     /// What a depayloader gets when its frame is over.
-    private var delivery: [(SimulatedPacket, InboundPlace)] = []
+    private var delivery: [(packet: SimulatedPacket, time: Duration)] = []
     private(set) var targets: [Int] = []
     private(set) var bytesReceived = 0
 
@@ -159,8 +159,8 @@ final class SimulatedPeer {
 
     private func perform(_ action: InboundAction<SimulatedPacket>, _ now: Duration, _ send: ([UInt8]) -> Void) {
         switch action {
-        case .packet(let packet, let place): delivery.append((packet, place))
-        case .lost: break
+        case .packet(let packet, let time, _): delivery.append((packet, .nanoseconds(Int64(time))))
+        case .source, .lost: break
         case .rtcp(let compound):
             compound.withUnsafeBytes { rateControl.willSend(rtcp: $0, now: now) }
             send(compound)
@@ -172,8 +172,7 @@ final class SimulatedPeer {
         nextPacket = pacer.wait(now: now).map { now + $0 + .microseconds(1) }
         guard inbound.flush() else { return }
         var needsKeyframe = false
-        for (packet, place) in delivery {
-            let time = Duration.nanoseconds(Int64(place.time))
+        for (packet, time) in delivery {
             needsKeyframe = decoder.take(packet, time: time, at: now) || needsKeyframe
         }
         delivery.removeAll(keepingCapacity: true)
