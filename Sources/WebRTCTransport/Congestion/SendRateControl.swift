@@ -3,7 +3,7 @@
 import Synchronization
 
 // @unchecked: `controller` and `resolver` are touched on the network thread only; the rest is locked or constant.
-final class SendRateControl: @unchecked Sendable {
+package final class SendRateControl: @unchecked Sendable {
     /// Streaming threads write this for each packet.
     private struct Outgoing {
         var history = SentPacketHistory()
@@ -22,7 +22,7 @@ final class SendRateControl: @unchecked Sendable {
     private let fixed: Int?
 
     /// - Parameter adapts: false: the target stays at `start`; round trip, reports and estimate are still measured.
-    init(range: ClosedRange<Int>, start: Int, adapts: Bool = true, ssrc: UInt32) {
+    package init(range: ClosedRange<Int>, start: Int, adapts: Bool = true, ssrc: UInt32) {
         self.ssrc = ssrc
         fixed = adapts ? nil : start
         controller = CongestionController(range: range, start: start)
@@ -34,17 +34,17 @@ final class SendRateControl: @unchecked Sendable {
     /// - Parameters:
     ///   - size: bytes before protection.
     ///   - sequence: the transport-wide sequence number; nil: it has none.
-    func willSend(rtp size: Int, sequence: UInt16?, now: Duration) {
+    package func willSend(rtp size: Int, sequence: UInt16?, now: Duration) {
         outgoing.withLock { $0.history.record(sequence: sequence, size: size, now: now.inMicroseconds) }
     }
 
-    func willSend(rtcp packet: UnsafeRawBufferPointer, now: Duration) {
+    package func willSend(rtcp packet: UnsafeRawBufferPointer, now: Duration) {
         outgoing.withLock { $0.senderReports.note(compound: packet, now: now.inMicroseconds) }
     }
 
     // MARK: Network thread; each returns the target if it has changed
 
-    func received(_ compound: RTCPCompound, now: Duration) -> BitrateTarget? {
+    package func received(_ compound: RTCPCompound, now: Duration) -> BitrateTarget? {
         let now = now.inMicroseconds
         var news: BitrateTarget?
         if let estimate = compound.remoteBitrateEstimate { news = controller.remoteEstimate(estimate, now: now) }
@@ -65,16 +65,16 @@ final class SendRateControl: @unchecked Sendable {
         return fixed == nil ? news : nil
     }
 
-    func tick(now: Duration) -> BitrateTarget? {
+    package func tick(now: Duration) -> BitrateTarget? {
         let news = controller.tick(
             totalBytes: outgoing.withLock(\.history.totalBytes), now: now.inMicroseconds)
         return fixed == nil ? news : nil
     }
 
-    var target: BitrateTarget {
+    package var target: BitrateTarget {
         fixed.map { BitrateTarget(target: $0, estimate: controller.target.estimate, reason: .off) }
             ?? controller.target
     }
     /// Round trip without the remote peer's own delay; nil before its first receiver report.
-    var roundTrip: Duration? { controller.pathRoundTrip.map { .microseconds($0) } }
+    package var roundTrip: Duration? { controller.pathRoundTrip.map { .microseconds($0) } }
 }

@@ -1,40 +1,44 @@
-import GStreamerKit
-import ICE
+package import GStreamerKit
 
-/// The remote stream that a session shows. It puts the packets in order, gives them the running time of their media, and
-/// hands them on.
-// @unchecked: used on the network thread only.
-final class InboundStream: @unchecked Sendable {
+/// What the receiving side of an RTP session does next.
+package enum InboundAction<Packet> {
+    /// The packets behind it are of another stream or codec than those before.
+    case source(ssrc: UInt32, payloadType: Int)
+    /// Hand on a packet for the depayloader.
+    /// - Parameters:
+    ///   - time: the running time of its media, ns.
+    ///   - isDiscontinuous: packets before it are missing, or belong to another stream.
+    case packet(Packet, time: ClockTime, isDiscontinuous: Bool)
+    /// Announce audio packets that were given up; times in nanoseconds.
+    case lost(sequence: UInt16, time: ClockTime, duration: ClockTime)
+    /// Send a compound RTCP packet.
+    case rtcp([UInt8])
+}
+
+/// The remote stream that a session shows. It puts the packets in order and gives them the running time of their media. A
+/// value without a clock.
+struct InboundStream<Packet: PacketStorage> {
     private let kind: MediaKind
     private let latency: Duration
-    private let bin: Bin
-    private let network: NetworkThread
-    private let output: PacketOutput
-    /// Called with the packets to request again.
-    var onRequest: ([UInt16]) -> Void = { _ in }
-
     private var ssrc: UInt32 = 0
-    private var caps: [Int: String] = [:]
     private struct Received {
-        var packet: Buffer
+        var packet: Packet
         var payloadType: Int
         var isStray: Bool
         var timestamp: UInt32
         var endsFrame: Bool
+        var time: ClockTime
     }
     private var buffer: JitterBuffer<Received>
     private var clock: PlayoutClock
-    private struct Announced: Equatable {
-        var ssrc: UInt32
-        var payloadType: Int
-    }
-    /// The stream and codec that the receiver knows of.
-    private var announced: Announced?
-    private var delivery: [PacketOutput.Item] = []
+    /// The stream and codec that the depayloader knows of.
+    private var announced: (ssrc: UInt32, payloadType: Int)?
+    /// The actions since the last flush that concern the depayloader.
+    private var pending = 0
     /// A depayloader of video does nothing before the end of a frame, so the packets of a frame wait for each other instead of
     /// waking its thread one by one.
     private var isFrameOver = false
-    private static let mostItems = 64
+    private static var mostPending: Int { 64 }
     private var hasLost = false
     private var frameLimit = FrameLimit()
     /// The time of the latest packet, and the time from one to the next, ns.
@@ -42,10 +46,9 @@ final class InboundStream: @unchecked Sendable {
     private var spacing: ClockTime = 20_000_000
     /// The running time of the packets that arrived together.
     private var arrival: Int64?
-    private var wakeTimer: NetworkTimer?
 
-    init(_ kind: MediaKind, latency: Duration, bin: Bin, network: NetworkThread, output: PacketOutput) {
-        (self.kind, self.latency, self.bin, self.network, self.output) = (kind, latency, bin, network, output)
+    init(_ kind: MediaKind, latency: Duration) {
+        (self.kind, self.latency) = (kind, latency)
         buffer = JitterBuffer(latency: latency, requests: false)
         clock = Self.makeClock(kind, 90_000, latency)
     }
@@ -65,8 +68,8 @@ final class InboundStream: @unchecked Sendable {
     }
 
     /// Begins with the next packet of another stream.
-    func begin(_ ssrc: UInt32?, _ parameters: RTPSessionParameters) {
-        (self.ssrc, caps) = (ssrc ?? 0, parameters.caps)
+    mutating func begin(_ ssrc: UInt32, _ parameters: RTPSessionParameters) {
+        self.ssrc = ssrc
         buffer = JitterBuffer(latency: latency, requests: !parameters.repeatedTypes.isEmpty)
         buffer.retry = requestInterval
         clock = Self.makeClock(kind, parameters.clockRate, latency)
@@ -77,45 +80,51 @@ final class InboundStream: @unchecked Sendable {
     /// False if no packet is missing.
     var isWaiting: Bool { buffer.isWaiting }
     func isMissing(_ sequence: UInt16) -> Bool { buffer.isMissing(sequence) }
+    /// When `drain` must be called, if no packet arrives before.
+    var nextWake: Duration? { buffer.nextWake }
 
     /// The running time at which media of an RTP timestamp are due, without `delay`; nil before the first packet.
     func undelayedTime(of timestamp: UInt32) -> Int64? { clock.undelayedTime(of: timestamp) }
 
-    /// - Parameter isStray: the packet has another payload type than the stream. It has its place in the order, so that nothing
-    ///   waits for it, and is dropped then.
-    func insert(_ packet: UnsafeRawBufferPointer, type: Int, isStray: Bool, sequence: UInt16, _ now: Duration) {
-        if arrival == nil { arrival = bin.currentRunningTime.map { Int64(clamping: $0) } }
-        guard let arrival else { return }
-        let copy = Buffer(copying: packet)
+    /// - Parameters:
+    ///   - isStray: the packet has another payload type than the stream. It has its place in the order, so that nothing
+    ///     waits for it, and is dropped then.
+    ///   - running: the running time, ns; nil: the packet is dropped.
+    /// - Returns: the packets to request again.
+    mutating func insert(
+        _ packet: UnsafeRawBufferPointer, type: Int, isStray: Bool, sequence: UInt16, now: Duration,
+        running: () -> Int64?, _ act: (InboundAction<Packet>) -> Void
+    ) -> [UInt16] {
+        if arrival == nil { arrival = running() }
+        guard let arrival else { return [] }
         let timestamp = packet.bigEndian32(at: 4)
-        let time = ClockTime(clock.time(of: timestamp, arrival: arrival))
-        (copy.pts, copy.dts) = (time, time)
         let received = Received(
-            packet: copy, payloadType: type, isStray: isStray, timestamp: timestamp,
-            endsFrame: kind == .audio || packet[1] & 0x80 != 0)
+            packet: Packet(copying: packet), payloadType: type, isStray: isStray, timestamp: timestamp,
+            endsFrame: kind == .audio || packet[1] & 0x80 != 0,
+            time: ClockTime(clock.time(of: timestamp, arrival: arrival)))
         switch buffer.insert(received, sequence: sequence, now: now) {
-        case .inOrder: deliver(received)
+        case .inOrder: deliver(received, act)
         case .restarted:
             hasLost = true
-            drain(now)
-        case .waits: drain(now)
+            return drain(now, act)
+        case .waits: return drain(now, act)
         case .refused: break
         }
+        return []
     }
 
-    private func drain(_ now: Duration) {
+    /// - Returns: the packets to request again.
+    mutating func drain(_ now: Duration, _ act: (InboundAction<Packet>) -> Void) -> [UInt16] {
         while let next = buffer.next(now: now) {
             switch next {
-            case .packet(let received): deliver(received)
-            case .lost(let sequence, let count): lose(sequence, count)
+            case .packet(let received): deliver(received, act)
+            case .lost(let sequence, let count): lose(sequence, count, act)
             }
         }
-        let wanted = buffer.requests(now: now)
-        if !wanted.isEmpty { onRequest(wanted) }
-        wake(at: buffer.nextWake)
+        return buffer.requests(now: now)
     }
 
-    private func deliver(_ received: Received) {
+    private mutating func deliver(_ received: Received, _ act: (InboundAction<Packet>) -> Void) {
         guard !received.isStray,
             frameLimit.take(
                 timestamp: received.timestamp, size: received.packet.size, endsFrame: received.endsFrame)
@@ -124,61 +133,37 @@ final class InboundStream: @unchecked Sendable {
             hasLost = true
             return
         }
-        let (packet, announced) = (received.packet, Announced(ssrc: ssrc, payloadType: received.payloadType))
-        if announced != self.announced, let text = caps[announced.payloadType],
-            let caps = try? Caps("\(text), ssrc=(uint)\(ssrc)")
-        {
-            self.announced = announced
-            delivery.append(.caps(caps))
+        if announced?.ssrc != ssrc || announced?.payloadType != received.payloadType {
+            announced = (ssrc, received.payloadType)
+            act(.source(ssrc: ssrc, payloadType: received.payloadType))
+            pending += 1
         }
+        let time = received.time
         // The end of the frame before may have been lost.
-        isFrameOver = isFrameOver || !delivery.isEmpty && packet.pts != lastTime
-        if let time = packet.pts {
-            if !hasLost, let lastTime, time > lastTime, time - lastTime <= 120_000_000 { spacing = time - lastTime }
-            lastTime = time
-        }
-        if hasLost { packet.isDiscontinuous = true }
+        isFrameOver = isFrameOver || pending > 0 && time != lastTime
+        if !hasLost, let lastTime, time > lastTime, time - lastTime <= 120_000_000 { spacing = time - lastTime }
+        lastTime = time
+        act(.packet(received.packet, time: time, isDiscontinuous: hasLost))
         hasLost = false
-        delivery.append(.packet(packet))
-        isFrameOver = isFrameOver || received.endsFrame || delivery.count >= Self.mostItems
+        pending += 1
+        isFrameOver = isFrameOver || received.endsFrame || pending >= Self.mostPending
     }
 
     /// Tells a decoder of audio to conceal lost packets, as rtpjitterbuffer does. A depayloader of video sees the gap itself.
-    private func lose(_ sequence: UInt16, _ count: Int) {
+    private mutating func lose(_ sequence: UInt16, _ count: Int, _ act: (InboundAction<Packet>) -> Void) {
         hasLost = true
         guard kind == .audio, let lastTime else { return }
-        let lost = Structure("GstRTPPacketLost")
-        lost["seqnum"] = GValueBox(uint: Int(sequence))
-        lost["timestamp"] = GValueBox(uint64: lastTime &+ spacing)
-        lost["duration"] = GValueBox(uint64: spacing &* UInt64(clamping: count))
-        lost["might-have-been-fec"] = GValueBox(false)
-        delivery.append(.event(Event.customDownstream(lost)))
+        act(.lost(sequence: sequence, time: lastTime &+ spacing, duration: spacing &* UInt64(clamping: count)))
+        pending += 1
         isFrameOver = true
     }
 
-    /// Hands on the frames that are complete. Call after packets that arrived together.
-    func flush() {
+    /// Call after packets that arrived together.
+    /// - Returns: true if a frame is complete: the depayloader gets everything up to here.
+    mutating func flush() -> Bool {
         arrival = nil
-        guard isFrameOver else { return }
-        isFrameOver = false
-        output.deliver(&delivery)
-    }
-
-    private func wake(at due: Duration?) {
-        guard let due else { return stopWaiting() }
-        network.advance(&wakeTimer, after: due - MonotonicTime.now) { [weak self] in
-            self?.drain(MonotonicTime.now)
-            self?.flush()
-        }
-    }
-
-    private func stopWaiting() {
-        wakeTimer?.cancel()
-        wakeTimer = nil
-    }
-
-    func end() {
-        stopWaiting()
-        delivery = []
+        guard isFrameOver else { return false }
+        (isFrameOver, pending) = (false, 0)
+        return true
     }
 }

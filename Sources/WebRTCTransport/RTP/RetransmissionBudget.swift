@@ -1,6 +1,6 @@
 /// Decides which requested retransmissions are sent: no packet twice within half of a round trip, and in total no more than
 /// a share of the bitrate, because a NACK of 150 bytes can request 600 KB. A value without a clock.
-package struct RetransmissionBudget {
+package struct RetransmissionBudget: Sendable {
     /// Percentage of the target bitrate.
     private static let share = 25
     /// Unused budget accumulates for this long, for a burst of loss.
@@ -11,7 +11,7 @@ package struct RetransmissionBudget {
     /// Even on a short path, NACKs for the same packet come in bunches.
     private static let shortestInterval = Duration.milliseconds(10)
 
-    private struct Request {
+    private struct Request: Sendable {
         var ssrc: UInt32
         var sequence: UInt16
         var time: Duration

@@ -1,8 +1,7 @@
 internal import DequeModule
-package import GStreamerKit
 
 /// Our stream of one SSRC: the figures of its sender reports, and the latest packets for retransmission (RFC 4588). A value.
-package struct SentStream: Sendable {
+package struct SentStream<Packet: PacketStorage>: Sendable {
     /// Packets sent, and their payload bytes, modulo 2^32 as in a sender report.
     package private(set) var packets: UInt32 = 0
     package private(set) var octets: UInt32 = 0
@@ -13,14 +12,14 @@ package struct SentStream: Sendable {
     private struct Sent: Sendable {
         var sequence: UInt16
         var time: Duration
-        var packet: Buffer
+        var packet: Packet
     }
     private var history: Deque<Sent> = []
     private let retransmission: (ssrc: UInt32, payloadType: Int)?
     private var nextSequence: UInt16
     /// An older packet would be too late for any jitter buffer.
-    private static let age = Duration.seconds(1)
-    private static let mostPackets = 512
+    private static var age: Duration { .seconds(1) }
+    private static var mostPackets: Int { 512 }
 
     /// - Parameters:
     ///   - retransmission: nil: no packet is kept.
@@ -30,7 +29,7 @@ package struct SentStream: Sendable {
     }
 
     /// - Parameter bytes: those of `packet`, at least a fixed header.
-    package mutating func sent(_ packet: Buffer, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration) {
+    package mutating func sent(_ packet: Packet, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration) {
         packets &+= 1
         octets &+= UInt32(clamping: max(0, bytes.count - RTPHeader.length(bytes)))
         sentSinceReport = true
@@ -48,7 +47,7 @@ package struct SentStream: Sendable {
     package func size(of sequence: UInt16, now: Duration) -> Int? { kept(sequence, now)?.size }
 
     /// A NACK may ask for many packets that are not kept, so this must be quick.
-    private func kept(_ sequence: UInt16, _ now: Duration) -> Buffer? {
+    private func kept(_ sequence: UInt16, _ now: Duration) -> Packet? {
         guard let last = history.last else { return nil }
         // Sequence numbers ascend, with gaps for frames that were not sent.
         let back = last.sequence &- sequence

@@ -431,7 +431,7 @@ struct RTPReceptionTests {
 
     @Test func aRetransmissionRestoresItsPacket() throws {
         GStreamerRuntime.initialise()
-        var stream = SentStream(retransmission: (ssrc: 0x0a0b_0c0d, payloadType: 97), firstSequence: 65_535)
+        var stream = SentStream<Buffer>(retransmission: (ssrc: 0x0a0b_0c0d, payloadType: 97), firstSequence: 65_535)
         func packet(_ sequence: UInt16) -> [UInt8] {
             [0x90, 0xe0, UInt8(sequence >> 8), UInt8(truncatingIfNeeded: sequence), 0, 0, 0, 9, 1, 2, 3, 4]
                 + [0xbe, 0xde, 0, 1, 0x10, 0x30, 0, 0] + [UInt8(truncatingIfNeeded: sequence), 5, 6]

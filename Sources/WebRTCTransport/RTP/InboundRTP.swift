@@ -1,0 +1,264 @@
+/// The receiving side of an RTP session (RFC 3550): it counts what arrives, requests what is missing, puts the packets of the
+/// stream that is shown in order, and reports. A value that packets and times drive; it knows no socket, thread, clock or pad.
+package struct InboundRTP<Packet: PacketStorage> {
+    package typealias Action = InboundAction<Packet>
+
+    private let kind: MediaKind
+    private var parameters = RTPSessionParameters(clockRate: 90_000, ssrc: 0, cname: "")
+    /// True from `configure` to `end`. Before and after it, nothing happens.
+    private var isActive = false
+    private var received: [UInt32: ReceptionStatistics] = [:]
+    private var recorder = TransportFeedbackRecorder()
+    private var lastMediaSSRC: UInt32 = 0
+    /// The stream that is shown.
+    private var selected: UInt32?
+    private var stream: InboundStream<Packet>
+    /// Learns from the first packet of an RTX SSRC that was missing.
+    private var repeated = RetransmissionSources()
+    private var cnames: [UInt32: [UInt8]] = [:]
+    private var counters = RTPSessionFigures()
+    private var lastReport: Duration?
+    /// nil: reports have not begun.
+    private var nextReport: Duration?
+    private var areReportsReduced = false
+    private var lastKeyframeRequest: Duration?
+    /// A keyframe request waits until then.
+    private var nextKeyframeRequest: Duration?
+
+    /// A transport-wide feedback message of the largest size still fits into a datagram behind so many bytes.
+    private static var mostBeforeFeedback: Int { 700 }
+    /// The least interval between two keyframe requests.
+    private static var keyframeRequestInterval: Duration { .milliseconds(100) }
+    /// The interval of reports while no media are sent.
+    private static var reducedReportInterval: Duration { .seconds(15) }
+    /// Feedback is due within 50 to 250 ms; lip sync needs an early report of audio, but few later ones.
+    private var reportInterval: Duration { kind == .video ? .milliseconds(100) : .milliseconds(500) }
+
+    /// - Parameter latency: how long a missing packet is waited for.
+    package init(_ kind: MediaKind, latency: Duration) {
+        self.kind = kind
+        stream = InboundStream(kind, latency: latency)
+    }
+
+    package mutating func configure(_ parameters: RTPSessionParameters) {
+        (self.parameters, isActive) = (parameters, true)
+        repeated = RetransmissionSources(declared: parameters.repeatedSSRCs)
+        stream.begin(0, parameters)
+    }
+
+    package mutating func end() { (isActive, nextReport, nextKeyframeRequest) = (false, nil, nil) }
+
+    /// When `wake` must be called, if no packet arrives before.
+    package var nextWake: Duration? {
+        guard isActive else { return nil }
+        return Self.earlier(Self.earlier(nextReport, stream.nextWake), nextKeyframeRequest)
+    }
+
+    private static func earlier(_ one: Duration?, _ other: Duration?) -> Duration? {
+        guard let one, let other else { return one ?? other }
+        return min(one, other)
+    }
+
+    /// - Parameters:
+    ///   - senders: called for the sender information of our streams if a report is due.
+    ///   - random: varies the interval of reports.
+    package mutating func wake(
+        at now: Duration, senders: () -> [OutboundReport], using random: inout some RandomNumberGenerator,
+        _ act: (Action) -> Void
+    ) {
+        guard isActive else { return }
+        request(stream.drain(now, act), act)
+        if let nextKeyframeRequest, nextKeyframeRequest <= now {
+            self.nextKeyframeRequest = nil
+            requestKeyframe(now: now, act)
+        }
+        if let nextReport, nextReport <= now { report(now, senders, using: &random, act) }
+    }
+
+    // MARK: Packets
+
+    /// Shows this remote stream from now on. A new one begins with a keyframe; of another one, a keyframe is requested.
+    package mutating func select(_ ssrc: UInt32, now: Duration, _ act: (Action) -> Void) {
+        guard selected != ssrc, isActive else { return }
+        selected = ssrc
+        repeated.select(ssrc)
+        stream.begin(ssrc, parameters)
+        if kind == .video, received[ssrc] != nil { requestKeyframe(now: now, act) }
+    }
+
+    /// Takes a decrypted packet of 12 bytes or more; call `flush` after those that arrived together.
+    /// - Parameters:
+    ///   - activeType: the payload type that is shown.
+    ///   - running: called at most once for packets that arrived together; the running time, ns.
+    package mutating func received(
+        rtp packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration, running: () -> Int64?,
+        _ act: (Action) -> Void
+    ) {
+        guard isActive else { return }
+        let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
+        let sequence = packet.bigEndian16(at: 2)
+        received[ssrc, default: ReceptionStatistics(clockRate: parameters.clockRate)]
+            .received(sequence: sequence, timestamp: packet.bigEndian32(at: 4), now: now)
+        if let id = parameters.transportWideCC, let number = TransportSequence.number(in: packet, id: id) {
+            lastMediaSSRC = ssrc
+            recorder.received(number, now: now)
+            if areReportsReduced { scheduleReport(at: now + reportInterval) }
+        }
+        if let type = parameters.repeatedTypes[type] {
+            guard let (restored, sequence) = restore(packet, ssrc, type: type) else { return }
+            let wanted = restored.withUnsafeBytes {
+                stream.insert(
+                    $0, type: type, isStray: type != activeType, sequence: sequence, now: now, running: running, act)
+            }
+            request(wanted, act)
+        } else if ssrc == selected, parameters.caps[type] != nil {
+            let wanted = stream.insert(
+                packet, type: type, isStray: type != activeType, sequence: sequence, now: now, running: running, act)
+            request(wanted, act)
+        }
+    }
+
+    /// - Returns: the packet that RTX repeats, if it is missing.
+    private mutating func restore(
+        _ packet: UnsafeRawBufferPointer, _ ssrc: UInt32, type: Int
+    ) -> (packet: [UInt8], sequence: UInt16)? {
+        guard let selected, stream.isWaiting, repeated.mayRepeat(selected, rtx: ssrc),
+            let restored = RTPHeader.restore(packet, payloadType: type, ssrc: selected),
+            stream.isMissing(restored.sequence)
+        else { return nil }
+        repeated.learn(selected, rtx: ssrc)
+        return restored
+    }
+
+    /// Call after packets that arrived together.
+    /// - Returns: true if a frame is complete: the depayloader gets everything up to here.
+    package mutating func flush() -> Bool { stream.flush() }
+
+    // MARK: Feedback
+
+    private mutating func request(_ sequences: [UInt16], _ act: (Action) -> Void) {
+        guard !sequences.isEmpty, let selected else { return }
+        counters.nacksSent &+= UInt64(sequences.count)
+        act(.rtcp(parameters.compound(RTCPPackets.nack(sequences, from: parameters.ssrc, to: selected))))
+    }
+
+    /// Requests a keyframe of the stream that is shown. Several requests within a moment are one.
+    package mutating func requestKeyframe(now: Duration, _ act: (Action) -> Void) {
+        guard isActive, let selected, nextKeyframeRequest == nil else { return }
+        if let last = lastKeyframeRequest, now - last < Self.keyframeRequestInterval {
+            nextKeyframeRequest = last + Self.keyframeRequestInterval
+            return
+        }
+        lastKeyframeRequest = now
+        counters.plisSent &+= 1
+        act(.rtcp(parameters.compound(RTCPPackets.pictureLossIndication(from: parameters.ssrc, to: selected))))
+    }
+
+    /// Takes a compound packet, of which messages about streams of another session have no effect.
+    /// - Returns: the latest sender report of the stream that is shown.
+    package mutating func received(_ compound: RTCPCompound, now: Duration) -> SenderTime? {
+        guard isActive else { return nil }
+        var shown: (report: RTCPCompound.SenderReport, running: Int64)?
+        for report in compound.senderReports {
+            received[report.ssrc]?.senderReported(UInt32(truncatingIfNeeded: report.ntp >> 16), now: now)
+            if report.ssrc == selected, let running = stream.undelayedTime(of: report.timestamp) {
+                shown = (report, running)
+            }
+        }
+        for (ssrc, cname) in compound.names where received[ssrc] != nil { cnames[ssrc] = cname }
+        // The name follows the report in the same packet.
+        guard let shown, let cname = cnames[shown.report.ssrc] else { return nil }
+        return SenderTime(ntp: NTPTime.nanoseconds(shown.report.ntp), running: shown.running, cname: cname)
+    }
+
+    // MARK: Reports
+
+    /// Begins to send reports, once packets can leave.
+    package mutating func startReports(now: Duration) {
+        if isActive, nextReport == nil { scheduleReport(at: now + .milliseconds(50)) }
+    }
+
+    /// Sends fewer reports while no media are sent: ten a second cost more than 10 kbit/s.
+    package mutating func setReports(areReduced: Bool, now: Duration) {
+        guard areReportsReduced != areReduced else { return }
+        areReportsReduced = areReduced
+        if !areReduced, nextReport != nil { scheduleReport(at: now + reportInterval) }
+    }
+
+    private mutating func scheduleReport(at time: Duration) { nextReport = min(nextReport ?? time, time) }
+
+    private mutating func report(
+        _ now: Duration, _ senders: () -> [OutboundReport], using random: inout some RandomNumberGenerator,
+        _ act: (Action) -> Void
+    ) {
+        var compound: [UInt8] = []
+        if !areReportsReduced || lastReport.map({ now - $0 >= Self.reducedReportInterval }) ?? true {
+            lastReport = now
+            compound = report(senders(), now)
+        }
+        while let body = recorder.takeFeedback() {
+            if compound.count > Self.mostBeforeFeedback {
+                act(.rtcp(compound))
+                compound = []
+            }
+            if compound.isEmpty { compound = RTCPPackets.receiverReport(parameters.ssrc) }
+            compound += RTCPPackets.transportFeedback(body, from: parameters.ssrc, to: lastMediaSSRC)
+        }
+        if !compound.isEmpty { act(.rtcp(compound)) }
+        // Participants whose reports coincide would stay so (RFC 3550 6.3.1).
+        let varied = reportInterval * Double.random(in: 0.75...1.25, using: &random)
+        nextReport = now + (areReportsReduced && recorder.isEmpty ? Self.reducedReportInterval : varied)
+    }
+
+    private mutating func report(_ senders: [OutboundReport], _ now: Duration) -> [UInt8] {
+        var reports: [ReceptionReport] = []
+        for ssrc in received.keys.sorted() {
+            if let report = received[ssrc]?.report(on: ssrc, now: now) { reports.append(report) }
+        }
+        // A report has room for 31 blocks; there are no more sources than places for them.
+        let blocks = reports.prefix(31)
+        guard let first = senders.first else {
+            return RTCPPackets.receiverReport(parameters.ssrc, blocks)
+                + RTCPPackets.sourceDescription([parameters.ssrc], cname: parameters.cname)
+        }
+        var compound = RTCPPackets.senderReport(first.ssrc, first.sender, blocks)
+        for other in senders.dropFirst() {
+            compound += RTCPPackets.senderReport(other.ssrc, other.sender, [ReceptionReport]())
+        }
+        return compound + RTCPPackets.sourceDescription(senders.map(\.ssrc), cname: parameters.cname)
+    }
+
+    // MARK: Settings and figures
+
+    /// Sets the interval after which a NACK is repeated to the time in which the retransmission should have arrived.
+    package mutating func pace(roundTrip: Duration) {
+        stream.requestInterval = min(
+            max(roundTrip + max(roundTrip / 4, .milliseconds(10)), .milliseconds(20)), .seconds(2))
+    }
+
+    /// Delays the stream by this, ns, to keep it in sync with another one.
+    package mutating func setDelay(_ delay: Int64) { stream.delay = delay }
+
+    /// The counters, with those of the stream that is shown.
+    package var figures: RTPSessionFigures {
+        var figures = counters
+        let shown = selected.flatMap { received[$0] }
+        (figures.packetsLost, figures.jitter) = (shown?.packetsLost, shown?.jitter)
+        return figures
+    }
+
+    /// Forgets a remote stream whose place another one takes.
+    package mutating func forget(_ ssrc: UInt32) {
+        (received[ssrc], cnames[ssrc]) = (nil, nil)
+        repeated.forget(rtx: ssrc)
+    }
+}
+
+/// The clock of the stream that is shown, from its sender report; times in nanoseconds.
+package struct SenderTime {
+    /// The sender's NTP time.
+    package var ntp: Int64
+    /// The running time at which media of that time are due here, without the delay for lip sync.
+    package var running: Int64
+    package var cname: [UInt8]
+}

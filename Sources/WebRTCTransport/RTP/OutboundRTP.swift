@@ -1,0 +1,107 @@
+/// The sender information of one of our streams for a sender report.
+package struct OutboundReport: Sendable {
+    package var ssrc: UInt32
+    package var sender: RTCPPackets.SenderInformation
+}
+
+/// The sending side of an RTP session (RFC 3550): what was sent of each stream, and the answers to NACKs and keyframe
+/// requests. A value that packets and times drive; it knows no socket, thread, clock or pad.
+package struct OutboundRTP<Packet: PacketStorage>: Sendable {
+    private var streams: [UInt32: SentStream<Packet>] = [:]
+    private var retransmission: (payloadType: Int, ssrcs: [UInt32: UInt32])?
+    private var budget = RetransmissionBudget()
+    private var keyframes = KeyframePace()
+    package private(set) var figures = RTPSessionFigures()
+
+    package init() {}
+
+    package mutating func configure(_ parameters: RTPSessionParameters) { retransmission = parameters.retransmission }
+
+    /// - Parameters:
+    ///   - bytes: those of `packet`, at least a fixed header.
+    ///   - running: the running time of its media, ns.
+    ///   - random: chooses the first sequence number of the retransmissions of a stream.
+    package mutating func sent(
+        _ packet: Packet, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration,
+        using random: inout some RandomNumberGenerator
+    ) {
+        let ssrc = bytes.bigEndian32(at: 8)
+        if streams[ssrc] == nil {
+            guard streams.count < LocalIdentity.videoSSRCs else { return }
+            let repeated = retransmission.flatMap { wanted in wanted.ssrcs[ssrc].map { ($0, wanted.payloadType) } }
+            streams[ssrc] = SentStream(
+                retransmission: repeated, firstSequence: UInt16.random(in: 0..<0x8000, using: &random))
+        }
+        streams[ssrc]?.sent(packet, bytes, running: running, now: now)
+    }
+
+    /// The sender information of the streams that have sent since the last report.
+    /// - Parameters:
+    ///   - running: the running time, ns; nil: there is none, and no report.
+    ///   - ntp: the same moment as NTP time.
+    package mutating func reports(running: Int64?, ntp: UInt64, clockRate: Int) -> [OutboundReport] {
+        guard let running else { return [] }
+        var reports: [OutboundReport] = []
+        for ssrc in streams.keys.sorted() {
+            guard let stream = streams[ssrc], stream.sentSinceReport, let latest = stream.latest else { continue }
+            streams[ssrc]?.reported()
+            let passed = Double(running &- latest.running) / 1e9 * Double(clockRate)
+            let units = UInt32(truncatingIfNeeded: Int64(max(-1e15, min(passed, 1e15))))
+            let sender = RTCPPackets.SenderInformation(
+                ntp: ntp, timestamp: latest.timestamp &+ units, packets: stream.packets, octets: stream.octets)
+            reports.append(OutboundReport(ssrc: ssrc, sender: sender))
+        }
+        return reports
+    }
+
+    /// Ends all streams.
+    /// - Returns: their SSRCs.
+    package mutating func end() -> [UInt32] {
+        defer { streams.removeAll() }
+        return streams.keys.sorted()
+    }
+
+    // MARK: Feedback
+
+    /// - Parameters:
+    ///   - roundTrip: nil: not known yet.
+    ///   - bitrate: our send target, bit/s, of which retransmissions get a share.
+    package mutating func pace(roundTrip: Duration?, bitrate: Int) {
+        budget.pace(roundTrip: roundTrip, bitrate: bitrate)
+        if let roundTrip { keyframes.pace(roundTrip: roundTrip) }
+    }
+
+    /// Counts a NACK.
+    /// - Returns: false if it is not about one of our streams.
+    package mutating func nacked(_ ssrc: UInt32) -> Bool {
+        guard streams[ssrc] != nil else { return false }
+        figures.nacksReceived &+= 1
+        return true
+    }
+
+    /// The retransmission of a packet, which must leave then; nil: it is not kept, or the budget does not allow it.
+    package mutating func retransmission(of sequence: UInt16, ssrc: UInt32, now: Duration) -> [UInt8]? {
+        let stream = streams[ssrc]
+        guard budget.allows(ssrc: ssrc, sequence: sequence, now: now, size: { stream?.size(of: sequence, now: now) }),
+            let packet = streams[ssrc]?.repeated(sequence, now: now)
+        else { return nil }
+        figures.retransmissions &+= 1
+        return packet
+    }
+
+    /// Counts a keyframe request of the remote peer.
+    /// - Returns: false if it is not about one of our streams.
+    package mutating func keyframeRequested(_ ssrc: UInt32) -> Bool {
+        guard streams[ssrc] != nil else { return false }
+        figures.plisReceived &+= 1
+        return true
+    }
+
+    /// Decides when the encoder makes the keyframe.
+    /// - Parameters:
+    ///   - ssrc: of the stream, or of the layer of a simulcast, of which the remote peer has lost a frame.
+    ///   - hasWaited: true for a request that comes again after `.after`.
+    package mutating func paceKeyframe(_ ssrc: UInt32, hasWaited: Bool, now: Duration) -> KeyframePace.Answer {
+        keyframes.request(ssrc: ssrc, hasWaited: hasWaited, now: now)
+    }
+}

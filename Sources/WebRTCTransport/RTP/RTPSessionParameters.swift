@@ -1,0 +1,65 @@
+/// Negotiated parameters of an RTP session.
+package struct RTPSessionParameters: Sendable {
+    /// Caps of inbound packets as text, by payload type; without those of RTX.
+    package var caps: [Int: String] = [:]
+    package var clockRate: Int
+    /// Our SSRC, as in the local description.
+    package var ssrc: UInt32
+    package var cname: String
+    /// Inbound RTX (RFC 4588): the payload type that each one repeats.
+    package var repeatedTypes: [Int: Int] = [:]
+    /// Inbound RTX: the media SSRC that each RTX SSRC repeats, as far as it is declared.
+    package var repeatedSSRCs: [UInt32: UInt32] = [:]
+    /// Outbound RTX: the payload type, and the SSRC for each of our SSRCs.
+    package var retransmission: (payloadType: Int, ssrcs: [UInt32: UInt32])?
+    /// The extension with the transport-wide sequence number, if the remote peer gets feedback about it.
+    package var transportWideCC: UInt8?
+
+    package init(clockRate: Int, ssrc: UInt32, cname: String) {
+        (self.clockRate, self.ssrc, self.cname) = (clockRate, ssrc, cname)
+    }
+
+    /// A feedback message that leaves at once, in a compound packet of the least size (RFC 4585 section 3.1).
+    func compound(_ feedback: [UInt8]) -> [UInt8] {
+        RTCPPackets.receiverReport(ssrc) + RTCPPackets.sourceDescription([ssrc], cname: cname) + feedback
+    }
+}
+
+extension RTPSessionParameters {
+    init(_ video: NegotiatedVideo, _ identity: LocalIdentity) {
+        self.init(clockRate: 90_000, ssrc: identity.ssrc, cname: identity.cname)
+        for codec in [video.codec] + video.alternatives {
+            var text =
+                "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(codec.payloadType), "
+            text += "encoding-name=(string)\(codec.codec.encodingName)"
+            if codec.codec == .h264 { text += ", packetization-mode=(string)1" }
+            caps[codec.payloadType] = text
+            if let type = codec.retransmissionPayloadType { repeatedTypes[type] = codec.payloadType }
+        }
+        repeatedSSRCs = video.repeatedSSRCs
+        if video.codec.usesTransportCC { transportWideCC = video.extensions.transportWideCC }
+        guard let type = video.codec.retransmissionPayloadType else { return }
+        var ssrcs = [identity.ssrc: identity.rtxSSRC]
+        for stream in identity.streams(video.sentLayers) { ssrcs[stream.ssrc] = stream.rtxSSRC }
+        retransmission = (type, ssrcs)
+    }
+
+    init(_ audio: NegotiatedAudio, _ identity: LocalIdentity) {
+        self.init(clockRate: 48_000, ssrc: identity.audioSSRC, cname: identity.cname)
+        caps[audio.payloadType] =
+            "application/x-rtp, media=(string)audio, clock-rate=(int)48000, payload=(int)\(audio.payloadType), "
+            + "encoding-name=(string)OPUS, encoding-params=(string)2"
+    }
+}
+
+/// Counters of an RTP session.
+package struct RTPSessionFigures: Sendable {
+    package var nacksSent: UInt64 = 0
+    package var nacksReceived: UInt64 = 0
+    package var plisSent: UInt64 = 0
+    package var plisReceived: UInt64 = 0
+    package var retransmissions: UInt64 = 0
+    /// Packets of the stream that is shown that did not arrive, retransmissions not counted; nil: no stream is shown yet.
+    package var packetsLost: Int?
+    package var jitter: Duration?
+}

@@ -1,0 +1,99 @@
+import Testing
+
+/// The networks on which the transport is compared with libwebrtc, here in one direction and at the defaults. The bounds
+/// describe the behaviour as it is; they are no goals.
+@Suite(.timeLimit(.minutes(2)))
+struct NetworkSimulationTests {
+    struct Network: CustomTestStringConvertible {
+        var name: String
+        /// Of both directions.
+        var conditions = SimulatedLink.Conditions()
+        var framesShown: ClosedRange<Double>
+        /// The 95th percentile from capture until a frame is complete, ms.
+        var delivery: Int
+        var longestGap: Int
+        /// Received, kbit/s.
+        var throughput: ClosedRange<Int>
+        /// With this `latency` (ms), which leaves time for retransmissions, so many frames are shown.
+        var tuned: (latency: Int, framesShown: Double)?
+
+        var testDescription: String { name }
+    }
+
+    static let networks = [
+        Network(
+            name: "clean", framesShown: 1...1, delivery: 10, longestGap: 40, throughput: 2400...2600),
+        Network(
+            name: "wifi",
+            conditions: .init(
+                delay: .milliseconds(5), jitter: .milliseconds(2), loss: 0.01, burst: 2, rate: 100_000_000,
+                queue: 200_000),
+            framesShown: 0.97...1, delivery: 40, longestGap: 500, throughput: 2400...2600),
+        Network(
+            name: "wifi lossy",
+            conditions: .init(
+                delay: .milliseconds(15), jitter: .milliseconds(10), loss: 0.05, burst: 2, rate: 50_000_000,
+                queue: 100_000),
+            framesShown: 0.8...0.97, delivery: 130, longestGap: 1000, throughput: 1800...2700, tuned: (300, 0.98)),
+        Network(
+            name: "cellular",
+            conditions: .init(
+                delay: .milliseconds(50), jitter: .milliseconds(15), loss: 0.02, burst: 2, rate: 30_000_000,
+                queue: 100_000),
+            framesShown: 0.45...0.75, delivery: 155, longestGap: 1600, throughput: 2000...2900, tuned: (500, 0.98)),
+        Network(
+            name: "wifi congested",
+            conditions: .init(
+                delay: .milliseconds(10), jitter: .milliseconds(20), loss: 0.09, burst: 2, rate: 5_000_000,
+                queue: 30_000),
+            framesShown: 0.6...0.92, delivery: 155, longestGap: 1400, throughput: 700...2300, tuned: (500, 0.9)),
+        Network(
+            name: "1 Mbit/s", conditions: .init(delay: .milliseconds(20), rate: 1_000_000, queue: 50_000),
+            framesShown: 0.95...1, delivery: 150, longestGap: 2000, throughput: 800...1000),
+        Network(
+            name: "500 kbit/s", conditions: .init(delay: .milliseconds(20), rate: 500_000, queue: 40_000),
+            framesShown: 0.93...1, delivery: 160, longestGap: 3200, throughput: 400...500),
+        Network(
+            name: "far", conditions: .init(delay: .milliseconds(120), jitter: .milliseconds(5), loss: 0.005),
+            framesShown: 0.5...0.85, delivery: 240, longestGap: 2000, throughput: 2300...2700, tuned: (800, 0.98)),
+    ]
+
+    @Test(arguments: networks) func aMinuteAtTheDefaults(network: Network) {
+        for seed: UInt64 in 1...2 {
+            let result = NetworkSimulation(conditions: network.conditions, seed: seed).run()
+            let row = "\(network.name), seed \(seed): \(result)"
+            print(row)
+            #expect(network.framesShown.contains(result.framesShown), "\(row)")
+            #expect(result.delivery(percentile: 0.95) <= network.delivery, "\(row)")
+            #expect(result.display(percentile: 0.05) >= 95, "\(row)")
+            #expect(result.longestGap <= network.longestGap, "\(row)")
+            #expect(network.throughput.contains(result.throughput / 1000), "\(row)")
+            #expect(result.retransmissions <= result.nacks && result.packetsLost <= result.droppedByLink, "\(row)")
+            #expect(network.name != "clean" || result.nacks + result.plis == 0, "\(row)")
+        }
+    }
+
+    @Test(arguments: networks.filter { $0.tuned != nil }) func aLongerLatencyLeavesTimeForRetransmissions(
+        network: Network
+    ) throws {
+        let tuned = try #require(network.tuned)
+        let result = NetworkSimulation(conditions: network.conditions, latency: .milliseconds(tuned.latency)).run()
+        #expect(result.framesShown >= tuned.framesShown, "\(network.name), tuned: \(result)")
+    }
+
+    /// At the start it may cost the first frames: a packet that overtakes the first one begins the stream.
+    @Test func reorderingAloneCostsNoLaterFrame() {
+        let conditions = SimulatedLink.Conditions(
+            delay: .milliseconds(15), jitter: .milliseconds(10), keepsOrder: false)
+        let result = NetworkSimulation(conditions: conditions, duration: .seconds(20)).run()
+        #expect(result.framesShown >= 0.99 && result.freezes == 0 && result.plis <= 2, "\(result)")
+    }
+
+    @Test func theSameSeedGivesTheSameResult() {
+        func run(_ seed: UInt64) -> NetworkSimulation.Result {
+            NetworkSimulation(conditions: Self.networks[4].conditions, duration: .seconds(10), seed: seed).run()
+        }
+        let first = run(7)
+        #expect(run(7) == first && run(8) != first)
+    }
+}
