@@ -92,10 +92,8 @@ package final class InputMemory: @unchecked Sendable {
         // The crop of the present format leaves nothing of a much smaller one, although the input chain takes that too.
         if let any = Self.systemCaps() { caps = caps.followed(by: any) }
         for memory in VideoMemory.all { if let own = Self.takenCaps(memory) { caps = caps.followed(by: own) } }
-        // Upstream that has nothing else gets an error that names the cause, instead of one about links.
-        if filter.map({ !$0.canIntersect(caps) }) ?? true,
-            let all = try? Caps("\(Self.templateCaps); video/x-raw(format:Interlaced)")
-        {
+        // Upstream that has nothing else gets an error that names the missing package, instead of one about links.
+        if filter.map({ !$0.canIntersect(caps) }) ?? true, let all = try? Caps(Self.templateCaps) {
             caps = caps.followed(by: all)
         }
         return caps

@@ -55,20 +55,6 @@ extension ElementTests {
                 reference: source.replacing("is-live=true", with: "num-buffers=1"))
         }
 
-        @Test func singleFieldsAreRefusedInOneSentence() throws {
-            let source =
-                TransformPipeline.source()
-                + " ! capssetter replace=true caps=\"video/x-raw(format:Interlaced),format=I420,interlace-mode=alternate,"
-                + "\(TransformPipeline.size),framerate=20/1\""
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, source: source)) { pipeline in
-                    pipeline.play()
-                    let error = try #require(pipeline.waitForError())
-                    #expect(error.text.contains("interlace-mode=alternate"), "\(error.text)")
-                }
-            }
-        }
-
         /// A slow encoder must not block a live source: it keeps its pace, and the newest frames are sent.
         @Test func aLiveInputIsNeverHeldUp() throws {
             try StandIn.run { standIn in

@@ -163,12 +163,10 @@ extension ElementTests {
                         #expect(
                             pipeline.transform.emit("set-prompt", [GValueBox("film noir"), GValueBox(true)])?.int != 0)
                         #expect(notified.value.sorted() == ["enrich", "prompt", "reference-image"])
-                        for name in ["decart-prompt-result", "prompt-result"] {
-                            let result = pipeline.waitForMessage {
-                                $0.structure?.name == name && $0.structure?.int("id") == id
-                            }
-                            #expect(id != 0 && result?.structure?["accepted"]?.bool == true, "\(name)")
+                        let result = pipeline.waitForMessage {
+                            $0.structure?.name == "decart-prompt-result" && $0.structure?.int("id") == id
                         }
+                        #expect(id != 0 && result?.structure?["accepted"]?.bool == true)
                         #expect(pipeline.waitForPicture(raw.applying(look)))
                         #expect(
                             pipeline.transform.string("prompt") == "film noir"

@@ -167,7 +167,7 @@ CASES = [
          sink="video/x-raw,pixel-aspect-ratio=16/15 ! fakesink", error=REMEDY, transports=DIRECT, gate=("webrtc",)),
     Case("alternate fields", "teltek/gst-plugin-ndi#114", "Each buffer is a field: one error says so.",
          appsrc(WIDTH, HEIGHT, fields=",interlace-mode=alternate").replace("video/x-raw,", "video/x-raw(format:Interlaced),"),
-         error="interlace|alternate|Interlaced", transports=DIRECT),
+         error="interlace|alternate|Interlaced", transports=DIRECT, gate=("webrtc",)),
     # --- Changes of the caps ---
     Case("changing sizes", "wacky6/hikaru#33, centricular/webrtcsink#54, emersion/xdg-desktop-portal-wlr#46",
          "The size changes every 15 frames.", options="fit=stretch", is_readable=True,
