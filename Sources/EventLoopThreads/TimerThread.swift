@@ -19,7 +19,7 @@ enum TimerThread {
     /// - Parameter due: a `monotonicTime`.
     static func schedule(at due: Duration, _ queue: SerialQueue, _ work: @escaping @Sendable () -> Void) {
         let (isNext, isRunning) = state.withLock { state in
-            // Of two that are due at the same time, the first one fires first.
+            // Timers with the same deadline fire in the order in which they were scheduled.
             let index = state.timers.firstIndex { $0.due <= due } ?? state.timers.endIndex
             state.timers.insert(Timer(due: due, queue: queue, work: work), at: index)
             defer { state.isRunning = true }

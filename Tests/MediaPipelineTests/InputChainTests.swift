@@ -5,6 +5,37 @@ import Synchronization
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct InputChainTests {
+    /// Sends the frames of a pipeline's last pad through a chain, and reads the first `count` that leave it.
+    private func results<Result: Sendable>(
+        _ count: Int, of source: Pad, in pipeline: Pipeline, width: Int, height: Int, fit: Fit,
+        read: @escaping @Sendable ([VideoPlane]) -> Result
+    ) throws -> [Result] {
+        let bin = Bin(name: "chain")
+        let chain = try InputChain(pacing: InputPacing(), sink: source)
+        let entry = try GhostPad(name: "sink", target: try chain.install(in: bin))
+        bin.add(entry)
+        chain.configure(width: width, height: height, fit: fit)
+        let sent = try #require(VideoInfo(caps: try Caps("video/x-raw,format=I420,width=\(width),height=\(height)")))
+        let results = Mutex<[Result]>([])
+        let isDone = DispatchSemaphore(value: 0)
+        chain.addDelivery(attempt: 1) { frame in
+            guard let result = frame.buffer.withVideoPlanes(sent, writable: false, read) else { return }
+            let isLast = results.withLock {
+                $0.append(result)
+                return $0.count == count
+            }
+            if isLast { isDone.signal() }
+        }
+        chain.gate.open(attempt: 1)
+        chain.gate.set(playing: true)
+        pipeline.add(bin)
+        try source.link(entry)
+        pipeline.setState(.playing)
+        #expect(isDone.wait(timeout: .now() + 30) == .success)
+        pipeline.setState(.null)
+        return results.withLock { Array($0.prefix(count)) }
+    }
+
     /// Sends frames whose rows are black and white in turn; the flag says if a frame is interlaced.
     /// - Returns: whether the two fields still differ, for the first 8 frames that leave the chain. The ninth is sent
     ///   because deinterlace keeps one field of the frame that it still has at EOS.
@@ -32,27 +63,10 @@ import Testing
             }
             return .replace(copy)
         }
-        let bin = Bin(name: "chain")
-        let chain = try InputChain(pacing: InputPacing(), sink: source)
-        let entry = try GhostPad(name: "sink", target: try chain.install(in: bin))
-        bin.add(entry)
-        chain.configure(width: 64, height: 48, fit: .stretch)
-        let results = Mutex<[Bool]>([])
-        chain.addDelivery(attempt: 1) { frame in
-            let isCombed = frame.buffer.withVideoPlanes(info, writable: false) { planes in
-                let rows = planes[0].base.assumingMemoryBound(to: UInt8.self)
-                return abs(Int(rows[20 * planes[0].stride + 32]) - Int(rows[21 * planes[0].stride + 32])) > 100
-            }
-            results.withLock { $0.append(isCombed ?? false) }
+        return try results(8, of: source, in: pipeline, width: 64, height: 48, fit: .stretch) { planes in
+            let rows = planes[0].base.assumingMemoryBound(to: UInt8.self)
+            return abs(Int(rows[20 * planes[0].stride + 32]) - Int(rows[21 * planes[0].stride + 32])) > 100
         }
-        chain.gate.open(attempt: 1)
-        chain.gate.set(playing: true)
-        pipeline.add(bin)
-        try source.link(entry)
-        pipeline.setState(.playing)
-        for _ in 0..<1_000 where results.withLock(\.count) < 8 { Thread.sleep(forTimeInterval: 0.01) }
-        pipeline.setState(.null)
-        return results.withLock { Array($0.prefix(8)) }
     }
 
     @Test func interlacedFramesLoseAField() throws {
@@ -86,28 +100,11 @@ import Testing
         let setter = try #require(pipeline.child(named: "s"))
         setter.set("caps", caps: try Caps("video/x-raw,\(caps.split(separator: ";").last ?? "")"))
         let source = try #require(setter.staticPad("src"))
-        let bin = Bin(name: "chain")
-        let chain = try InputChain(pacing: InputPacing(), sink: source)
-        bin.add(try GhostPad(name: "sink", target: try chain.install(in: bin)))
-        chain.configure(width: 320, height: 176, fit: fit)
-        let sent = try #require(VideoInfo(caps: try Caps("video/x-raw,format=I420,width=320,height=176")))
-        let results = Mutex<[[Int]]>([])
-        chain.addDelivery(attempt: 1) { frame in
-            let values = frame.buffer.withVideoPlanes(sent, writable: false) { planes in
-                zip(planes, [(160, 88), (80, 44), (80, 44)]).map { plane, at in
-                    Int(plane.base.load(fromByteOffset: at.1 * plane.stride + at.0, as: UInt8.self))
-                }
+        return try results(1, of: source, in: pipeline, width: 320, height: 176, fit: fit) { planes in
+            zip(planes, [(160, 88), (80, 44), (80, 44)]).map { plane, at in
+                Int(plane.base.load(fromByteOffset: at.1 * plane.stride + at.0, as: UInt8.self))
             }
-            results.withLock { $0.append(values ?? []) }
-        }
-        chain.gate.open(attempt: 1)
-        chain.gate.set(playing: true)
-        pipeline.add(bin)
-        try source.link(try #require(bin.staticPad("sink")))
-        pipeline.setState(.playing)
-        for _ in 0..<1_000 where results.withLock(\.isEmpty) { Thread.sleep(forTimeInterval: 0.01) }
-        pipeline.setState(.null)
-        return results.withLock { $0.first ?? [] }
+        }.first ?? []
     }
 
     private func isRight(_ colour: [Int]) -> Bool {

@@ -58,7 +58,7 @@ struct Attempt: Sendable {
         case ended(DecartErrorCode?)
     }
 
-    /// What replaces this session at the service's limit.
+    /// How the next session is prepared before the service's limit ends this one.
     enum Renewal: Sendable, Equatable {
         case none
         /// A candidate is due, or being set up.

@@ -1,4 +1,4 @@
-/// What rooms offer to their participants.
+/// Options of all rooms.
 package struct RoomOptions: Sendable, Equatable {
     /// Sent to clients that join a room.
     package var ice = RoomICE()

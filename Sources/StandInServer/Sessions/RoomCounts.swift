@@ -1,4 +1,4 @@
-/// What the client did in its room.
+/// Counts of the client's requests in its room.
 package struct RoomCounts: Sendable, Equatable {
     package internal(set) var joinCount = 0
     /// Joins with a single connection for both directions.

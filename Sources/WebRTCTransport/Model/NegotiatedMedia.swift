@@ -33,7 +33,7 @@ package struct NegotiatedVideo: Sendable {
         self.direction = direction
     }
 
-    /// What this m-line and a later one of the same RTP session carry together. The first m-line is the one that sends;
+    /// The media of this m-line and of a later one, which belong to the same RTP session. The first m-line is the one that sends;
     /// its attributes win.
     func united(with later: NegotiatedVideo) -> NegotiatedVideo {
         var whole = self

@@ -88,7 +88,7 @@ final class ICETransport: @unchecked Sendable {
         if current == nil {
             sessions.append(session)
             selectedAgent.withLock { $0 = session.agent }
-            if !configuration.defersGathering { gather(session) }
+            gather(session)
         } else {
             begin(restart: session, reason)
         }
@@ -97,11 +97,6 @@ final class ICETransport: @unchecked Sendable {
     }
 
     func setServers(_ servers: [ICEServer], policy: ICETransportPolicy) { self.servers = (servers, policy) }
-
-    /// Starts gathering of the first session, which `defersGathering` has deferred.
-    func gather() {
-        if let current { gather(current) }
-    }
 
     private func gather(_ session: ICESession) {
         if gatheringStartedAt == nil { gatheringStartedAt = .now }

@@ -26,8 +26,8 @@ extension PeerConnection {
     /// `unidirectionalSections`.
     package func sendMid(_ kind: MediaKind) -> String? { negotiated.sendMids[kind] }
 
-    /// Creates an offer. The first one starts gathering (unless `defersGathering`); later ones renegotiate over the
-    /// same transport, or restart ICE.
+    /// Creates an offer. The first one starts gathering; later ones renegotiate over the same transport, or
+    /// restart ICE.
     ///
     /// A restart begins a second ICE session, which gathers with the addresses that the host has now. Media use the
     /// first session's path until the second one has connected: `PeerConnectionEvent.iceRestarted`. DTLS and SRTP stay.

@@ -74,14 +74,6 @@ package final class PeerConnection: @unchecked Sendable {
         network.async { [self] in ice.add(candidate) }
     }
 
-    /// Starts gathering with exactly these servers. For an offerer with `defersGathering`.
-    package func gather(servers: [ICEServer], policy: ICETransportPolicy) {
-        network.async { [self] in
-            ice.setServers(servers, policy: policy)
-            ice.gather()
-        }
-    }
-
     /// Sets the servers of later ICE sessions: those of restarts.
     package func setServers(_ servers: [ICEServer], policy: ICETransportPolicy) {
         network.async { [self] in ice.setServers(servers, policy: policy) }

@@ -28,8 +28,6 @@ package struct PeerConnectionConfiguration: Sendable {
     package var unidirectionalSections = false
     /// Our offers have m-lines for audio, video and data channels, in this order, as some cameras require.
     package var offersAudioVideoData = false
-    /// An offerer gathers candidates only after a call of `gather`.
-    package var defersGathering = false
     /// RIDs of the simulcast layers that we offer, highest resolution first, at most `SimulcastLayer.maximumCount`;
     /// empty: one stream. The answer decides which are sent: `RTPSendParameters.layers`.
     package var simulcast: [String] = []

@@ -1,4 +1,4 @@
-/// What an m-line carries, by the latest offer and answer.
+/// An m-line and its media by the latest offer and answer (RFC 8829 4.1.10).
 enum NegotiatedMedia: Sendable {
     case video(NegotiatedVideo)
     case audio(NegotiatedAudio)
@@ -31,7 +31,7 @@ struct Transceiver: Sendable {
 }
 
 extension [NegotiatedMedia] {
-    /// What the RTP session of video carries.
+    /// The negotiated media of the video's RTP session.
     var video: NegotiatedVideo? {
         reduce(nil) { whole, media in
             guard case .video(let next) = media else { return whole }
@@ -39,7 +39,7 @@ extension [NegotiatedMedia] {
         }
     }
 
-    /// What the RTP session of audio carries.
+    /// The negotiated media of the audio's RTP session.
     var audio: NegotiatedAudio? {
         reduce(nil) { whole, media in
             guard case .audio(let next) = media else { return whole }

@@ -330,9 +330,7 @@ extension Transport {
         private func withSeparatePair(_ body: (PeerConnection, PeerConnection) throws -> Void) throws {
             GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()
-            (configuration.unidirectionalSections, configuration.audio, configuration.defersGathering) = (
-                true, .sendrecv, true
-            )
+            (configuration.unidirectionalSections, configuration.audio) = (true, .sendrecv)
             let ours = try PeerConnection(configuration: configuration) { _ in }
             (configuration.direction, configuration.audio, configuration.acceptsDataChannels) = (
                 .recvonly, .recvonly, true
@@ -379,26 +377,6 @@ extension Transport {
                     zip(third, ["inactive", "inactive", "sendonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
                 #expect(ours.videoDirection == .recvonly && ours.audioDirection == .inactive)
             }
-        }
-
-        @Test func candidatesAreLookedForWhenItIsSaid() throws {
-            let seen = Watched(0)
-            var configuration = PeerConnectionConfiguration()
-            configuration.defersGathering = true
-            let connection = try PeerConnection(configuration: configuration) { event in
-                if case .localCandidate = event { seen.change { $0 += 1 } }
-            }
-            defer {
-                connection.close()
-                connection.dismantle()
-            }
-            // `gather` does nothing before there is an agent.
-            connection.gather(servers: [], policy: .all)
-            _ = try connection.createOffer()
-            letTheNetworkThreadRun()
-            #expect(seen.value == 0)
-            connection.gather(servers: [], policy: .all)
-            #expect(seen.wait(.seconds(20)) { $0 > 0 })
         }
 
         /// A receiver has sent RTCP already when it starts to send; its SSRC must stay the one in the description.
