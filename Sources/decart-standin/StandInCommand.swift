@@ -109,9 +109,6 @@ struct StandInCommand: ParsableCommand {
             "Return each encoded frame (H.264 of any profile, VP8) as it came: nothing is decoded or transformed."))
     var echoEncoded = false
 
-    @Option(help: ArgumentHelp("Time to wait for a retransmission, in ms (the jitter buffer).", valueName: "number"))
-    var latency = Int(MediaOptions().latency / .milliseconds(1))
-
     @Option(help: ArgumentHelp("Delay of the model before video and audio are returned, in ms.", valueName: "number"))
     var delay = 0
 
@@ -204,9 +201,6 @@ struct StandInCommand: ParsableCommand {
         }
         guard (50_000...100_000_000).contains(bitrate) else {
             throw ValidationError("--bitrate is a number of bits per second from 50000 to 100000000.")
-        }
-        guard (20...10_000).contains(latency) else {
-            throw ValidationError("--latency is a number of milliseconds from 20 to 10000.")
         }
         guard (0...10_000).contains(delay) else {
             throw ValidationError("--delay is a number of milliseconds up to 10000.")
@@ -305,7 +299,6 @@ struct StandInCommand: ParsableCommand {
         }
         configuration.throwawayAuthority = tlsCa
         configuration.media.echoesEncoded = echoEncoded
-        configuration.media.latency = .milliseconds(latency)
         configuration.media.delay = .milliseconds(delay)
         configuration.idleOutput = idleOutput
         configuration.transports = transports ?? []

@@ -6,8 +6,8 @@ import Testing
 @Suite struct OutputSchedulerTests {
     private static let ms: ClockTime = 1_000_000
 
-    /// Downstream takes what the service sends: 20 frames a second, 40 ms of jitter buffer. A gap is filled 85 ms after
-    /// a frame was due: `latency` and an interval, of which 45 ms count.
+    /// Downstream takes what the service sends: 20 frames a second; `latency` is 40 ms, and 50 are reported. A gap is filled
+    /// 85 ms after a frame was due: `latency` and an interval, of which 45 ms count.
     private struct Output {
         var scheduler: OutputScheduler<Int>
         private var now: ClockTime = 0
@@ -119,10 +119,10 @@ import Testing
     /// The network may deliver frames late, at once or out of order.
     @Test func timesRiseStrictly() {
         var output = output()
-        let times: [ClockTime] = [100, 150, 150, 120, 800]
+        let times: [(ClockTime, ClockTime)] = [(100, 100), (150, 160), (150, 161), (120, 162), (800, 800)]
         let pushed = times.enumerated().map { number, time in
-            output.frame(number + 1, at: time)
-            return output.next(800)
+            output.frame(number + 1, at: time.0, now: time.1)
+            return output.next(time.1)
         }
         #expect(pushed == ["1 at 100 discont", "2 at 150", "3 at 156", "4 at 162", "5 at 800 discont"])
     }

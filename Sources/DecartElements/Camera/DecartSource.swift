@@ -367,7 +367,7 @@ final class DecartSource: ElementImplementation {
         parts.transform.element.set("orientation", settings.orientation.rawValue)
         parts.mirror.set("position", settings.position.rawValue)
         parts.updateShape()
-        talkback.start(latency: 0, isViewer: false) { OutputTimeline() }
+        talkback.start(latency: 0, playout: Playout(), isViewer: false) { OutputTimeline() }
         do throws(ElementFailure) {
             if captures {
                 try checkEncodedCamera(settings, parts)

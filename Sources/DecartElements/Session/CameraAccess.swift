@@ -4,7 +4,7 @@ import WebRTCTransport
 
 /// Settings of the session that a camera's own connection shares: the way into the network, and trust.
 struct CameraAccess: Sendable {
-    /// ICE servers, ports, addresses, tunnels and the jitter buffer.
+    /// ICE servers, ports, addresses, and tunnels.
     var connection: PeerConnectionConfiguration
     var trust: TLSTrust
     var route: NetworkRoute

@@ -144,7 +144,6 @@ extension SessionPlan {
         media.connection.startBitrate = settings.startBitrate(transport)
         media.connection.adaptsBitrate = settings.congestionControl == .auto
         media.connection.iceTransportPolicy = settings.icePolicy == .relay ? .relay : .all
-        media.connection.jitterBufferLatency = settings.latency
         media.connection.maximumReceiveBitrate = max(range.upperBound, 2_500_000)
         media.connection.iceServers = servers
         return media
@@ -255,7 +254,6 @@ extension CameraAccess {
             var connection = PeerConnectionConfiguration()
             connection.iceTransportPolicy = settings.icePolicy == .relay ? .relay : .all
             connection.iceServers = try SessionPlan.servers(settings, isLoopback: isLoopback)
-            connection.jitterBufferLatency = settings.latency
             connection.use(network, route, trust)
             self.init(connection: connection, trust: trust, route: route, allowsInsecure: settings.insecure)
         } catch {

@@ -48,7 +48,10 @@ struct TransformSettings: Sendable {
     var codec = Codec.auto
     var encoder = ""
     var simulcast = false
-    var latency: Duration = .milliseconds(100)
+    /// ms; -1: it adapts.
+    var latency = -1
+    /// ns; nil: it adapts.
+    var playoutLatency: ClockTime? { latency < 0 ? nil : ClockTime(latency) &* 1_000_000 }
     var timestamps = Timestamps.arrival
     var outputSize = OutputSize.model
     var fallback = Fallback.freeze

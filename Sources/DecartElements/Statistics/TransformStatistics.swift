@@ -15,6 +15,8 @@ enum TransformStatistics {
         var input: InputCounters
         var processor: ProcessorStage.Condition
         var output: OutputCounters
+        /// ns.
+        var playout: (delay: ClockTime, target: ClockTime)
         var audio: (input: InputCounters, output: AudioOutputCounters)
         /// nil while the element does not run.
         var snapshot: SessionSnapshot?
@@ -51,6 +53,8 @@ enum TransformStatistics {
 
     // MARK: Element
 
+    private static func inSeconds(_ time: ClockTime) -> GValueBox { GValueBox(double: Double(time) / 1e9) }
+
     private static func frames(_ from: Sources, _ stats: Structure) {
         let (input, output) = (from.input, from.output)
         stats["frames-in"] = GValueBox(uint64: input.framesIn)
@@ -69,6 +73,13 @@ enum TransformStatistics {
         stats["frames-out"] = GValueBox(uint64: output.pushed)
         stats["frames-fallback"] = GValueBox(uint64: output.fallbackFrames)
         stats["frames-late"] = GValueBox(uint64: output.droppedLate)
+        stats["frames-shown-late"] = GValueBox(uint64: output.late)
+        stats["playout-delay"] = GValueBox(uint64: from.playout.delay)
+        stats["target-playout-delay"] = GValueBox(uint64: from.playout.target)
+        stats["jitter-buffer-delay"] = inSeconds(output.playoutDelay)
+        stats["jitter-buffer-target-delay"] = inSeconds(output.targetDelay)
+        stats["jitter-buffer-emitted-count"] = GValueBox(uint64: output.emitted)
+        stats["total-processing-delay"] = inSeconds(output.processingDelay)
         stats["frames-per-second-sent"] = GValueBox(double: Double(from.track.sentRate))
         stats["frames-per-second-received"] = GValueBox(double: Double(from.track.receivedRate))
         stats["freeze-count"] = GValueBox(uint64: from.track.freezes.count)

@@ -457,8 +457,9 @@ final class DecartTransform: ElementImplementation {
     private func prepare(_ input: InputChain, _ output: VideoOutput, _ plan: SessionPlan, _ settings: TransformSettings)
     {
         let size = plan.size
-        audio.start(latency: ClockTime(settings.latency.clockTime), isViewer: plan.subscribeToken != nil) {
-            [weak output] in
+        audio.start(
+            latency: settings.playoutLatency, playout: output.playout, isViewer: plan.subscribeToken != nil
+        ) { [weak output] in
             output?.timeline ?? OutputTimeline()
         }
         input.gate.prepare()
@@ -468,7 +469,7 @@ final class DecartTransform: ElementImplementation {
         let follows = settings.orientation == .auto && plan.subscribeToken == nil
         output.configure(
             OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
-            followsReceived: settings.outputSize == .received, latency: ClockTime(settings.latency.clockTime),
+            followsReceived: settings.outputSize == .received, latency: settings.playoutLatency,
             captureLatency: settings.timestamps == .capture ? Self.captureLatency : nil,
             waits: follows)
         output.onFill { [weak input] in input?.gate.isLive ?? true }

@@ -167,9 +167,9 @@ enum TransformProperties {
             blurb: "In a room, send three sizes (two below 960 pixels); needs two more encoders; not with VP9"),
 
         // MARK: Output
-        .duration(
-            "latency", \.latency, of: .milliseconds(1), in: 0...10_000, nick: "Latency",
-            blurb: "Milliseconds that the jitter buffer waits for a missing packet"),
+        .int(
+            "latency", \.latency, in: -1...10_000, nick: "Latency",
+            blurb: "Milliseconds from the arrival of a frame to its display (-1 = as few as the network allows)"),
         .enumeration(
             "timestamps", \.timestamps, nick: "Timestamps",
             blurb: "Timestamps of returned frames; with capture, stats has glass-to-glass-time"),

@@ -22,6 +22,17 @@ package enum AudioFormat {
         Int(clamping: min(duration, 60_000_000_000) &* rate / 1_000_000_000) &* returnedFrame
     }
 
+    /// True if nobody hears that the audio of this buffer is missing.
+    static func isQuiet(_ buffer: Buffer, isRaw: Bool) -> Bool {
+        // Opus: DTX, or silence.
+        guard isRaw else { return buffer.size <= 8 }
+        return buffer.withBytes { bytes in
+            bytes.bindMemory(to: Int16.self).allSatisfy { $0.magnitude < quietest }
+        } ?? true
+    }
+    /// -40 dBFS.
+    private static let quietest = 328
+
     static func capsText(channels: Int) -> String {
         let mask = channels == 2 ? ", channel-mask=(bitmask)0x3" : ""
         return

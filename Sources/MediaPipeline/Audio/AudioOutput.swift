@@ -4,6 +4,7 @@
 // samples, packets leave, and GAP events stand in for missing ones.
 import GStreamerKit
 import Synchronization
+import WebRTCTransport
 
 package struct AudioOutputCounters: Sendable {
     /// Decoded buffers received.
@@ -19,6 +20,9 @@ package struct AudioOutputCounters: Sendable {
 /// Timing for audio: the time line of the video output, so that both streams are shifted alike.
 struct AudioPace: Sendable {
     var line: @Sendable () -> OutputTimeline = { OutputTimeline() }
+    /// ns, from a packet's arrival to its playout; nil: it adapts.
+    var latency: ClockTime?
+    var playout = Playout()
     /// False if the input's time line stands still while there is no session: silence would take the place of audio
     /// that the input delivers later.
     var mayFill: @Sendable () -> Bool = { true }
@@ -44,7 +48,9 @@ final class AudioOutput: Sendable {
         var hasEnded = false
         /// Called when nothing is pushed any longer.
         var onEnd: @Sendable () -> Void = {}
-        let latency: ClockTime
+        let latency: ClockTime?
+        let playout: Playout
+        var delay = AudioDelay()
         var clock = RunningClock()
         /// Running time of the next sample to push.
         var next: ClockTime?
@@ -56,12 +62,23 @@ final class AudioOutput: Sendable {
         var playedAttempt = -1
         var counters: AudioOutputCounters
 
-        /// Decoded audio is stamped with the arrival time of its packet. After this long it is not waited for any
-        /// longer and silence replaces it: the latency of the jitter buffer, one packet, and one more for decoding.
-        var slack: ClockTime { latency &+ 2 &* AudioFormat.packet }
+        /// From the earliest possible arrival of a packet until its samples are due, after which silence replaces them. With a
+        /// constant latency: that, one packet, and one more for decoding.
+        func slack(_ line: OutputTimeline) -> ClockTime {
+            if let latency { return latency &+ 2 &* AudioFormat.packet }
+            return line.isCapture ? playout.promised &+ 2 &* AudioFormat.packet : max(delay.current, AudioOutput.turn)
+        }
+        /// What a sink that synchronizes has to wait for.
+        func promised(_ line: OutputTimeline) -> ClockTime {
+            latency == nil && !line.isCapture ? AudioOutput.turn : slack(line)
+        }
+        /// Subtracted from the times of arrivals.
+        func shift(_ line: OutputTimeline) -> Int64 {
+            line.isCapture ? line.shift(base: slack(line)) : Int64(clamping: promised(line)) - Int64(clamping: slack(line))
+        }
         /// Limit of the queue: one second of packets, besides those that a synchronizing sink holds back.
         func depth(_ line: OutputTimeline, newest: ClockTime) -> Int {
-            let held = min(line.latency(base: slack), 10_000_000_000) &+ clock.lead(of: newest)
+            let held = min(line.latency(base: slack(line)), 10_000_000_000) &+ clock.lead(of: newest)
             return 50 + Int(clamping: held / AudioFormat.packet)
         }
 
@@ -77,6 +94,10 @@ final class AudioOutput: Sendable {
         }
     }
     private let state: Mutex<State>
+    /// What the streaming thread and the elements behind it need.
+    private static let turn: ClockTime = 10_000_000
+    /// Silence leaves so much before it is due.
+    private static let margin: ClockTime = 1_000_000
     private let silence = Buffer.silence(bytes: AudioFormat.returnedBytes(AudioFormat.packet))
 
     /// Deviation, ns, below which no samples are dropped and no silence is inserted: clocks drift, and the jitter
@@ -91,19 +112,22 @@ final class AudioOutput: Sendable {
     private static let longestFill: ClockTime = 1_000_000_000
 
     init(
-        pad: Pad, element: ElementHandle, identity: StreamIdentity, latency: ClockTime, pace: AudioPace,
+        pad: Pad, element: ElementHandle, identity: StreamIdentity, pace: AudioPace,
         counters: AudioOutputCounters, log: DebugCategory
     ) {
         self.pace = pace
         self.element = element
         self.identity = identity
-        state = Mutex(State(latency: latency, counters: counters))
+        state = Mutex(State(latency: pace.latency, playout: pace.playout, counters: counters))
         source = LiveSourcePad(pad, element: element, log: log)
         source.setHandlers(
             LiveSourcePad.Handlers(
                 onActive: { [weak self] in self?.activate($0) }, turn: { [weak self] in self?.turn() },
                 latency: { [weak self] in
-                    self.map { $0.pace.line().latency(base: $0.state.withLock(\.slack)) }
+                    self.map { output in
+                        let line = output.pace.line()
+                        return line.latency(base: output.state.withLock { $0.promised(line) })
+                    }
                 },
                 position: { [weak self] in self?.state.withLock(\.next) }, onUpstreamEvent: { _ in true }))
     }
@@ -141,6 +165,7 @@ final class AudioOutput: Sendable {
             state.isActive = false
             return state.hasEnded
         }
+        pace.playout.end(.audio)
         if waits || hasEnded { source.pad.setActive(false) }
         element.unowned.remove(source.pad)
         if !waits, !hasEnded { source.abandon() }
@@ -203,6 +228,7 @@ final class AudioOutput: Sendable {
                 state.counters.late &+= 1
                 return
             }
+            if let now { state.playout.ready(.audio, after: now &- min(now, time), now: now) }
             if attempt > state.playedAttempt {
                 state.playedAttempt = attempt
                 state.chunks.removeAll()
@@ -269,7 +295,11 @@ final class AudioOutput: Sendable {
             }
             guard state.isPlaying else { return state.isEnding ? .eos : .wait(nil) }
             if let now {
-                state.shift = state.steady.follow(line.shift(base: state.slack), isMeasured: line.isMeasured, now: now)
+                let (chunk, isRaw) = (state.chunks.first?.buffer, state.packetCaps == nil)
+                state.delay.follow(state.playout.delay, isQuiet: chunk.map { AudioFormat.isQuiet($0, isRaw: isRaw) } ?? true)
+                let shift = state.shift(line)
+                state.shift =
+                    line.isCapture ? state.steady.follow(shift, isMeasured: line.isMeasured, now: now) : shift
             }
             let shift = state.shift
             if let chunk = state.chunks.first, let time = chunk.buffer.pts {
@@ -277,7 +307,7 @@ final class AudioOutput: Sendable {
             }
             if state.isEnding { return .eos }
             return mayFill
-                ? fill(&state, now: now.map { OutputTimeline.move($0, by: shift) }) : .wait(nil)
+                ? fill(&state, slack: state.slack(line) &- Self.margin, now: now.map { OutputTimeline.move($0, by: shift) }) : .wait(nil)
         }
     }
 
@@ -304,9 +334,8 @@ final class AudioOutput: Sendable {
     }
 
     /// Nothing is queued: pushes silence once audio for that time would be too late.
-    private func fill(_ state: inout State, now: ClockTime?) -> Step {
+    private func fill(_ state: inout State, slack: ClockTime, now: ClockTime?) -> Step {
         guard let now else { return .wait(20_000_000) }
-        let slack = state.slack
         // The first silence is due immediately.
         let next = state.next ?? (now > slack ? now &- slack : 0)
         let due = next &+ slack

@@ -23,7 +23,6 @@ package final class AudioTrack: @unchecked Sendable {
         var isViewer = false
         var isPlaying = false
         var isMuted = false
-        var latency: ClockTime = 0
         var pace = AudioPace()
         /// Keyed by the `attempt` of the media path.
         var deliveries: [Int: @Sendable (AudioFrame) -> Void] = [:]
@@ -132,13 +131,12 @@ package final class AudioTrack: @unchecked Sendable {
     package func show(as identity: StreamIdentity) {
         // The name of the pad must be free.
         if state.withLock(\.isLeaving) { hide() }
-        let (isNew, latency, pace, counters) = state.withLock {
-            ($0.output == nil && ($0.input != nil || $0.isViewer), $0.latency, $0.pace, $0.counters)
+        let (isNew, pace, counters) = state.withLock {
+            ($0.output == nil && ($0.input != nil || $0.isViewer), $0.pace, $0.counters)
         }
         guard isNew, let pad = element.makePad(template: "audio_src") else { return }
         let output = AudioOutput(
-            pad: pad, element: element, identity: identity, latency: latency, pace: pace, counters: counters,
-            log: log)
+            pad: pad, element: element, identity: identity, pace: pace, counters: counters, log: log)
         let isPlaying = state.withLock { state in
             state.output = output
             return state.isPlaying
@@ -182,12 +180,17 @@ package final class AudioTrack: @unchecked Sendable {
 
     /// Called in READY to PAUSED.
     /// - Parameters:
+    ///   - latency: ns, from a packet's arrival to its playout; nil: that of `playout`.
     ///   - isViewer: nothing is sent, and audio is received if the elements for it are installed.
     ///   - line: returns the time line of the video output.
-    package func start(latency: ClockTime, isViewer: Bool, line: @escaping @Sendable () -> OutputTimeline) {
+    package func start(
+        latency: ClockTime?, playout: Playout, isViewer: Bool, line: @escaping @Sendable () -> OutputTimeline
+    ) {
         let canHear = isViewer && Self.neededByViewers.allSatisfy(GStreamerRuntime.hasElement)
-        let pace = AudioPace(line: line) { [weak gate] in !line().isCapture || gate?.isLive ?? true }
-        state.withLock { ($0.latency, $0.pace, $0.isViewer) = (latency, pace, canHear) }
+        let pace = AudioPace(line: line, latency: latency, playout: playout) { [weak gate] in
+            !line().isCapture || gate?.isLive ?? true
+        }
+        state.withLock { ($0.pace, $0.isViewer) = (pace, canHear) }
         gate.prepare()
     }
 

@@ -1,6 +1,7 @@
 // Decides what the video output pushes next, and when: a value without pads, buffers or threads. Times are running
 // times, ns. `Payload` is a decoded frame.
 package import GStreamerKit
+import WebRTCTransport
 
 /// Survives the deactivation of the pad.
 package struct OutputConfiguration: Sendable {
@@ -8,8 +9,8 @@ package struct OutputConfiguration: Sendable {
     package var preferred = OutputFormat(width: 1280, height: 704, framerate: (22, 1))
     /// The size of the output follows that of the received frames.
     package var followsReceived = false
-    /// The `latency` property, counted from a frame's arrival.
-    package var latency: ClockTime = 0
+    /// The `latency` property, counted from a frame's arrival; nil: the playout delay adapts.
+    package var latency: ClockTime?
     /// Minimum latency if frames carry their input's running time; nil: they carry their arrival's.
     package var captureLatency: ClockTime?
     /// Nothing is announced downstream before the orientation is known.
@@ -24,7 +25,10 @@ package struct OutputConfiguration: Sendable {
 package struct OutputScheduler<Payload> {
     private struct Frame {
         var payload: Payload
+        /// The earliest possible arrival.
         var arrival: ClockTime?
+        /// When a synchronised sink is to show it, if its pipeline has no more latency than the output.
+        var display: ClockTime?
         var format: OutputFormat?
     }
 
@@ -55,7 +59,17 @@ package struct OutputScheduler<Payload> {
     /// ns; a longer time without frames is a gap, which is not filled with the last frame.
     private static var shortGap: ClockTime { 500_000_000 }
 
+    /// From the moment that a frame leaves to that in which a sink shows it, at least: what the streaming thread and the
+    /// elements behind it need.
+    private static var turn: ClockTime { 10_000_000 }
+    /// A frame leaves so much before its display that it is not late behind the pad.
+    private static var margin: ClockTime { 1_000_000 }
+
     package private(set) var configuration: OutputConfiguration
+    /// The playout delay of video and audio.
+    package let playout: Playout
+    /// The latency that the pipeline has distributed: a sink that synchronises holds frames for that long.
+    package var pipelineLatency: ClockTime = 0
     package private(set) var timeline: OutputTimeline
     package private(set) var counters = OutputCounters()
     package private(set) var negotiated: OutputFormat?
@@ -72,6 +86,8 @@ package struct OutputScheduler<Payload> {
     private var needsNegotiation = true
     private var frames: [Frame] = []
     private var isDiscontinuous = true
+    /// The last frame that left stood in for a missing one.
+    private var isFilling = false
     /// The last transformed frame, which `freeze` repeats, and its time.
     private var lastFrame: Payload?
     private var lastFrameTime: ClockTime?
@@ -84,10 +100,12 @@ package struct OutputScheduler<Payload> {
 
     /// - Parameter counters: those of the scheduler that this one replaces; they go on.
     package init(
-        _ configuration: OutputConfiguration = OutputConfiguration(), counters: OutputCounters = OutputCounters()
+        _ configuration: OutputConfiguration = OutputConfiguration(), counters: OutputCounters = OutputCounters(),
+        playout: Playout = Playout()
     ) {
         self.configuration = configuration
         self.counters = counters
+        self.playout = playout
         timeline = OutputTimeline(minimumLatency: configuration.captureLatency)
     }
 
@@ -97,18 +115,23 @@ package struct OutputScheduler<Payload> {
     /// Latency that is promised downstream.
     package var latency: ClockTime { timeline.latency(base: promisedLatency) }
 
-    /// A frame's PTS is the arrival of its first packet; the frame may then wait for a retransmission in the jitter
-    /// buffer and takes at most one frame interval to be assembled and decoded.
+    /// A frame's PTS is its display minus this, so that the playout delay changes without a word to the pipeline. With
+    /// `timestamps=capture`, the PTS is not ours to choose, so the latency covers the playout delay.
     private var promisedLatency: ClockTime {
-        configuration.latency &+ max(configuration.preferred.interval, interval)
+        guard timeline.isCapture else { return (configuration.latency ?? 0) &+ Self.turn }
+        return (configuration.latency ?? playout.promised) &+ max(configuration.preferred.interval, interval)
     }
 
-    /// Capacity of the queue: a sink that synchronises holds each frame for the promised latency and for the delay of
-    /// lip sync, so the frames of that time wait here, and four more.
+    /// What a sink that synchronises waits for.
+    private var heldLatency: ClockTime { max(latency, pipelineLatency) }
+
+    /// Capacity of the queue: the frames that wait while a sink holds one for its display, and four more.
     private var capacity: Int {
-        let lead = frames.last?.arrival.map(clock.lead(of:)) ?? 0
-        let waiting = min(timeline.latency(base: configuration.latency), 10_000_000_000) &+ lead
-        return 4 + Int(clamping: waiting / max(1, min(interval, configuration.preferred.interval)))
+        let newest = frames.last
+        let (held, lead) =
+            timeline.isCapture
+            ? (heldLatency, clock.lead(of: newest?.arrival)) : (heldLatency &- latency, clock.lead(of: newest?.display))
+        return 4 + Int(clamping: (min(held, 10_000_000_000) &+ lead) / max(1, min(interval, configuration.preferred.interval)))
     }
 
     /// From one frame to the next; with a variable rate, that of the service.
@@ -179,7 +202,8 @@ package struct OutputScheduler<Payload> {
             isDiscontinuous = true
         }
         let isStale = arrival.map { !clock.admit(frame: $0) } ?? false
-        frames.append(Frame(payload: payload, arrival: isStale ? now : arrival, format: format))
+        let frame = Frame(payload: payload, arrival: isStale ? now : arrival, format: format)
+        frames.append(scheduled(frame, now))
         guard frames.count > capacity else { return false }
         isDiscontinuous = true
         guard configuration.isEncoded else {
@@ -191,6 +215,28 @@ package struct OutputScheduler<Payload> {
         frames.removeAll()
         needsKeyframe = true
         return true
+    }
+
+    /// Gives a frame that is ready the time of its display: later than its delay if it is late itself.
+    private mutating func scheduled(_ frame: Frame, _ now: ClockTime?) -> Frame {
+        guard let arrival = frame.arrival else { return frame }
+        var frame = frame
+        let lateness = now.map { $0 &- min($0, arrival) } ?? 0
+        let adaptive = playout.ready(.video, after: lateness, now: now ?? arrival)
+        let delay = configuration.latency.map { $0 &+ Self.turn } ?? adaptive
+        let shown = max(delay, lateness &+ Self.margin)
+        frame.display = arrival &+ shown
+        counters.played(after: shown, target: delay, lateness: lateness)
+        return frame
+    }
+
+    /// The time with which a frame leaves.
+    private func outputTime(_ frame: Frame, _ now: ClockTime?) -> ClockTime? {
+        guard !timeline.isCapture else { return frame.arrival.map(moved) }
+        guard let display = frame.display else { return nil }
+        let time = display &- min(display, latency)
+        // It may have waited here, behind a slow element.
+        return now.map { max(time, $0 &+ Self.margin &- min($0 &+ Self.margin, heldLatency)) } ?? time
     }
 
     /// Returns what the negotiation is to prefer.
@@ -228,7 +274,7 @@ package struct OutputScheduler<Payload> {
             needsSegment = false
             return .segment
         }
-        if let frame = frames.first, isEnding || timeline.hasDelay(attempt: shownAttempt) { return show(frame) }
+        if let frame = frames.first, isEnding || timeline.hasDelay(attempt: shownAttempt) { return show(frame, now) }
         if isEnding { return .endOfStream }
         if timeline.isCapture, !mayFill { return .wait(nil) }
         return fill(now: now.map(moved))
@@ -248,24 +294,25 @@ package struct OutputScheduler<Payload> {
         guard isPlaying, let now, clock.follow(now) else { return }
         (lastTime, isDiscontinuous, needsSegment) = (nil, true, true)
         if lastFrameTime != nil { lastFrameTime = moved(now) }
-        for index in frames.indices { frames[index].arrival = now }
+        for index in frames.indices { (frames[index].arrival, frames[index].display) = (now, now &+ Self.margin) }
     }
 
-    private mutating func show(_ frame: Frame) -> Step {
+    private mutating func show(_ frame: Frame, _ now: ClockTime?) -> Step {
         if configuration.followsReceived, let received = frame.format, let current = negotiated,
             received.width != current.width || received.height != current.height
         {
             return .changeFormat(
                 OutputFormat(width: received.width, height: received.height, framerate: current.framerate))
         }
-        let place = place(frame)
+        let time = outputTime(frame, now)
+        let place = place(at: time)
         if place == .later, let lastFrame { return .push(.frame(lastFrame), stamp(nil)) }
         frames.removeFirst()
         defer { timeline.frameLeft(interval: interval) }
         lastFrame = frame.payload
         guard place != .nowhere else { return .wait(0) }
-        let stamp = stamp(frame.arrival)
-        lastFrameTime = stamp.time
+        let stamp = stamp(time)
+        (lastFrameTime, isFilling) = (stamp.time, false)
         return .push(.frame(frame.payload), stamp)
     }
 
@@ -273,8 +320,8 @@ package struct OutputScheduler<Payload> {
 
     /// Places a frame on the grid of downstream's rate: at the next point; later, so that the last frame is repeated
     /// there; or nowhere, if the point nearest to it is taken.
-    private func place(_ frame: Frame) -> Place {
-        guard convertsRate, let lastTime, let time = frame.arrival.map(moved) else { return .here }
+    private func place(at time: ClockTime?) -> Place {
+        guard convertsRate, let lastTime, let time else { return .here }
         let next = lastTime &+ interval
         if time &+ interval / 2 < next { return .nowhere }
         // The last frame is not repeated after a gap.
@@ -283,10 +330,10 @@ package struct OutputScheduler<Payload> {
     }
 
     /// Makes times strictly increasing, whatever the network did, and on the grid if downstream fixes another rate.
-    /// - Parameter arrival: nil to repeat the last frame at the next point of the grid.
-    private mutating func stamp(_ arrival: ClockTime?) -> Stamp {
+    /// - Parameter time: nil to repeat the last frame at the next point of the grid.
+    private mutating func stamp(_ time: ClockTime?) -> Stamp {
         let next = lastTime.map { $0 &+ interval }
-        var time = arrival.map(moved) ?? next ?? 0
+        var time = time ?? next ?? 0
         if let lastTime, let next {
             if convertsRate, time < next &+ interval { time = next }
             if time <= lastTime { time = lastTime &+ interval / 8 }
@@ -302,20 +349,22 @@ package struct OutputScheduler<Payload> {
         return Stamp(time: time, duration: interval, isDiscontinuous: isDiscontinuous)
     }
 
-    /// Returns what stands in for a missing frame, and when. Frames carry their arrival time and may be as late as the
-    /// promised latency, so a gap is filled only when that is almost over.
+    /// Returns what stands in for a missing frame, and when: a little after its time, because it may still come, and then at
+    /// the frame rate.
     private mutating func fill(now: ClockTime?) -> Step {
         // The caps of an encoded stream come with its first frame, and nothing leaves before them.
         if configuration.isEncoded, lastTime == nil { return .wait(nil) }
         guard let now else { return .wait(20_000_000) }
-        // 145 ms at most, so that downstream never waits 200 ms.
-        let slack = min(configuration.latency, 100_000_000) &+ min(interval, 45_000_000)
+        // 145 ms at most, so that downstream hardly waits 200 ms.
+        let patience = min(configuration.latency ?? 100_000_000, 100_000_000) &+ min(interval, 45_000_000)
         // The first frame is due at once: a due time that moved along with `now` would never be reached.
-        let next = lastTime.map { $0 &+ interval } ?? (now > slack ? now &- slack : 0)
-        let due = next &+ slack
+        let next = lastTime.map { $0 &+ interval } ?? (now > patience ? now &- patience : 0)
+        let due = next &+ (isFilling && !timeline.isCapture ? min(latency, patience) : patience)
         guard due <= now else { return .wait(min(due &- now, 1_000_000_000)) }
         // Frames missed during a stall of downstream are not made up for.
-        let time = max(next, now > slack &+ interval ? now &- slack &- interval : 0)
+        let reach = timeline.isCapture ? patience &+ interval : latency &- Self.margin
+        let time = max(next, now &- min(now, reach))
+        isFilling = true
         guard let content = fallback(now: now) else {
             lastTime = time
             return .gap(at: time, duration: interval)

@@ -46,6 +46,8 @@ package final class VideoOutput: Sendable {
         var inputs: [Int: Input] = [:]
     }
     private let state = Mutex(State())
+    /// The playout delay of the element.
+    package let playout = Playout()
     /// A struct, because a closure stored directly in a `Mutex` gains a reabstraction thunk at each access and keeps
     /// it, which leaks memory with every frame.
     private struct Filling { var mayBegin: @Sendable () -> Bool = { true } }
@@ -55,6 +57,7 @@ package final class VideoOutput: Sendable {
         self.element = element
         self.log = log
         source = LiveSourcePad(pad, element: element, log: log)
+        state.withLock { $0.scheduler = OutputScheduler(playout: playout) }
         source.setHandlers(
             LiveSourcePad.Handlers(
                 onActive: { [weak self] in self?.activate($0) }, turn: { [weak self] in self?.turn() },
@@ -82,12 +85,14 @@ package final class VideoOutput: Sendable {
 
     /// Call before the pad is activated.
     /// - Parameters:
+    ///   - latency: ns, from a frame's arrival to its display; nil: it adapts.
     ///   - captureLatency: minimum latency, ns, if frames are to carry their input's running time; nil: their
     ///     arrival's.
     ///   - waits: announces nothing downstream before `prefer` sets the orientation.
     package func configure(
-        _ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime, captureLatency: ClockTime?, waits: Bool
+        _ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime?, captureLatency: ClockTime?, waits: Bool
     ) {
+        playout.reset()
         state.withLock { state in
             var configuration = state.scheduler.configuration
             configuration.preferred = preferred
@@ -97,7 +102,8 @@ package final class VideoOutput: Sendable {
             configuration.isEncoded = state.encoding != nil
             // The size of encoded frames is the service's.
             configuration.waits = waits && state.encoding == nil
-            state.scheduler = OutputScheduler(configuration, counters: state.scheduler.counters)
+            state.scheduler = OutputScheduler(
+                configuration, counters: state.scheduler.counters, playout: playout)
         }
     }
 
@@ -206,7 +212,8 @@ package final class VideoOutput: Sendable {
                 let configuration = state.scheduler.configuration
                 let counters = state.scheduler.counters
                 state = State(
-                    scheduler: OutputScheduler(configuration, counters: counters), encoding: state.encoding)
+                    scheduler: OutputScheduler(configuration, counters: counters, playout: playout),
+                    encoding: state.encoding)
                 state.scheduler.isActive = true
             } else {
                 state.scheduler.deactivate()
@@ -266,9 +273,11 @@ package final class VideoOutput: Sendable {
 
     private func turn() {
         let now = element.unowned.currentRunningTime
+        let pipelineLatency = source.pipelineLatency
         let mayFill = filling.withLock(\.mayBegin)()
         let untilKeyframe = requestDueKeyframe(now)
         let (events, step) = state.withLock { state in
+            state.scheduler.pipelineLatency = pipelineLatency
             // Before the announcement there is no stream that a tag could belong to.
             guard state.isAnnounced, state.scheduler.isActive, !state.scheduler.hasEnded, !state.events.isEmpty else {
                 return ([Event](), state.scheduler.next(now: now, mayFill: mayFill))

@@ -5,8 +5,8 @@ package import GStreamerKit
 package struct RunningClock: Sendable {
     /// Threads read the time one after the other, so it may seem to go back a little.
     private static let tolerance: ClockTime = 1_000_000_000
-    /// Frames wait for this long at most for the sake of lip sync, with a reserve.
-    private static let longestLead: ClockTime = 4_000_000_000
+    /// Frames wait for this long at most, for lip sync and the playout delay, with a reserve.
+    private static let longestLead: ClockTime = 16_000_000_000
     private var latest: ClockTime?
     private var newestFrame: ClockTime?
     /// Frames of this time and later ones came before the time went back.
@@ -30,9 +30,10 @@ package struct RunningClock: Sendable {
         return true
     }
 
-    /// How far a frame is ahead of its arrival: lip sync delays it, and a sink that synchronizes holds it for that long.
-    /// While the delay falls, frames come closer together; an eighth more covers them.
-    package func lead(of time: ClockTime) -> ClockTime {
+    /// How far a frame's time is ahead: a sink that synchronizes holds it for that long. While the delay falls, frames come
+    /// closer together; an eighth more covers them.
+    package func lead(of time: ClockTime?) -> ClockTime {
+        guard let time else { return 0 }
         let lead = min(time &- min(time, latest ?? time), Self.longestLead)
         return lead &+ lead / 8
     }

@@ -4,8 +4,6 @@ import DecartProtocol
 package struct MediaOptions: Sendable {
     /// Bitrate of the transformed video, bit/s.
     package var bitrate = 2_500_000
-    /// Latency of the jitter buffer: how long it waits for a lost packet.
-    package var latency = Duration.milliseconds(400)
     /// UDP ports of media; nil: any.
     package var ports: ClosedRange<UInt16>?
     /// Encoded frames (H.264 and VP8) go back as they came; nothing is decoded, and no look applies.

@@ -95,8 +95,6 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
 
     private func makePipeline(answering offer: String) throws -> String {
         var configuration = PeerConnectionConfiguration()
-        // Long, as a browser's jitter buffer becomes on a bad path; it does not delay frames that arrive in order.
-        configuration.jitterBufferLatency = options.latency
         configuration.audio = .sendrecv
         configuration.bitrateRange = min(100_000, options.bitrate)...options.bitrate
         if options.echoesEncoded { EncodedEcho.prepare(&configuration) }
@@ -137,7 +135,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
     private func paintVideo(_ connection: PeerConnection, _ parameters: RTPSendParameters) throws {
         let decoder = try VideoDecoderBin.make(codec: parameters.codec)
         let encoder = try VideoEncoderBin(parameters: parameters, bitrate: options.bitrate)
-        let painting = try PaintingBin(painter: painter, faults: faults, latency: options.latency)
+        let painting = try PaintingBin(painter: painter, faults: faults)
         encoder.spoilFrames(while: faults)
         self.encoder = encoder
         life.own(painting.painted)

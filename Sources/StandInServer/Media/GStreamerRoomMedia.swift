@@ -174,7 +174,6 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
 
     private func makeConnection(_ side: RoomSide) throws -> PeerConnection {
         var configuration = PeerConnectionConfiguration()
-        configuration.jitterBufferLatency = options.latency
         configuration.bitrateRange = min(100_000, options.bitrate)...options.bitrate
         configuration.acceptsDataChannels = true
         configuration.acceptsSimulcast = true
@@ -192,7 +191,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         if options.echoesEncoded { return try echoVideo(codec, from: connection) }
         let decoder = try VideoDecoderBin.make(codec: codec, keepsTrailers: true)
         let painting = try PaintingBin(
-            painter: painter, faults: faults, latency: options.latency, keepsTrailers: takesTrailers)
+            painter: painter, faults: faults, keepsTrailers: takesTrailers)
         painting.painted.setActive(true)
         painted = painting.painted
         life.own(painting.painted)

@@ -3,25 +3,20 @@ import GStreamerKit
 
 /// Takes raw video; painted I420 frames leave through a pad that belongs to no element. With links all the way round,
 /// the pipeline would be a ring, for which a bin cannot order state changes. If frames arrive faster than they can be
-/// painted and encoded, the queue drops the oldest: the output may stutter but is never late. Only with a latency above
-/// the default does the queue hold the burst of frames that a retransmission releases.
+/// painted and encoded, the queue drops the oldest: the output may stutter but is never late. It holds the burst of frames
+/// that a retransmission releases.
 struct PaintingBin {
     let bin: Bin
     /// Drops frames until it is linked.
     let painted: Pad
 
-    /// - Parameters:
-    ///   - latency: The jitter buffer's latency upstream of this bin.
-    ///   - keepsTrailers: Painted frames keep the trailers of their input frames; those for viewers do in any case.
-    init(
-        painter: FramePainter, faults: MediaFaults, latency: Duration, keepsTrailers: Bool = false
-    ) throws {
-        let waiting = 3 + max(0, Int(latency / .milliseconds(33)) - 12)
+    /// - Parameter keepsTrailers: Painted frames keep the trailers of their input frames; those for viewers do in any case.
+    init(painter: FramePainter, faults: MediaFaults, keepsTrailers: Bool = false) throws {
         let hold = max(0, Int(painter.delay / .nanoseconds(1)))
         let thinking = hold > 0 ? "\(AudioEcho.holding(hold)) ! " : ""
         let bin = try Bin(
             description: """
-                \(thinking)queue leaky=downstream max-size-buffers=\(waiting) max-size-bytes=0 max-size-time=0 \
+                \(thinking)queue leaky=downstream max-size-buffers=\(Self.mostWaiting) max-size-bytes=0 max-size-time=0 \
                 ! videoconvert ! videoscale ! capsfilter name=size caps=video/x-raw,format=I420 \
                 ! fakesink name=end sync=false async=false
                 """,
@@ -74,6 +69,8 @@ struct PaintingBin {
             }
         }
     }
+
+    private static let mostWaiting = 8
 
     private static func measure(_ output: Buffer, now: ClockTime?, _ painter: FramePainter) {
         guard let now, let time = output.pts, now >= time else { return }

@@ -46,9 +46,7 @@ package final class PeerConnection: @unchecked Sendable {
         place = configuration.place ?? NetworkThreads.shared.assign()
         identity = LocalIdentity(msid: configuration.msid, audioMSID: configuration.audioMSID)
         negotiation = Mutex(NegotiationSlot(value: Negotiation(identity: identity, configuration: configuration)))
-        rtp = RTPSessions(
-            latency: configuration.jitterBufferLatency, network: place.thread,
-            pushesVideo: configuration.pushesVideoOnNetworkThread)
+        rtp = RTPSessions(network: place.thread, pushesVideo: configuration.pushesVideoOnNetworkThread)
         bin = rtp.bin
         ice = ICETransport(configuration, network: place.thread, videoSent: videoSent, onEvent: onEvent)
         dtls = try DTLSTransport(over: ice, network: place.thread, loggers: configuration.loggers)

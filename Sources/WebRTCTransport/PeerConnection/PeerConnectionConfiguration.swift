@@ -40,8 +40,6 @@ package struct PeerConnectionConfiguration: Sendable {
     /// Accepts m-lines of data channels at the transport level, so that an offer without media connects, and offers one
     /// if there is no media. No data channel ever opens.
     package var acceptsDataChannels = false
-    /// Time that the jitter buffer waits for a missing packet.
-    package var jitterBufferLatency: Duration = .milliseconds(100)
     /// Pushes received video on the network thread instead of on a thread of its own: for a receiver that neither decodes
     /// nor blocks.
     package var pushesVideoOnNetworkThread = false

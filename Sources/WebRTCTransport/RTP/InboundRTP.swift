@@ -34,10 +34,9 @@ package struct InboundRTP<Packet: PacketStorage> {
     /// Feedback is due within 50 to 250 ms; lip sync needs an early report of audio, but few later ones.
     private var reportInterval: Duration { kind == .video ? .milliseconds(100) : .milliseconds(500) }
 
-    /// - Parameter latency: how long a missing packet is waited for.
-    package init(_ kind: MediaKind, latency: Duration) {
+    package init(_ kind: MediaKind) {
         self.kind = kind
-        stream = InboundStream(kind, latency: latency)
+        stream = InboundStream(kind)
     }
 
     package mutating func configure(_ parameters: RTPSessionParameters) {
@@ -108,12 +107,14 @@ package struct InboundRTP<Packet: PacketStorage> {
             guard let (restored, sequence) = restore(packet, ssrc, type: type) else { return }
             let wanted = restored.withUnsafeBytes {
                 stream.insert(
-                    $0, type: type, isStray: type != activeType, sequence: sequence, now: now, running: running, act)
+                    $0, type: type, isStray: type != activeType, isRepeated: true, sequence: sequence, now: now,
+                    running: running, act)
             }
             request(wanted, act)
         } else if ssrc == selected, parameters.caps[type] != nil {
             let wanted = stream.insert(
-                packet, type: type, isStray: type != activeType, sequence: sequence, now: now, running: running, act)
+                packet, type: type, isStray: type != activeType, isRepeated: false, sequence: sequence, now: now,
+                running: running, act)
             request(wanted, act)
         }
     }

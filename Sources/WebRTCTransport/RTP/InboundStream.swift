@@ -19,7 +19,6 @@ package enum InboundAction<Packet> {
 /// value without a clock.
 struct InboundStream<Packet: PacketStorage> {
     private let kind: MediaKind
-    private let latency: Duration
     private var ssrc: UInt32 = 0
     private struct Received {
         var packet: Packet
@@ -46,16 +45,21 @@ struct InboundStream<Packet: PacketStorage> {
     private var spacing: ClockTime = 20_000_000
     /// The running time of the packets that arrived together.
     private var arrival: Int64?
+    /// The latest packet, and the longest of the latest times between two packets of one frame.
+    private var latest: (timestamp: UInt32, arrival: Duration)?
+    private var packetGap = Duration.zero
+    private static var shortestTail: Duration { .milliseconds(8) }
+    private static var longestTail: Duration { .milliseconds(100) }
 
-    init(_ kind: MediaKind, latency: Duration) {
-        (self.kind, self.latency) = (kind, latency)
-        buffer = JitterBuffer(latency: latency, requests: false)
-        clock = Self.makeClock(kind, 90_000, latency)
+    init(_ kind: MediaKind) {
+        self.kind = kind
+        buffer = JitterBuffer(requests: false)
+        clock = Self.makeClock(kind, 90_000)
     }
 
     /// The times of audio change gradually, because jumps are audible.
-    private static func makeClock(_ kind: MediaKind, _ clockRate: Int, _ latency: Duration) -> PlayoutClock {
-        PlayoutClock(clockRate: clockRate, latency: latency, largestLead: kind == .video ? .milliseconds(50) : nil)
+    private static func makeClock(_ kind: MediaKind, _ clockRate: Int) -> PlayoutClock {
+        PlayoutClock(clockRate: clockRate, largestLead: .milliseconds(kind == .video ? 50 : 100))
     }
 
     /// The delay that keeps the stream in sync with another one, ns.
@@ -70,9 +74,9 @@ struct InboundStream<Packet: PacketStorage> {
     /// Begins with the next packet of another stream.
     mutating func begin(_ ssrc: UInt32, _ parameters: RTPSessionParameters) {
         self.ssrc = ssrc
-        buffer = JitterBuffer(latency: latency, requests: !parameters.repeatedTypes.isEmpty)
+        buffer = JitterBuffer(requests: !parameters.repeatedTypes.isEmpty)
         buffer.retry = requestInterval
-        clock = Self.makeClock(kind, parameters.clockRate, latency)
+        clock = Self.makeClock(kind, parameters.clockRate)
         clock.delay = delay
         (lastTime, hasLost, frameLimit) = (nil, true, FrameLimit())
     }
@@ -89,20 +93,25 @@ struct InboundStream<Packet: PacketStorage> {
     /// - Parameters:
     ///   - isStray: the packet has another payload type than the stream. It has its place in the order, so that nothing
     ///     waits for it, and is dropped then.
+    ///   - isRepeated: it is a retransmission, whose arrival says nothing about the delay of the path.
     ///   - running: the running time, ns; nil: the packet is dropped.
     /// - Returns: the packets to request again.
     mutating func insert(
-        _ packet: UnsafeRawBufferPointer, type: Int, isStray: Bool, sequence: UInt16, now: Duration,
+        _ packet: UnsafeRawBufferPointer, type: Int, isStray: Bool, isRepeated: Bool, sequence: UInt16, now: Duration,
         running: () -> Int64?, _ act: (InboundAction<Packet>) -> Void
     ) -> [UInt16] {
         if arrival == nil { arrival = running() }
         guard let arrival else { return [] }
         let timestamp = packet.bigEndian32(at: 4)
+        let repeated = isRepeated ? clock.undelayedTime(of: timestamp).map { $0 &+ delay } : nil
         let received = Received(
             packet: Packet(copying: packet), payloadType: type, isStray: isStray, timestamp: timestamp,
             endsFrame: kind == .audio || packet[1] & 0x80 != 0,
-            time: ClockTime(clock.time(of: timestamp, arrival: arrival)))
-        switch buffer.insert(received, sequence: sequence, now: now) {
+            time: ClockTime(max(0, repeated ?? clock.time(of: timestamp, arrival: arrival))))
+        let insertion = buffer.insert(
+            received, sequence: sequence, endsFrame: received.endsFrame, isRepeated: isRepeated, now: now)
+        if insertion != .refused, kind == .video { expectRest(of: received, now) }
+        switch insertion {
         case .inOrder: deliver(received, act)
         case .restarted:
             hasLost = true
@@ -111,6 +120,17 @@ struct InboundStream<Packet: PacketStorage> {
         case .refused: break
         }
         return []
+    }
+
+    /// Learns how far the packets of a frame are apart. If the next one does not come, the last of the frame may be lost.
+    private mutating func expectRest(of received: Received, _ now: Duration) {
+        if let latest, latest.timestamp == received.timestamp {
+            let gap = now - latest.arrival
+            packetGap = gap > packetGap ? gap : packetGap - (packetGap - gap) / 64
+        }
+        latest = (received.timestamp, now)
+        guard !received.endsFrame else { return }
+        buffer.expectNext(within: min(max(packetGap * 2, Self.shortestTail), Self.longestTail), now: now)
     }
 
     /// - Returns: the packets to request again.

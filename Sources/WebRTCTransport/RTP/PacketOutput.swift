@@ -31,12 +31,9 @@ final class PacketOutput: @unchecked Sendable {
     private var isAnnounced = false
 
     /// - Parameters:
-    ///   - latency: the time that a receiver must add to the timestamps.
     ///   - hasThread: false: `deliver` pushes on the network thread, and the receiver must not block.
     ///   - requestKeyframe: called on any thread.
-    init(
-        streamID: String, latency: ClockTime, hasThread: Bool, requestKeyframe: @escaping @Sendable () -> Void
-    ) {
+    init(streamID: String, hasThread: Bool, requestKeyframe: @escaping @Sendable () -> Void) {
         (self.streamID, self.hasThread) = (streamID, hasThread)
         pad.setEventFunction { event in
             if event.isForceKeyUnit { requestKeyframe() }
@@ -44,7 +41,8 @@ final class PacketOutput: @unchecked Sendable {
         }
         pad.setQueryFunction { query in
             guard query.kind == .latency else { return .forward }
-            query.answerLatency(live: true, minimum: latency, maximum: nil)
+            // How late packets may be is known only behind the decoder.
+            query.answerLatency(live: true, minimum: 0, maximum: nil)
             return .answered
         }
         pad.setActive(true)

@@ -5,7 +5,6 @@ import GStreamerKit
 /// times in nanoseconds.
 package struct PlayoutClock: Sendable {
     private let clockRate: Int64
-    private let latency: Int64
     private let largestLead: Int64
     private var timestamps = SerialNumber<UInt32>()
     /// Running time of RTP timestamp zero.
@@ -22,15 +21,12 @@ package struct PlayoutClock: Sendable {
     private static let window: Int64 = 1_000_000_000
     private static let largestStep: UInt64 = 1_000_000_000
 
-    /// - Parameters:
-    ///   - latency: how long a receiver waits for a packet.
-    ///   - largestLead: times that are ahead of their packets' arrivals by more follow a shorter delay of the path at once
-    ///     instead of gradually; nil: by more than the latency. Until the clock has reached the time of the last frame, an
-    ///     output does not know that the next one is missing.
-    package init(clockRate: Int, latency: Duration, largestLead: Duration? = nil) {
+    /// - Parameter largestLead: times that are ahead of their packets' arrivals by more follow a shorter delay of the path at
+    ///   once instead of gradually: until the clock has reached the time of the last frame, an output does not know that
+    ///   the next one is missing.
+    package init(clockRate: Int, largestLead: Duration) {
         self.clockRate = Int64(max(clockRate, 1))
-        self.latency = Int64(clamping: latency.clockTime)
-        self.largestLead = min(self.latency, largestLead.map { Int64(clamping: $0.clockTime) } ?? self.latency)
+        self.largestLead = Int64(clamping: largestLead.clockTime)
     }
 
     private func media(_ timestamp: Int64) -> Int64 {
@@ -39,8 +35,8 @@ package struct PlayoutClock: Sendable {
         return seconds &* 1_000_000_000 &+ rest &* 1_000_000_000 / clockRate
     }
 
-    /// The running time at which a packet's media are due, before the receiver's latency.
-    /// - Parameter arrival: running time of its arrival.
+    /// The running time at which a packet with these media arrives if nothing delays it.
+    /// - Parameter arrival: running time of its arrival. Not for retransmissions.
     package mutating func time(of timestamp: UInt32, arrival: Int64) -> Int64 {
         // The pipeline's running time has been set back, and the times follow it.
         if arrival < lastArrival, lastArrival &- arrival > Self.window { (least, last) = (nil, nil) }
@@ -55,8 +51,7 @@ package struct PlayoutClock: Sendable {
         } else {
             follow(transit, arrival)
         }
-        // A receiver shows a frame `latency` after its time: later ones are shown at once.
-        var time = max(media(count) &+ offset, arrival &- latency) &+ delay
+        var time = media(count) &+ offset &+ delay
         // A frame never comes before its predecessor.
         if let last, count > last.timestamp { time = max(time, last.time &+ 1) }
         if last.map({ count > $0.timestamp }) ?? true { last = (count, max(0, time)) }

@@ -68,22 +68,17 @@ final class RTPSession: @unchecked Sendable {
 
     /// - Parameters:
     ///   - prefix: the bin gets the ghost pads `PREFIXrtp_sink` and `PREFIXrtp_src`.
-    ///   - latency: how long a missing packet is waited for.
     ///   - hasOutputThread: see `PacketOutput`.
-    init(
-        _ kind: MediaKind, prefix: String, latency: Duration, bin: Bin, network: NetworkThread,
-        hasOutputThread: Bool = true
-    ) {
+    init(_ kind: MediaKind, prefix: String, bin: Bin, network: NetworkThread, hasOutputThread: Bool = true) {
         (self.bin, self.network) = (bin, network)
         packetsIn = Pad(name: "\(prefix)packets_in", direction: .sink)
         sendPad = GhostPad(name: "\(prefix)rtp_sink", direction: .sink)
         receivePad = GhostPad(name: "\(prefix)rtp_src", direction: .source)
         let relay = Relay()
         output = PacketOutput(
-            streamID: "gst-decart/\(prefix)rtp", latency: ClockTime(max(0, Int64(clamping: latency.clockTime))),
-            hasThread: hasOutputThread,
+            streamID: "gst-decart/\(prefix)rtp", hasThread: hasOutputThread,
             requestKeyframe: { relay.requestKeyframe() })
-        inbound = InboundRTP(kind, latency: latency)
+        inbound = InboundRTP(kind)
         relay.session = self
         bin.add(sendPad)
         bin.add(receivePad)

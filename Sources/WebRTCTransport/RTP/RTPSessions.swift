@@ -13,15 +13,13 @@ final class RTPSessions: @unchecked Sendable {
         var isOver = false
     }
     private let audioSlot = Mutex(Audio())
-    private let latency: Duration
     private let network: NetworkThread
     private var synchronizer = StreamSynchronizer()
 
     /// - Parameter pushesVideo: received video is pushed on the network thread.
-    init(latency: Duration, network: NetworkThread, pushesVideo: Bool) {
-        (self.latency, self.network) = (latency, network)
-        video = RTPSession(
-            .video, prefix: "", latency: latency, bin: bin, network: network, hasOutputThread: !pushesVideo)
+    init(network: NetworkThread, pushesVideo: Bool) {
+        self.network = network
+        video = RTPSession(.video, prefix: "", bin: bin, network: network, hasOutputThread: !pushesVideo)
         bin.suppressSourceAndSinkFlags()
     }
 
@@ -32,7 +30,7 @@ final class RTPSessions: @unchecked Sendable {
     func addAudio() throws(GStreamerError) -> RTPSession {
         let made = audioSlot.withLock { slot -> RTPSession? in
             guard !slot.isOver, slot.session == nil else { return nil }
-            slot.session = RTPSession(.audio, prefix: "audio_", latency: latency, bin: bin, network: network)
+            slot.session = RTPSession(.audio, prefix: "audio_", bin: bin, network: network)
             return slot.session
         }
         guard let made else { throw GStreamerError(.stateChange, "the RTP session was set up or taken down before") }

@@ -17,8 +17,8 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     private var history: Deque<Sent> = []
     private let retransmission: (ssrc: UInt32, payloadType: Int)?
     private var nextSequence: UInt16
-    /// An older packet would be too late for any jitter buffer.
-    private static var age: Duration { .seconds(1) }
+    /// Our own jitter buffer waits for so long at most, libwebrtc's for hardly more.
+    private static var age: Duration { .seconds(2) }
     private static var mostPackets: Int { 512 }
 
     /// - Parameters:

@@ -31,7 +31,7 @@ import Testing
 
     @Test func aKeyframeRequestGoesToTheNewestView() throws {
         GStreamerRuntime.initialise()
-        let joint = StreamJoint(name: "video", latency: 0)
+        let joint = StreamJoint(name: "video")
         defer { joint.source.setActive(false) }
         #expect(!joint.source.send(Event.forceKeyUnitUpstream()))
         let first = try View(joint)

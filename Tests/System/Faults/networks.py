@@ -6,15 +6,14 @@ import time
 from session import long, row
 
 # str0m's presets (netem/src/config.rs): delay and jitter each way (s), mean loss and burst (packets), rate (bit/s),
-# queue (bytes). Then the share of frames that must return, the maximum time to connect (s), and `latency` (ms): a
-# retransmission takes one or two round trips, and the jitter buffer must wait that long. The stand-in's is >= 400 ms.
+# queue (bytes). Then the share of frames that must return, and the maximum time to connect (s).
 PRESETS = {
-    "clean": (dict(), 0.999, 2, 100),
-    "wifi": (dict(delay=.005, jitter=.002, loss=.01, burst=2, rate=100e6, queue=200_000), 0.99, None, 100),
-    "wifi lossy": (dict(delay=.015, jitter=.010, loss=.05, burst=2, rate=50e6, queue=100_000), 0.95, None, 300),
-    "cellular": (dict(delay=.050, jitter=.015, loss=.02, burst=2, rate=30e6, queue=100_000), 0.97, 4, 500),
-    "wifi congested": (dict(delay=.010, jitter=.020, loss=.09, burst=2, rate=5e6, queue=30_000), 0.80, None, 500),
-    "congested": (dict(delay=.080, jitter=.040, loss=.09, burst=2, rate=10e6, queue=50_000), 0.80, None, 1000),
+    "clean": (dict(), 0.999, 2),
+    "wifi": (dict(delay=.005, jitter=.002, loss=.01, burst=2, rate=100e6, queue=200_000), 0.99, None),
+    "wifi lossy": (dict(delay=.015, jitter=.010, loss=.05, burst=2, rate=50e6, queue=100_000), 0.95, None),
+    "cellular": (dict(delay=.050, jitter=.015, loss=.02, burst=2, rate=30e6, queue=100_000), 0.97, 4),
+    "wifi congested": (dict(delay=.010, jitter=.020, loss=.09, burst=2, rate=5e6, queue=30_000), 0.80, None),
+    "congested": (dict(delay=.080, jitter=.040, loss=.09, burst=2, rate=10e6, queue=50_000), 0.80, None),
 }
 
 
@@ -31,11 +30,11 @@ def losses(client, before, after, service, since, until):
 
 
 def preset(name):
-    link, share, connect, latency = PRESETS[name]
+    link, share, connect = PRESETS[name]
 
     def body(run):
         run.network(link=link, seed=7)
-        client = run.start(f"latency={latency}", standin=("--latency", str(max(latency, 400))))
+        client = run.start()
         if connect:
             run.measure("connected", run.connected_in, connect)
         else:
@@ -58,7 +57,7 @@ def preset(name):
 
 
 for _name in PRESETS:
-    row(f"network {_name}", 38, f"the preset {_name}, latency={PRESETS[_name][3]}")(
+    row(f"network {_name}", 38, f"the preset {_name}")(
         preset(_name))
 
 
@@ -80,7 +79,7 @@ def quality(name):
 
     def body(run):
         run.network(link=link, seed=7)
-        client = run.start("latency=500", standin=("--latency", "500"), look=None)
+        client = run.start(look=None)
         time.sleep(25)
         verdicts = [f"{one['quality']} {one['limiting-factor']}" for one in client.all("decart-quality")]
         run.note(", ".join(verdicts))

@@ -5,8 +5,6 @@ struct NetworkSimulation {
     var conditions = SimulatedLink.Conditions()
     var range = 100_000...2_500_000
     var start = 1_500_000
-    /// Of the receiver.
-    var latency = Duration.milliseconds(100)
     var duration = Duration.seconds(60)
     var seed: UInt64 = 1
 
@@ -59,8 +57,8 @@ struct NetworkSimulation {
 
     func run() -> Result {
         let sender = SimulatedPeer(
-            encoder: SimulatedEncoder(seed: seed), range: range, start: start, latency: latency, seed: seed &+ 1)
-        let receiver = SimulatedPeer(encoder: nil, range: range, start: start, latency: latency, seed: seed &+ 2)
+            encoder: SimulatedEncoder(seed: seed), range: range, start: start, seed: seed &+ 1)
+        let receiver = SimulatedPeer(encoder: nil, range: range, start: start, seed: seed &+ 2)
         var forth = SimulatedLink(conditions, seed: seed &+ 3)
         var back = SimulatedLink(conditions, seed: seed &+ 4)
         var now = Duration.zero

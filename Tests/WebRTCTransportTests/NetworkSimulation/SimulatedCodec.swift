@@ -1,3 +1,4 @@
+import GStreamerKit
 import WebRTCTransport
 
 /// A packet's payload in the simulation: which frame it is a part of.
@@ -96,9 +97,7 @@ struct SimulatedDecoder {
     private var frame: UInt32?
     private var parts: UInt16 = 0
     private var last: UInt32?
-    private let latency: Duration
-
-    init(latency: Duration) { self.latency = latency }
+    private(set) var delay = PlayoutDelay(share: 0.9)
 
     /// - Parameter time: the running time of the packet's media.
     /// - Returns: true if a keyframe is needed.
@@ -110,8 +109,11 @@ struct SimulatedDecoder {
         guard parts == part.count else { return false }
         guard part.isKeyframe || last == part.frame &- 1 else { return true }
         last = part.frame
+        delay.ready(after: ClockTime(max(0, (now - time).nanoseconds)), now: ClockTime(now.nanoseconds))
         frames.append(
-            Frame(captured: .microseconds(part.captured), delivered: now, displayed: max(now, time + latency)))
+            Frame(
+                captured: .microseconds(part.captured), delivered: now,
+                displayed: max(now, time + .nanoseconds(Int64(delay.current)))))
         return false
     }
 }

@@ -25,7 +25,7 @@ final class SimulatedPeer {
     private(set) var targets: [Int] = []
     private(set) var bytesReceived = 0
 
-    init(encoder: SimulatedEncoder?, range: ClosedRange<Int>, start: Int, latency: Duration, seed: UInt64) {
+    init(encoder: SimulatedEncoder?, range: ClosedRange<Int>, start: Int, seed: UInt64) {
         var parameters = RTPSessionParameters(
             clockRate: 90_000, ssrc: encoder == nil ? 0x5678_0001 : SimulatedEncoder.ssrc, cname: "simulation")
         parameters.caps = [Int(SimulatedEncoder.payloadType): ""]
@@ -33,7 +33,7 @@ final class SimulatedPeer {
         parameters.retransmission = (Self.repeatedType, [SimulatedEncoder.ssrc: SimulatedEncoder.ssrc + 1])
         parameters.transportWideCC = 3
         self.parameters = parameters
-        inbound = InboundRTP(.video, latency: latency)
+        inbound = InboundRTP(.video)
         inbound.configure(parameters)
         inbound.startReports(now: .zero)
         outbound.configure(parameters)
@@ -42,7 +42,7 @@ final class SimulatedPeer {
             ids: HeaderExtensionIDs(extmap: ["3 \(HeaderExtensionIDs.transportWideCCURI)"]), mid: "")
         rateControl = SendRateControl(range: range, start: start, ssrc: parameters.ssrc)
         self.encoder = encoder
-        decoder = SimulatedDecoder(latency: latency)
+        decoder = SimulatedDecoder()
         random = SeededNumbers(seed: seed)
     }
 

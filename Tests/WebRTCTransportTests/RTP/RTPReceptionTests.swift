@@ -14,13 +14,13 @@ struct RTPReceptionTests {
         var lost: [UInt16] = []
         var requested: [UInt16] = []
 
-        init(latency: Duration = .milliseconds(100), requests: Bool = true) {
-            buffer = JitterBuffer(latency: latency, requests: requests)
-        }
+        init(requests: Bool = true) { buffer = JitterBuffer(requests: requests) }
 
-        mutating func arrive(_ sequence: UInt16, at milliseconds: Int) {
+        mutating func arrive(_ sequence: UInt16, at milliseconds: Int, endsFrame: Bool = true, isRepeated: Bool = false) {
             advance(to: milliseconds)
-            switch buffer.insert(sequence, sequence: sequence, now: now) {
+            let insertion = buffer.insert(
+                sequence, sequence: sequence, endsFrame: endsFrame, isRepeated: isRepeated, now: now)
+            switch insertion {
             case .inOrder: delivered.append(sequence)
             case .waits, .restarted: drain()
             case .refused: break
@@ -53,63 +53,124 @@ struct RTPReceptionTests {
         #expect(line.delivered.count == 200 && line.requested.isEmpty && line.buffer.nextWake == nil)
     }
 
-    @Test func aSwapNeedsNoRequest() {
+    /// The first gap is requested at once. Where packets overtake each other, later ones are waited for; where they are lost,
+    /// they are not.
+    @Test func requestsWaitAsLongAsPacketsAreOvertaken() {
         var line = Line()
-        for (time, number) in [0: 10, 4: 12, 6: 11, 8: 13].sorted(by: { $0.key < $1.key }) {
-            line.arrive(UInt16(number), at: time)
+        for pair in 0..<40 {
+            line.arrive(UInt16(pair * 2 + 2), at: pair * 100 + 4)
+            line.arrive(UInt16(pair * 2 + 1), at: pair * 100 + 12)
         }
-        line.advance(to: 500)
-        #expect(line.delivered == [10, 11, 12, 13] && line.requested.isEmpty && line.lost.isEmpty)
+        #expect(line.delivered.count == 79 && line.lost.isEmpty)
+        #expect(line.requested.count < 20 && (line.requested.max() ?? 0) < 60, "\(line.requested)")
+        line.requested = []
+        for loss in 0..<80 {
+            line.arrive(UInt16(82 + loss * 2), at: 5000 + loss * 100)
+            line.arrive(UInt16(81 + loss * 2), at: 5050 + loss * 100, isRepeated: true)
+        }
+        line.arrive(242, at: 14_000)
+        line.advance(to: 14_001)
+        #expect(line.requested.last == 241, "the delay of requests stays although nothing is overtaken")
     }
 
     @Test func aLossIsRequestedUntilItsDeadline() {
         var line = Line()
-        line.buffer.retry = .milliseconds(30)
+        line.buffer.retry = .milliseconds(100)
         line.arrive(65_535, at: 0)
         line.arrive(1, at: 10)
-        #expect(line.buffer.isMissing(0) && !line.buffer.isMissing(1))
-        line.advance(to: 70)
-        // 20, 50 and 80 ms after the start; the deadline is 105 ms, which is when the packet was due and 100 more.
-        #expect(line.requested == [0, 0] && line.delivered == [65_535])
-        line.arrive(0, at: 75)
+        #expect(line.buffer.isMissing(0) && !line.buffer.isMissing(1) && line.requested == [0])
+        line.advance(to: 309)
+        #expect(line.requested == [0, 0, 0] && line.delivered == [65_535])
+        line.arrive(0, at: 315, isRepeated: true)
         #expect(line.delivered == [65_535, 0, 1])
-        line.arrive(3, at: 80)
-        line.advance(to: 400)
-        #expect(line.delivered == [65_535, 0, 1, 3] && line.lost == [2])
-        line.arrive(2, at: 401)
+        line.arrive(3, at: 320)
+        line.advance(to: 760)
+        #expect(line.lost.isEmpty)
+        // It was due half-way between those around it.
+        line.advance(to: 770)
+        #expect(line.delivered == [65_535, 0, 1, 3] && line.lost == [2] && line.requested.count == 3 + 5)
+        line.arrive(2, at: 771, isRepeated: true)
         #expect(line.delivered.last == 3, "a packet that comes too late is shown")
     }
 
     @Test func withoutRetransmissionNothingIsRequested() {
         var line = Line(requests: false)
         line.arrive(1, at: 0)
-        line.arrive(4, at: 60)
-        line.advance(to: 119)
+        line.arrive(4, at: 6)
+        line.advance(to: 20)
         #expect(line.lost.isEmpty)
-        line.advance(to: 400)
+        line.advance(to: 30)
         #expect(line.lost == [2, 3] && line.requested.isEmpty && line.delivered == [1, 4])
     }
 
-    /// After a pause of the network, what is too old is given up at once.
+    /// After a pause of the network, nothing is waited for.
     @Test func aPauseDelaysNothing() {
         var line = Line()
         line.arrive(0, at: 0)
-        line.arrive(500, at: 2000)
-        line.advance(to: 2010)
-        #expect(line.lost.count >= 470 && line.requested.count < 30)
-        line.advance(to: 2100)
-        #expect(line.delivered == [0, 500])
+        line.arrive(200, at: 2000)
+        #expect(line.delivered == [0, 200] && line.lost.count == 199 && line.requested.isEmpty)
+        line.arrive(600, at: 2010)
+        #expect(line.delivered.last == 600 && line.requested.isEmpty, "too much to be requested together")
     }
 
-    /// What cannot be requested together is not waited for, and the oldest of too many missing packets are given up.
+    /// The oldest of too many missing packets are given up.
     @Test func aPeerThatSkipsNumbersDoesNotFillTheBuffer() {
-        var line = Line(latency: .seconds(10))
-        for packet in 0..<100 { line.arrive(UInt16(truncatingIfNeeded: packet * 2999), at: packet) }
+        var line = Line()
+        for packet in 0..<100 { line.arrive(UInt16(truncatingIfNeeded: packet * 201), at: packet) }
         #expect(line.delivered.count >= 90, "no deadline has passed yet")
-        let last = UInt16(truncatingIfNeeded: 99 * 2999)
-        #expect(line.buffer.isMissing(last &- 256) && !line.buffer.isMissing(last &- 257))
+        let last = UInt16(truncatingIfNeeded: 99 * 201)
+        #expect(line.buffer.isMissing(last &- 1) && !line.buffer.isMissing(last &- 1300))
         line.advance(to: 20_000)
-        #expect(line.delivered.count == 100 && line.lost.count == 99 * 2998 && line.buffer.nextWake == nil)
+        #expect(line.delivered.count == 100 && line.lost.count == 99 * 200 && line.buffer.nextWake == nil)
+    }
+
+    /// The last packet of a frame is lost, and no packet follows.
+    @Test func theEndOfAFrameIsRequestedWithoutAFollowingPacket() {
+        var line = Line()
+        line.arrive(1, at: 0)
+        line.arrive(2, at: 2, endsFrame: false)
+        line.buffer.expectNext(within: .milliseconds(8), now: line.now)
+        line.advance(to: 9)
+        #expect(line.requested.isEmpty)
+        line.advance(to: 11)
+        #expect(line.requested == [3] && line.buffer.isMissing(3))
+        line.arrive(4, at: 35)
+        #expect(line.requested == [3], "it has been requested")
+        line.arrive(3, at: 40, isRepeated: true)
+        #expect(line.delivered == [1, 2, 3, 4])
+        line.buffer.expectNext(within: .milliseconds(8), now: line.now)
+        line.arrive(5, at: 45)
+        line.advance(to: 5000)
+        #expect(line.requested == [3] && line.lost.isEmpty)
+    }
+
+    /// A stream that pauses in the middle of a frame loses nothing.
+    @Test func whatWasNotSentIsNoLoss() {
+        var line = Line()
+        line.arrive(1, at: 0)
+        line.buffer.expectNext(within: .milliseconds(8), now: line.now)
+        line.arrive(2, at: 5000)
+        #expect(line.delivered == [1, 2] && line.lost.isEmpty && line.requested == [2])
+    }
+
+    @Test func theFirstPacketMayBeOvertaken() {
+        var line = Line()
+        for (time, sequence) in [(0, 65_535), (1, 1), (2, 65_534), (3, 0)] as [(Int, UInt16)] {
+            line.arrive(sequence, at: time, endsFrame: false)
+        }
+        #expect(line.delivered.isEmpty)
+        line.arrive(2, at: 4)
+        #expect(line.delivered == [65_534, 65_535, 0, 1, 2])
+        line.arrive(65_533, at: 5)
+        #expect(line.delivered.count == 5, "the stream has begun")
+    }
+
+    @Test func aStreamBeginsWithoutTheEndOfItsFrame() {
+        var line = Line()
+        line.arrive(7, at: 0, endsFrame: false)
+        line.arrive(8, at: 1, endsFrame: false)
+        line.advance(to: 25)
+        #expect(line.delivered == [7, 8])
     }
 
     @Test func aNewNumberingIsFollowed() {
@@ -158,11 +219,62 @@ struct RTPReceptionTests {
         }
     }
 
+    // MARK: Playout delay
+
+    /// Frames 33 ms apart, at a playout that is to be in time for nine of ten.
+    private struct Playout {
+        var delay = PlayoutDelay(share: 0.9)
+        var media: ClockTime = 0
+        private var ready: ClockTime = 0
+
+        /// - Parameter lateness: in ms, by the frame's number. A frame waits for the one before it.
+        mutating func play(_ frames: Int, lateness: (Int) -> ClockTime) {
+            for frame in 0..<frames {
+                media += 33_000_000
+                ready = max(ready, media + lateness(frame) * 1_000_000)
+                delay.ready(after: ready - media, now: ready)
+            }
+        }
+    }
+
+    @Test func theDelayCoversMostFramesRisesAtOnceAndFallsSlowly() {
+        var playout = Playout()
+        playout.play(100) { $0 % 20 == 0 ? 30 : 5 }
+        #expect(playout.delay.current == 5_000_000, "a frame in twenty may be late")
+        playout.play(60) { $0 % 3 == 0 ? 30 : 5 }
+        #expect(playout.delay.current == 30_000_000)
+        playout.play(145) { _ in 5 }
+        let before = playout.delay.current
+        playout.play(1) { _ in 5 }
+        #expect(playout.delay.current <= before && before - playout.delay.current <= 4_000_000)
+        playout.play(60) { _ in 5 }
+        #expect(playout.delay.current == 5_000_000)
+    }
+
+    /// The frames behind one that waited for a retransmission, or for the end of a pause, are no later on their own.
+    @Test func aPauseIsNotKept() {
+        var playout = Playout()
+        playout.play(150) { _ in 5 }
+        playout.play(100) { $0 == 0 ? 1500 : 5 }
+        #expect(playout.delay.current == 5_000_000)
+    }
+
+    @Test func theDelayIsBoundedAndFollowsATimeThatGoesBack() {
+        var playout = Playout()
+        playout.play(60) { _ in 60_000 }
+        #expect(playout.delay.current == 2_000_000_000)
+        var again = Playout()
+        again.delay = playout.delay
+        playout = again
+        playout.play(100) { _ in 5 }
+        #expect(playout.delay.current < 30_000_000)
+    }
+
     // MARK: Time
 
     @Test func jitterOfArrivalDoesNotReachTheTimes() {
         var random = SeededGenerator(seed: 3)
-        var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
+        var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(100))
         var times: [Int64] = []
         for frame in 0..<600 {
             let sent = Int64(frame) * 33_333_333
@@ -177,7 +289,7 @@ struct RTPReceptionTests {
     }
 
     @Test func aFasterClockOfTheSenderIsFollowed() {
-        var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
+        var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(100))
         var (time, arrival): (Int64, Int64) = (0, 0)
         for frame in 0..<18_000 {
             // 200 ppm.
@@ -189,7 +301,7 @@ struct RTPReceptionTests {
 
     /// A path whose delay falls by 200 ms: the times of video may not be far ahead of the arrivals.
     @Test func theTimesOfVideoAreHardlyAheadOfTheArrivals() {
-        var clock = PlayoutClock(clockRate: 90_000, latency: .seconds(1), largestLead: .milliseconds(50))
+        var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(50))
         var leads: [Int64] = []
         for frame in 0..<300 {
             let arrival = Int64(frame) * 33_333_333 + (frame < 150 ? 300_000_000 : 100_000_000)
@@ -200,7 +312,7 @@ struct RTPReceptionTests {
     }
 
     @Test func timesNeverGoBackAndFollowAPause() {
-        var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
+        var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(100))
         var times: [Int64] = []
         var arrivals: [Int64] = []
         for frame in 0..<400 {
@@ -215,7 +327,7 @@ struct RTPReceptionTests {
     }
 
     @Test func aRunningTimeThatGoesBackIsFollowed() {
-        var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
+        var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(100))
         for frame in 0..<300 { _ = clock.time(of: UInt32(frame * 3000), arrival: Int64(frame) * 33_333_333) }
         let times = (300..<310).map { frame in
             clock.time(of: UInt32(frame * 3000), arrival: Int64(frame - 300) * 33_333_333)
@@ -300,7 +412,7 @@ struct RTPReceptionTests {
                 #expect(delays?.values.allSatisfy { (0...3_000_000_000).contains($0) } ?? true)
             }
         }
-        var clock = PlayoutClock(clockRate: 1, latency: .milliseconds(100))
+        var clock = PlayoutClock(clockRate: 1, largestLead: .milliseconds(100))
         for step in 0..<100 {
             #expect(clock.time(of: UInt32(truncatingIfNeeded: step &* 0x7fff_ffff), arrival: Int64(step)) >= 0)
         }

@@ -71,9 +71,8 @@ final class OfferedCamera: @unchecked Sendable {
         (self.settings, self.host) = (settings, host)
         // Wrong settings fail the start of the element, not each live view.
         _ = try settings.access.configuration(audio: nil, encoded: settings.encodedCodecs?())
-        let latency = ClockTime(settings.access.connection.jitterBufferLatency.clockTime)
-        video = StreamJoint(name: "video", latency: latency)
-        audio = settings.takesAudio ? StreamJoint(name: "audio", latency: latency) : nil
+        video = StreamJoint(name: "video")
+        audio = settings.takesAudio ? StreamJoint(name: "audio") : nil
         loggers = SessionLoggers(host.element.unowned.name)
         machine = LiveViewMachine(
             gatheringLimit: {

@@ -10,8 +10,10 @@ package final class StreamJoint: Sendable {
     /// The pad of the view that delivers, which takes keyframe requests back to the camera.
     private let entry = Mutex<Pad?>(nil)
 
-    /// - Parameter latency: latency of the views, ns.
-    package init(name: String, latency: ClockTime) {
+    /// What is later has waited for a retransmission, ns.
+    private static let latency: ClockTime = 100_000_000
+
+    package init(name: String) {
         source = Pad(name: name, direction: .source)
         source.setEventFunction { [weak self] event in
             guard event.isForceKeyUnit else { return .handled(true) }
@@ -21,7 +23,7 @@ package final class StreamJoint: Sendable {
         }
         source.setQueryFunction { query in
             guard query.kind == .latency else { return .forward }
-            query.answerLatency(live: true, minimum: latency, maximum: nil)
+            query.answerLatency(live: true, minimum: Self.latency, maximum: nil)
             return .answered
         }
         source.setActive(true)

@@ -47,7 +47,7 @@ private func arrivals(_ bytes: UnsafeRawBufferPointer) {
     }
     var buffer = JitterBuffer<UInt16>(latency: .milliseconds(100), requests: true)
     var statistics = ReceptionStatistics(clockRate: 90_000)
-    var clock = PlayoutClock(clockRate: 90_000, latency: .milliseconds(100))
+    var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(100))
     var recorder = TransportFeedbackRecorder()
     var now = Duration.zero
     for at in stride(from: 0, to: bytes.count - 7, by: 8) {

@@ -1,0 +1,47 @@
+package import GStreamerKit
+import Synchronization
+package import WebRTCTransport
+
+/// The adaptive playout delay of an element, which its video and its audio share so that they stay in sync.
+package final class Playout: Sendable {
+    private struct State: Sendable {
+        /// A late frame is shown late; late samples are silence.
+        var delays: [MediaKind: PlayoutDelay] = [:]
+        var promised: ClockTime = Playout.step
+
+        var delay: ClockTime { delays.values.map(\.current).max() ?? 0 }
+    }
+    private let state = Mutex(State())
+
+    /// With `timestamps=capture`, the latency that covers the delay rises in steps, so that sinks adapt rarely.
+    private static let step: ClockTime = 100_000_000
+
+    package init() {}
+
+    /// Takes the next media.
+    /// - Parameters:
+    ///   - lateness: from the earliest possible time of their arrival until they were decoded, ns.
+    ///   - now: running time, ns.
+    /// - Returns: `delay`.
+    @discardableResult
+    package func ready(_ kind: MediaKind, after lateness: ClockTime, now: ClockTime) -> ClockTime {
+        state.withLock { state in
+            state.delays[kind, default: PlayoutDelay(share: kind == .video ? 0.9 : 0.97)].ready(after: lateness, now: now)
+            let delay = state.delay
+            if delay > state.promised { state.promised = (delay / Self.step &+ 1) &* Self.step }
+            return delay
+        }
+    }
+
+    /// From the earliest possible arrival to the display, ns.
+    package var delay: ClockTime { state.withLock(\.delay) }
+    /// What the media of the last seconds needed, ns.
+    package var target: ClockTime { state.withLock { $0.delays.values.map(\.target).max() ?? 0 } }
+    /// The least latency, ns, that has covered the delay so far.
+    package var promised: ClockTime { state.withLock(\.promised) }
+
+    /// The media of this kind have ended.
+    package func end(_ kind: MediaKind) { state.withLock { $0.delays[kind] = nil } }
+
+    package func reset() { state.withLock { $0 = State() } }
+}

@@ -1,0 +1,56 @@
+package import GStreamerKit
+
+/// How long after the earliest possible time media are played: so long that most of them are ready by then. It follows the
+/// media of the last seconds, up at once, because the next ones are as late, and down slowly. A value; times in nanoseconds.
+package struct PlayoutDelay: Sendable {
+    private struct Sample: Sendable {
+        var time: ClockTime
+        var lateness: ClockTime
+    }
+    private var samples: [Sample] = []
+    /// Where the next sample goes.
+    private var place = 0
+    private let share: Double
+    /// The delay with which the share of the last seconds would have been in time.
+    package private(set) var target: ClockTime = 0
+    package private(set) var current: ClockTime = 0
+    private var last: (media: ClockTime, ready: ClockTime)?
+
+    private static let window: ClockTime = 5_000_000_000
+    private static let mostSamples = 256
+    /// What is later still does not count for more: no retransmission takes longer.
+    private static let longest: ClockTime = 2_000_000_000
+    /// The delay falls by a tenth of the time, as libwebrtc's does, because faster motion would be noticed, and a long one
+    /// within seconds.
+    private static let slowness: ClockTime = 10
+    private static let longestFall: ClockTime = 1_000_000_000
+
+    /// - Parameter share: of the media that are to be ready in time, 0 to 1. The others are shown late, or concealed.
+    package init(share: Double) { self.share = share }
+
+    /// Takes the next media.
+    /// - Parameters:
+    ///   - lateness: from the earliest possible time of their arrival until they were ready to be played.
+    ///   - now: running time.
+    package mutating func ready(after lateness: ClockTime, now: ClockTime) {
+        let media = now &- min(now, lateness)
+        let (spacing, elapsed) =
+            last.map { (media &- min(media, $0.media), now &- min(now, $0.ready)) } ?? (0, ClockTime.max)
+        last = (media, now)
+        // It waited for the one before it.
+        if elapsed < spacing / 2 { return }
+        let sample = Sample(time: now, lateness: min(lateness, Self.longest))
+        if samples.count < Self.mostSamples { samples.append(sample) } else { samples[place] = sample }
+        place = (place + 1) % Self.mostSamples
+        // The running time may be set back.
+        let recent = samples.filter { $0.time <= now && now &- $0.time <= Self.window }.map(\.lateness).sorted()
+        target = recent[min(Int(Double(recent.count) * share), recent.count - 1)]
+        fall(elapsed)
+    }
+
+    private mutating func fall(_ elapsed: ClockTime) {
+        guard current > target else { return current = target }
+        let (excess, time) = (current - target, min(elapsed, Self.longestFall))
+        current -= min(excess, max(time / Self.slowness, excess / 1000 * time / (Self.longestFall / 1000)))
+    }
+}
