@@ -39,40 +39,24 @@ from networks import PRESETS  # noqa: E402
 
 CLEAN = dict(delay=0, jitter=0, loss=0, burst=1, rate=0, queue=0)
 NOTHING = 3  # s
-
-
-def phases(name):
-    """The link's settings by the second from which they hold, as a function of the run's seconds."""
-    wifi, lossy, cellular, congested = (PRESETS[one][0] for one in ("wifi", "wifi lossy", "cellular", "wifi congested"))
-    return {
-        "clean": lambda _: {0: {}},
-        "wifi": lambda _: {0: wifi},
-        "wifi lossy": lambda _: {0: lossy},
-        "cellular": lambda _: {0: cellular},
-        "wifi congested": lambda _: {0: congested},
-        "1 Mbit/s": lambda _: {0: dict(delay=.02, rate=1e6, queue=50_000)},
-        "500 kbit/s": lambda _: {0: dict(delay=.02, rate=500e3, queue=40_000)},
-        "far": lambda _: {0: dict(delay=.12, jitter=.005, loss=.005, rate=100e6, queue=200_000)},
-        "changing": lambda seconds: {0: {}, seconds / 3: cellular, seconds * 2 / 3: {}},
-        "interrupted": lambda seconds: {0: {}, (seconds - NOTHING) / 2: dict(loss=1), (seconds + NOTHING) / 2: {}},
-    }[name]
-
-
+# What a reader sees, and the link's settings by the second of the run from which they hold, of its length.
 NETWORKS = {
-    "clean": "no delay, no loss",
-    "wifi": "5±2 ms, 1 % loss",
-    "wifi lossy": "15±10 ms, 5 %",
-    "cellular": "50±15 ms, 2 %",
-    "wifi congested": "10±20 ms, 9 %, 5 Mbit/s, 30 kB queue",
-    "1 Mbit/s": "20 ms, 50 kB queue",
-    "500 kbit/s": "20 ms, 40 kB queue",
-    "far": "120±5 ms, 0.5 %",
-    "changing": "a third clean, a third cellular, a third clean",
-    "interrupted": f"clean, with {NOTHING} s of nothing in the middle",
+    "clean": ("no delay, no loss", lambda _: {0: {}}),
+    "wifi": ("5±2 ms, 1 % loss", lambda _: {0: PRESETS["wifi"][0]}),
+    "wifi lossy": ("15±10 ms, 5 %", lambda _: {0: PRESETS["wifi lossy"][0]}),
+    "cellular": ("50±15 ms, 2 %", lambda _: {0: PRESETS["cellular"][0]}),
+    "wifi congested": ("10±20 ms, 9 %, 5 Mbit/s, 30 kB queue", lambda _: {0: PRESETS["wifi congested"][0]}),
+    "1 Mbit/s": ("20 ms, 50 kB queue", lambda _: {0: dict(delay=.02, rate=1e6, queue=50_000)}),
+    "500 kbit/s": ("20 ms, 40 kB queue", lambda _: {0: dict(delay=.02, rate=500e3, queue=40_000)}),
+    "far": ("120±5 ms, 0.5 %", lambda _: {0: dict(delay=.12, jitter=.005, loss=.005, rate=100e6, queue=200_000)}),
+    "changing": ("a third clean, a third cellular, a third clean",
+                 lambda seconds: {0: {}, seconds / 3: PRESETS["cellular"][0], seconds * 2 / 3: {}}),
+    "interrupted": (f"clean, {NOTHING} s of nothing in the middle",
+                    lambda seconds: {0: {}, (seconds - NOTHING) / 2: dict(loss=1), (seconds + NOTHING) / 2: {}}),
 }
 # Name: the client that runs.
 CONTESTANTS = {"ours": "ours", "default-sink": "ours", "changed": "ours", "libwebrtc": "libwebrtc", "webrtcbin": "webrtcbin"}
-# Column, attribute of a cell, format, unit.
+# Column, name of the figure, format.
 COLUMNS = [("frames back, %", "back", ".1f"), ("while up", "while_up", ".1f"), ("at the service", "arrived", ".1f"),
            ("p50", "p50", ".0f"), ("p95", "p95", ".0f"), ("p99, ms", "p99", ".0f"), ("longest gap, ms", "gap", ".0f"),
            ("freezes", "freezes", ".0f"), ("kbit/s sent", "up", ".0f"), ("received", "down", ".0f"), ("CPU, %", "cpu", ".0f")]
@@ -101,7 +85,7 @@ class Client:
 
 def perform(network, who, number, options, folder):
     """Runs one session. Returns its figures."""
-    settings = {at: {**CLEAN, **link} for at, link in phases(network)(options.seconds).items()}
+    settings = {at: {**CLEAN, **link} for at, link in NETWORKS[network][1](options.seconds).items()}
     run = session.Row(f"{network} {who} {number}", folder, folder)
     try:
         run.network(link=settings[0], seed=number)
@@ -160,7 +144,7 @@ def keep(path, taken, shown, details):
 
 def bounds(network, ours, theirs):
     """Compares our medians with libwebrtc's: (what, value, unit, maximum or None, minimum or None)."""
-    loss = max(link.get("loss", 0) for link in phases(network)(1000).values() if link.get("loss", 0) < 1)
+    loss = max(link.get("loss", 0) for link in NETWORKS[network][1](60).values() if link.get("loss", 0) < 1)
     yield "p50, beyond libwebrtc's", ours["p50"] - theirs["p50"], "ms", 5, None
     yield "p95, beyond libwebrtc's", ours["p95"] - theirs["p95"], "ms", 10, None
     yield "frames back, beyond libwebrtc's", ours["back"] - theirs["back"], "points", None, -0.5
@@ -173,7 +157,7 @@ def bounds(network, ours, theirs):
 def report(cells, names):
     print(f"| network (each way) | | {' | '.join(column for column, *_ in COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}")
     for network in dict.fromkeys(network for network, _ in cells):
-        head = f"{network}: {NETWORKS[network]}"
+        head = f"{network}: {NETWORKS[network][0]}"
         for who in names:
             figures = cells[network, who]
             texts = [format(figures[key], form) for _, key, form in COLUMNS] if figures else ["failed"] + [""] * (len(COLUMNS) - 1)

@@ -38,18 +38,16 @@ DARK, BRIGHT, CELLS, BAND = 40, 210, 32, HEIGHT // 18
 
 
 def make_textures():
-    """Half a second of luma: a texture that moves in a circle, with grain in it, so that an encoder needs its bitrate."""
+    """Half a second of luma: a texture that moves in a circle, for which an encoder needs a bit more than 1 Mbit/s."""
     rng, count = numpy.random.default_rng(1), RATE // 2
     texture = numpy.full((HEIGHT + 40, WIDTH + 40), 128.0)
     for size, contrast in ((40, 60), (20, 40), (8, 30)):
-        coarse = rng.uniform(-contrast, contrast, (texture.shape[0] // size + 1, texture.shape[1] // size + 1))
-        texture += numpy.kron(coarse, numpy.ones((size, size)))[:texture.shape[0], :texture.shape[1]]
-    frames = []
-    for angle in numpy.arange(count) * 2 * numpy.pi / count:
-        x, y = int(20 + 8 * numpy.cos(angle)), int(20 + 8 * numpy.sin(angle))
-        grain = rng.normal(0, 3, (HEIGHT, WIDTH))
-        frames.append(numpy.clip(texture[y:y + HEIGHT, x:x + WIDTH] + grain, 16, 235).astype(numpy.uint8))
-    return frames
+        texture += numpy.kron(rng.uniform(-contrast, contrast, (HEIGHT // size + 6, WIDTH // size + 6)),
+                              numpy.ones((size, size)))[:HEIGHT + 40, :WIDTH + 40]
+    texture = numpy.clip(texture, 16, 235).astype(numpy.uint8)
+    places = [(int(20 + 8 * numpy.cos(angle)), int(20 + 8 * numpy.sin(angle)))
+              for angle in numpy.arange(count) * 2 * numpy.pi / count]
+    return [texture[y:y + HEIGHT, x:x + WIDTH] for x, y in places]
 
 
 class Tally:
@@ -223,8 +221,7 @@ def run_webrtcbin(tally, options):
                 pad.link(branch.get_static_pad("sink"))
 
     def push(content):
-        caps = Gst.Caps.from_string(RAW)
-        peer.appsrc.emit("push-sample", Gst.Sample.new(Gst.Buffer.new_wrapped(content), caps, None, None))
+        peer.appsrc.emit("push-sample", Gst.Sample.new(Gst.Buffer.new_wrapped(content), Gst.Caps.from_string(RAW), None, None))
 
     def read():
         for text in socket:
