@@ -1,20 +1,21 @@
 #!/usr/bin/python3
 """Measures a session on ten emulated networks beside libwebrtc (LiveKit's SDK) and webrtcbin, and prints Markdown.
 
-    bench_network.py [--runs N] [--seconds N] [--who NAME,...] [--only NETWORK,...] [--set PROPERTY=VALUE]... [--keep FOLDER]
+    bench_network.py [--runs N] [--seconds N] [--who NAME,...] [--only NETWORK,...] [--set PROPERTY=VALUE]...
+                     [--keep FOLDER]
 
-The stand-in returns the encoded frames (--echo-encoded); the link of Faults/netlab.py lies between it and the client. Frames
+The stand-in returns encoded frames as they came; the link of Faults/netlab.py lies between it and the client. Frames
 have numbers (contestants.py): the latency of a frame is from handing it over to its display. NAME is one of
     ours          decarttransform with its defaults, `appsink sync=true processing-deadline=0`
     default-sink  the same with a sink's default deadline, 20 ms
     changed       the same as ours with the properties of --set
     libwebrtc     LiveKit's SDK for Python
     webrtcbin     webrtcbin on a direct connection
---keep writes a file for each session: NETWORK-NAME-RUN.csv (number, taken, displayed; seconds from the beginning), and
-.json with the client's statistics and the link's reports of each 0.2 s.
+--keep writes two files for each session, NETWORK-NAME-RUN.csv (number, taken, displayed; seconds of the run) and .json:
+the client's statistics, and the link's reports of each 0.2 s.
 
-Each run of a cell has its own seed, and the contestants take turns. Needs root, and the Python of scripts/lib.sh's
-test_python. DECART_RELEASE names another folder with the built plugin and stand-in. scripts/verify reads its figures.
+The contestants of a cell take turns; each turn has a seed of its own. Needs root, and the Python of scripts/lib.sh's
+test_python. DECART_RELEASE names another folder with the built plugin and stand-in.
 """
 
 import argparse
@@ -39,7 +40,7 @@ from networks import PRESETS  # noqa: E402
 
 CLEAN = dict(delay=0, jitter=0, loss=0, burst=1, rate=0, queue=0)
 NOTHING = 3  # s
-# What a reader sees, and the link's settings by the second of the run from which they hold, of its length.
+# What a reader sees, and the link's settings by the second of a run from which they hold, for a run of so many seconds.
 NETWORKS = {
     "clean": ("no delay, no loss", lambda _: {0: {}}),
     "wifi": ("5±2 ms, 1 % loss", lambda _: {0: PRESETS["wifi"][0]}),
@@ -55,32 +56,33 @@ NETWORKS = {
                     lambda seconds: {0: {}, (seconds - NOTHING) / 2: dict(loss=1), (seconds + NOTHING) / 2: {}}),
 }
 # Name: the client that runs.
-CONTESTANTS = {"ours": "ours", "default-sink": "ours", "changed": "ours", "libwebrtc": "libwebrtc", "webrtcbin": "webrtcbin"}
+CONTESTANTS = {**dict.fromkeys(("ours", "default-sink", "changed"), "ours"), "libwebrtc": "libwebrtc",
+               "webrtcbin": "webrtcbin"}
 # Column, name of the figure, format.
 COLUMNS = [("frames back, %", "back", ".1f"), ("while up", "while_up", ".1f"), ("at the service", "arrived", ".1f"),
            ("p50", "p50", ".0f"), ("p95", "p95", ".0f"), ("p99, ms", "p99", ".0f"), ("longest gap, ms", "gap", ".0f"),
-           ("freezes", "freezes", ".0f"), ("kbit/s sent", "up", ".0f"), ("received", "down", ".0f"), ("CPU, %", "cpu", ".0f")]
+           ("freezes > 200 ms", "freezes", ".0f"), ("kbit/s up", "up", ".0f"), ("down", "down", ".0f"),
+           ("CPU, %", "cpu", ".0f")]
 
 
-# --- A run of a cell -----------------------------------------------------------------------------------------------------
+# --- A run of a cell --------------------------------------------------------------------------------------------------
 
-class Client:
-    """A process of contestants.py, whose answers are JSON lines."""
+def start_client(run, who, options):
+    words = ["--deadline", "20000000" if who == "default-sink" else "0", CONTESTANTS[who],
+             f"ws://{netlab.SERVER}:{netlab.PORT}", str(options.seconds), *(options.set if who == "changed" else [])]
+    with open(os.path.join(run.folder, "client.log"), "ab") as log:
+        return run.lab.start(run.lab.client, [sys.executable, os.path.join(HERE, "contestants.py"), *words],
+                             stdout=subprocess.PIPE, stderr=log, env=run.environment)
 
-    def __init__(self, run, who, options):
-        words = [CONTESTANTS[who], f"ws://{netlab.SERVER}:{netlab.PORT}", str(options.seconds),
-                 "--deadline", "20000000" if who == "default-sink" else "0", *(options.set if who == "changed" else [])]
-        with open(os.path.join(run.folder, "client.log"), "ab") as log:
-            self.process = run.lab.start(run.lab.client, [sys.executable, os.path.join(HERE, "contestants.py"), *words],
-                                         stdout=subprocess.PIPE, stderr=log, env=run.environment)
 
-    def answer(self, seconds):
-        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
-        line = self.process.stdout.readline() if ready else b""
-        answer = json.loads(line) if line else {"error": f"no answer within {seconds:.0f} s, or it ended"}
-        if "error" in answer:
-            raise session.Failed(answer["error"])
-        return answer
+def answer(run, client, seconds):
+    """Returns the client's next line."""
+    ready, _, _ = select.select([client.stdout], [], [], seconds)
+    line = client.stdout.readline() if ready else b""
+    found = json.loads(line) if line else {"error": f"no answer in {seconds} s; {run.log('client.log')[-1:]}"}
+    if "error" in found:
+        raise session.Failed(found["error"])
+    return found
 
 
 def perform(network, who, number, options, folder):
@@ -90,28 +92,26 @@ def perform(network, who, number, options, folder):
     try:
         run.network(link=settings[0], seed=number)
         standin = session.StandIn(run, "--transport", "both", "--echo-encoded")
-        client = Client(run, who, options)
-        began = client.answer(60)["began"]
+        client = start_client(run, who, options)
+        began = answer(run, client, 60)["began"]
         before = standin.sessions()[-1]["frames_in"]
         for at in sorted(settings)[1:]:
             time.sleep(max(0, began + at - time.monotonic()))
             run.lab.link.set(**settings[at])
         time.sleep(max(0, began + options.seconds - time.monotonic()))
         arrived = standin.sessions()[-1]["frames_in"] - before
-        result = client.answer(30)
+        result = answer(run, client, 30)
         seen = [one for one in run.lab.link.seen if began <= one["t"] <= began + options.seconds]
     finally:
         run.close()
-    taken = {int(one): at - began for one, at in result["taken"].items()}
-    shown = {int(one): at - began for one, at in result["shown"].items()}
+    taken, shown = ({int(one): at - began for one, at in result[name].items()} for name in ("taken", "shown"))
     if options.keep:
-        keep(os.path.join(options.keep, f"{network}-{who}-{number}".replace(" ", "-").replace("/", "-")), taken, shown,
+        keep(os.path.join(options.keep, f"{network} {who} {number}".replace(" ", "-").replace("/", "-")), taken, shown,
              {"began": began, "stats": result["stats"], "link": seen})
     figures = judge(taken, shown, settings, options.seconds)
-    figures.update(arrived=min(100, 100 * arrived / figures.pop("count")), cpu=100 * result["cpu"] / options.seconds,
-                   up=sum(one["up_bytes"] for one in seen) * 8 / 1000 / options.seconds,
-                   down=sum(one["down_bytes"] for one in seen) * 8 / 1000 / options.seconds)
-    return figures
+    up, down = (sum(one[name] for one in seen) * 8 / 1000 / options.seconds for name in ("up_bytes", "down_bytes"))
+    return {**figures, "arrived": min(100, 100 * arrived / figures["count"]), "up": up, "down": down,
+            "cpu": 100 * result["cpu"] / options.seconds}
 
 
 def judge(taken, shown, settings, seconds):
@@ -124,9 +124,9 @@ def judge(taken, shown, settings, seconds):
     delays = sorted(shown[number] - taken[number] for number in counted if number in shown) or [float("nan")]
     times = [0, *sorted(at for at in shown.values() if 0 < at < seconds), seconds]
     gaps = [later - earlier for earlier, later in zip(times, times[1:])]
-    percentiles = {f"p{share}": 1000 * delays[len(delays) * share // 100] for share in (50, 95, 99)}
     return {"count": len(counted), "back": 100 * sum(number in shown for number in counted) / len(counted),
-            "while_up": 100 * sum(number in shown for number in up) / len(up), **percentiles,
+            "while_up": 100 * sum(number in shown for number in up) / len(up),
+            **{f"p{share}": 1000 * delays[len(delays) * share // 100] for share in (50, 95, 99)},
             "gap": 1000 * max(gaps), "freezes": sum(gap > 0.2 for gap in gaps)}
 
 
@@ -140,7 +140,7 @@ def keep(path, taken, shown, details):
         json.dump(details, file, indent=1)
 
 
-# --- The report ----------------------------------------------------------------------------------------------------------
+# --- The report -------------------------------------------------------------------------------------------------------
 
 def bounds(network, ours, theirs):
     """Compares our medians with libwebrtc's: (what, value, unit, maximum or None, minimum or None)."""
@@ -149,86 +149,82 @@ def bounds(network, ours, theirs):
     yield "p95, beyond libwebrtc's", ours["p95"] - theirs["p95"], "ms", 10, None
     yield "frames back, beyond libwebrtc's", ours["back"] - theirs["back"], "points", None, -0.5
     yield "freezes, beyond libwebrtc's", ours["freezes"] - theirs["freezes"], "freezes", 1, None
-    yield "bytes sent, of libwebrtc's", ours["up"] / theirs["up"], "times", None, 0.95
+    yield "bytes up, of libwebrtc's", ours["up"] / theirs["up"], "times", None, 0.95
     if loss <= 0.05:
-        yield "frames taken while the link is up that came back", ours["while_up"], "%", None, 99 if loss <= 0.02 else 98
-
-
-def report(cells, names):
-    print(f"| network (each way) | | {' | '.join(column for column, *_ in COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}")
-    for network in dict.fromkeys(network for network, _ in cells):
-        head = f"{network}: {NETWORKS[network][0]}"
-        for who in names:
-            figures = cells[network, who]
-            texts = [format(figures[key], form) for _, key, form in COLUMNS] if figures else ["failed"] + [""] * (len(COLUMNS) - 1)
-            print(f"| {head} | {who} | {' | '.join(texts)} |")
-            head = ""
-    for who in (name for name in names if CONTESTANTS[name] == "ours" and "libwebrtc" in names):
-        print(f"\n{who} beside libwebrtc:\n\n| network | p50 | p95 | bytes sent | outside of the bounds |\n|---|---|---|---|---|")
-        for network in dict.fromkeys(network for network, _ in cells):
-            compare(network, who, cells[network, who], cells[network, "libwebrtc"])
+        yield "frames back while the link is up", ours["while_up"], "%", None, 99 if loss <= 0.02 else 98
 
 
 def compare(network, who, ours, theirs):
     if not ours or not theirs:
-        print(f"| {network} | | | | not measured |")
-        return
+        return f"| {network} | | | | not measured |"
     missed = []
     for what, value, unit, most, least in bounds(network, ours, theirs):
         if VERIFYING:
-            session.measured(f"network: {network}: {who}: {what}", value, unit, at_most=most, at_least=least)
+            session.measured(f"{network}: {who}: {what}", value, unit, at_most=most, at_least=least)
         if not (value <= most if least is None else value >= least):
             missed.append(f"{what}: {value:.3g} {unit}")
     ratios = " | ".join(f"{ours[key] / theirs[key]:.2f}" for key in ("p50", "p95", "up"))
-    print(f"| {network} | {ratios} | {'; '.join(missed) or 'none'} |")
+    return f"| {network} | {ratios} | {'; '.join(missed) or 'none'} |"
+
+
+def report(cells, options):
+    print(f"| network (each way) | | {' | '.join(column for column, *_ in COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}")
+    for network in options.only:
+        head = f"{network}: {NETWORKS[network][0]}"
+        for who in options.who:
+            figures = cells[network, who]
+            texts = [format(figures[key], form) if figures else "failed" for _, key, form in COLUMNS]
+            print(f"| {head} | {who} | {' | '.join(texts)} |")
+            head = ""
+    for who in (name for name in options.who if CONTESTANTS[name] == "ours" and "libwebrtc" in options.who):
+        rows = [compare(network, who, cells[network, who], cells[network, "libwebrtc"]) for network in options.only]
+        print(f"\n{who}, divided by libwebrtc, and what is outside of its bound:\n\n| network | p50 | p95 | kbit/s up |"
+              " outside |\n|---|---|---|---|---|", *rows, sep="\n")
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=19)
-    parser.add_argument("--who", type=lambda text: text.split(","))
+    parser.add_argument("--who", type=lambda text: text.split(","), metavar="NAME,...")
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(NETWORKS), metavar="NETWORK,...")
     parser.add_argument("--set", action="append", default=[], metavar="PROPERTY=VALUE")
     parser.add_argument("--keep", metavar="FOLDER")
     options = parser.parse_args()
     options.who = options.who or ["ours", *(["changed"] if options.set else []), "libwebrtc", "webrtcbin"]
-    if unknown := [name for name in options.who if name not in CONTESTANTS] + [
-            name for name in options.only if name not in NETWORKS]:
-        parser.error(f"unknown: {', '.join(unknown)}; contestants: {', '.join(CONTESTANTS)}; networks: {', '.join(NETWORKS)}")
-    if options.seconds <= NOTHING:
-        parser.error(f"--seconds must be more than {NOTHING}")
+    for given, known in ((options.who, CONTESTANTS), (options.only, NETWORKS)):
+        if unknown := [name for name in given if name not in known]:
+            parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    if options.seconds <= NOTHING or options.runs < 1:
+        parser.error(f"--seconds must be more than {NOTHING}, --runs at least 1")
     if options.keep:
         os.makedirs(options.keep, exist_ok=True)
     return options
 
 
 def main():
-    options = parse_arguments()
+    options, runs, load = parse_arguments(), collections.defaultdict(list), os.getloadavg()
     if why := netlab.available():
         sys.exit(f"not possible here: {why}")
     netlab.sweep()
-    runs = collections.defaultdict(list)
+    turns = [(network, number, who) for network in options.only for number in range(options.runs) for who in options.who]
     with tempfile.TemporaryDirectory(prefix="decart-network-") as folder:
         if why := session.warm(folder):
             sys.exit(f"the plugin: {why}")
-        load = os.getloadavg()
-        for network in options.only:
-            for number in range(1, options.runs + 1):
-                for who in options.who:
-                    try:
-                        runs[network, who].append(perform(network, who, number, options, folder))
-                        figures = runs[network, who][-1]
-                        said = ", ".join(f"{column} {figures[key]:{form}}" for column, key, form in COLUMNS)
-                    except session.Failed as failed:
-                        said = f"failed: {failed}"
-                    print(f"{network}, {who}, run {number}: {said}", file=sys.stderr, flush=True)
-    changes = f" changed: {' '.join(options.set)}." if options.set else ""
+        for network, number, who in turns:
+            try:
+                figures = perform(network, who, number + 1, options, folder)
+                runs[network, who].append(figures)
+                said = ", ".join(f"{column} {figures[key]:{form}}" for column, key, form in COLUMNS)
+            except session.Failed as failed:
+                said = f"failed: {failed}"
+            print(f"{network}, {who}, run {number + 1}: {said}", file=sys.stderr, flush=True)
     print(f"VP8 640x360 at 30 frames a second, at most 2.5 Mbit/s, returned as it came; {options.seconds:g} s, medians of"
-          f" {options.runs} runs.{changes} Load average at the start: {' '.join(f'{one:.2f}' for one in load)}.\n")
+          f" {options.runs} runs{', changed: ' * bool(options.set)}{' '.join(options.set)}. Load average at the start:"
+          f" {' '.join(f'{one:.2f}' for one in load)}.\n")
     cells = {(network, who): {key: statistics.median(one[key] for one in runs[network, who]) for _, key, _ in COLUMNS}
-             if runs[network, who] else None for network in options.only for who in options.who}
-    report(cells, options.who)
+             if runs[network, who] else None for network, _, who in turns}
+    report(cells, options)
     sys.exit(any(len(each) < options.runs for each in runs.values()))
 
 

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 """A client of bench_network.py: sends numbered frames through one session and notes when each is displayed.
 
-    contestants.py ours|libwebrtc|webrtcbin URL SECONDS [--deadline NS] [PROPERTY=VALUE...]
+    contestants.py [--deadline NS] ours|libwebrtc|webrtcbin URL SECONDS [PROPERTY=VALUE...]
 
-`ours` is decarttransform in a room, with these properties, into an appsink with this processing-deadline; `libwebrtc` is
-LiveKit's SDK in a room; `webrtcbin` has a direct connection. All get the same frames, at most 2.5 Mbit/s of VP8.
+`ours` is decarttransform in a room, with these properties, into an appsink with this processing-deadline; `libwebrtc`
+is LiveKit's SDK in a room; `webrtcbin` has a direct connection. All get the same frames, for VP8 of at most 2.5 Mbit/s.
 
-Writes JSON lines with times on CLOCK_MONOTONIC: {"began": TIME} WARM seconds after the first frame came back, and in the end
-{"taken": {NUMBER: TIME}, "shown": {NUMBER: TIME}, "cpu": seconds of CPU in SECONDS, "stats": the client's own statistics},
-or {"error": TEXT}.
+Writes JSON lines, with times on CLOCK_MONOTONIC: {"began": TIME} WARM seconds after the first frame came back; after
+the measurement {"taken": {NUMBER: TIME}, "shown": {NUMBER: TIME}, "cpu": seconds, "stats": statistics of the client}.
+{"error": TEXT} takes the place of either.
 """
 
 import argparse
@@ -28,6 +28,9 @@ gi.require_version("Gst", "1.0")
 gi.require_version("GstVideo", "1.0")
 from gi.repository import GLib, Gst, GstVideo  # noqa: E402
 
+# The reader of our lines must not get the output of libraries.
+OUT = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
 WIDTH, HEIGHT, RATE, BITRATE = 640, 360, 30, 2_500_000
 RAW = f"video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate={RATE}/1"
 APPSINK = 'appsink name=out sync=true emit-signals=true processing-deadline={} caps="video/x-raw,format=I420"'
@@ -39,14 +42,13 @@ DARK, BRIGHT, CELLS, BAND = 40, 210, 32, HEIGHT // 18
 
 def make_textures():
     """Half a second of luma: a texture that moves in a circle, for which an encoder needs a bit more than 1 Mbit/s."""
-    rng, count = numpy.random.default_rng(1), RATE // 2
-    texture = numpy.full((HEIGHT + 40, WIDTH + 40), 128.0)
+    rng, texture = numpy.random.default_rng(1), numpy.full((HEIGHT + 40, WIDTH + 40), 128.0)
     for size, contrast in ((40, 60), (20, 40), (8, 30)):
-        texture += numpy.kron(rng.uniform(-contrast, contrast, (HEIGHT // size + 6, WIDTH // size + 6)),
-                              numpy.ones((size, size)))[:HEIGHT + 40, :WIDTH + 40]
+        blocks = rng.uniform(-contrast, contrast, (HEIGHT // size + 6, WIDTH // size + 6))
+        texture += numpy.kron(blocks, numpy.ones((size, size)))[:HEIGHT + 40, :WIDTH + 40]
     texture = numpy.clip(texture, 16, 235).astype(numpy.uint8)
-    places = [(int(20 + 8 * numpy.cos(angle)), int(20 + 8 * numpy.sin(angle)))
-              for angle in numpy.arange(count) * 2 * numpy.pi / count]
+    angles = numpy.linspace(0, 2 * numpy.pi, RATE // 2, endpoint=False)
+    places = [(int(20 + 8 * numpy.cos(angle)), int(20 + 8 * numpy.sin(angle))) for angle in angles]
     return [texture[y:y + HEIGHT, x:x + WIDTH] for x, y in places]
 
 
@@ -74,13 +76,16 @@ class Tally:
         if both >> 16 ^ both & 0xFFFF == 0xFFFF:
             self.shown.setdefault(both >> 16, now)
 
-    def feed(self, push):
-        begun = time.monotonic()
-        for number in itertools.count():
-            content = self.frame(number)
-            time.sleep(max(0, begun + number / RATE - time.monotonic()))
-            self.taken[number] = time.monotonic()
-            push(content)
+    def start(self, push):
+        """Passes frames to `push` from a thread."""
+        def feed():
+            begun = time.monotonic()
+            for number in itertools.count():
+                content = self.frame(number)
+                time.sleep(max(0, begun + number / RATE - time.monotonic()))
+                self.taken[number] = time.monotonic()
+                push(content)
+        threading.Thread(target=feed, daemon=True).start()
 
     def measure(self, seconds):
         """Waits for the first frame and through the measurement, whose CPU time it returns."""
@@ -90,7 +95,7 @@ class Tally:
                 raise RuntimeError(self.error or f"no frame came back within {LIMIT} s")
             time.sleep(0.02)
         time.sleep(WARM)
-        print(json.dumps({"began": time.monotonic()}), flush=True)
+        print(json.dumps({"began": time.monotonic()}), file=OUT, flush=True)
         before = time.process_time()
         time.sleep(seconds)
         used = time.process_time() - before
@@ -100,7 +105,11 @@ class Tally:
         return used
 
 
-# --- GStreamer -----------------------------------------------------------------------------------------------------------
+# --- GStreamer --------------------------------------------------------------------------------------------------------
+
+def push_into(source):
+    return lambda content: source.emit("push-buffer", Gst.Buffer.new_wrapped(content))
+
 
 def display(sink, tally):
     """Handles new-sample, which a synchronous appsink emits at the frame's display time."""
@@ -124,11 +133,10 @@ def watch(pipeline, tally):
 
 
 def plain(value):
-    """A GstStructure as a dictionary; values without a JSON type become strings."""
+    """A GstStructure as a dictionary. Structures in it belong to it and do not outlive it."""
     if isinstance(value, Gst.Structure):
-        names = [value.nth_field_name(at) for at in range(value.n_fields())]
-        return {name: plain(value.get_value(name)) for name in names}
-    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+        return {name: plain(value.get_value(name)) for name in map(value.nth_field_name, range(value.n_fields()))}
+    return value
 
 
 def run_ours(tally, options):
@@ -138,29 +146,32 @@ def run_ours(tally, options):
         f' width={WIDTH} height={HEIGHT} framerate={RATE} max-bitrate={BITRATE} {" ".join(options.properties)}'
         f' ! {APPSINK.format(options.deadline)}')
     pipeline.get_by_name("out").connect("new-sample", display, tally)
-    source = pipeline.get_by_name("in")
     pipeline.set_state(Gst.State.PLAYING)
     threading.Thread(target=watch, args=(pipeline, tally), daemon=True).start()
-    threading.Thread(target=tally.feed, daemon=True, args=(
-        lambda content: source.emit("push-buffer", Gst.Buffer.new_wrapped(content)),)).start()
+    tally.start(push_into(pipeline.get_by_name("in")))
     return tally.measure(options.seconds), plain(pipeline.get_by_name("t").get_property("stats"))
 
 
-# --- LiveKit's SDK, which contains libwebrtc -----------------------------------------------------------------------------
+# --- LiveKit's SDK, which contains libwebrtc, and webrtcbin -----------------------------------------------------------
+
+def open_session(url, query, *messages):
+    """Opens a control channel, sends these messages and a prompt. Returns the channel, and the answers by type."""
+    from websockets.sync.client import connect
+    socket, answers = connect(f"{url}/v1/stream?api_key=x&{query}", proxy=None, max_queue=None), {}
+    for message in (*messages, {"type": "prompt", "prompt": "Lego", "enhance_prompt": False}):
+        socket.send(json.dumps(message))
+    while "prompt_ack" not in answers or (messages and "livekit_room_info" not in answers):
+        answer = json.loads(socket.recv(LIMIT))
+        answers[answer["type"]] = answer
+    return socket, answers
+
 
 async def run_libwebrtc(tally, options):
-    import websockets
     from google.protobuf.json_format import MessageToDict
     from livekit import rtc
-    socket = await websockets.connect(f"{options.url}/v1/stream?api_key=x&model=lucy-restyle-2&livekit_early_room_info=true")
-    for message in ({"type": "livekit_join"}, {"type": "prompt", "prompt": "Lego", "enhance_prompt": False}):
-        await socket.send(json.dumps(message))
-    info, missing = None, {"livekit_room_info", "prompt_ack"}
-    while missing:
-        message = json.loads(await asyncio.wait_for(socket.recv(), LIMIT))
-        missing.discard(message["type"])
-        info = message if message["type"] == "livekit_room_info" else info
-    room, tasks, tracks = rtc.Room(), [], []
+    _socket, answers = open_session(
+        options.url, "model=lucy-restyle-2&livekit_early_room_info=true", {"type": "livekit_join"})
+    room, tasks, tracks, source = rtc.Room(), [], [], rtc.VideoSource(WIDTH, HEIGHT)
 
     async def receive(track):
         async for event in rtc.VideoStream(track, format=rtc.VideoBufferType.I420):
@@ -171,36 +182,22 @@ async def run_libwebrtc(tally, options):
         tracks.append(track)
         tasks.append(asyncio.ensure_future(receive(track)))
 
-    async def drain():
-        async for _ in socket:
-            pass
-
     room.on("track_subscribed", subscribed)
-    tasks.append(asyncio.ensure_future(drain()))
-    await room.connect(info["livekit_url"], info["token"])
-    source = rtc.VideoSource(WIDTH, HEIGHT)
+    await room.connect(answers["livekit_room_info"]["livekit_url"], answers["livekit_room_info"]["token"])
     tracks.append(rtc.LocalVideoTrack.create_video_track("camera", source))
     await room.local_participant.publish_track(tracks[0], rtc.TrackPublishOptions(
         source=rtc.TrackSource.SOURCE_CAMERA, simulcast=False, video_codec=rtc.VideoCodec.VP8,
         video_encoding=rtc.VideoEncoding(max_bitrate=BITRATE, max_framerate=RATE)))
-
-    def push(content):
-        source.capture_frame(rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.I420, content))
-    threading.Thread(target=tally.feed, args=(push,), daemon=True).start()
+    tally.start(lambda content: source.capture_frame(
+        rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.I420, content)))
     used = await asyncio.to_thread(tally.measure, options.seconds)
     return used, [MessageToDict(entry) for track in tracks for entry in await track.get_stats()]
 
 
-# --- webrtcbin -----------------------------------------------------------------------------------------------------------
-
 def run_webrtcbin(tally, options):
     sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Peers"))
     import webrtcbin_peer
-    from websockets.sync.client import connect
-    socket = connect(f"{options.url}/v1/stream?api_key=x&model=lucy-2.1", proxy=None)
-    socket.send(json.dumps({"type": "prompt", "prompt": "Lego", "enhance_prompt": False}))
-    while json.loads(socket.recv(LIMIT))["type"] != "prompt_ack":
-        pass
+    socket, _ = open_session(options.url, "model=lucy-2.1")
 
     def send(kind, **fields):
         if kind == "error":
@@ -213,15 +210,12 @@ def run_webrtcbin(tally, options):
     class Peer(webrtcbin_peer.Peer):
         def on_pad_added(self, _webrtc, pad):
             if pad.get_direction() == Gst.PadDirection.SRC:
-                branch = Gst.parse_bin_from_description(
-                    "rtpvp8depay wait-for-keyframe=true request-keyframe=true ! vp8dec ! " + APPSINK.format(0), True)
+                branch = Gst.parse_bin_from_description("rtpvp8depay wait-for-keyframe=true request-keyframe=true"
+                                                        " ! vp8dec ! " + APPSINK.format(0), True)
                 branch.get_by_name("out").connect("new-sample", display, tally)
                 self.pipeline.add(branch)
                 branch.sync_state_with_parent()
                 pad.link(branch.get_static_pad("sink"))
-
-    def push(content):
-        peer.appsrc.emit("push-sample", Gst.Sample.new(Gst.Buffer.new_wrapped(content), Gst.Caps.from_string(RAW), None, None))
 
     def read():
         for text in socket:
@@ -233,17 +227,18 @@ def run_webrtcbin(tally, options):
 
     webrtcbin_peer.emit = send
     # An echo's source is an appsrc, which gets the frames.
-    peer = Peer(types.SimpleNamespace(
-        role="offer", codec="vp8", echo=True, bitrate=BITRATE, direction="sendrecv", relay_only=False, ice_servers=[], address=[],
-        no_trickle=False, wrong_fingerprint=False))
+    peer = Peer(types.SimpleNamespace(role="offer", codec="vp8", echo=True, bitrate=BITRATE, direction="sendrecv",
+                                      relay_only=False, ice_servers=[], address=[], no_trickle=False,
+                                      wrong_fingerprint=False))
     peer.pipeline.get_bus().connect("message::latency", lambda *_: peer.pipeline.recalculate_latency())
     for work in (read, peer.loop.run):
         threading.Thread(target=work, daemon=True).start()
     GLib.idle_add(peer.offer)
     while peer.appsrc is None:
         time.sleep(0.01)
-    threading.Thread(target=tally.feed, args=(push,), daemon=True).start()
-    return tally.measure(options.seconds), {"frames-sent": peer.frames_sent, "keyframe-requests": peer.keyframe_requests}
+    peer.appsrc.set_property("caps", Gst.Caps.from_string(RAW))
+    tally.start(push_into(peer.appsrc))
+    return tally.measure(options.seconds), {"keyframe-requests": peer.keyframe_requests}
 
 
 def main():
@@ -256,13 +251,12 @@ def main():
     options, tally = parser.parse_args(), Tally()
     Gst.init(None)
     try:
-        if options.who == "libwebrtc":
-            used, stats = asyncio.run(run_libwebrtc(tally, options))
-        else:
-            used, stats = {"ours": run_ours, "webrtcbin": run_webrtcbin}[options.who](tally, options)
-        print(json.dumps({"taken": tally.taken.copy(), "shown": tally.shown.copy(), "cpu": used, "stats": stats}), flush=True)
+        used, stats = (asyncio.run(run_libwebrtc(tally, options)) if options.who == "libwebrtc" else
+                       {"ours": run_ours, "webrtcbin": run_webrtcbin}[options.who](tally, options))
+        result = {"taken": dict(tally.taken), "shown": dict(tally.shown), "cpu": used, "stats": stats}
     except Exception as error:  # The bench prints it and continues with the next cell.
-        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+        result = {"error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(result, default=str), file=OUT, flush=True)
     # Without the interpreter's teardown: threads of the libraries still run.
     os._exit(0)
 
