@@ -20,10 +20,10 @@ test_python. DECART_RELEASE names another folder with the built plugin and stand
 
 import argparse
 import collections
-import csv
 import json
 import os
 import select
+import signal
 import statistics
 import subprocess
 import sys
@@ -68,10 +68,10 @@ COLUMNS = [("frames back, %", "back", ".1f"), ("while up", "while_up", ".1f"), (
 # --- A run of a cell --------------------------------------------------------------------------------------------------
 
 def start_client(run, who, options):
-    words = ["--deadline", "20000000" if who == "default-sink" else "0", CONTESTANTS[who],
-             f"ws://{netlab.SERVER}:{netlab.PORT}", str(options.seconds), *(options.set if who == "changed" else [])]
+    words = {"who": CONTESTANTS[who], "url": f"ws://{netlab.SERVER}:{netlab.PORT}", "seconds": options.seconds,
+             "deadline": 20_000_000 * (who == "default-sink"), "properties": options.set if who == "changed" else []}
     with open(os.path.join(run.folder, "client.log"), "ab") as log:
-        return run.lab.start(run.lab.client, [sys.executable, os.path.join(HERE, "contestants.py"), *words],
+        return run.lab.start(run.lab.client, [sys.executable, f"{HERE}/contestants.py", json.dumps(words)],
                              stdout=subprocess.PIPE, stderr=log, env=run.environment)
 
 
@@ -131,11 +131,10 @@ def judge(taken, shown, settings, seconds):
 
 
 def keep(path, taken, shown, details):
-    with open(f"{path}.csv", "w", newline="", encoding="ascii") as file:
-        writer = csv.writer(file)
-        writer.writerow(["number", "taken", "displayed"])
+    with open(f"{path}.csv", "w", encoding="ascii") as file:
+        print("number,taken,displayed", file=file)
         for number, at in taken.items():
-            writer.writerow([number, f"{at:.4f}", f"{shown[number]:.4f}" if number in shown else ""])
+            print(number, f"{at:.4f}", f"{shown[number]:.4f}" if number in shown else "", sep=",", file=file)
     with open(f"{path}.json", "w", encoding="ascii") as file:
         json.dump(details, file, indent=1)
 
@@ -168,7 +167,8 @@ def compare(network, who, ours, theirs):
 
 
 def report(cells, options):
-    print(f"| network (each way) | | {' | '.join(column for column, *_ in COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}")
+    names = " | ".join(column for column, *_ in COLUMNS)
+    print(f"| network (each way) | | {names} |\n|---|---|{'---|' * len(COLUMNS)}")
     for network in options.only:
         head = f"{network}: {NETWORKS[network][0]}"
         for who in options.who:
@@ -206,8 +206,9 @@ def main():
     options, runs, load = parse_arguments(), collections.defaultdict(list), os.getloadavg()
     if why := netlab.available():
         sys.exit(f"not possible here: {why}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     netlab.sweep()
-    turns = [(network, number, who) for network in options.only for number in range(options.runs) for who in options.who]
+    turns = [(network, run, who) for network in options.only for run in range(options.runs) for who in options.who]
     with tempfile.TemporaryDirectory(prefix="decart-network-") as folder:
         if why := session.warm(folder):
             sys.exit(f"the plugin: {why}")
@@ -216,12 +217,12 @@ def main():
                 figures = perform(network, who, number + 1, options, folder)
                 runs[network, who].append(figures)
                 said = ", ".join(f"{column} {figures[key]:{form}}" for column, key, form in COLUMNS)
-            except session.Failed as failed:
-                said = f"failed: {failed}"
+            except Exception as error:  # The other cells are worth their time.
+                said = f"failed: {type(error).__name__}: {error}"
             print(f"{network}, {who}, run {number + 1}: {said}", file=sys.stderr, flush=True)
-    print(f"VP8 640x360 at 30 frames a second, at most 2.5 Mbit/s, returned as it came; {options.seconds:g} s, medians of"
-          f" {options.runs} runs{', changed: ' * bool(options.set)}{' '.join(options.set)}. Load average at the start:"
-          f" {' '.join(f'{one:.2f}' for one in load)}.\n")
+    print(f"VP8 640x360 at 30 frames a second, at most 2.5 Mbit/s, returned as it came; {options.seconds:g} s, medians"
+          f" of {options.runs} runs{', changed: ' * bool(options.set)}{' '.join(options.set)}."
+          f" Load average at the start: {' '.join(f'{one:.2f}' for one in load)}.\n")
     cells = {(network, who): {key: statistics.median(one[key] for one in runs[network, who]) for _, key, _ in COLUMNS}
              if runs[network, who] else None for network, _, who in turns}
     report(cells, options)

@@ -1,17 +1,16 @@
 #!/usr/bin/python3
 """A client of bench_network.py: sends numbered frames through one session and notes when each is displayed.
 
-    contestants.py [--deadline NS] ours|libwebrtc|webrtcbin URL SECONDS [PROPERTY=VALUE...]
+    contestants.py '{"who": "ours", "url": "ws://...", "seconds": 19, "deadline": 0, "properties": ["latency=50"]}'
 
-`ours` is decarttransform in a room, with these properties, into an appsink with this processing-deadline; `libwebrtc`
-is LiveKit's SDK in a room; `webrtcbin` has a direct connection. All get the same frames, for VP8 of at most 2.5 Mbit/s.
+`ours` is decarttransform in a room, with these properties, into an appsink with this processing-deadline in ns;
+`libwebrtc` is LiveKit's SDK in a room; `webrtcbin` has a direct connection. All get the same frames.
 
 Writes JSON lines, with times on CLOCK_MONOTONIC: {"began": TIME} WARM seconds after the first frame came back; after
 the measurement {"taken": {NUMBER: TIME}, "shown": {NUMBER: TIME}, "cpu": seconds, "stats": statistics of the client}.
 {"error": TEXT} takes the place of either.
 """
 
-import argparse
 import asyncio
 import itertools
 import json
@@ -204,8 +203,6 @@ def run_webrtcbin(tally, options):
             tally.error = fields["message"]
         elif kind == "offer":
             socket.send(json.dumps({"type": kind, **fields}))
-        elif kind == "candidate":
-            socket.send(json.dumps({"type": "ice-candidate", "candidate": fields if fields["candidate"] else None}))
 
     class Peer(webrtcbin_peer.Peer):
         def on_pad_added(self, _webrtc, pad):
@@ -219,16 +216,13 @@ def run_webrtcbin(tally, options):
 
     def read():
         for text in socket:
-            message = json.loads(text)
-            if message["type"] == "ice-candidate" and message["candidate"]:
-                message = {"type": "candidate", **message["candidate"]}
-            if message["type"] in ("answer", "candidate"):
-                GLib.idle_add(peer.handle_line, json.dumps(message))
+            if json.loads(text)["type"] == "answer":
+                GLib.idle_add(peer.handle_line, text)
 
     webrtcbin_peer.emit = send
-    # An echo's source is an appsrc, which gets the frames.
+    # An echo's source is an appsrc, which gets the frames. Both descriptions have all candidates.
     peer = Peer(types.SimpleNamespace(role="offer", codec="vp8", echo=True, bitrate=BITRATE, direction="sendrecv",
-                                      relay_only=False, ice_servers=[], address=[], no_trickle=False,
+                                      relay_only=False, ice_servers=[], address=[], no_trickle=True,
                                       wrong_fingerprint=False))
     peer.pipeline.get_bus().connect("message::latency", lambda *_: peer.pipeline.recalculate_latency())
     for work in (read, peer.loop.run):
@@ -242,13 +236,7 @@ def run_webrtcbin(tally, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("who", choices=["ours", "libwebrtc", "webrtcbin"])
-    parser.add_argument("url")
-    parser.add_argument("seconds", type=float)
-    parser.add_argument("--deadline", type=int, default=0)
-    parser.add_argument("properties", nargs="*")
-    options, tally = parser.parse_args(), Tally()
+    options, tally = types.SimpleNamespace(**json.loads(sys.argv[1])), Tally()
     Gst.init(None)
     try:
         used, stats = (asyncio.run(run_libwebrtc(tally, options)) if options.who == "libwebrtc" else
