@@ -45,7 +45,8 @@ private func arrivals(_ bytes: UnsafeRawBufferPointer) {
     if bytes.count >= 12, let (restored, _) = RTPHeader.restore(bytes, payloadType: 96, ssrc: 1) {
         precondition(restored.count <= bytes.count - 2)
     }
-    var buffer = JitterBuffer<UInt16>(latency: .milliseconds(100), requests: true)
+    var buffer = JitterBuffer<UInt16>(requests: true)
+    var delay = PlayoutDelay(share: 0.9)
     var statistics = ReceptionStatistics(clockRate: 90_000)
     var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(100))
     var recorder = TransportFeedbackRecorder()
@@ -57,7 +58,11 @@ private func arrivals(_ bytes: UnsafeRawBufferPointer) {
         statistics.received(sequence: sequence, timestamp: timestamp, now: now)
         precondition(clock.time(of: timestamp, arrival: Int64(clamping: now.clockTime)) >= 0)
         recorder.received(sequence, now: now)
-        _ = buffer.insert(sequence, sequence: sequence, now: now)
+        let kind = bytes[at + 7]
+        _ = buffer.insert(sequence, sequence: sequence, endsFrame: kind & 8 != 0, isRepeated: kind & 16 != 0, now: now)
+        if kind & 32 != 0 { buffer.expectNext(within: .milliseconds(kind), now: now) }
+        delay.ready(after: UInt64(timestamp) << 20, now: UInt64(sequence) << 24)
+        precondition(delay.current <= 2_000_000_000)
         while buffer.next(now: now) != nil {}
         precondition(buffer.requests(now: now).count <= 256)
         if bytes[at] % 16 == 0 {
