@@ -94,7 +94,7 @@ import Testing
         output.frame(1, at: 10)
         output.frame(2, at: 60)
         output.scheduler.isEnding = true
-        #expect([output.next(60), output.next(60), output.next(60)] == ["1 at 10 discont", "2 at 60", "EOS"])
+        #expect([output.next(60), output.next(60), output.next(60)] == ["1 at 11 discont", "2 at 60", "EOS"])
         output.scheduler.hasEnded = true
         #expect(output.next(60) == "stop")
     }
@@ -127,22 +127,25 @@ import Testing
         #expect(pushed == ["1 at 100 discont", "2 at 150", "3 at 156", "4 at 162", "5 at 800 discont"])
     }
 
+    /// A frame that stands in leaves late, but no later than the latency allows; more follow at the frame rate.
     @Test(arguments: [
-        (Fallback.freeze, "1 at 150", "1 at 700"), (.black, "1 at 150", "black at 700"),
-        (.passthrough, "1 at 150", "9 at 700"), (.none, "gap at 150 for 50", "gap at 700 for 50"),
+        (Fallback.freeze, "1 at 186", "1 at 686"), (.black, "1 at 186", "black at 686"),
+        (.passthrough, "1 at 186", "9 at 686"), (.none, "gap at 186 for 50", "gap at 686 for 50"),
     ])
-    func gapsAreFilledWhenTheLatencyIsAlmostOver(_ fallback: Fallback, _ short: String, _ long: String) {
+    func gapsAreFilledWhenTheLatencyIsOver(_ fallback: Fallback, _ short: String, _ long: String) {
         var output = output { $0.fallback = fallback }
         output.scheduler.setRaw(9)
         output.frame(1, at: 100)
         _ = output.next(100)
         #expect(output.next(150) == "wait 85")
         #expect(output.next(235) == short)
-        #expect(output.next(235) == "wait 50")
-        for time in stride(from: ClockTime(285), to: 785, by: 50) { _ = output.next(time) }
-        #expect(output.next(785) == long)
+        #expect(output.next(235) == "wait 51")
+        for time in stride(from: ClockTime(286), to: 735, by: 50) { _ = output.next(time) }
+        #expect(output.next(736) == long)
         let filled = fallback == .none ? 0 : output.scheduler.counters.pushed - 1
         #expect(output.scheduler.counters.fallbackFrames == filled)
+        output.frame(2, at: 737, now: 740)
+        #expect(output.next(740) == "2 at 737", "what stands in delays no frame")
     }
 
     /// A stall of downstream is not made up for.
@@ -150,15 +153,15 @@ import Testing
         var output = output()
         output.frame(1, at: 100)
         _ = output.next(100)
-        #expect(output.next(5000) == "1 at 4865")
-        #expect(output.next(5000) == "1 at 4915" && output.next(5000) == "wait 50")
+        #expect(output.next(5000) == "1 at 4951 discont")
+        #expect(output.next(5000) == "wait 51" && output.next(5051) == "1 at 5002")
     }
 
     @Test func theOldestFrameIsDroppedIfDownstreamIsBusy() {
         var output = output()
         for number in 1...7 { output.frame(number, at: 50 * ClockTime(number)) }
         #expect(output.scheduler.counters.droppedLate == 3)
-        #expect(output.next(350) == "4 at 200 discont")
+        #expect(output.next(350) == "4 at 301 discont", "a busy downstream gets no frame that is late already")
     }
 
     /// A flushing seek of another branch, or a new base time. Frames in the decoder still have the old time.
@@ -170,16 +173,16 @@ import Testing
         output.frame(3, at: 12_100, now: 10)
         output.frame(4, at: 60, now: 60)
         let steps = (1...5).map { _ in output.next(60) }
-        #expect(steps == ["segment", "2 at 10 discont", "3 at 16", "4 at 60", "wait 135"])
-        #expect(output.next(195) == "4 at 110")
+        #expect(steps == ["segment", "2 at 11 discont", "3 at 17", "4 at 60", "wait 135"])
+        #expect(output.next(195) == "4 at 146")
     }
 
     @Test func gapsAreFilledAfterTheRunningTimeHasGoneBack() {
         var output = output()
         output.frame(1, at: 12_000, now: 12_000)
         _ = output.next(12_000)
-        #expect([output.next(100), output.next(100)] == ["segment", "1 at 15 discont"])
-        #expect(output.next(100) == "wait 50")
+        #expect([output.next(100), output.next(100)] == ["segment", "1 at 51 discont"])
+        #expect(output.next(100) == "wait 51")
     }
 
     /// Lip sync delays frames; that is no reason to start over.
@@ -225,7 +228,7 @@ import Testing
         var output = Output()
         output = output.negotiated((40, 1))
         for number in 1...3 { output.frame(number, at: 100 + 50 * ClockTime(number - 1)) }
-        let pushed = (1...5).map { _ in output.next(250) }
+        let pushed = [100, 150, 150, 200, 200].map { output.next($0) }
         #expect(pushed == ["1 at 100 discont", "1 at 125", "2 at 150", "2 at 175", "3 at 200"])
     }
 
@@ -233,7 +236,7 @@ import Testing
         var output = Output()
         output = output.negotiated((10, 1))
         for number in 1...4 { output.frame(number, at: 100 + 50 * ClockTime(number - 1)) }
-        let steps = (1...4).map { _ in output.next(250) }
+        let steps = [100, 150, 200, 250].map { output.next($0) }
         #expect(steps == ["1 at 100 discont", "2 at 200", "wait 0", "4 at 300"])
     }
 
@@ -241,7 +244,7 @@ import Testing
         var output = Output()
         output = output.negotiated((0, 1))
         for number in 1...3 { output.frame(number, at: 100 + 30 * ClockTime(number - 1)) }
-        let pushed = (1...4).map { _ in output.next(160) }
+        let pushed = [100, 130, 160, 160].map { output.next($0) }
         #expect(pushed == ["1 at 100 discont", "2 at 130", "3 at 160", "wait 135"])
     }
 
@@ -251,6 +254,63 @@ import Testing
         #expect(output.next(100) == "320x352")
         _ = output.scheduler.setFormat(OutputFormat(width: 320, height: 352, framerate: (20, 1)))
         #expect(output.next(100) == "1 at 100 discont")
+    }
+
+    // MARK: Adaptive playout
+
+    /// Frames of a path whose lateness varies: no one is shown before it is ready, nine of ten are shown evenly, and a sink
+    /// shows each at its PTS plus the latency that the output reports, which never changes.
+    @Test func framesAreShownAsEarlyAsTheirLatenessAllows() {
+        var output = output { $0.latency = nil }
+        #expect(output.scheduler.latency == 10 * Self.ms)
+        var shown: [ClockTime] = []
+        for number in 0..<200 {
+            let media = 1000 + ClockTime(number) * 50
+            let ready = media + (number % 20 == 7 ? 60 : 20)
+            output.frame(number, at: media, now: ready)
+            guard case .push(_, let stamp) = output.scheduler.next(now: ready * Self.ms, mayFill: true) else {
+                Issue.record("no frame leaves")
+                return
+            }
+            let display = stamp.time / Self.ms + 10
+            #expect(display > ready && display <= ready + 50)
+            shown.append(display - media)
+        }
+        #expect(shown.suffix(100).filter { $0 == 21 }.count >= 90 && shown.contains(61))
+        #expect(output.scheduler.counters.late >= 5 && output.scheduler.counters.late <= 20)
+        #expect(output.scheduler.latency == 10 * Self.ms)
+    }
+
+    /// After a pause of the network all that is ready leaves at once, and the next frames are as early as before.
+    @Test func aPauseLeavesNoDelay() {
+        var output = output { $0.latency = nil }
+        for number in 0..<100 {
+            output.frame(number, at: 1000 + ClockTime(number) * 50, now: 1002 + ClockTime(number) * 50)
+            _ = output.next(1002 + ClockTime(number) * 50)
+        }
+        for number in 100..<120 { output.frame(number, at: 1000 + ClockTime(number) * 50, now: 7000) }
+        let burst = (0..<12).map { _ in output.next(7000) }
+        #expect(burst.first == "112 at 6991 discont" || burst.first?.hasSuffix(" at 6991 discont") == true, "\(burst)")
+        output.frame(120, at: 7050, now: 7052)
+        for _ in 0..<20 { _ = output.next(7052) }
+        output.frame(121, at: 7100, now: 7102)
+        #expect(output.next(7102) == "121 at 7093")
+    }
+
+    /// A pipeline with more latency than the output's holds the frames for longer, which costs none.
+    @Test(arguments: [ClockTime(0), 500, 3000]) func aSinkThatHoldsFramesForLongCostsNone(latency: ClockTime) {
+        var output = output { $0.latency = nil }
+        output.scheduler.pipelineLatency = latency * Self.ms
+        var sinkIsFree: ClockTime = 0
+        for number in 0..<400 {
+            let now = 1000 + ClockTime(number) * 50
+            output.frame(number, at: now, now: now + 3)
+            while sinkIsFree <= now + 3 {
+                guard case .push(_, let stamp) = output.scheduler.next(now: (now + 3) * Self.ms, mayFill: false) else { break }
+                sinkIsFree = stamp.time / Self.ms + max(latency, 10)
+            }
+        }
+        #expect(output.scheduler.counters.droppedLate == 0 && output.scheduler.counters.pushed > 300)
     }
 
     /// With `timestamps=capture` a frame waits for the delay of its path, and gaps stay open while the input stands

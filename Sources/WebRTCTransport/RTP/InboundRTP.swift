@@ -234,7 +234,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     /// Sets the interval after which a NACK is repeated to the time in which the retransmission should have arrived.
     package mutating func pace(roundTrip: Duration) {
         stream.requestInterval = min(
-            max(roundTrip + max(roundTrip / 4, .milliseconds(10)), .milliseconds(20)), .seconds(2))
+            max(roundTrip + max(roundTrip / 8, .milliseconds(10)), .milliseconds(20)), .seconds(2))
     }
 
     /// Delays the stream by this, ns, to keep it in sync with another one.

@@ -88,7 +88,7 @@ struct RTPReceptionTests {
         #expect(line.lost.isEmpty)
         // It was due half-way between those around it.
         line.advance(to: 770)
-        #expect(line.delivered == [65_535, 0, 1, 3] && line.lost == [2] && line.requested.count == 3 + 5)
+        #expect(line.delivered == [65_535, 0, 1, 3] && line.lost == [2] && line.requested.count == 4 + 5)
         line.arrive(2, at: 771, isRepeated: true)
         #expect(line.delivered.last == 3, "a packet that comes too late is shown")
     }
@@ -266,8 +266,8 @@ struct RTPReceptionTests {
         var again = Playout()
         again.delay = playout.delay
         playout = again
-        playout.play(100) { _ in 5 }
-        #expect(playout.delay.current < 30_000_000)
+        playout.play(200) { _ in 5 }
+        #expect(playout.delay.current == 5_000_000)
     }
 
     // MARK: Time
