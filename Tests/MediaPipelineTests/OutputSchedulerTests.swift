@@ -306,7 +306,9 @@ import Testing
             let now = 1000 + ClockTime(number) * 50
             output.frame(number, at: now, now: now + 3)
             while sinkIsFree <= now + 3 {
-                guard case .push(_, let stamp) = output.scheduler.next(now: (now + 3) * Self.ms, mayFill: false) else { break }
+                guard case .push(_, let stamp) = output.scheduler.next(now: (now + 3) * Self.ms, mayFill: false) else {
+                    break
+                }
                 sinkIsFree = stamp.time / Self.ms + max(latency, 10)
             }
         }

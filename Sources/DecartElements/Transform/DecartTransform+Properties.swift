@@ -46,7 +46,8 @@ extension DecartTransform {
             TransformStatistics.Sources(
                 input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
                 output: output?.counters ?? OutputCounters(),
-                playout: output.map { ($0.playout.delay, $0.playout.target) } ?? (0, 0), audio: (audio.gate.counters, audio.counters),
+                playout: output.map { ($0.playout.delay, $0.playout.target) } ?? (0, 0),
+                audio: (audio.gate.counters, audio.counters),
                 snapshot: session == nil ? nil : snapshot, history: history, totals: totals.sum,
                 resumes: totals.resumes,
                 connections: connections, codecs: session?.codecs ?? CodecStatistics(),

@@ -74,7 +74,8 @@ final class AudioOutput: Sendable {
         }
         /// Subtracted from the times of arrivals.
         func shift(_ line: OutputTimeline) -> Int64 {
-            line.isCapture ? line.shift(base: slack(line)) : Int64(clamping: promised(line)) - Int64(clamping: slack(line))
+            line.isCapture
+                ? line.shift(base: slack(line)) : Int64(clamping: promised(line)) - Int64(clamping: slack(line))
         }
         /// Limit of the queue: one second of packets, besides those that a synchronizing sink holds back.
         func depth(_ line: OutputTimeline, newest: ClockTime) -> Int {
@@ -296,7 +297,8 @@ final class AudioOutput: Sendable {
             guard state.isPlaying else { return state.isEnding ? .eos : .wait(nil) }
             if let now {
                 let (chunk, isRaw) = (state.chunks.first?.buffer, state.packetCaps == nil)
-                state.delay.follow(state.playout.delay, isQuiet: chunk.map { AudioFormat.isQuiet($0, isRaw: isRaw) } ?? true)
+                state.delay.follow(
+                    state.playout.delay, isQuiet: chunk.map { AudioFormat.isQuiet($0, isRaw: isRaw) } ?? true)
                 let shift = state.shift(line)
                 state.shift =
                     line.isCapture ? state.steady.follow(shift, isMeasured: line.isMeasured, now: now) : shift
@@ -307,7 +309,9 @@ final class AudioOutput: Sendable {
             }
             if state.isEnding { return .eos }
             return mayFill
-                ? fill(&state, slack: state.slack(line) &- Self.margin, now: now.map { OutputTimeline.move($0, by: shift) }) : .wait(nil)
+                ? fill(
+                    &state, slack: state.slack(line) &- Self.margin, now: now.map { OutputTimeline.move($0, by: shift) }
+                ) : .wait(nil)
         }
     }
 

@@ -131,7 +131,9 @@ package struct OutputScheduler<Payload> {
         let (held, lead) =
             timeline.isCapture
             ? (heldLatency, clock.lead(of: newest?.arrival)) : (heldLatency &- latency, clock.lead(of: newest?.display))
-        return 4 + Int(clamping: (min(held, 10_000_000_000) &+ lead) / max(1, min(interval, configuration.preferred.interval)))
+        return 4
+            + Int(
+                clamping: (min(held, 10_000_000_000) &+ lead) / max(1, min(interval, configuration.preferred.interval)))
     }
 
     /// From one frame to the next; with a variable rate, that of the service.
@@ -356,13 +358,13 @@ package struct OutputScheduler<Payload> {
         if configuration.isEncoded, lastTime == nil { return .wait(nil) }
         guard let now else { return .wait(20_000_000) }
         // 145 ms at most, so that downstream hardly waits 200 ms.
-        let patience = min(configuration.latency ?? 100_000_000, 100_000_000) &+ min(interval, 45_000_000)
+        let fillAfter = min(configuration.latency ?? 100_000_000, 100_000_000) &+ min(interval, 45_000_000)
         // The first frame is due at once: a due time that moved along with `now` would never be reached.
-        let next = lastTime.map { $0 &+ interval } ?? (now > patience ? now &- patience : 0)
-        let due = next &+ (isFilling && !timeline.isCapture ? min(latency, patience) : patience)
+        let next = lastTime.map { $0 &+ interval } ?? (now > fillAfter ? now &- fillAfter : 0)
+        let due = next &+ (isFilling && !timeline.isCapture ? min(latency, fillAfter) : fillAfter)
         guard due <= now else { return .wait(min(due &- now, 1_000_000_000)) }
         // Frames missed during a stall of downstream are not made up for.
-        let reach = timeline.isCapture ? patience &+ interval : latency &- Self.margin
+        let reach = timeline.isCapture ? fillAfter &+ interval : latency &- Self.margin
         let time = max(next, now &- min(now, reach))
         isFilling = true
         guard let content = fallback(now: now) else {

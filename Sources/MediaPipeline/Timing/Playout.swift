@@ -26,7 +26,8 @@ package final class Playout: Sendable {
     @discardableResult
     package func ready(_ kind: MediaKind, after lateness: ClockTime, now: ClockTime) -> ClockTime {
         state.withLock { state in
-            state.delays[kind, default: PlayoutDelay(share: kind == .video ? 0.9 : 0.97)].ready(after: lateness, now: now)
+            state.delays[kind, default: PlayoutDelay(share: kind == .video ? 0.9 : 0.97)].ready(
+                after: lateness, now: now)
             let delay = state.delay
             if delay > state.promised { state.promised = (delay / Self.step &+ 1) &* Self.step }
             return delay

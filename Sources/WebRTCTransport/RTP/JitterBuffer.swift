@@ -58,7 +58,7 @@ package struct JitterBuffer<Packet> {
 
     /// How long a missing packet is waited for: with retransmission, for six requests, within the time that senders keep
     /// packets; without, for packets that are out of order.
-    private var patience: Duration {
+    private var timeout: Duration {
         guard requests else { return max(.milliseconds(20), reordering.delay * 1.5) }
         return min(max(retry * 6, .milliseconds(500)), .seconds(2))
     }
@@ -135,15 +135,15 @@ package struct JitterBuffer<Packet> {
     /// is too old, or too much to be requested together: then nothing of the gap is waited for, because only a keyframe helps.
     private mutating func discover(_ numbers: Range<Int64>, _ now: Duration, isBefore: Bool = false) {
         let interval = (now - lastArrival) / Double(numbers.count + 1)
-        let patience = patience
-        guard !requests || numbers.count <= Self.mostRequested && lastArrival + interval + patience > now else {
+        let timeout = timeout
+        guard !requests || numbers.count <= Self.mostRequested && lastArrival + interval + timeout > now else {
             missing.append(Missing(numbers: numbers, deadline: now, request: nil, discovered: now))
             return
         }
         let found = numbers.suffix(Self.mostRequested).map { number in
             let due = lastArrival + interval * Double(number - numbers.lowerBound + 1)
             return Missing(
-                numbers: number..<number + 1, deadline: due + patience, request: firstRequest(number, now),
+                numbers: number..<number + 1, deadline: due + timeout, request: firstRequest(number, now),
                 discovered: now)
         }
         if found.count < numbers.count {
@@ -151,7 +151,9 @@ package struct JitterBuffer<Packet> {
             missing.append(Missing(numbers: tooMany, deadline: now, request: nil, discovered: now))
         }
         missing.insert(contentsOf: found, at: isBefore ? 0 : missing.count)
-        if let request = found.compactMap(\.request).min() { earliestRequest = min(earliestRequest ?? request, request) }
+        if let request = found.compactMap(\.request).min() {
+            earliestRequest = min(earliestRequest ?? request, request)
+        }
         for index in 0..<max(0, missing.count - Self.mostMissing) {
             (missing[index].deadline, missing[index].request) = (min(missing[index].deadline, now), nil)
         }

@@ -16,7 +16,8 @@ struct RTPReceptionTests {
 
         init(requests: Bool = true) { buffer = JitterBuffer(requests: requests) }
 
-        mutating func arrive(_ sequence: UInt16, at milliseconds: Int, endsFrame: Bool = true, isRepeated: Bool = false) {
+        mutating func arrive(_ sequence: UInt16, at milliseconds: Int, endsFrame: Bool = true, isRepeated: Bool = false)
+        {
             advance(to: milliseconds)
             let insertion = buffer.insert(
                 sequence, sequence: sequence, endsFrame: endsFrame, isRepeated: isRepeated, now: now)
