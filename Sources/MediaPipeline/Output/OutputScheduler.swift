@@ -361,10 +361,10 @@ package struct OutputScheduler<Payload> {
         let fillAfter = min(configuration.latency ?? 100_000_000, 100_000_000) &+ min(interval, 45_000_000)
         // The first frame is due at once: a due time that moved along with `now` would never be reached.
         let next = lastTime.map { $0 &+ interval } ?? (now > fillAfter ? now &- fillAfter : 0)
-        let due = next &+ (isFilling && !timeline.isCapture ? min(latency, fillAfter) : fillAfter)
+        let reach = timeline.isCapture ? fillAfter &+ interval : latency &- Self.margin
+        let due = next &+ (isFilling ? min(reach, fillAfter) : fillAfter)
         guard due <= now else { return .wait(min(due &- now, 1_000_000_000)) }
         // Frames missed during a stall of downstream are not made up for.
-        let reach = timeline.isCapture ? fillAfter &+ interval : latency &- Self.margin
         let time = max(next, now &- min(now, reach))
         isFilling = true
         guard let content = fallback(now: now) else {
