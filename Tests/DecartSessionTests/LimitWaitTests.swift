@@ -123,7 +123,9 @@ struct LimitWaitTests {
         #expect(driver.state == .error)
         driver.handle(.start)
         for _ in 0..<3 {
+            _ = driver.takeActions()
             refuse(&driver, .close)
+            #expect(driver.warnings().map(\.code) == [.concurrencyLimit], "each wait is reported")
             driver.waitForRetry()
             driver.reconnect()
             driver.wait(.seconds(40))

@@ -310,6 +310,20 @@ struct RoomResumeTests {
             driver.sent().compactMap { if case .addTrack(let track) = $0 { track.cid } else { nil } } == ["microphone"])
     }
 
+    /// The last mute may have been lost with its connection.
+    @Test func aMuteIsRepeated() {
+        var driver = connected()
+        for muted: Set<MediaKind> in [[.video], []] {
+            driver.handle(.mute(muted, endsRoomMute: false))
+            driver.handle(.closed(code: 1006, reason: ""))
+            driver.handle(.opened)
+            _ = driver.takeActions()
+            driver.server(reconnect)
+            let mutes = driver.sent().compactMap { if case .mute(let mute) = $0 { mute } else { nil } }
+            #expect(mutes.map(\.sid) == ["TR_in"] && mutes.map(\.muted) == [muted == [.video]])
+        }
+    }
+
     /// The answer to an offer is lost with the connection.
     @Test func anOfferWithoutAnswerIsRepeated() {
         var driver = connected()

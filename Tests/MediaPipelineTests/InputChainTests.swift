@@ -131,6 +131,28 @@ import Testing
         }
     }
 
+    /// The stream may have begun long before the element joined it.
+    @Test func anEncodedInputWithoutAKeyframeIsAskedForOne() throws {
+        GStreamerRuntime.initialise()
+        let (source, sink) = (Pad(name: "source", direction: .source), Pad(name: "sink", direction: .sink))
+        let isRequested = DispatchSemaphore(value: 0)
+        source.setEventFunction { event in
+            if event.isForceKeyUnit { isRequested.signal() }
+            return .handled(true)
+        }
+        source.setActive(true)
+        sink.setActive(true)
+        try source.link(sink)
+        let input = try InputChain(pacing: InputPacing(), sink: sink).encoded
+        #expect(input.take(caps: try Caps("video/x-vp8")))
+        let delta: [UInt8] = [0x11, 0, 0, 0]
+        guard case .frame = input.read(delta.withUnsafeBytes { Buffer(copying: $0) }) else {
+            Issue.record("the frame is dropped")
+            return
+        }
+        #expect(isRequested.wait(timeout: .now() + 30) == .success)
+    }
+
     @Test(arguments: [1, 2, 3, 4, 644, 645, 963], [Fit.stretch, .letterbox])
     func packedFramesOfAnyWidth(width: Int, fit: Fit) throws {
         for format in ["YUY2", "UYVY", "YVYU"] {

@@ -131,6 +131,15 @@ import Testing
         #expect(run.gate.isLive && run.gate.counters.droppedWithoutSession == 4)
     }
 
+    @Test func theRateLimitCountsWhatItDrops() throws {
+        let run = try Run("appsrc name=s is-live=true format=time")
+        run.gate.setMaximumRate(framesPerSecond: 5)
+        run.gate.open(attempt: 1)
+        for index in 0..<10 { run.push(index) }
+        #expect(eventually { run.passed + Int(run.gate.counters.framesRateLimited) == 10 })
+        #expect(run.passed == 2)
+    }
+
     /// Nothing takes frames at first; the application goes on pushing.
     @Test func aQueueThatGrowsWithTheClockIsLive() throws {
         let run = try Run("appsrc name=s format=time max-bytes=0")
@@ -157,7 +166,10 @@ import Testing
 
     @Test func aFileWaitsForTheSession() throws {
         let run = try Run("appsrc name=s format=time max-bytes=0")
+        // The gate looks at the queue once all frames are there: one that grows for a second would be a camera's.
+        run.gate.set(playing: false)
         for index in 0..<30 { run.push(index) }
+        run.gate.set(playing: true)
         // A frame waits for a second at most, longer than the gate needs to find that the queue does not grow.
         #expect(eventually { run.gate.counters.droppedWithoutSession > 0 })
         #expect(!run.gate.isLive && run.passed == 0)

@@ -34,7 +34,10 @@ import Testing
 
     @Test func anOutlierIsOneFrame() { expectSteady(times { $0 == 20 ? 7_200_000 : 40 * $0 }) }
 
-    @Test func equalTimesFollowTheArrival() { expectSteady(times { _ in 500 }) }
+    @Test func equalTimesFollowTheArrival() {
+        expectSteady(times { _ in 500 })
+        #expect(times { (10..<15).contains($0) ? 400 : 40 * $0 } == (0..<40).map { 40 * $0 }, "and end as they began")
+    }
 
     @Test func missingTimesFollowTheArrivalOrTheFrameRate() {
         expectSteady(times { _ in nil })

@@ -31,11 +31,13 @@ import Testing
         }
 
         mutating func frame(
-            _ number: Int, at time: ClockTime, attempt: Int = 1, width: Int = 640, now: ClockTime? = nil
+            _ number: Int, at time: ClockTime, attempt: Int = 1, width: Int = 640, isDelta: Bool = false,
+            now: ClockTime? = nil
         ) {
             let format = OutputFormat(width: width, height: 352, framerate: (0, 1))
             scheduler.enqueue(
-                number, arrival: time * ms, format: format, attempt: attempt, now: now.map { $0 * ms })
+                number, arrival: time * ms, format: format, attempt: attempt, isDelta: isDelta,
+                now: now.map { $0 * ms })
         }
 
         mutating func next(_ now: ClockTime = 0, mayFill: Bool = true) -> String {
@@ -222,6 +224,17 @@ import Testing
         output.frame(2, at: 110, attempt: 2)
         output.frame(3, at: 150, attempt: 1)
         #expect(output.next(150) == "2 at 110 discont" && output.next(150) == "wait 95")
+    }
+
+    @Test func encodedFramesOfANewerPathBeginWithAKeyframe() {
+        var output = output { $0.isEncoded = true }
+        output.frame(1, at: 100)
+        #expect(output.next(100) == "1 at 100 discont")
+        output.frame(2, at: 110, attempt: 2, isDelta: true)
+        output.frame(3, at: 150, isDelta: true)
+        #expect(output.next(150) == "3 at 150")
+        output.frame(4, at: 160, attempt: 2)
+        #expect(output.next(160) == "4 at 160 discont")
     }
 
     @Test func atAHigherRateFramesAreRepeated() {

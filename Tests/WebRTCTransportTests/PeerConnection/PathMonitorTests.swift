@@ -22,7 +22,7 @@ struct PathMonitorTests {
                 for _ in 0..<(rate / 4) {
                     if let verdict = monitor.arrived(.media, now: now) { verdicts.append(verdict) }
                 }
-                for verdict in monitor.tick(now: now, jitter: .random(in: 0...1, using: &random)) {
+                for verdict in monitor.tick(now: now, jitter: .random(in: 0...1, using: &random), sends: true) {
                     guard verdict == .check else {
                         verdicts.append(verdict)
                         continue

@@ -443,8 +443,33 @@ struct RTPReceptionTests {
         #expect(report.lastSenderReport == 0xabcd_1234 && report.delaySinceLastSenderReport == 32_768)
         let next = statistics.report(on: 5, now: .seconds(2))
         #expect(next == nil, "nothing arrived since")
+        for number in 99..<199 {
+            statistics.received(
+                sequence: UInt16(truncatingIfNeeded: 65_500 + number), timestamp: UInt32(number * 900),
+                now: .milliseconds(number * 10))
+        }
+        let later = statistics.report(on: 5, now: .seconds(3))
+        #expect(later?.packetsLost == 24 && later?.fractionLost == 0, "the fraction is that since the last report")
         let compound = RTCPPackets.receiverReport(9, [report])
         #expect(compound.withUnsafeBytes { RTCPCompound(parsing: $0) }.receptionReports == [report])
+    }
+
+    /// The reports are those of every 100 ms again as soon as the media are sent again.
+    @Test func reportsAreFewWhileNoMediaAreSent() {
+        var session = InboundRTP<SimulatedPacket>(.video, latency: .zero)
+        var random = SeededGenerator(seed: 5)
+        session.configure(RTPSessionParameters(clockRate: 90_000, ssrc: 1, cname: "a"))
+        session.startReports(now: .zero)
+        var reports: [Int] = []
+        for (second, areReduced) in [(1, true), (20, false), (21, false)] {
+            var count = 0
+            while let wake = session.nextWake, wake <= .seconds(second) {
+                session.wake(at: wake, senders: { [] }, using: &random) { _ in count += 1 }
+            }
+            session.setReports(areReduced: areReduced, now: .seconds(second))
+            reports.append(count)
+        }
+        #expect((8...13).contains(reports[0]) && reports[1] == 1 && (8...13).contains(reports[2]), "\(reports)")
     }
 
     @Test func feedbackIsReadAsItWasWritten() throws {
