@@ -10,9 +10,7 @@ struct Clip: Sendable {
 
     /// Encodes 720p30 with the product's settings; the first frame is a keyframe.
     static func encode(frames count: Int) throws -> Clip {
-        let run = try EncoderRun(tuned: true)
-        let frames = try run.encode(count, from: TestPattern())
-        return Clip(frames: frames)
+        Clip(frames: try EncoderRun.encode(count, from: TestPattern()))
     }
 
     // File format: for each frame its length (UInt32, native byte order) and its bytes.

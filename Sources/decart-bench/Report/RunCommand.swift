@@ -22,7 +22,7 @@ struct RunCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The plugin whose loading, element and frame rate are measured; without it these parts are left out.",
+            "The plugin whose loading and element are measured; without it these parts are left out.",
             valueName: "file")
     )
     var plugin: String?
@@ -34,7 +34,7 @@ struct RunCommand: ParsableCommand {
     var only: [Part] = []
 
     enum Part: String, CaseIterable, ExpressibleByArgument {
-        case connect, start, load, many, latency, growth, plugin, encoder, element, encoded, scale, flip, rate
+        case connect, start, load, many, latency, growth, plugin, element, encoded, scale, flip
     }
 
     private static var library: String {
@@ -70,12 +70,10 @@ struct RunCommand: ParsableCommand {
                 case .latency: plan.latency()
                 case .growth: plan.growth()
                 case .plugin: plan.pluginLoad(plugin)
-                case .encoder: plan.encoder()
                 case .element: plan.element(plugin)
                 case .encoded: plan.encoded(plugin)
                 case .scale: plan.scaler()
                 case .flip: plan.mirror()
-                case .rate: plan.frameRate(plugin)
                 }
             writeAll(section + "\n", to: STDOUT_FILENO)
         }
