@@ -183,7 +183,7 @@ let package = Package(
         .executableTarget(
             name: "decart-bench",
             dependencies: [
-                "CFlipKernels", "CScaleKernels", "CGStreamer", "GStreamerKit", "MediaSecurity", "WebRTCTransport",
+                "CFlipKernels", "CGStreamer", "GStreamerKit", "MediaSecurity", "WebRTCTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),

@@ -7,6 +7,7 @@ struct Clip: Sendable {
     let frames: [[UInt8]]
 
     static let bitrate = 2_500_000
+    static let caps = "video/x-vp8, profile=(string)0, width=(int)1280, height=(int)720, framerate=(fraction)30/1"
 
     /// Encodes 720p30 with the product's settings; the first frame is a keyframe.
     static func encode(frames count: Int) throws -> Clip {

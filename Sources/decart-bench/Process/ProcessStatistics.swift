@@ -24,18 +24,12 @@ struct ProcessStatistics: Sendable {
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
-    /// Anonymous and file-backed resident memory, kB.
-    static var residentParts: (anonymous: Int, file: Int) {
-        let status = lines(of: "/proc/self/status")
-        return (value("RssAnon:", in: status), value("RssFile:", in: status))
-    }
-
     static func lines(of path: String) -> [Substring] {
         String(decoding: contents(of: path), as: UTF8.self).split(separator: "\n")
     }
 
     /// All environment variables as "NAME=value".
-    static var entriesOfEnvironment: [String] {
+    static var environment: [String] {
         contents(of: "/proc/self/environ").split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
     }
 

@@ -5,7 +5,6 @@ struct Plan {
     let quick: Bool
     let cycles: Int
     let clip: String
-    let folder: String
 
     /// What a measurement runs with.
     private struct Setup: Hashable {
@@ -261,15 +260,7 @@ struct Plan {
             """
     }
 
-    // MARK: Plugin
-
-    func pluginLoad(_ plugin: String?) -> String {
-        let head = "## Loading the plugin\n\n"
-        guard let plugin else { return head + "Left out: no `--plugin`.\n" }
-        return head + PluginLoad(folder: folder, repetitions: quick ? 3 : 11).report(plugin)
-    }
-
-    // MARK: Element, scaler, mirror
+    // MARK: Element, mirror
 
     func element(_ plugin: String?) -> String {
         ["h264", "vp8"].map { codec in
@@ -286,8 +277,6 @@ struct Plan {
     func start(_ plugin: String?) -> String {
         report("From PLAYING to the first transformed frame", ["start"], plugin, rounds: quick ? "5" : "15")
     }
-
-    func scaler() -> String { report("Scaler", ["scale", "--rounds", quick ? "11" : "31"]) }
 
     func mirror() -> String { report("Mirror", ["flip", "--rounds", quick ? "11" : "31"]) }
 }
