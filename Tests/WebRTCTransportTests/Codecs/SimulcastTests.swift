@@ -54,20 +54,6 @@ struct SimulcastTests {
 
     // MARK: Descriptions
 
-    private func withConnection<Result>(
-        _ change: (inout PeerConnectionConfiguration) -> Void, _ body: (PeerConnection) throws -> Result
-    ) throws -> Result {
-        GStreamerRuntime.initialise()
-        var configuration = PeerConnectionConfiguration()
-        change(&configuration)
-        let connection = try PeerConnection(configuration: configuration) { _ in }
-        defer {
-            connection.close()
-            connection.dismantle()
-        }
-        return try body(connection)
-    }
-
     private static let ridLine = "a=extmap:5 urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id\r\n"
 
     private func offer(_ lines: String, extmap: String = Self.ridLine) -> String {
@@ -166,10 +152,7 @@ extension Transport {
             var accepting = PeerConnectionConfiguration()
             (accepting.direction, accepting.acceptsSimulcast) = (.recvonly, true)
             let b = try TestPeer(accepting)
-            defer {
-                a.stop()
-                b.stop()
-            }
+            defer { TestPeer.stop(a, b) }
             try join(a, b)
             try b.startMedia()
             try a.startMedia(

@@ -15,17 +15,11 @@ extension Transport {
         private func withAnswerer(
             _ change: (inout PeerConnectionConfiguration) -> Void = { _ in }, _ body: (PeerConnection) throws -> Void
         ) throws {
-            GStreamerRuntime.initialise()
-            var configuration = PeerConnectionConfiguration()
-            configuration.direction = .recvonly
-            configuration.acceptsDataChannels = true
-            change(&configuration)
-            let connection = try PeerConnection(configuration: configuration) { _ in }
-            defer {
-                connection.close()
-                connection.dismantle()
-            }
-            try body(connection)
+            try withConnection(
+                {
+                    ($0.direction, $0.acceptsDataChannels) = (.recvonly, true)
+                    change(&$0)
+                }, body)
         }
 
         private func answer(_ connection: PeerConnection, _ offer: String) throws -> SDPDescription {
@@ -109,20 +103,15 @@ extension Transport {
         // MARK: The remote peer answered first and offers now
 
         private func withOfferer(_ audio: MediaDirection? = nil, _ body: (PeerConnection) throws -> Void) throws {
-            GStreamerRuntime.initialise()
-            var configuration = PeerConnectionConfiguration()
-            configuration.audio = audio
-            let connection = try PeerConnection(configuration: configuration) { _ in }
-            defer {
-                connection.close()
-                connection.dismantle()
+            try withConnection({ $0.audio = audio }) { connection in
+                _ = try connection.createOffer()
+                let answer = SampleOffer.video().replacing("a=mid:1", with: "a=mid:0")
+                    .replacing("actpass", with: "active")
+                let refused = "m=audio 0 UDP/TLS/RTP/SAVPF 0\r\na=mid:1\r\na=inactive\r\n"
+                try connection.setAnswer(SampleOffer.session + answer + (audio == nil ? "" : refused))
+                #expect(connection.videoDirection == .sendrecv)
+                try body(connection)
             }
-            _ = try connection.createOffer()
-            let answer = SampleOffer.video().replacing("a=mid:1", with: "a=mid:0").replacing("actpass", with: "active")
-            let refused = "m=audio 0 UDP/TLS/RTP/SAVPF 0\r\na=mid:1\r\na=inactive\r\n"
-            try connection.setAnswer(SampleOffer.session + answer + (audio == nil ? "" : refused))
-            #expect(connection.videoDirection == .sendrecv)
-            try body(connection)
         }
 
         private func service(_ mid: String, _ direction: String) -> String {
@@ -214,13 +203,9 @@ extension Transport {
         /// Two real peers: the answerer moves its video to a new m-line twice, and both keep receiving.
         @Test func theAnswererMovesItsVideo() throws {
             let (a, b) = (try TestPeer(), try TestPeer())
-            defer {
-                a.stop()
-                b.stop()
-            }
+            defer { TestPeer.stop(a, b) }
             try join(a, b)
-            try a.startMedia()
-            try b.startMedia()
+            try TestPeer.startMedia(a, b)
             #expect(a.waitForFrames(5) && b.waitForFrames(5))
             for lines in 2...3 {
                 b.connection.moveVideo()
@@ -321,15 +306,10 @@ extension Transport {
             GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()
             configuration.direction = .recvonly
-            let a = try TestPeer(configuration)
-            let b = try TestPeer()
-            defer {
-                a.stop()
-                b.stop()
-            }
+            let (a, b) = (try TestPeer(configuration), try TestPeer())
+            defer { TestPeer.stop(a, b) }
             try join(a, b)
-            try b.startMedia()
-            try a.startMedia()
+            try TestPeer.startMedia(b, a)
             #expect(a.waitForFrames(5))
             #expect(settles(within: .seconds(20)) { b.connection.statistics().roundTripTime != nil })
             #expect(b.frames == 0)
