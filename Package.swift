@@ -150,7 +150,7 @@ let package = Package(
         .target(
             name: "ConnectionCheck",
             dependencies: [
-                "DecartProtocol", "DecartSession", "ICE", "MediaSecurity", "Signalling", "GStreamerKit",
+                "DecartProtocol", "DecartSession", "ICE", "Signalling", "GStreamerKit",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -183,7 +183,7 @@ let package = Package(
         .executableTarget(
             name: "decart-bench",
             dependencies: [
-                "CFlipKernels", "CScaleKernels", "CGStreamer", "GStreamerKit", "MediaSecurity", "WebRTCTransport",
+                "CFlipKernels", "CGStreamer", "GStreamerKit", "MediaSecurity", "WebRTCTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),

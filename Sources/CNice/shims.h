@@ -7,7 +7,9 @@
 #include <nice/agent.h>
 #include <nice/interfaces.h>
 #include <stun/stunagent.h>
+#include <stun/usages/bind.h>
 #include <stun/usages/ice.h>
+#include <stun/usages/turn.h>
 #include <glib-unix.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -62,10 +64,11 @@ static inline gboolean gst_decart_nice_is_controlling(NiceAgent *agent) {
     return controlling;
 }
 
-// As libnice sets up its own STUN agent for RFC 5245.
-static inline void gst_decart_stun_init(StunAgent *agent) {
-    stun_agent_init(agent, STUN_ALL_KNOWN_ATTRIBUTES, STUN_COMPATIBILITY_RFC5389,
-                    (StunAgentUsageFlags)(STUN_AGENT_USAGE_SHORT_TERM_CREDENTIALS | STUN_AGENT_USAGE_USE_FINGERPRINT));
+// As libnice sets up its own STUN agents: for the checks of RFC 5245, and for STUN and TURN servers.
+static inline void gst_decart_stun_init(StunAgent *agent, bool is_check) {
+    int usage = is_check ? STUN_AGENT_USAGE_SHORT_TERM_CREDENTIALS | STUN_AGENT_USAGE_USE_FINGERPRINT
+                         : STUN_AGENT_USAGE_LONG_TERM_CREDENTIALS;
+    stun_agent_init(agent, STUN_ALL_KNOWN_ATTRIBUTES, STUN_COMPATIBILITY_RFC5389, (StunAgentUsageFlags)usage);
 }
 
 // A socket that announces changes of links, addresses and routes; -1 if the host has none. The kernel's headers for it

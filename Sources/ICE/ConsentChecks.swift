@@ -21,7 +21,7 @@ package final class ConsentChecks {
     package init(local: String, remote: String, remotePassword: String) {
         memory = .allocate(
             byteCount: MemoryLayout<StunAgent>.size, alignment: MemoryLayout<StunAgent>.alignment)
-        gst_decart_stun_init(memory.assumingMemoryBound(to: StunAgent.self))
+        gst_decart_stun_init(memory.assumingMemoryBound(to: StunAgent.self), true)
         username = Array("\(remote):\(local)".utf8)
         password = .allocate(capacity: max(1, remotePassword.utf8.count))
         _ = password.initialize(from: remotePassword.utf8)

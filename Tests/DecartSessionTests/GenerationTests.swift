@@ -12,8 +12,7 @@ struct GenerationTests {
     private func generating(
         _ change: (inout SessionConfiguration) -> Void = { _ in }
     ) throws -> MachineDriver {
-        var driver = try MachineDriver(change: change)
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected, change: change)
         driver.server(.generationStarted)
         driver.wait(.seconds(2))
         #expect(driver.state == .generating)
@@ -62,8 +61,7 @@ struct GenerationTests {
     }
 
     @Test func anEndBeforeTheFirstGeneration() throws {
-        var driver = try MachineDriver()
-        driver.walkToNegotiating()
+        var driver = try MachineDriver(at: .negotiating)
         driver.server(.generationEnded(seconds: nil, reason: "timeout"))
         #expect(driver.state == .connecting)
         driver.negotiate()
@@ -169,8 +167,7 @@ struct GenerationTests {
 
     /// Without generation messages from the service, the usual timeout of 5 s applies.
     @Test func withoutGenerationsItIsFiveSeconds() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         driver.wait(.seconds(2))
         driver.flow = Self.sending
         driver.wait(.seconds(4.5))

@@ -8,8 +8,7 @@ struct LaterOfferTests {
     private let attempt = AttemptID(1)
 
     private func connected() throws -> MachineDriver {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         _ = driver.takeActions()
         return driver
     }

@@ -159,8 +159,7 @@ struct LimitWaitTests {
 
     /// A running session that closes with 1013 is lost like any other; the limit may be met afterwards.
     @Test func aRunningSessionIsLost() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         driver.server(.error("Concurrent session limit reached"))
         #expect(driver.state == .connected)
         driver.handle(.channelClosed(driver.attempt, code: 1013, reason: ""))

@@ -221,8 +221,7 @@ struct LostPathTests {
     }
 
     @Test func aChangeEndsTheBackOff() throws {
-        var driver = try MachineDriver(maximumRetries: nil)
-        driver.walkToConnected()
+        var driver = try MachineDriver(maximumRetries: nil, at: .connected)
         driver.handle(.channelFailed(driver.attempt, Self.silent))
         let opens = driver.opens()
         for count in 1...10 {
@@ -250,8 +249,7 @@ struct LostPathTests {
     }
 
     @Test func aChangeRepeatsADialThatHangs() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         driver.handle(.channelFailed(driver.attempt, Self.silent))
         driver.waitForRetry()
         let dial = driver.attempt

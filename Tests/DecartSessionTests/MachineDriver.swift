@@ -20,13 +20,21 @@ struct MachineDriver {
 
     init(
         prompt: String? = "Lego World", image: ReferenceImage? = nil, maximumRetries: Int? = 5,
-        change: (inout SessionConfiguration) -> Void = { _ in }
+        at phase: Phase = .idle, change: (inout SessionConfiguration) -> Void = { _ in }
     ) throws {
         let content = SessionContent(prompt: try prompt.map { try Prompt($0) }, image: image.map { .image($0) })
         var configuration = SessionConfiguration(initial: content, retry: RetryPolicy(maximumRetries: maximumRetries))
         change(&configuration)
         machine = SessionMachine(configuration: configuration)
+        switch phase {
+        case .idle: break
+        case .awaitingInitialAck: walkToAwaitingInitialAck()
+        case .negotiating: walkToNegotiating()
+        case .connected: walkToConnected()
+        }
     }
+
+    enum Phase { case idle, awaitingInitialAck, negotiating, connected }
 
     var snapshot: SessionSnapshot { machine.snapshot }
     var state: SessionState { machine.snapshot.state }
@@ -142,6 +150,44 @@ struct MachineDriver {
         open()
         acknowledgeAll()
         negotiate()
+    }
+
+    /// Walks to each phase of an attempt.
+    static var phases: [(String, (inout MachineDriver) -> Void)] {
+        [
+            ("opening", { $0.handle(.start) }),
+            (
+                "open",
+                {
+                    $0.handle(.start)
+                    $0.handle(.channelOpened($0.attempt, transport: nil, upgrade: nil))
+                }
+            ),
+            (
+                "queued",
+                {
+                    $0.walkToAwaitingInitialAck()
+                    $0.server(.queuePosition(QueuePosition(position: 3)))
+                }
+            ),
+            ("awaiting the initial ack", { $0.walkToAwaitingInitialAck() }),
+            ("negotiating", { $0.walkToNegotiating() }),
+            (
+                "offered",
+                {
+                    $0.walkToNegotiating()
+                    $0.media(.offer(sdp: "x"))
+                }
+            ),
+            ("connected", { $0.walkToConnected() }),
+            (
+                "generating",
+                {
+                    $0.walkToConnected()
+                    $0.server(.generationStarted)
+                }
+            ),
+        ]
     }
 
     // MARK: Results

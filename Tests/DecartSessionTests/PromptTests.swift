@@ -5,8 +5,7 @@ import Testing
 @Suite("The machine: prompts and images", .timeLimit(.minutes(1)))
 struct PromptTests {
     private func connected(prompt: String? = "first", image: ReferenceImage? = nil) throws -> MachineDriver {
-        var driver = try MachineDriver(prompt: prompt, image: image)
-        driver.walkToConnected()
+        var driver = try MachineDriver(prompt: prompt, image: image, at: .connected)
         _ = driver.takeActions()
         return driver
     }
@@ -301,8 +300,7 @@ struct PromptTests {
 
     /// 1,000 prompts at 20/s over 3 connection losses: every request has exactly one result, all accepted, in order.
     @Test func aThousandPromptsOverThreeReconnects() throws {
-        var driver = try MachineDriver(maximumRetries: nil)
-        driver.walkToConnected()
+        var driver = try MachineDriver(maximumRetries: nil, at: .connected)
         _ = driver.takeActions()
         var sentBefore = 0
         var open = true

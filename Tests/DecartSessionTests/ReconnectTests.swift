@@ -46,8 +46,7 @@ struct ReconnectTests {
     }
 
     @Test func dialTimesAfterALoss() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         let start = driver.now
         driver.handle(.channelClosed(driver.attempt, code: 1012, reason: ""))
         #expect(driver.state == .reconnecting)
@@ -67,8 +66,7 @@ struct ReconnectTests {
 
     /// Each hanging attempt has a timeout of 5 s: attempts at 1, 8, 17, 30, 45 s.
     @Test func hangingDials() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         _ = driver.takeActions()
         driver.handle(.channelClosed(driver.attempt, code: nil, reason: ""))
         driver.wait(.seconds(1))
@@ -105,8 +103,7 @@ struct ReconnectTests {
     }
 
     @Test func countStartsAgainAfterAStableConnection() throws {
-        var driver = try MachineDriver(maximumRetries: 2)
-        driver.walkToConnected()
+        var driver = try MachineDriver(maximumRetries: 2, at: .connected)
         for round in 0..<4 {
             driver.handle(.channelClosed(driver.attempt, code: 1006, reason: ""))
             driver.wait(.seconds(2))
@@ -131,8 +128,7 @@ struct ReconnectTests {
         for words in [
             "HTTP 401", "Unauthorized", "Invalid API key!", "session expired", "not allowed", "INVALID_SESSION",
         ] {
-            var driver = try MachineDriver()
-            driver.walkToConnected()
+            var driver = try MachineDriver(at: .connected)
             driver.server(.error(words))
             #expect(driver.state == .error, "\(words)")
             #expect(driver.failures().count == 1)
@@ -141,8 +137,7 @@ struct ReconnectTests {
             closed.handle(.channelClosed(closed.attempt, code: 1008, reason: words))
             #expect(closed.state == .error, "\(words)")
         }
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         driver.server(.error("frame 14012 was late"))
         #expect(driver.state == .connected)
         #expect(driver.warnings().count == 1)
@@ -151,8 +146,7 @@ struct ReconnectTests {
     }
 
     @Test func initialAckHasItsOwnClock() throws {
-        var driver = try MachineDriver(maximumRetries: 0)
-        driver.walkToAwaitingInitialAck()
+        var driver = try MachineDriver(maximumRetries: 0, at: .awaitingInitialAck)
         driver.wait(.milliseconds(29_999))
         #expect(driver.state == .connecting)
         driver.wait(.milliseconds(1))
@@ -162,8 +156,7 @@ struct ReconnectTests {
     }
 
     @Test func mediaHasItsOwnClock() throws {
-        var driver = try MachineDriver(maximumRetries: 0)
-        driver.walkToAwaitingInitialAck()
+        var driver = try MachineDriver(maximumRetries: 0, at: .awaitingInitialAck)
         driver.wait(.seconds(20))
         driver.acknowledgeAll()
         driver.wait(.milliseconds(14_999))
@@ -173,8 +166,7 @@ struct ReconnectTests {
     }
 
     @Test func retriesAreLessPatient() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         driver.media(.failed(SessionError(.webRTC, "x", stage: .media)))
         driver.wait(.seconds(1))
         driver.open()
@@ -208,8 +200,7 @@ struct ReconnectTests {
     }
 
     @Test func aQueueThatIsToldLateStopsTheClockToo() throws {
-        var driver = try MachineDriver()
-        driver.walkToAwaitingInitialAck()
+        var driver = try MachineDriver(at: .awaitingInitialAck)
         #expect(driver.sent() == [.text("Lego World")])
         driver.server(.queuePosition(QueuePosition(position: 1)))
         driver.wait(.seconds(600))
@@ -224,16 +215,14 @@ struct ReconnectTests {
     }
 
     @Test func anAckInTheQueueCounts() throws {
-        var driver = try MachineDriver()
-        driver.walkToAwaitingInitialAck()
+        var driver = try MachineDriver(at: .awaitingInitialAck)
         driver.server(.queuePosition(QueuePosition(position: 1)))
         driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
         #expect(driver.startsMedia())
     }
 
     @Test func servedFromTheQueueWithoutAWord() throws {
-        var driver = try MachineDriver()
-        driver.walkToNegotiating()
+        var driver = try MachineDriver(at: .negotiating)
         driver.media(.offer(sdp: "offer"))
         driver.server(.queuePosition(QueuePosition(position: 2)))
         let id = try driver.update("while waiting")
@@ -258,8 +247,7 @@ struct ReconnectTests {
     }
 
     @Test func silentMediaAreFoundWithinFiveSecondsAndAHalf() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         driver.wait(.seconds(10))
         #expect(driver.state == .connected)
         driver.flow = MediaTraffic(sent: 12, received: 0)
@@ -271,8 +259,7 @@ struct ReconnectTests {
     }
 
     @Test func gapsOfThreeSecondsAreRiddenOut() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         for _ in 0..<10 {
             driver.flow = MediaTraffic(sent: 12, received: 0)
             driver.wait(.seconds(3))
@@ -283,16 +270,14 @@ struct ReconnectTests {
     }
 
     @Test func aSilentInputIsNoDeadPath() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         driver.flow = MediaTraffic(sent: 0, received: 0)
         driver.wait(.seconds(600))
         #expect(driver.state == .connected)
     }
 
     @Test func aStoppedProcessIsNoDeadPath() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         driver.wait(.seconds(2))
         driver.flow = MediaTraffic(sent: 12, received: 0)
         driver.sleep(.seconds(300))
@@ -317,39 +302,12 @@ struct ReconnectTests {
 
     /// Every fault in every phase leads to a retry, and the next attempt works.
     @Test func everyFaultInEveryPhase() throws {
-        let phases: [(String, (inout MachineDriver) -> Void)] = [
-            ("opening", { $0.handle(.start) }),
-            (
-                "open",
-                {
-                    $0.handle(.start)
-                    $0.handle(.channelOpened($0.attempt, transport: nil, upgrade: nil))
-                }
-            ),
-            (
-                "queued",
-                {
-                    $0.walkToAwaitingInitialAck()
-                    $0.server(.queuePosition(QueuePosition(position: 3)))
-                }
-            ),
-            ("awaiting the initial ack", { $0.walkToAwaitingInitialAck() }),
-            ("negotiating", { $0.walkToNegotiating() }),
-            ("connected", { $0.walkToConnected() }),
-            (
-                "generating",
-                {
-                    $0.walkToConnected()
-                    $0.server(.generationStarted)
-                }
-            ),
-        ]
         let faults: [(String, (inout MachineDriver) -> Void)] = [
             ("closed", { $0.handle(.channelClosed($0.attempt, code: 1001, reason: "going away")) }),
             ("cut", { $0.handle(.channelClosed($0.attempt, code: nil, reason: "")) }),
             ("failed", { $0.handle(.channelFailed($0.attempt, ReconnectTests.lost)) }),
         ]
-        for (phase, walk) in phases {
+        for (phase, walk) in MachineDriver.phases {
             for (fault, strike) in faults {
                 var driver = try MachineDriver()
                 walk(&driver)
@@ -512,8 +470,7 @@ struct ReconnectTests {
     }
 
     @Test func closedMediaEndTheSessionWithoutACause() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         driver.wait(.seconds(3))
         _ = driver.takeActions()
         driver.media(.closedByPeer(Self.closed))

@@ -71,8 +71,7 @@ struct SessionLimitTests {
     }
 
     @Test func withoutALimitThereIsNothingToExtend() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         driver.handle(.extend(by: .seconds(1)))
         driver.wait(.seconds(100_000))
         #expect(driver.state == .connected)

@@ -81,8 +81,7 @@ struct SessionMachineTests {
     @Test func initialStates() throws {
         let image = try testImage()
         let data = SetImageMessage.Image.data(base64: image.base64)
-        var driver = try MachineDriver(prompt: nil)
-        driver.walkToAwaitingInitialAck()
+        var driver = try MachineDriver(prompt: nil, at: .awaitingInitialAck)
         #expect(driver.sent() == [.setImage(.passthrough)])
 
         driver = try MachineDriver(prompt: "")
@@ -109,8 +108,7 @@ struct SessionMachineTests {
             (.promptAck(PromptAck(prompt: "Lego World", success: false, error: "Invalid API key")), .invalidAPIKey),
             (.promptAck(PromptAck(prompt: nil, success: false)), .server),
         ] {
-            var driver = try MachineDriver()
-            driver.walkToAwaitingInitialAck()
+            var driver = try MachineDriver(at: .awaitingInitialAck)
             driver.server(message)
             #expect(driver.state == .error)
             #expect(!driver.startsMedia())
@@ -125,8 +123,7 @@ struct SessionMachineTests {
     }
 
     @Test func anErrorBeforeTheOfferFailsTheAttempt() throws {
-        var driver = try MachineDriver(maximumRetries: 0)
-        driver.walkToAwaitingInitialAck()
+        var driver = try MachineDriver(maximumRetries: 0, at: .awaitingInitialAck)
         driver.server(.error("GPU on fire"))
         #expect(driver.state == .error)
         #expect(driver.failures().first?.message.contains("GPU on fire") == true)
@@ -134,8 +131,7 @@ struct SessionMachineTests {
     }
 
     @Test func candidatesWaitForTheOffer() throws {
-        var driver = try MachineDriver()
-        driver.walkToNegotiating()
+        var driver = try MachineDriver(at: .negotiating)
         _ = driver.takeActions()
         driver.media(.candidate(CandidateMessage(candidate: "candidate:1")))
         driver.media(.candidate(nil))
@@ -148,8 +144,7 @@ struct SessionMachineTests {
     }
 
     @Test func candidatesThatWaitForTheOfferAreBounded() throws {
-        var driver = try MachineDriver()
-        driver.walkToNegotiating()
+        var driver = try MachineDriver(at: .negotiating)
         _ = driver.takeActions()
         let candidates = (0...256).map { CandidateMessage(candidate: "candidate:\($0)") }
         for candidate in candidates { driver.media(.candidate(candidate)) }
@@ -159,8 +154,7 @@ struct SessionMachineTests {
 
     @Test func relaysThatComeBeforeTheOfferAreUsed() throws {
         let relay = TURNConfig(urls: ["turn:a:1"], username: "u", credential: Secret("c"))
-        var driver = try MachineDriver()
-        driver.walkToAwaitingInitialAck()
+        var driver = try MachineDriver(at: .awaitingInitialAck)
         driver.server(.turnConfig(relay))
         driver.acknowledgeAll()
         #expect(driver.actions.contains(.startMedia(driver.attempt, .negotiate(relays: [relay]))))
@@ -169,8 +163,7 @@ struct SessionMachineTests {
 
     @Test func relaysAreBounded() throws {
         let relays = (0...8).map { TURNConfig(urls: ["turn:a:\($0)"], username: "u", credential: Secret("c")) }
-        var driver = try MachineDriver()
-        driver.walkToAwaitingInitialAck()
+        var driver = try MachineDriver(at: .awaitingInitialAck)
         for relay in relays { driver.server(.turnConfig(relay)) }
         driver.acknowledgeAll()
         #expect(driver.actions.contains(.startMedia(driver.attempt, .negotiate(relays: Array(relays.prefix(8))))))
@@ -204,8 +197,7 @@ struct SessionMachineTests {
     }
 
     @Test func factsOfOlderAttemptsAreIgnored() throws {
-        var driver = try MachineDriver()
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected)
         let old = driver.attempt
         driver.handle(.channelClosed(old, code: 1011, reason: ""))
         driver.wait(.seconds(1))
@@ -228,8 +220,7 @@ struct SessionMachineTests {
     }
 
     @Test(arguments: [true, false]) func aTimeoutNamesTheMissingRelay(isMissing: Bool) throws {
-        var driver = try MachineDriver(maximumRetries: 0)
-        driver.walkToNegotiating()
+        var driver = try MachineDriver(maximumRetries: 0, at: .negotiating)
         driver.media(.offer(sdp: "offer"))
         if isMissing { driver.media(.relaysMissing) }
         driver.wait(.seconds(100))
@@ -240,8 +231,7 @@ struct SessionMachineTests {
     }
 
     @Test func startsAgainAfterStopAndAfterAnError() throws {
-        var driver = try MachineDriver(maximumRetries: 0)
-        driver.walkToConnected()
+        var driver = try MachineDriver(maximumRetries: 0, at: .connected)
         driver.handle(.start)
         #expect(driver.opens() == 1)
         driver.handle(.stop)
@@ -261,42 +251,11 @@ struct SessionMachineTests {
     }
 
     @Test func stopInEveryStepLeavesNothing() throws {
-        let steps: [(String, (inout MachineDriver) -> Void)] = [
-            ("idle", { _ in }),
-            ("opening", { $0.handle(.start) }),
-            (
-                "open",
-                {
-                    $0.handle(.start)
-                    $0.handle(.channelOpened($0.attempt, transport: nil, upgrade: nil))
-                }
-            ),
-            (
-                "queued",
-                {
-                    $0.walkToAwaitingInitialAck()
-                    $0.server(.queuePosition(QueuePosition(position: 3)))
-                }
-            ),
-            ("awaiting the initial ack", { $0.walkToAwaitingInitialAck() }),
-            ("negotiating", { $0.walkToNegotiating() }),
-            (
-                "offered",
-                {
-                    $0.walkToNegotiating()
-                    $0.media(.offer(sdp: "x"))
-                }
-            ),
-            ("connected", { $0.walkToConnected() }),
-            (
-                "waiting",
-                {
-                    $0.walkToConnected()
-                    $0.media(.failed(SessionError(.webRTC, "x", stage: .media)))
-                }
-            ),
-        ]
-        for (name, walk) in steps {
+        let waiting: (inout MachineDriver) -> Void = {
+            $0.walkToConnected()
+            $0.media(.failed(SessionError(.webRTC, "x", stage: .media)))
+        }
+        for (name, walk) in [("idle", { _ in }), ("waiting", waiting)] + MachineDriver.phases {
             var driver = try MachineDriver()
             walk(&driver)
             driver.handle(.stop)

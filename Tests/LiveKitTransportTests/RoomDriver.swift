@@ -15,11 +15,20 @@ struct RoomDriver {
     /// Limit within one wait.
     private static let maximumTimers = 1_000
 
-    init(publishes: Bool = true) {
+    init(publishes: Bool = true, at phase: Phase = .idle) {
         var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: "h264")
         configuration.publishes = publishes
         machine = RoomMachine(configuration: configuration, token: Secret("first"))
+        switch phase {
+        case .idle: break
+        case .publishing: walkToPublishing()
+        case .offered: walkToOffered()
+        case .connected: walkToConnected()
+        case .resuming: walkToResuming()
+        }
     }
+
+    enum Phase { case idle, publishing, offered, connected, resuming }
 
     // MARK: Events
 

@@ -156,8 +156,7 @@ struct RoomMachineTests {
     // MARK: Subscriptions
 
     @Test func onlyTheInferenceServerIsListenedTo() {
-        var driver = RoomDriver()
-        driver.walkToPublishing()
+        var driver = RoomDriver(at: .publishing)
         _ = driver.takeActions()
         let other = LiveKitParticipantInfo.with {
             $0.sid = "PA_other"
@@ -201,8 +200,7 @@ struct RoomMachineTests {
     }
 
     @Test func whoComesBackIsListenedToAgain() {
-        var driver = RoomDriver()
-        driver.walkToPublishing()
+        var driver = RoomDriver(at: .publishing)
         driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
         var gone = RoomDriver.worker
         gone.state = .disconnected
@@ -218,16 +216,14 @@ struct RoomMachineTests {
         ("PA_other|camera TR_other", false), ("PA_wor", false), ("", false),
     ])
     func wantedTracks(msid: String, isWanted: Bool) {
-        var driver = RoomDriver()
-        driver.walkToPublishing()
+        var driver = RoomDriver(at: .publishing)
         driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
         #expect(driver.machine.isWanted(msid: msid) == isWanted)
         #expect(!driver.machine.isWanted(msid: nil))
     }
 
     @Test func aCodecThatCannotBeHadIsAFailure() {
-        var driver = RoomDriver()
-        driver.walkToConnected()
+        var driver = RoomDriver(at: .connected)
         driver.server(.subscriptionResponse(.with { $0.err = .seTrackNotfound }))
         #expect(driver.failures().isEmpty)
         driver.server(.subscriptionResponse(.with { $0.err = .seCodecUnsupported }))
@@ -237,8 +233,7 @@ struct RoomMachineTests {
     // MARK: Candidates
 
     @Test func candidatesBothWays() throws {
-        var driver = RoomDriver()
-        driver.walkToOffered()
+        var driver = RoomDriver(at: .offered)
         _ = driver.takeActions()
         let candidate = CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0)
         driver.handle(.candidateFound(candidate, .publisher))
@@ -276,8 +271,7 @@ struct RoomMachineTests {
     // MARK: Keepalive and tokens
 
     @Test func pingsAndTheirAnswers() {
-        var driver = RoomDriver()
-        driver.walkToConnected()
+        var driver = RoomDriver(at: .connected)
         _ = driver.takeActions()
         var trips: [Int64] = []
         driver.wait(.seconds(5))
@@ -314,8 +308,7 @@ struct RoomMachineTests {
     }
 
     @Test func theNewestTokenIsKept() {
-        var driver = RoomDriver()
-        driver.walkToConnected()
+        var driver = RoomDriver(at: .connected)
         driver.server(.refreshToken("second"))
         #expect(driver.machine.token == Secret("second"))
         driver.server(.refreshToken(""))
@@ -330,8 +323,7 @@ struct RoomMachineTests {
             { .refreshToken($0) }, { token in .roomMoved(.with { $0.token = token }) },
         ]
         for way in ways {
-            var driver = RoomDriver()
-            driver.walkToConnected()
+            var driver = RoomDriver(at: .connected)
             driver.server(way(longest))
             #expect(driver.machine.token == Secret(longest))
             driver.server(way(tooLong))
@@ -341,8 +333,7 @@ struct RoomMachineTests {
 
     /// The machine publishes a track again that the server unpublished, but only a limited number of times.
     @Test func publishingAnewEnds() {
-        var driver = RoomDriver()
-        driver.walkToConnected()
+        var driver = RoomDriver(at: .connected)
         _ = driver.takeActions()
         var announced = 0
         for round in 0..<9 {
@@ -362,8 +353,7 @@ struct RoomMachineTests {
             .peerClosed(SessionError(.webRTC, "closed", stage: .media)),
         ]
         for end in ends {
-            var driver = RoomDriver()
-            driver.walkToConnected()
+            var driver = RoomDriver(at: .connected)
             driver.wait(.seconds(5))
             #expect(driver.timers[.pong] != nil)
             driver.handle(end)
@@ -373,8 +363,7 @@ struct RoomMachineTests {
 
     @Test(arguments: [LiveKitLeaveRequest.Action.disconnect, .reconnect, .UNRECOGNIZED(9)])
     func sentAway(action: LiveKitLeaveRequest.Action) {
-        var driver = RoomDriver()
-        driver.walkToConnected()
+        var driver = RoomDriver(at: .connected)
         _ = driver.takeActions()
         driver.server(
             .leave(
@@ -407,8 +396,7 @@ struct RoomMachineTests {
                 }),
         ]
         for event in events {
-            var driver = RoomDriver()
-            driver.walkToPublishing()
+            var driver = RoomDriver(at: .publishing)
             driver.handle(event)
             #expect(driver.failures().count == 1)
             driver.handle(event)
@@ -536,8 +524,7 @@ struct RoomMachineTests {
     }
 
     @Test func aMuteWaitsForTheTrack() throws {
-        var driver = RoomDriver()
-        driver.walkToPublishing()
+        var driver = RoomDriver(at: .publishing)
         _ = driver.takeActions()
         driver.handle(.mute([.video, .audio], endsRoomMute: false))
         #expect(driver.sent().isEmpty)
@@ -548,8 +535,7 @@ struct RoomMachineTests {
     }
 
     @Test func theRoomsMuteIsReported() throws {
-        var driver = RoomDriver()
-        driver.walkToPublishing()
+        var driver = RoomDriver(at: .publishing)
         driver.server(published())
         _ = driver.takeActions()
         let muted = LiveKitMuteTrackRequest.with {

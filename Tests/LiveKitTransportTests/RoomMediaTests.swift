@@ -149,8 +149,7 @@ struct RoomMediaTests {
     }
 
     @Test func withdrawnWhileConnecting() {
-        var driver = RoomDriver()
-        driver.walkToOffered()
+        var driver = RoomDriver(at: .offered)
         driver.handle(.peerConnected(.subscriber))
         _ = driver.takeActions()
         driver.handle(.desired(DesiredMedia(video: false)))

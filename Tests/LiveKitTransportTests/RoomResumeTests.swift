@@ -39,8 +39,7 @@ struct RoomResumeTests {
     }
 
     private func connected() -> RoomDriver {
-        var driver = RoomDriver()
-        driver.walkToConnected()
+        var driver = RoomDriver(at: .connected)
         driver.server(.trackPublished(.with { ($0.cid, $0.track) = ("camera", RoomDriver.track("TR_in")) }))
         driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
         _ = driver.takeActions()
@@ -89,8 +88,7 @@ struct RoomResumeTests {
 
     /// Servers without the message `reconnect` continue with any other one.
     @Test func anyFirstMessageAccepts() {
-        var driver = RoomDriver()
-        driver.walkToResuming()
+        var driver = RoomDriver(at: .resuming)
         _ = driver.takeActions()
         driver.server(.refreshToken("third"))
         let actions = driver.takeActions()
@@ -186,8 +184,7 @@ struct RoomResumeTests {
 
     @Test(arguments: [LiveKitLeaveRequest.Action.reconnect, .disconnect])
     func aLeaveRequestRefuses(action: LiveKitLeaveRequest.Action) {
-        var driver = RoomDriver()
-        driver.walkToResuming()
+        var driver = RoomDriver(at: .resuming)
         _ = driver.takeActions()
         driver.server(leave(action, .stateMismatch))
         let actions = driver.takeActions()
@@ -198,8 +195,7 @@ struct RoomResumeTests {
     }
 
     @Test func aServerThatDoesNotAnswerIsGivenUp() {
-        var driver = RoomDriver()
-        driver.walkToResuming()
+        var driver = RoomDriver(at: .resuming)
         _ = driver.takeActions()
         driver.wait(.milliseconds(4999))
         #expect(driver.failures().isEmpty)
@@ -427,8 +423,7 @@ struct RoomResumeTests {
     }
 
     @Test func aViewerIsResumed() {
-        var driver = RoomDriver(publishes: false)
-        driver.walkToPublishing()
+        var driver = RoomDriver(publishes: false, at: .publishing)
         driver.handle(.peerConnected(.subscriber))
         _ = driver.takeActions()
         driver.server(leave(.resume))

@@ -77,7 +77,9 @@ package struct DeepSession: Sendable {
 
     private func observe(_ pipeline: Pipeline, _ element: Element) -> SessionSummary {
         var summary = SessionSummary()
-        var window = CounterRates()
+        /// The first statistics with frames; those after a reconnect, which starts the byte counters over.
+        var first: (time: Duration, stats: Structure)?
+        var bytes = 0
         let begun = ContinuousClock.now
         var elapsed: Duration { begun.duration(to: .now) }
         pipeline.setState(.playing)
@@ -89,44 +91,16 @@ package struct DeepSession: Sendable {
             if let message = bus.next(timeout: wait) { summary.note(message, at: elapsed.milliseconds) }
             guard elapsed >= nextReading else { continue }
             nextReading += Self.interval
-            element.structure("stats").map { window.add(Reading($0), at: elapsed) }
+            guard let stats = element.structure("stats"), stats.int("frames-received") ?? 0 > 0 else { continue }
+            let before = bytes
+            bytes = stats.int("bytes-received") ?? 0
+            if first == nil || bytes < before { first = (elapsed, stats) }
         }
         summary.duration = elapsed.milliseconds
-        if let stats = element.structure("stats") { summary.note(stats, window) }
+        if let stats = element.structure("stats") {
+            summary.note(stats, since: first?.stats, first.map { elapsed - $0.time } ?? .zero)
+        }
         return summary
-    }
-}
-
-/// Counters at one moment.
-private struct Reading {
-    var frames: Int
-    var bytesSent: Int
-    var bytesReceived: Int
-
-    init(_ stats: Structure) {
-        frames = stats.int("frames-received") ?? 0
-        bytesSent = stats.int("bytes-sent") ?? 0
-        bytesReceived = stats.int("bytes-received") ?? 0
-    }
-}
-
-/// Rates since the first frame. A reconnect, which starts the byte counters over, starts the window over too.
-private struct CounterRates {
-    private var first: (time: Duration, reading: Reading)?
-    private var last: (time: Duration, reading: Reading)?
-
-    mutating func add(_ reading: Reading, at time: Duration) {
-        guard reading.frames > 0 else { return }
-        if let last, reading.bytesReceived < last.reading.bytesReceived { first = nil }
-        if first == nil { first = (time, reading) }
-        last = (time, reading)
-    }
-
-    func rate(_ path: KeyPath<Reading, Int>) -> Double? {
-        guard let first, let last else { return nil }
-        let milliseconds = (last.time - first.time).milliseconds
-        guard milliseconds >= 1000 else { return nil }
-        return Double(last.reading[keyPath: path] - first.reading[keyPath: path]) * 1000 / Double(milliseconds)
     }
 }
 
@@ -147,7 +121,14 @@ extension SessionSummary {
         }
     }
 
-    fileprivate mutating func note(_ stats: Structure, _ window: CounterRates) {
+    fileprivate mutating func note(_ stats: Structure, since first: Structure?, _ window: Duration) {
+        func rate(_ field: String) -> Double? {
+            guard window >= .seconds(1), let now = stats.int(field), let before = first?.int(field), now >= before
+            else {
+                return nil
+            }
+            return Double(now - before) / (window / .seconds(1))
+        }
         func duration(_ field: String) -> Duration? {
             stats.int(field).flatMap { $0 >= 0 ? .nanoseconds($0) : nil }
         }
@@ -156,9 +137,9 @@ extension SessionSummary {
         firstFrameTime = duration("time-to-first-frame")
         framesSent = stats.int("frames-sent") ?? 0
         framesReceived = stats.int("frames-received") ?? 0
-        framesPerSecond = window.rate(\.frames)
-        bitrateSent = window.rate(\.bytesSent).map { Int($0 * 8) }
-        bitrateReceived = window.rate(\.bytesReceived).map { Int($0 * 8) }
+        framesPerSecond = rate("frames-received")
+        bitrateSent = rate("bytes-sent").map { Int($0 * 8) }
+        bitrateReceived = rate("bytes-received").map { Int($0 * 8) }
         roundTripTime = duration("round-trip-time")
         packetsLost = stats.int("packets-lost").flatMap { $0 >= 0 ? $0 : nil }
         packetsReceived = stats.int("packets-received") ?? 0

@@ -16,7 +16,7 @@ final class STUNProbe: @unchecked Sendable {
     private let server: ICEServer
     private let watch = Stopwatch()
     private let queue = DispatchQueue(label: "decart-check.stun")
-    private var client: STUNClient
+    private let client: STUNClient
     private var connection: ProbeConnection?
     private var completion: Completion?
     private var request: [UInt8] = []
@@ -71,7 +71,7 @@ final class STUNProbe: @unchecked Sendable {
             if server.transport == .udp { return step(bytes) }
             // A stream: RFC 8489 §6.2.2, messages follow each other without further framing.
             unread += bytes
-            while let size = STUNMessage.size(of: unread), size <= unread.count {
+            while let size = STUNClient.size(of: unread), size <= unread.count {
                 step(Array(unread.prefix(size)))
                 unread.removeFirst(size)
             }
@@ -107,7 +107,7 @@ final class STUNProbe: @unchecked Sendable {
         switch answer {
         case .mapped:
             finish(.ok, "UDP passes in both directions.")
-        case .relayed(_, let release):
+        case .relayed(let release):
             connection?.send(release)
             finish(.ok, "The server allocated a relay over \(way).")
         case .refused:

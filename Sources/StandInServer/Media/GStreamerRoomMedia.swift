@@ -180,7 +180,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         // The subscriber's first offer has data channels only.
         configuration.direction = side == .publisher ? .recvonly : nil
         configuration.audio = side == .publisher ? .recvonly : nil
-        configuration.unidirectionalSections = isSingle
+        configuration.answersEachSection = isSingle
         if options.echoesEncoded { EncodedEcho.prepare(&configuration) }
         configuration.msid = msid
         configuration.audioMSID = audioMSID

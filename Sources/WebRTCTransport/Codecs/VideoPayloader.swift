@@ -1,7 +1,7 @@
-import GStreamerKit
+package import GStreamerKit
 
-enum VideoPayloader {
-    static func make(_ parameters: RTPSendParameters) throws(GStreamerError) -> Element {
+package enum VideoPayloader {
+    package static func make(_ parameters: RTPSendParameters) throws(GStreamerError) -> Element {
         let payloader = try Element(factory: parameters.codec.payloader)
         payloader.set("pt", parameters.payloadType)
         payloader.set("ssrc", Int(parameters.ssrc))

@@ -8,8 +8,6 @@ package struct RemoteVideo: Sendable {
     package var extensions: HeaderExtensionIDs
     package var extmap: [String]
     package var direction: MediaDirection
-    /// `a=msid`: the remote peer's stream and track (RFC 8830).
-    package var msid: String?
     /// SSRCs that the remote peer declares; it need not declare any.
     package var ssrcs: [UInt32]
     /// The media SSRC that each RTX SSRC repeats, of `a=ssrc-group:FID` (RFC 5576 4.2).
@@ -26,6 +24,5 @@ package struct RemoteAudio: Sendable {
     package var payloadType: Int
     package var extensions: HeaderExtensionIDs
     package var direction: MediaDirection
-    package var msid: String?
     package var ssrcs: [UInt32]
 }

@@ -26,7 +26,7 @@ extension Negotiation {
     ) throws(PeerConnectionError) -> String {
         if !isConnected { (isAnswerer, role) = (true, transport.setup) }
         try checkTransport(remote)
-        let accepted = try configuration.unidirectionalSections ? acceptEach(remote) : acceptOneOfEachKind(remote)
+        let accepted = try configuration.answersEachSection ? acceptEach(remote) : acceptOneOfEachKind(remote)
         signalingState = .stable
         transceivers = remote.kinds.indices.map { transceiver(at: $0, of: remote, accepted[$0]) }
         var transport = transport

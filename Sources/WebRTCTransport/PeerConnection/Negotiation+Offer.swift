@@ -5,7 +5,9 @@ extension Negotiation {
 
     mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
         guard mayOffer else { throw Self.wrongState }
-        for (content, role, count) in sections { add(content, role, count: count) }
+        for content in required where !transceivers.contains(where: { $0.content == content }) {
+            append(content, .sendrecv)
+        }
         guard !transceivers.isEmpty else { throw PeerConnectionError(.wrongState, "there is nothing to offer") }
         for index in transceivers.indices {
             guard case .media(let kind) = transceivers[index].content else { continue }
@@ -19,23 +21,11 @@ extension Negotiation {
     }
 
     /// The m-lines that an offer has at least, in the order of new ones.
-    private var sections: [(Transceiver.Content, MediaDirection, count: Int)] {
+    private var required: [Transceiver.Content] {
         let inOrder: [MediaKind] = configuration.offersAudioVideoData ? [.audio, .video] : MediaKind.allCases
-        let kinds = inOrder.filter { desired[$0] != nil }
-        var sections: [(Transceiver.Content, MediaDirection, count: Int)] = []
-        if configuration.acceptsDataChannels, kinds.isEmpty { sections.append((.application, .inactive, 1)) }
-        if configuration.unidirectionalSections {
-            // The m-line for sending comes first, even while nothing is sent: outgoing packets carry its mid from the
-            // beginning.
-            for kind in kinds { sections.append((.media(kind), .sendonly, 1)) }
-            for kind in kinds { sections.append((.media(kind), .recvonly, 1 + extraReceiveSections[kind, default: 0])) }
-        } else {
-            for kind in kinds where !transceivers.contains(where: { $0.content == .media(kind) }) {
-                sections.append((.media(kind), .sendrecv, 1))
-            }
-        }
-        if configuration.offersAudioVideoData { sections.append((.application, .inactive, 1)) }
-        return sections
+        let media = inOrder.filter { desired[$0] != nil }.map(Transceiver.Content.media)
+        let hasData = configuration.offersAudioVideoData || configuration.acceptsDataChannels && media.isEmpty
+        return media + (hasData ? [.application] : [])
     }
 
     /// Makes an offer that restarts ICE (RFC 8839 §4.4.1.1.1): all stays but our credentials.
@@ -52,11 +42,6 @@ extension Negotiation {
             transceivers[index].role = transceivers[index].role.limited(to: .recvonly)
         }
         append(.media(kind), .sendonly)
-    }
-
-    private mutating func add(_ content: Transceiver.Content, _ role: MediaDirection, count: Int) {
-        let missing = count - transceivers.count { $0.content == content && $0.role == role }
-        for _ in 0..<max(missing, 0) { append(content, role) }
     }
 
     private mutating func append(_ content: Transceiver.Content, _ role: MediaDirection) {
@@ -103,12 +88,9 @@ extension Negotiation {
     }
 
     /// Applies the answer to our offer. It may reject audio, but not video that we send.
-    /// - Parameter wants: Selects the tracks to receive on receive-only m-lines.
-    mutating func setRemoteAnswer(
-        _ text: String, wants: (_ mid: String, _ msid: String?) -> Bool = { _, _ in true }
-    ) throws(PeerConnectionError) -> RemoteDescription {
+    mutating func setRemoteAnswer(_ text: String) throws(PeerConnectionError) -> RemoteDescription {
         do throws(PeerConnectionError) {
-            return try applyRemoteAnswer(text, wants: wants)
+            return try applyRemoteAnswer(text)
         } catch {
             guard error.code == .rejected, codec == .h264, case .profile(let profile) = configuration.h264 else {
                 throw error
@@ -120,9 +102,7 @@ extension Negotiation {
         }
     }
 
-    private mutating func applyRemoteAnswer(
-        _ text: String, wants: (_ mid: String, _ msid: String?) -> Bool
-    ) throws(PeerConnectionError) -> RemoteDescription {
+    private mutating func applyRemoteAnswer(_ text: String) throws(PeerConnectionError) -> RemoteDescription {
         guard signalingState == .haveLocalOffer else { throw Self.wrongState }
         let remote = try RemoteDescription(answer: text, to: transceivers.map(\.kind), configuration.h264)
         if !isConnected { role = remote.transport.setup == "active" ? "passive" : "active" }
@@ -135,7 +115,7 @@ extension Negotiation {
         }
         try checkTransport(remote)
         for index in transceivers.indices where !transceivers[index].isRefused {
-            let negotiated = try negotiated(transceivers[index], at: index, of: remote, wants)
+            let negotiated = try negotiated(transceivers[index], at: index, of: remote)
             transceivers[index].negotiated = negotiated
             if negotiated == nil, transceivers[index].content == .media(.audio) { transceivers[index].isRefused = true }
         }
@@ -150,18 +130,13 @@ extension Negotiation {
 
     /// The answer to one of our m-lines; nil: it was rejected, or carries no media.
     private func negotiated(
-        _ line: Transceiver, at index: Int, of remote: RemoteDescription,
-        _ wants: (_ mid: String, _ msid: String?) -> Bool
+        _ line: Transceiver, at index: Int, of remote: RemoteDescription
     ) throws(PeerConnectionError) -> NegotiatedMedia? {
-        func direction(_ remoteDirection: MediaDirection, _ msid: String?) -> MediaDirection {
-            if line.role == .recvonly, !wants(line.mid, msid) { return .inactive }
-            return line.direction.limited(to: remoteDirection.reversed)
-        }
         switch line.content {
         case .application, .other: return nil
         case .media(.audio):
             guard let found = remote.audio(at: index) else { return nil }
-            return .audio(NegotiatedAudio(found, direction(found.direction, found.msid)))
+            return .audio(NegotiatedAudio(found, line.direction.limited(to: found.direction.reversed)))
         case .media(.video):
             let type = video?.codec.payloadType
             let offered = { (other: VideoCodec) in other == codec || configuration.alternatives.contains(other) }
@@ -176,7 +151,7 @@ extension Negotiation {
                 }
                 return nil
             }
-            var accepted = NegotiatedVideo(found, direction(found.direction, found.msid))
+            var accepted = NegotiatedVideo(found, line.direction.limited(to: found.direction.reversed))
             if !configuration.alternatives.isEmpty { accepted.alternatives = found.alternatives }
             if line.role.sends, found.extensions.rid != nil {
                 accepted.sentLayers = configuration.simulcast.filter(found.receivedLayers.contains)

@@ -16,10 +16,7 @@ struct Negotiation: Sendable {
     private(set) var desired: DesiredDirections
     /// The codec of our offers.
     var codec: VideoCodec
-    /// Receive m-lines beyond the first one.
-    private(set) var extraReceiveSections: [MediaKind: Int] = [:]
-    private static let maximumExtraReceiveSections = 15
-    /// The mid that carries our media of each kind, or could carry it. For an answerer with `unidirectionalSections`.
+    /// The mid that carries our media of each kind, or could carry it. For an answerer with `answersEachSection`.
     var sendMids: [MediaKind: String] = [:]
 
     var signalingState = SignalingState.new
@@ -82,18 +79,8 @@ struct Negotiation: Sendable {
         if let codec, !transceivers.contains(where: { $0.content == .media(.video) }) { self.codec = codec }
     }
 
-    /// Copies what `setDesired` and `addReceiveSections` may have set in `other` meanwhile.
-    mutating func adoptDesired(from other: Negotiation) {
-        setDesired(other.desired, codec: other.codec)
-        extraReceiveSections = other.extraReceiveSections
-    }
-
-    mutating func addReceiveSections(_ count: [MediaKind: Int]) {
-        for (kind, more) in count {
-            let room = Self.maximumExtraReceiveSections - extraReceiveSections[kind, default: 0]
-            extraReceiveSections[kind, default: 0] += min(max(more, 0), room)
-        }
-    }
+    /// Copies what `setDesired` may have set in `other` meanwhile.
+    mutating func adoptDesired(from other: Negotiation) { setDesired(other.desired, codec: other.codec) }
 
     /// True if the remote peer's credentials differ from those of its previous description.
     func restartsICE(_ remote: RemoteDescription) -> Bool {

@@ -14,16 +14,11 @@ extension PeerConnection {
         negotiation.withLock { $0.value.setDesired(DesiredDirections(video: video, audio: audio), codec: codec) }
     }
 
-    /// Adds this many m-lines for receiving to the next offer and all later ones; see `unidirectionalSections`.
-    package func addReceiveSections(_ count: [MediaKind: Int]) {
-        negotiation.withLock { $0.value.addReceiveSections(count) }
-    }
-
     /// Sends our video on a new m-line from the next offer on.
     package func moveVideo() { negotiation.withLock { $0.value.moveOutput(.video) } }
 
     /// The mid of the m-line that carries our media of this kind, or could carry it. For an answerer with
-    /// `unidirectionalSections`.
+    /// `answersEachSection`.
     package func sendMid(_ kind: MediaKind) -> String? { negotiated.sendMids[kind] }
 
     /// Creates an offer. The first one starts gathering; later ones renegotiate over the same transport, or
@@ -50,13 +45,10 @@ extension PeerConnection {
 
     /// Applies the remote answer to our latest offer. If it rejects audio, `audioDirection` becomes nil and video
     /// continues.
-    /// - Parameter wants: Selects the tracks to receive on receive-only m-lines, by mid and `msid`.
-    package func setAnswer(
-        _ sdp: String, wants: (_ mid: String, _ msid: String?) -> Bool = { _, _ in true }
-    ) throws(PeerConnectionError) {
+    package func setAnswer(_ sdp: String) throws(PeerConnectionError) {
         try negotiate { (negotiation) throws(PeerConnectionError) in
             let (isFirst, restarts) = (!negotiation.isConnected, negotiation.isRestarting)
-            let remote = try negotiation.setRemoteAnswer(sdp, wants: wants)
+            let remote = try negotiation.setRemoteAnswer(sdp)
             try apply(negotiation)
             if isFirst { try setUp(remote, role: remote.transport.setup == "active" ? .server : .client) }
             if isFirst || restarts { network.sync { [self] in ice.setRemote(remote) } }

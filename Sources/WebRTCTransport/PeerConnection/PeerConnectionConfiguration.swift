@@ -23,9 +23,9 @@ package struct PeerConnectionConfiguration: Sendable {
     package var direction: MediaDirection? = .sendrecv
     /// The same for audio (Opus, 48 kHz); nil: no audio is offered, and the remote peer's is rejected.
     package var audio: MediaDirection?
-    /// Our offers have separate m-lines for sending and receiving, as LiveKit requires on a single peer connection; our
-    /// answers answer each m-line of such an offer.
-    package var unidirectionalSections = false
+    /// Our answers accept each m-line of an offer that has separate ones for sending and receiving, as LiveKit requires
+    /// on a single peer connection.
+    package var answersEachSection = false
     /// Our offers have m-lines for audio, video and data channels, in this order, as some cameras require.
     package var offersAudioVideoData = false
     /// RIDs of the simulcast layers that we offer, highest resolution first, at most `SimulcastLayer.maximumCount`;

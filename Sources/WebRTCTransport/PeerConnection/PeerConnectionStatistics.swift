@@ -49,8 +49,6 @@ package struct PeerConnectionStatistics: Sendable {
     package var packetsRefused: UInt64 = 0
     /// SRTP packets received before the keys: a DTLS server may send media before its own last flight.
     package var packetsWithoutKeys: UInt64 = 0
-    /// Received packets of each simulcast layer, by rid.
-    package var receivedLayers: [String: UInt64] = [:]
     /// nil without audio.
     package var audio: AudioStatistics?
     package init() {}

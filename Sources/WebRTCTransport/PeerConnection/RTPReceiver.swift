@@ -35,9 +35,8 @@ final class RTPReceiver: @unchecked Sendable {
     private var audioTypes = PayloadTypeChoice()
     /// Codecs in which video may arrive, by payload type.
     private var codecs: [Int: VideoCodec] = [:]
-    /// Selects the layer of a received simulcast; nil without simulcast.
-    private var layerSelector: SimulcastSelector?
-    /// Selects the stream without simulcast.
+    /// The layers of a received simulcast, highest resolution first; `rids` is empty without simulcast.
+    private var layers = (rids: [String](), ridExtension: UInt8?.none, arrived: Set<Int>())
     private var stream = StreamChoice()
     private var audioStream = StreamChoice()
     private var estimator: ReceiveBitrateEstimator
@@ -68,9 +67,7 @@ final class RTPReceiver: @unchecked Sendable {
 
     func configure(_ video: NegotiatedVideo) {
         demuxer.configure(video)
-        if !video.receivedLayers.isEmpty {
-            layerSelector = SimulcastSelector(rids: video.receivedLayers, ridExtension: video.extensions.rid)
-        }
+        (layers.rids, layers.ridExtension) = (video.receivedLayers, video.extensions.rid)
         usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
         for codec in [video.codec] + video.alternatives { codecs[codec.payloadType] = codec.codec }
         videoTypes = PayloadTypeChoice(
@@ -188,16 +185,19 @@ final class RTPReceiver: @unchecked Sendable {
     }
 
     private func selectVideo(_ packet: UnsafeRawBufferPointer, _ ssrc: UInt32, _ now: Duration) {
-        if let update = layerSelector?.receive(rtp: packet, now: now) {
-            if let ssrc = update.activeSSRC { rtp.select(ssrc, .video) }
-            if let rid = update.arrived { onEvent(.streamArrived(rid: rid)) }
-        } else if layerSelector == nil, stream.take(ssrc, now: now) {
-            rtp.select(ssrc, .video)
-        }
-        if ssrc == (layerSelector == nil ? stream.activeSSRC : layerSelector?.activeSSRC) {
+        if stream.take(ssrc, layer: layers.rids.isEmpty ? 0 : layer(packet), now: now) { rtp.select(ssrc, .video) }
+        if ssrc == stream.activeSSRC {
             remoteSSRC = ssrc
             estimator.packet(sequence: packet.bigEndian16(at: 2))
         }
+    }
+
+    private func layer(_ packet: UnsafeRawBufferPointer) -> Int? {
+        guard let id = layers.ridExtension, let value = OneByteExtension.value(id, in: packet),
+            let layer = layers.rids.firstIndex(where: { $0.utf8.elementsEqual(packet[value]) })
+        else { return nil }
+        if layers.arrived.insert(layer).inserted { onEvent(.streamArrived(rid: layers.rids[layer])) }
+        return layer
     }
 
     // MARK: Statistics and end
@@ -209,7 +209,6 @@ final class RTPReceiver: @unchecked Sendable {
         (statistics.packetsReceived, statistics.bytesReceived) = counters.video
         (statistics.packetsRefused, statistics.packetsWithoutKeys) = (counters.refused, counters.withoutKeys)
         statistics.remoteBitrateEstimate = counters.remoteEstimate
-        statistics.receivedLayers = layerSelector?.packets ?? [:]
         statistics.read(rtp.video.currentFigures)
         guard let figures = rtp.audio?.currentFigures else { return }
         var audio = AudioStatistics()

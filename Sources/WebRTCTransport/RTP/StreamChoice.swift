@@ -1,33 +1,43 @@
-/// Selects the remote video stream to forward if no simulcast is declared: the newest one, as after a restart of the
-/// remote encoder; if it falls silent, another one that flows replaces it. A value; it knows SSRCs only.
+/// Selects the remote stream of one kind to forward: the best layer of a simulcast, and the newest stream of a layer, as
+/// after a restart of the remote encoder; if it falls silent, another one that flows replaces it. Without simulcast there
+/// is one layer. A value; it knows SSRCs only.
 package struct StreamChoice {
-    /// SSRC of the forwarded stream.
-    package private(set) var activeSSRC: UInt32?
+    private typealias Stream = (ssrc: UInt32, layer: Int)
+    private var active: Stream?
     private var last = Duration.zero
-    /// The other SSRCs, the one received last at the end. The limit is for a remote peer that invents SSRCs; a stream
+    /// The other streams, the one received last at the end. The limit is for a remote peer that invents SSRCs; a stream
     /// that flows stays in the list, and so is never taken for a new one.
-    private var others: [UInt32] = []
+    private var others: [Stream] = []
     private static let mostOthers = 16
     private static let silence = Duration.milliseconds(500)
 
     package init() {}
 
-    /// - Parameter ssrc: SSRC of a packet that is not a retransmission.
+    /// SSRC of the forwarded stream.
+    package var activeSSRC: UInt32? { active?.ssrc }
+
+    /// - Parameters:
+    ///   - ssrc: SSRC of a packet that is not a retransmission.
+    ///   - layer: The simulcast layer that the packet names, 0 for the highest resolution; nil if it names none, as a
+    ///     sender may do after a stream's first packets.
     /// - Returns: True if this stream is forwarded from now on.
-    package mutating func take(_ ssrc: UInt32, now: Duration) -> Bool {
-        if ssrc == activeSSRC {
+    package mutating func take(_ ssrc: UInt32, layer: Int? = 0, now: Duration) -> Bool {
+        if ssrc == active?.ssrc {
             last = now
             return false
         }
-        let place = others.firstIndex(of: ssrc)
-        if let place { others.remove(at: place) }
-        guard place == nil || now - last >= Self.silence else {
-            others.append(ssrc)
-            return false
+        let known = others.firstIndex { $0.ssrc == ssrc }.map { others.remove(at: $0) }
+        guard let layer = known?.layer ?? layer else { return false }
+        if known == nil, others.count >= Self.mostOthers { others.removeFirst() }
+        if let active {
+            let isBetter = layer < active.layer || layer == active.layer && known == nil
+            guard isBetter || now - last >= Self.silence else {
+                others.append((ssrc, layer))
+                return false
+            }
+            others.append(active)
         }
-        if others.count >= Self.mostOthers { others.removeFirst() }
-        if let activeSSRC { others.append(activeSSRC) }
-        (activeSSRC, last) = (ssrc, now)
+        (active, last) = ((ssrc, layer), now)
         return true
     }
 }

@@ -207,7 +207,7 @@ package struct RemoteDescription: Sendable {
         return RemoteVideo(
             mediaIndex: index, mid: mid, codec: codec, alternatives: usable.filter { $0 != codec },
             extensions: HeaderExtensionIDs(extmap: extmap), extmap: extmap,
-            direction: direction(of: media, in: sdp), msid: media.value("msid"), ssrcs: ssrcs(of: media),
+            direction: direction(of: media, in: sdp), ssrcs: ssrcs(of: media),
             repeatedSSRCs: repeatedSSRCs(of: media), sentLayers: layers("send", of: media),
             receivedLayers: layers("recv", of: media))
     }
@@ -237,7 +237,7 @@ package struct RemoteDescription: Sendable {
         extensions.mid = HeaderExtensionIDs(extmap: sdp.values("extmap") + media.values("extmap")).mid
         return RemoteAudio(
             mediaIndex: index, mid: mid, payloadType: type, extensions: extensions,
-            direction: direction(of: media, in: sdp), msid: media.value("msid"), ssrcs: ssrcs(of: media))
+            direction: direction(of: media, in: sdp), ssrcs: ssrcs(of: media))
     }
 
     /// Transport attributes may be at session or media level, or on another m-line of the bundle, usually the first.

@@ -101,10 +101,10 @@ final class Call: @unchecked Sendable {
                 return pattern.frame(number)
             }
         case .clip(let clip):
-            chain.append(try Payloader.make(parameters))
-            input = PacedSource(caps: Payloader.clipCaps, pipeline: pipeline, next: clip.player(progress.captured))
+            chain.append(try VideoPayloader.make(parameters))
+            input = PacedSource(caps: Clip.caps, pipeline: pipeline, next: clip.player(progress.captured))
         case .echo:
-            chain.append(try Payloader.make(parameters))
+            chain.append(try VideoPayloader.make(parameters))
         }
         if let caps = transport.senderCaps {
             let filter = try Element(factory: "capsfilter")
@@ -230,30 +230,12 @@ final class EchoBridge: @unchecked Sendable {
         guard !announced else { return }
         announced = true
         input.push(Event.streamStart(id: "decart-bench/echo", groupID: Event.nextGroupID()))
-        if let caps = try? Caps(Payloader.clipCaps) { input.push(Event.caps(caps)) }
+        if let caps = try? Caps(Clip.caps) { input.push(Event.caps(caps)) }
         input.push(Event.timeSegment())
     }
 
     func stop() {
         input.setActive(false)
         output.setActive(false)
-    }
-}
-
-enum Payloader {
-    static let clipCaps = "video/x-vp8, profile=(string)0, width=(int)1280, height=(int)720, framerate=(fraction)30/1"
-
-    /// Makes a payloader with the settings of the product's encoder bin.
-    static func make(_ parameters: RTPSendParameters) throws -> Element {
-        let payloader = try Element(factory: "rtpvp8pay")
-        payloader.set("pt", parameters.payloadType)
-        payloader.set("ssrc", Int(parameters.ssrc))
-        payloader.set("mtu", parameters.mtu)
-        payloader.set("picture-id-mode", "15-bit")
-        if let id = parameters.transportWideCCExtension {
-            payloader.addRTPHeaderExtension(
-                uri: "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01", id: id)
-        }
-        return payloader
     }
 }

@@ -1,4 +1,3 @@
-import Dispatch
 import Synchronization
 
 /// Records when a call reaches each step, and the latency of its frames. Thread-safe.
@@ -18,17 +17,16 @@ final class CallProgress: Sendable {
         var sent: [Int: ContinuousClock.Instant] = [:]
         var framesSent = 0
         var delays: [Delay] = []
-        var waiters: [(isDue: @Sendable (borrowing State) -> Bool, semaphore: DispatchSemaphore)] = []
     }
     private let state = Mutex(State())
 
     func begin(at start: ContinuousClock.Instant) { state.withLock { $0.started = start } }
 
     func reached(_ step: Step) {
-        change { state in if state.times[step] == nil { state.times[step] = .now - state.started } }
+        state.withLock { state in if state.times[step] == nil { state.times[step] = .now - state.started } }
     }
 
-    func fail(_ text: String) { change { $0.failure = $0.failure ?? text } }
+    func fail(_ text: String) { state.withLock { $0.failure = $0.failure ?? text } }
 
     func captured(_ number: Int) {
         state.withLock { state in
@@ -39,25 +37,13 @@ final class CallProgress: Sendable {
     }
 
     func received(_ number: Int?) {
-        change { state in
+        state.withLock { state in
             state.frames += 1
             if state.times[.firstFrame] == nil { state.times[.firstFrame] = .now - state.started }
             if let number, let sent = state.sent[number] {
                 state.delays.append(Delay(frame: number, milliseconds: (.now - sent).milliseconds))
             }
         }
-    }
-
-    private func change(_ body: (inout State) -> Void) {
-        let due = state.withLock { state in
-            body(&state)
-            let waiters = state.waiters
-            guard !waiters.isEmpty else { return [DispatchSemaphore]() }
-            let due = waiters.map { $0.isDue(state) }
-            state.waiters = zip(waiters, due).filter { !$0.1 }.map(\.0)
-            return zip(waiters, due).filter(\.1).map(\.0.semaphore)
-        }
-        for waiter in due { waiter.signal() }
     }
 
     func time(_ step: Step) -> Duration? { state.withLock { $0.times[step] } }
@@ -73,17 +59,16 @@ final class CallProgress: Sendable {
 
     /// Waits until `count` frames have arrived. Throws if that takes too long or the call fails.
     func waitForFrames(_ count: Int, seconds: Int = 15) throws {
-        let semaphore = DispatchSemaphore(value: 0)
-        let isDue: @Sendable (borrowing State) -> Bool = { $0.frames >= count || $0.failure != nil }
-        let already = state.withLock { state in
-            if isDue(state) { return true }
-            state.waiters.append((isDue, semaphore))
-            return false
+        let begun = ContinuousClock.now
+        while true {
+            let (frames, failure) = state.withLock { ($0.frames, $0.failure) }
+            if let failure { throw BenchError(failure) }
+            if frames >= count { return }
+            guard .now - begun < .seconds(seconds) else {
+                throw BenchError(
+                    "\(frames) of \(count) frames came within \(seconds) s (connected: \(time(.connected) != nil))")
+            }
+            pause(.milliseconds(5))
         }
-        if !already, semaphore.wait(timeout: .now() + .seconds(seconds)) == .timedOut {
-            throw BenchError(
-                "\(frames) of \(count) frames came within \(seconds) s (connected: \(time(.connected) != nil))")
-        }
-        if let failure = state.withLock(\.failure) { throw BenchError(failure) }
     }
 }

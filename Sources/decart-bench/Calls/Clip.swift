@@ -7,12 +7,11 @@ struct Clip: Sendable {
     let frames: [[UInt8]]
 
     static let bitrate = 2_500_000
+    static let caps = "video/x-vp8, profile=(string)0, width=(int)1280, height=(int)720, framerate=(fraction)30/1"
 
     /// Encodes 720p30 with the product's settings; the first frame is a keyframe.
     static func encode(frames count: Int) throws -> Clip {
-        let run = try EncoderRun(tuned: true)
-        let frames = try run.encode(count, from: TestPattern())
-        return Clip(frames: frames)
+        Clip(frames: try EncoderRun.encode(count, from: TestPattern()))
     }
 
     // File format: for each frame its length (UInt32, native byte order) and its bytes.

@@ -2,26 +2,13 @@ import GStreamerKit
 import Synchronization
 import WebRTCTransport
 
-/// Runs a VP8 encoder at full speed, with the product's settings or with vp8enc's defaults at the same bitrate.
+/// Runs the product's VP8 encoder at full speed.
 struct EncoderRun {
-    private let chain: Element
-    private let encoder: Element
-    private let pipeline = Pipeline()
-
-    init(tuned: Bool) throws {
-        if tuned {
-            let parameters = RTPSendParameters(codec: .vp8, payloadType: 96, ssrc: 1, transportWideCCExtension: nil)
-            let product = try VideoEncoderBin(parameters: parameters, bitrate: Clip.bitrate)
-            (chain, encoder) = (product.bin, product.encoder)
-        } else {
-            encoder = try Element(factory: "vp8enc")
-            encoder.set("target-bitrate", Clip.bitrate)
-            chain = encoder
-        }
-    }
-
-    /// Returns the encoded frames. `timed` receives the CPU time of each frame.
-    func encode(_ count: Int, from pattern: TestPattern, timed: ((Duration) -> Void)? = nil) throws -> [[UInt8]] {
+    /// Returns the encoded frames.
+    static func encode(_ count: Int, from pattern: TestPattern) throws -> [[UInt8]] {
+        let parameters = RTPSendParameters(codec: .vp8, payloadType: 96, ssrc: 1, transportWideCCExtension: nil)
+        let product = try VideoEncoderBin(parameters: parameters, bitrate: Clip.bitrate)
+        let (chain, encoder, pipeline) = (product.bin, product.encoder, Pipeline())
         let drain = try Element(factory: "fakesink")
         drain.set("async", false)
         pipeline.add([chain, drain])
@@ -47,9 +34,7 @@ struct EncoderRun {
             let frame = pattern.frame(number)
             frame.pts = ClockTime(number) * PacedSource.interval
             frame.duration = PacedSource.interval
-            let before = ProcessStatistics.cpuTime
             guard input.push(frame) == .ok else { throw BenchError("the encoder refused a frame") }
-            timed?(ProcessStatistics.cpuTime - before)
         }
         input.push(Event.eos())
         pipeline.setState(.null)

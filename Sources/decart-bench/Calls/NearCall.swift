@@ -39,7 +39,7 @@ final class SourceOnly {
     private let source: PacedSource
 
     init(_ clip: Clip) throws {
-        source = PacedSource(caps: Payloader.clipCaps, pipeline: pipeline, next: clip.player())
+        source = PacedSource(caps: Clip.caps, pipeline: pipeline, next: clip.player())
         let payloader = try Element(factory: "rtpvp8pay")
         payloader.set("mtu", 1150)
         let sink = try Element(factory: "fakesink")

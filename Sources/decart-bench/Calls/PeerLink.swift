@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import Synchronization
 
@@ -66,13 +67,12 @@ final class FarSide: Sendable {
 
     init(_ implementation: Implementation) throws {
         child = try Child(["peer", "--far", implementation.rawValue])
-        let thread = ReaderThread { [weak self, descriptor = child.output] in
+        DispatchQueue(label: "decart-bench.peer").async { [weak self, descriptor = child.output] in
             readLines(from: descriptor) { line in
                 guard let (call, message) = PeerMessage.parse(line) else { return }
                 self?.deliver(message, to: call)
             }
         }
-        thread.start()
     }
 
     private func deliver(_ message: PeerMessage, to call: Int) { calls.withLock { $0[call] }?(message) }
@@ -97,27 +97,5 @@ final class FarSide: Sendable {
             pause(.milliseconds(20))
         }
         child.wait()
-    }
-}
-
-/// A detached thread that runs one closure.
-struct ReaderThread {
-    private final class Work {
-        let body: @Sendable () -> Void
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-    }
-    private let body: @Sendable () -> Void
-    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-
-    func start() {
-        var thread = pthread_t()
-        let work = Unmanaged.passRetained(Work(body)).toOpaque()
-        pthread_create(
-            &thread, nil,
-            { data in
-                if let data { Unmanaged<Work>.fromOpaque(data).takeRetainedValue().body() }
-                return nil
-            }, work)
-        pthread_detach(thread)
     }
 }

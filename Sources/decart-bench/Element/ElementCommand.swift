@@ -115,16 +115,7 @@ struct ElementCommand: ParsableCommand {
         }
         defer { pipeline.setState(.null) }
         pipeline.setState(.playing)
-        let begun = ContinuousClock.now
-        while count.now < 45 {
-            guard .now - begun < .seconds(20) else { throw BenchError("no frames came within 20 s") }
-            pause(.milliseconds(20))
-        }
-        let (before, cpu, since) = (count.now, ProcessStatistics.cpuTime, ContinuousClock.now)
-        pause(.seconds(seconds))
-        let elapsed = (.now - since).inSeconds
-        return (
-            (ProcessStatistics.cpuTime - cpu).inSeconds / elapsed * 100, Double(count.now - before) / elapsed
-        )
+        let measured = try count.measure(after: 45, seconds: seconds)
+        return (measured.cpu, measured.rate)
     }
 }

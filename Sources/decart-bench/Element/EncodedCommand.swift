@@ -69,19 +69,8 @@ struct EncodedCommand: ParsableCommand {
         let count = FrameCount()
         let runs = try (0..<sessions).map { _ in try Run(clip, chain, count) }
         defer { for run in runs { run.stop() } }
-        let begun = ContinuousClock.now
-        while count.now < 45 * sessions {
-            guard .now - begun < .seconds(30) else { throw BenchError("only \(count.now) frames came within 30 s") }
-            pause(.milliseconds(20))
-        }
-        let (before, start) = (count.now, ProcessStatistics.now())
-        pause(.seconds(seconds))
-        let end = ProcessStatistics.now()
-        let elapsed = (end.wall - start.wall).inSeconds
-        return (
-            (end.cpu - start.cpu).inSeconds / elapsed * 100,
-            Double(count.now - before) / elapsed / Double(sessions), end
-        )
+        let measured = try count.measure(after: 45 * sessions, seconds: seconds)
+        return (measured.cpu, measured.rate / Double(sessions), measured.process)
     }
 
     /// The clip through one chain of elements.
@@ -92,7 +81,7 @@ struct EncodedCommand: ParsableCommand {
         init(_ clip: Clip, _ chain: String, _ count: FrameCount) throws {
             pipeline = try Pipeline(
                 description: "identity name=begin ! \(chain) ! fakesink name=end sync=false async=false")
-            source = PacedSource(caps: Payloader.clipCaps, pipeline: pipeline, next: clip.player())
+            source = PacedSource(caps: Clip.caps, pipeline: pipeline, next: clip.player())
             pipeline.child(named: "end")?.staticPad("sink")?.addProbe(.buffer) { _ in
                 count.add()
                 return .pass

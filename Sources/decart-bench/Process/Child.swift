@@ -9,7 +9,7 @@ final class Child: @unchecked Sendable {
     let output: Int32
     private let writing = Mutex(true)
 
-    init(_ arguments: [String], path: String = "/proc/self/exe", environment extra: [String] = []) throws {
+    init(_ arguments: [String], path: String = "/proc/self/exe") throws {
         var down: [Int32] = [0, 0]
         var up: [Int32] = [0, 0]
         // Close-on-exec: another child must not keep this one's pipes open.
@@ -21,13 +21,7 @@ final class Child: @unchecked Sendable {
         posix_spawn_file_actions_adddup2(&actions, down[0], 0)
         posix_spawn_file_actions_adddup2(&actions, up[1], 1)
         var pointers: [UnsafeMutablePointer<CChar>?] = ([path] + arguments).map { strdup($0) } + [nil]
-        var names = Self.environment
-        for entry in extra {
-            let key = entry.prefix { $0 != "=" } + "="
-            names.removeAll { $0.hasPrefix(key) }
-            names.append(entry)
-        }
-        var variables: [UnsafeMutablePointer<CChar>?] = names.map { strdup($0) } + [nil]
+        var variables: [UnsafeMutablePointer<CChar>?] = ProcessStatistics.environment.map { strdup($0) } + [nil]
         defer { for pointer in pointers + variables { free(pointer) } }
         var pid: pid_t = 0
         let result = posix_spawn(&pid, path, &actions, nil, &pointers, &variables)
@@ -41,10 +35,6 @@ final class Child: @unchecked Sendable {
         self.pid = pid
         input = down[1]
         output = up[0]
-    }
-
-    private static var environment: [String] {
-        ProcessStatistics.entriesOfEnvironment
     }
 
     func write(_ text: String) { writing.withLock { if $0 { writeAll(text, to: input) } } }

@@ -24,23 +24,25 @@ struct ProcessStatistics: Sendable {
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
-    /// Anonymous and file-backed resident memory, kB.
-    static var residentParts: (anonymous: Int, file: Int) {
-        let status = lines(of: "/proc/self/status")
-        return (value("RssAnon:", in: status), value("RssFile:", in: status))
+    static func lines(of path: String) -> [Substring] {
+        String(decoding: contents(of: path), as: UTF8.self).split(separator: "\n")
     }
 
-    static func lines(of path: String) -> [Substring] {
+    /// All environment variables as "NAME=value".
+    static var environment: [String] {
+        contents(of: "/proc/self/environ").split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    private static func contents(of path: String) -> [UInt8] {
         guard let file = fopen(path, "r") else { return [] }
         defer { fclose(file) }
-        var text = ""
+        var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 65536)
         while true {
             let count = fread(&buffer, 1, buffer.count, file)
-            guard count > 0 else { break }
-            text += String(decoding: buffer[..<count], as: UTF8.self)
+            guard count > 0 else { return bytes }
+            bytes += buffer[..<count]
         }
-        return text.split(separator: "\n")
     }
 
     private static func value(_ key: String, in lines: [Substring]) -> Int {
@@ -50,33 +52,15 @@ struct ProcessStatistics: Sendable {
         return 0
     }
 
-    /// The number of threads by name, to find their owners.
-    static var threadNames: [String: Int] {
-        var counts: [String: Int] = [:]
-        forEachEntry(of: "/proc/self/task") { name in
-            let line = lines(of: "/proc/self/task/\(name)/comm").first.map(String.init) ?? "?"
-            // Digits distinguish the threads of sessions, not their kinds.
-            counts[line.filter { !$0.isNumber }, default: 0] += 1
-        }
-        return counts
-    }
-
     private static func entries(of folder: String) -> Int {
+        guard let directory = opendir(folder) else { return 0 }
+        defer { closedir(directory) }
         var count = 0
-        forEachEntry(of: folder) { _ in count += 1 }
+        while let entry = readdir(directory) {
+            if entry.pointee.d_name.0 != CChar(bitPattern: UInt8(ascii: ".")) { count += 1 }
+        }
         // Subtract the descriptor that reads the folder.
         return count - 1
-    }
-
-    private static func forEachEntry(of folder: String, _ body: (String) -> Void) {
-        guard let directory = opendir(folder) else { return }
-        defer { closedir(directory) }
-        while let entry = readdir(directory) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) {
-                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            if !name.hasPrefix(".") { body(name) }
-        }
     }
 }
 
@@ -117,20 +101,4 @@ extension Duration {
 /// Sleeps; a benchmark has no other event to wait for.
 func pause(_ duration: Duration) {
     _ = DispatchSemaphore(value: 0).wait(timeout: .now() + .milliseconds(Int(duration.milliseconds)))
-}
-
-extension ProcessStatistics {
-    /// All environment variables as "NAME=value".
-    static var entriesOfEnvironment: [String] {
-        guard let file = fopen("/proc/self/environ", "r") else { return [] }
-        defer { fclose(file) }
-        var bytes: [UInt8] = []
-        var buffer = [UInt8](repeating: 0, count: 65536)
-        while true {
-            let count = fread(&buffer, 1, buffer.count, file)
-            guard count > 0 else { break }
-            bytes += buffer[..<count]
-        }
-        return bytes.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
-    }
 }

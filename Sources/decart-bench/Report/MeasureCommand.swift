@@ -5,7 +5,7 @@ import Glibc
 
 /// Runs one measurement in its own process; prints the results as lines "name value".
 struct MeasureCommand: ParsableCommand {
-    enum Subject: String, ExpressibleByArgument { case connect, load, many, floor, latency, cycles, encoder, rate }
+    enum Subject: String, ExpressibleByArgument { case connect, load, many, floor, latency, cycles }
 
     static let configuration = CommandConfiguration(
         commandName: "measure", abstract: "One measurement; started by the main command.", shouldDisplay: false)
@@ -17,12 +17,6 @@ struct MeasureCommand: ParsableCommand {
     @Option var seconds = 6
     @Option var cycles = 50
     @Option var clip: String?
-    @Option var plugin = ""
-    @Option var transport = "webrtc"
-    @Option var codec = "vp8"
-    @Option var pattern = "smpte"
-    @Option var framerate = 30
-    @Flag var threadNames = false
 
     func run() throws {
         // webrtcbin can block for good while it stops. The report then continues without this measurement.
@@ -36,12 +30,6 @@ struct MeasureCommand: ParsableCommand {
         case .floor: report("cpu", try PacketFloor.measure())
         case .latency: try latency()
         case .cycles: try runCycles()
-        case .encoder: try encoder()
-        case .rate:
-            let rate = FrameRate(
-                plugin: plugin, transport: transport, codec: codec, pattern: pattern, framerate: framerate,
-                seconds: seconds)
-            for (name, value) in try rate.measure() { report(name, value) }
         }
     }
 
@@ -143,11 +131,6 @@ struct MeasureCommand: ParsableCommand {
         report("fds", Double(end.descriptors))
         report("rss", Double(end.residentKilobytes))
         report("rss-before", Double(before.residentKilobytes))
-        if threadNames {
-            for (name, count) in ProcessStatistics.threadNames.sorted(by: { $0.key < $1.key }) {
-                writeAll("thread-\(name) \(count)\n", to: STDERR_FILENO)
-            }
-        }
     }
 
     // MARK: Latency
@@ -191,22 +174,5 @@ struct MeasureCommand: ParsableCommand {
             }
         }
         report("slowest-stop", slowestStop)
-    }
-
-    // MARK: Encoder
-
-    private func encoder() throws {
-        let pattern = TestPattern()
-        for (name, tuned, count) in [("tuned", true, 90), ("defaults", false, 12)] {
-            var times = Samples()
-            let run = try EncoderRun(tuned: tuned)
-            let frames = try run.encode(count, from: pattern) { times.add($0.milliseconds) }
-            // The first frame is a keyframe, which costs more; exclude it.
-            let rest = Samples(Array(times.values.dropFirst()))
-            report("\(name)-median", rest.median ?? .nan)
-            report("\(name)-p95", rest.percentile(95) ?? .nan)
-            report("\(name)-first", times.values.first ?? .nan)
-            report("\(name)-kilobits", Double(frames.reduce(0) { $0 + $1.count }) * 8 / Double(count) * 30 / 1000)
-        }
     }
 }

@@ -5,31 +5,48 @@ struct Plan {
     let quick: Bool
     let cycles: Int
     let clip: String
-    let folder: String
 
-    /// Values reported by one process, by name, in order.
-    typealias Measurements = [String: [Double]]
-
-    /// Runs one measurement; adds a sentence to `problems` if it fails.
-    private func measure(_ arguments: [String], problems: inout [String]) -> Measurements {
-        do {
-            let child = try Child(["measure"] + arguments)
-            child.closeInput()
-            var measured: Measurements = [:]
-            readLines(from: child.output) { line in
-                let parts = line.split(separator: " ")
-                if parts.count == 2, let value = Double(parts[1]) {
-                    measured[String(parts[0]), default: []].append(value)
-                }
-            }
-            let status = child.wait()
-            if status != 0 { problems.append("`measure \(arguments.joined(separator: " "))` ended with \(status)") }
-            return measured
-        } catch {
-            problems.append("\(error)")
-            return [:]
-        }
+    /// What a measurement runs with.
+    private struct Setup: Hashable {
+        var implementation = Implementation.ours
+        var far = Implementation.ours
+        var sessions = 1
     }
+
+    /// The values of a measurement, by the names that its process reports.
+    private typealias Measurements = [Setup: [String: Samples]]
+
+    private static let compared = [Implementation.ours, .webrtcbin]
+
+    /// Measures all setups in turns; adds a sentence to `problems` for each measurement that fails.
+    private func measure(
+        _ subject: String, _ setups: [Setup], rounds: Int = 1, _ more: [String] = [], problems: inout [String]
+    ) -> Measurements {
+        var measurements: Measurements = [:]
+        for _ in 0..<rounds {
+            for setup in setups {
+                let arguments =
+                    [
+                        "measure", subject, "--implementation", setup.implementation.rawValue, "--far",
+                        setup.far.rawValue, "--sessions", "\(setup.sessions)",
+                    ] + more
+                do {
+                    let child = try Child(arguments)
+                    child.closeInput()
+                    readLines(from: child.output) { line in
+                        let parts = line.split(separator: " ")
+                        guard parts.count == 2, let value = Double(parts[1]) else { return }
+                        measurements[setup, default: [:]][String(parts[0]), default: Samples()].add(value)
+                    }
+                    let status = child.wait()
+                    if status != 0 { problems.append("`\(arguments.joined(separator: " "))` ended with \(status)") }
+                } catch { problems.append("\(error)") }
+            }
+        }
+        return measurements
+    }
+
+    private var rounds: Int { quick ? 1 : 3 }
 
     /// The report of another command, which runs in a process of its own, under a heading.
     private func report(_ title: String, _ arguments: [String]) -> String {
@@ -63,35 +80,20 @@ struct Plan {
     // MARK: Connect
 
     func connect() -> String {
-        var samples: [String: Samples] = [:]
         var problems: [String] = []
-        let fars: [Implementation] = [.ours, .webrtcbin]
-        for _ in 0..<(quick ? 1 : 3) {
-            for far in fars {
-                for implementation in [Implementation.ours, .webrtcbin] {
-                    let measured = measure(
-                        [
-                            "connect", "--implementation", implementation.rawValue, "--far", far.rawValue, "--sessions",
-                            quick ? "4" : "8",
-                        ],
-                        problems: &problems)
-                    for (name, values) in measured {
-                        for value in values {
-                            samples["\(implementation.rawValue) \(far.rawValue) \(name)", default: Samples()].add(value)
-                        }
-                    }
-                }
-            }
+        let setups = Self.compared.flatMap { far in
+            Self.compared.map { Setup(implementation: $0, far: far, sessions: quick ? 4 : 8) }
         }
+        let measured = measure("connect", setups, rounds: rounds, problems: &problems)
         var rows: [[String]] = []
-        for far in fars {
+        for far in Self.compared {
             for (title, name) in [
                 ("answer received", "answered"), ("ICE connected", "ice"), ("**connected** (DTLS done)", "connected"),
                 ("**first decoded frame** back", "frame"), ("connected, first session of a process", "first-connected"),
             ] {
-                let ours = samples["ours \(far.rawValue) \(name)"] ?? Samples()
-                let theirs = samples["webrtcbin \(far.rawValue) \(name)"] ?? Samples()
-                rows.append([far.rawValue, title, ours.text(), theirs.text(), ratio(ours.median, theirs.median)])
+                let samples = setups.filter { $0.far == far }.map { measured[$0]?[name] ?? Samples() }
+                rows.append(
+                    [far.rawValue, title] + samples.map { $0.text() } + [ratio(samples[0].median, samples[1].median)])
             }
         }
         return """
@@ -109,28 +111,16 @@ struct Plan {
 
     func load() -> String {
         let counts = quick ? [1, 4] : [1, 4, 16]
-        var samples: [String: Samples] = [:]
         var problems: [String] = []
-        for _ in 0..<(quick ? 1 : 3) {
-            for count in counts {
-                for implementation in Implementation.allCases {
-                    let measured = measure(
-                        [
-                            "load", "--implementation", implementation.rawValue, "--sessions", "\(count)", "--seconds",
-                            quick ? "4" : "5",
-                            "--clip", clip,
-                        ], problems: &problems)
-                    for (name, values) in measured {
-                        for value in values {
-                            samples["\(implementation.rawValue) \(count) \(name)", default: Samples()].add(value)
-                        }
-                    }
-                }
-            }
+        let setups = counts.flatMap { count in
+            Implementation.allCases.map { Setup(implementation: $0, sessions: count) }
         }
-        let floor = Samples((0..<(quick ? 1 : 3)).flatMap { _ in measure(["floor"], problems: &problems)["cpu"] ?? [] })
+        let measured = measure(
+            "load", setups, rounds: rounds, ["--seconds", quick ? "4" : "5", "--clip", clip], problems: &problems)
+        let floor =
+            measure("floor", [Setup()], rounds: rounds, problems: &problems)[Setup()]?["cpu"] ?? Samples()
         func sample(_ implementation: Implementation, _ count: Int, _ name: String) -> Samples {
-            samples["\(implementation.rawValue) \(count) \(name)"] ?? Samples()
+            measured[Setup(implementation: implementation, sessions: count)]?[name] ?? Samples()
         }
         func net(_ implementation: Implementation, _ count: Int, _ name: String, per unit: Double)
             -> Double?
@@ -201,19 +191,16 @@ struct Plan {
 
     func manySessions() -> String {
         var problems: [String] = []
-        var rows: [[String]] = []
-        for implementation in [Implementation.ours, .webrtcbin] {
-            for sessions in [1, 16, 64] {
-                let measured = measure(
-                    [
-                        "many", "--implementation", implementation.rawValue, "--far", implementation.rawValue,
-                        "--sessions", "\(sessions)", "--seconds", quick ? "8" : "15", "--clip", clip,
-                    ], problems: &problems)
-                let values = [("p50", 1), ("p99", 1), ("in-time", 2), ("returned", 2)].map { name, digits in
-                    fixed(measured[name]?.first ?? .nan, digits)
+        let setups = Self.compared.flatMap { implementation in
+            [1, 16, 64].map { Setup(implementation: implementation, far: implementation, sessions: $0) }
+        }
+        let measured = measure(
+            "many", setups, ["--seconds", quick ? "8" : "15", "--clip", clip], problems: &problems)
+        let rows = setups.map { setup in
+            [setup.implementation.rawValue, "\(setup.sessions)"]
+                + [("p50", 1), ("p99", 1), ("in-time", 2), ("returned", 2)].map { name, digits in
+                    fixed(measured[setup]?[name]?.values.first ?? .nan, digits)
                 }
-                rows.append([implementation.rawValue, "\(sessions)"] + values)
-            }
         }
         return """
             ## Many sessions in a process
@@ -231,21 +218,12 @@ struct Plan {
 
     func latency() -> String {
         var problems: [String] = []
-        var median: [Implementation: Samples] = [:]
-        var late: [Implementation: Samples] = [:]
-        for _ in 0..<(quick ? 1 : 3) {
-            for implementation in [Implementation.ours, .webrtcbin] {
-                let measured = measure(
-                    ["latency", "--implementation", implementation.rawValue, "--seconds", quick ? "4" : "6"],
-                    problems: &problems)
-                for value in measured["p50"] ?? [] { median[implementation, default: Samples()].add(value) }
-                for value in measured["p95"] ?? [] { late[implementation, default: Samples()].add(value) }
-            }
-        }
-        let rows = [("p50", median), ("p95", late)].map { name, samples in
-            let ours = samples[.ours] ?? Samples()
-            let theirs = samples[.webrtcbin] ?? Samples()
-            return [name, ours.text(), theirs.text(), ratio(ours.median, theirs.median)]
+        let setups = Self.compared.map { Setup(implementation: $0) }
+        let measured = measure(
+            "latency", setups, rounds: rounds, ["--seconds", quick ? "4" : "6"], problems: &problems)
+        let rows = ["p50", "p95"].map { name in
+            let samples = setups.map { measured[$0]?[name] ?? Samples() }
+            return [name] + samples.map { $0.text() } + [ratio(samples[0].median, samples[1].median)]
         }
         return """
             ## Latency, capture to decoded
@@ -262,17 +240,18 @@ struct Plan {
     func growth() -> String {
         var problems: [String] = []
         var rows: [[String]] = []
-        for implementation in [Implementation.ours, .webrtcbin] {
-            let measured = measure(
-                ["cycles", "--implementation", implementation.rawValue, "--cycles", "\(cycles)", "--clip", clip],
-                problems: &problems)
-            let marks = measured["cycle"] ?? []
+        let setups = Self.compared.map { Setup(implementation: $0) }
+        let measured = measure("cycles", setups, ["--cycles", "\(cycles)", "--clip", clip], problems: &problems)
+        for setup in setups {
+            func values(_ name: String) -> [Double] { measured[setup]?[name]?.values ?? [] }
             for (title, name, unit) in [("RSS, MB", "rss", 1024.0), ("fds", "fds", 1.0), ("threads", "threads", 1.0)] {
-                let values = measured[name] ?? []
-                let course = zip(marks, values).map { "\(fixed($1 / unit, unit > 1 ? 2 : 0)) @\(fixed($0, 0))" }
-                rows.append([implementation.rawValue, title, course.joined(separator: ", ")])
+                let course = zip(values("cycle"), values(name)).map { cycle, value in
+                    "\(fixed(value / unit, unit > 1 ? 2 : 0)) @\(fixed(cycle, 0))"
+                }
+                rows.append([setup.implementation.rawValue, title, course.joined(separator: ", ")])
             }
-            rows.append([implementation.rawValue, "slowest stop, ms", fixed(measured["slowest-stop"]?.first ?? .nan)])
+            rows.append(
+                [setup.implementation.rawValue, "slowest stop, ms", fixed(values("slowest-stop").first ?? .nan)])
         }
         return """
             ## Growth over \(cycles) connect/stream/stop cycles
@@ -281,33 +260,7 @@ struct Plan {
             """
     }
 
-    // MARK: Plugin
-
-    func pluginLoad(_ plugin: String?) -> String {
-        let head = "## Loading the plugin\n\n"
-        guard let plugin else { return head + "Left out: no `--plugin`.\n" }
-        return head + PluginLoad(folder: folder, repetitions: quick ? 3 : 11).report(plugin)
-    }
-
-    // MARK: Encoder
-
-    func encoder() -> String {
-        var problems: [String] = []
-        let measured = measure(["encoder"], problems: &problems)
-        let rows = [("ours", "tuned"), ("vp8enc's defaults", "defaults")].map { title, name in
-            [title]
-                + ["median", "p95", "first", "kilobits"].map {
-                    fixed(measured["\(name)-\($0)"]?.first ?? .nan, $0 == "kilobits" ? 0 : 1)
-                }
-        }
-        return """
-            ## VP8 encoder at 720p, 2.5 Mbit/s
-
-            \(table(["settings", "ms CPU a frame, median", "p95", "first frame (keyframe)", "kbit/s"], rows))\(notes(problems))
-            """
-    }
-
-    // MARK: Element, scaler, mirror
+    // MARK: Element, mirror
 
     func element(_ plugin: String?) -> String {
         ["h264", "vp8"].map { codec in
@@ -325,43 +278,5 @@ struct Plan {
         report("From PLAYING to the first transformed frame", ["start"], plugin, rounds: quick ? "5" : "15")
     }
 
-    func scaler() -> String { report("Scaler", ["scale", "--rounds", quick ? "11" : "31"]) }
-
     func mirror() -> String { report("Mirror", ["flip", "--rounds", quick ? "11" : "31"]) }
-
-    // MARK: Frame rate
-
-    func frameRate(_ plugin: String?) -> String {
-        let head = "## Frame rate sent\n\n"
-        guard let plugin else { return head + "Left out: no `--plugin`.\n" }
-        var problems: [String] = []
-        var rows: [[String]] = []
-        let sources = [
-            ("standard", "smpte", 22), ("standard", "smpte", 26), ("standard", "smpte", 30), ("snow", "snow", 30),
-        ]
-        for (name, pattern, framerate) in sources {
-            for (way, transport) in [("direct", "webrtc"), ("room", "livekit")] {
-                for codec in ["vp8", "h264", "vp9"] {
-                    let measured = measure(
-                        [
-                            "rate", "--plugin", plugin, "--transport", transport, "--codec", codec, "--pattern",
-                            pattern,
-                            "--framerate", String(framerate), "--seconds", quick ? "5" : "10",
-                        ], problems: &problems)
-                    let values = FrameRate.names.map { name in
-                        fixed(measured[name]?.first ?? .nan, name == "kilobits" || name == "alone" ? 0 : 1)
-                    }
-                    rows.append([name, String(framerate), way, codec] + values)
-                }
-            }
-        }
-        return head + """
-            `videotestsrc` at 1280x704 with its standard pattern or snow through the plugin and the stand-in, from the \
-            first returned frame. The columns are frames a second: those that the source produces, those that the \
-            encoder gets, those that the degradation ladder skips, and those that are dropped because the encoder is \
-            busy. The last column is the frame rate of the encoder alone at 2.5 Mbit/s, with the source on one thread.
-
-            \(table(["pattern", "framerate", "path", "codec", "sent", "skipped", "dropped", "kbit/s", "encoder alone"], rows))\(notes(problems))
-            """
-    }
 }

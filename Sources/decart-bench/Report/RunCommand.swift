@@ -10,7 +10,7 @@ struct RunCommand: ParsableCommand {
         discussion: """
             Each measurement has a process of its own and the remote peer another; the implementations alternate, so that \
             a slow minute of the machine affects both. Traffic stays on this machine. Nothing is written but the report \
-            and, while it runs, a folder in the temporary directory. The part "flip" needs the plugin on GStreamer's path \
+            and, while it runs, a file in the temporary directory. The part "flip" needs the plugin on GStreamer's path \
             (pipelines/env.sh).
             """)
 
@@ -22,7 +22,7 @@ struct RunCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The plugin whose loading, element and frame rate are measured; without it these parts are left out.",
+            "The plugin whose element is measured; without it these parts are left out.",
             valueName: "file")
     )
     var plugin: String?
@@ -34,13 +34,21 @@ struct RunCommand: ParsableCommand {
     var only: [Part] = []
 
     enum Part: String, CaseIterable, ExpressibleByArgument {
-        case connect, start, load, many, latency, growth, plugin, encoder, element, encoded, scale, flip, rate
+        case connect, start, load, many, latency, growth, element, encoded, flip
     }
 
     private static var library: String {
         guard let text = gst_version_string() else { return "GStreamer" }
         defer { g_free(text) }
         return String(cString: text)
+    }
+
+    private static func temporaryFile() throws -> String {
+        var template = Array("/tmp/decart-bench-XXXXXX".utf8CString)
+        let descriptor = mkstemp(&template)
+        guard descriptor >= 0 else { throw BenchError("cannot make a file in /tmp") }
+        close(descriptor)
+        return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
     func validate() throws {
@@ -50,16 +58,15 @@ struct RunCommand: ParsableCommand {
     func run() throws {
         signal(SIGPIPE, SIG_IGN)
         GStreamerRuntime.initialise()
-        let folder = try TemporaryFolder()
-        defer { folder.remove() }
+        let clip = try Self.temporaryFile()
+        defer { unlink(clip) }
         let load = Machine.load
         writeAll(
             "Machine: \(Machine.description); \(Self.library). Load average at the start: \(load).\n\n",
             to: STDOUT_FILENO)
         let parts = only.isEmpty ? Part.allCases : only
-        let clip = "\(folder.path)/clip"
         if !Set(parts).isDisjoint(with: [.load, .many, .growth]) { try Clip.encode(frames: 120).write(to: clip) }
-        let plan = Plan(quick: quick, cycles: cycles ?? (quick ? 20 : 50), clip: clip, folder: folder.path)
+        let plan = Plan(quick: quick, cycles: cycles ?? (quick ? 20 : 50), clip: clip)
         for part in parts {
             let section: String =
                 switch part {
@@ -69,39 +76,12 @@ struct RunCommand: ParsableCommand {
                 case .many: plan.manySessions()
                 case .latency: plan.latency()
                 case .growth: plan.growth()
-                case .plugin: plan.pluginLoad(plugin)
-                case .encoder: plan.encoder()
                 case .element: plan.element(plugin)
                 case .encoded: plan.encoded(plugin)
-                case .scale: plan.scaler()
                 case .flip: plan.mirror()
-                case .rate: plan.frameRate(plugin)
                 }
             writeAll(section + "\n", to: STDOUT_FILENO)
         }
         writeAll("Load average at the end: \(Machine.load).\n", to: STDOUT_FILENO)
-    }
-}
-
-/// A temporary folder, removed when the report is done.
-struct TemporaryFolder {
-    let path: String
-
-    init() throws {
-        var template = Array("/tmp/decart-bench-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw BenchError("cannot make a folder in /tmp") }
-        path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
-
-    func remove() {
-        guard let directory = opendir(path) else { return }
-        while let entry = readdir(directory) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) {
-                String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            if name != ".", name != ".." { unlink("\(path)/\(name)") }
-        }
-        closedir(directory)
-        rmdir(path)
     }
 }

@@ -54,20 +54,6 @@ struct SimulcastTests {
 
     // MARK: Descriptions
 
-    private func withConnection<Result>(
-        _ change: (inout PeerConnectionConfiguration) -> Void, _ body: (PeerConnection) throws -> Result
-    ) throws -> Result {
-        GStreamerRuntime.initialise()
-        var configuration = PeerConnectionConfiguration()
-        change(&configuration)
-        let connection = try PeerConnection(configuration: configuration) { _ in }
-        defer {
-            connection.close()
-            connection.dismantle()
-        }
-        return try body(connection)
-    }
-
     private static let ridLine = "a=extmap:5 urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id\r\n"
 
     private func offer(_ lines: String, extmap: String = Self.ridLine) -> String {
@@ -148,26 +134,6 @@ struct SimulcastTests {
         let other = Self.packet(ssrc: 9).withUnsafeBytes { writer.write($0, sendTime: .zero, reserve: 20)?.length }
         #expect(other == Self.packet(ssrc: 9).count)
     }
-
-    @Test func theBestThatFlowsIsGivenOn() {
-        var choice = SimulcastSelector(rids: ["f", "h", "q"], ridExtension: 5)
-        func take(_ ssrc: UInt8, _ rid: String?, _ milliseconds: Int) -> SimulcastSelector.Update {
-            Self.packet(ssrc: ssrc, rid: rid).withUnsafeBytes {
-                choice.receive(rtp: $0, now: .milliseconds(milliseconds))
-            }
-        }
-        #expect(take(9, nil, 0) == SimulcastSelector.Update() && take(8, "x", 0) == SimulcastSelector.Update())
-        #expect(take(1, "q", 0) == SimulcastSelector.Update(arrived: "q", activeSSRC: 1))
-        #expect(take(3, "f", 1) == SimulcastSelector.Update(arrived: "f", activeSSRC: 3))
-        #expect(take(2, "h", 2) == SimulcastSelector.Update(arrived: "h"))
-        // A sender may put the RID into a stream's first packets only.
-        #expect(take(3, nil, 300) == SimulcastSelector.Update() && take(2, nil, 700) == SimulcastSelector.Update())
-        #expect(take(1, nil, 801).activeSSRC == 1, "the best one has stopped")
-        #expect(take(2, nil, 802).activeSSRC == 2 && take(3, nil, 900).activeSSRC == 3)
-        #expect(choice.packets == ["f": 3, "h": 3, "q": 2])
-        for ssrc in 20..<60 { _ = take(UInt8(ssrc), "h", 1000) }
-        #expect(take(3, "f", 1001).arrived == "f", "a forgotten layer is detected again")
-    }
 }
 
 extension Transport {
@@ -186,10 +152,7 @@ extension Transport {
             var accepting = PeerConnectionConfiguration()
             (accepting.direction, accepting.acceptsSimulcast) = (.recvonly, true)
             let b = try TestPeer(accepting)
-            defer {
-                a.stop()
-                b.stop()
-            }
+            defer { TestPeer.stop(a, b) }
             try join(a, b)
             try b.startMedia()
             try a.startMedia(
@@ -209,15 +172,10 @@ extension Transport {
                 let frames = b.frames
                 #expect(b.seen.wait(.seconds(20)) { $0.frames >= frames + 10 && $0.size == size })
             }
-            let received = b.connection.statistics()
             // Congestion control covers all layers: they share transport-wide sequence numbers, so none seems lost.
             let target = try #require(a.connection.statistics().bitrateTarget)
             measure("target with three layers", Double(target.target), atLeast: 1_000_000, unit: "bit/s")
-            #expect(received.receivedLayers.keys.sorted() == ["f", "h", "q"])
-            // A packet may arrive before its sender counts it: the counter is complete once the sender's threads ended.
-            a.pipeline.setState(.null)
-            #expect(received.receivedLayers.values.reduce(0, +) <= a.connection.statistics().packetsSent)
-            #expect(received.packetsRefused == 0)
+            #expect(b.connection.statistics().packetsRefused == 0)
         }
     }
 }

@@ -16,12 +16,8 @@ struct CongestionPeerTests {
         var configuration = PeerConnectionConfiguration()
         configuration.bitrateRange = 20_000...2_500_000
         configuration.startBitrate = start
-        let a = try TestPeer(configuration)
-        let b = try TestPeer()
-        defer {
-            a.stop()
-            b.stop()
-        }
+        let (a, b) = (try TestPeer(configuration), try TestPeer())
+        defer { TestPeer.stop(a, b) }
         try join(
             a, b,
             mangleOffer: { offer in
@@ -30,8 +26,7 @@ struct CongestionPeerTests {
             })
         #expect(
             a.connection.statistics().bitrateTarget == BitrateTarget(target: start, estimate: start, reason: .start))
-        try a.startMedia()
-        try b.startMedia()
+        try TestPeer.startMedia(a, b)
         #expect(b.waitForFrames(Verification.isOn ? 150 : 20))
         let reasons: Set<BitrateTarget.Reason> = usesTransportCC ? [.delay, .loss, .floor] : [.reports]
         #expect(

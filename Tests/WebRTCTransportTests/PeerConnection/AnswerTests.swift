@@ -7,15 +7,7 @@ extension Transport {
     @Suite(.timeLimit(.minutes(1)))
     struct AnswerTests {
         private func answer(_ offer: String, audio: MediaDirection? = nil) throws -> SDPDescription {
-            GStreamerRuntime.initialise()
-            var configuration = PeerConnectionConfiguration()
-            configuration.audio = audio
-            let connection = try PeerConnection(configuration: configuration) { _ in }
-            defer {
-                connection.close()
-                connection.dismantle()
-            }
-            return try SDPDescription(parsing: connection.createAnswer(to: offer))
+            try withConnection({ $0.audio = audio }) { try SDPDescription(parsing: $0.createAnswer(to: offer)) }
         }
 
         @Test func toABrowser() throws {

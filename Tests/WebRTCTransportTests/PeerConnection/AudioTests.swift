@@ -21,15 +21,10 @@ extension Transport {
             _ first: MediaDirection?, _ second: MediaDirection?, mangleOffer: (String) -> String = { $0 },
             _ body: (TestPeer, TestPeer) throws -> Void
         ) throws {
-            let a = try TestPeer(configuration(audio: first))
-            let b = try TestPeer(configuration(audio: second))
-            defer {
-                a.stop()
-                b.stop()
-            }
+            let (a, b) = (try TestPeer(configuration(audio: first)), try TestPeer(configuration(audio: second)))
+            defer { TestPeer.stop(a, b) }
             try join(a, b, mangleOffer: mangleOffer)
-            try a.startMedia()
-            try b.startMedia()
+            try TestPeer.startMedia(a, b)
             try body(a, b)
         }
 

@@ -49,8 +49,7 @@ extension Transport {
         func afterMilliseconds(_ delay: Int, by closer: Closer) throws {
             try withPair { a, b in
                 try join(a, b)
-                try a.startMedia()
-                try b.startMedia()
+                try TestPeer.startMedia(a, b)
                 let closed = DispatchGroup()
                 let closing =
                     closer == .offerer ? [a] : closer == .answerer ? [b] : closer == .bothAtOnce ? [a, b] : [a, a]
@@ -69,8 +68,7 @@ extension Transport {
         @Test func whileMediaFlows() throws {
             try withPair { a, b in
                 try join(a, b)
-                try a.startMedia()
-                try b.startMedia()
+                try TestPeer.startMedia(a, b)
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
                 let start = ContinuousClock.now
                 a.connection.close()
@@ -131,8 +129,7 @@ extension Transport {
                 #expect(throws: PeerConnectionError.self) { try a.connection.setAnswer(answer) }
                 a.trickle { [weak b] in b?.connection.addRemoteCandidate($0) }
                 b.trickle { [weak a] in a?.connection.addRemoteCandidate($0) }
-                try a.startMedia()
-                try b.startMedia()
+                try TestPeer.startMedia(a, b)
                 #expect(a.waitForFrames(5) && b.waitForFrames(5))
             }
         }

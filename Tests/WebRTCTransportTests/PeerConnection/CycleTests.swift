@@ -65,10 +65,7 @@ extension Transport {
         /// ICE restarts of one connection: each leaves one ICE session, as before.
         private func restartInARow() throws {
             let (a, b) = (try TestPeer(), try TestPeer())
-            defer {
-                a.stop()
-                b.stop()
-            }
+            defer { TestPeer.stop(a, b) }
             try join(a, b)
             #expect(a.waitForConnected() && b.waitForConnected())
             var before = Footprint()
@@ -107,15 +104,10 @@ extension Transport {
         }
 
         private func cycle() throws {
-            let a = try TestPeer()
-            let b = try TestPeer()
-            defer {
-                a.stop()
-                b.stop()
-            }
+            let (a, b) = (try TestPeer(), try TestPeer())
+            defer { TestPeer.stop(a, b) }
             try join(a, b)
-            try a.startMedia()
-            try b.startMedia()
+            try TestPeer.startMedia(a, b)
             #expect(a.waitForFrames(5) && b.waitForFrames(5))
         }
     }

@@ -21,12 +21,8 @@ extension Transport {
 
         @Test(arguments: Case.all)
         func twoOfOurs(_ wanted: Case) throws {
-            let a = try TestPeer()
-            let b = try TestPeer()
-            defer {
-                a.stop()
-                b.stop()
-            }
+            let (a, b) = (try TestPeer(), try TestPeer())
+            defer { TestPeer.stop(a, b) }
             // An answerer takes the active role unless the offer insists on it.
             let offererIsActive = wanted.honestIsActive != wanted.liarOffers
             try join(
@@ -35,8 +31,7 @@ extension Transport {
                     let offer = offererIsActive ? offer.replacing("a=setup:actpass", with: "a=setup:active") : offer
                     return wanted.liarOffers ? withWrongFingerprint(offer) : offer
                 })
-            try a.startMedia()
-            try b.startMedia()
+            try TestPeer.startMedia(a, b)
             let (honest, liar) = wanted.liarOffers ? (b, a) : (a, b)
             try expectRefusal(by: honest)
             #expect(liar.connection.statistics().packetsReceived == 0)

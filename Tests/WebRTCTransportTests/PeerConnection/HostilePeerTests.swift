@@ -19,15 +19,10 @@ extension Transport {
     @Suite(.timeLimit(.minutes(2)))
     struct HostilePeerTests {
         private func withPair(_ body: (TestPeer, TestPeer) throws -> Void) throws {
-            let a = try TestPeer()
-            let b = try TestPeer()
-            defer {
-                a.stop()
-                b.stop()
-            }
+            let (a, b) = (try TestPeer(), try TestPeer())
+            defer { TestPeer.stop(a, b) }
             try join(a, b)
-            try a.startMedia()
-            try b.startMedia()
+            try TestPeer.startMedia(a, b)
             try #require(a.waitForFrames(10) && b.waitForFrames(10))
             try body(a, b)
         }
@@ -110,10 +105,7 @@ extension Transport {
         /// The packets of a frame wait for its last one, but one without a last packet must not fill the memory.
         @Test func aFrameWithoutAnEndIsHandedOn() throws {
             let (a, b) = (try TestPeer(), try TestPeer())
-            defer {
-                a.stop()
-                b.stop()
-            }
+            defer { TestPeer.stop(a, b) }
             try join(a, b)
             try b.startMedia()
             try #require(a.waitForConnected() && b.waitForConnected())

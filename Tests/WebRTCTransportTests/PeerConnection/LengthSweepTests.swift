@@ -59,20 +59,15 @@ extension Transport {
         }
 
         private func pair(_ path: LossyPath, _ body: (TestPeer, TestPeer) throws -> Void) throws {
-            let a = try TestPeer()
-            let b = try TestPeer()
-            defer {
-                a.stop()
-                b.stop()
-            }
+            let (a, b) = (try TestPeer(), try TestPeer())
+            defer { TestPeer.stop(a, b) }
             try body(a, b)
         }
 
         private func expectMedia(_ a: TestPeer, _ b: TestPeer) throws {
             #expect(a.waitForConnected(), "\(String(describing: a.error))")
             #expect(b.waitForConnected(), "\(String(describing: b.error))")
-            try a.startMedia()
-            try b.startMedia()
+            try TestPeer.startMedia(a, b)
             #expect(a.waitForFrames(20))
             #expect(b.waitForFrames(20))
         }

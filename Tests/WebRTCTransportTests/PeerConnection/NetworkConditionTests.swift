@@ -12,20 +12,15 @@ extension Transport {
             _ configuration: PeerConnectionConfiguration = PeerConnectionConfiguration(),
             _ body: (TestPeer, TestPeer) throws -> Void
         ) throws {
-            let a = try TestPeer(configuration)
-            let b = try TestPeer(configuration)
-            defer {
-                a.stop()
-                b.stop()
-            }
+            let (a, b) = (try TestPeer(configuration), try TestPeer(configuration))
+            defer { TestPeer.stop(a, b) }
             try body(a, b)
         }
 
         @Test func overIPv6Only() throws {
             try withPair { a, b in
                 try join(a, b, keep: { $0.candidate.contains(" ::1 ") })
-                try a.startMedia()
-                try b.startMedia()
+                try TestPeer.startMedia(a, b)
                 #expect(a.waitForFrames(5))
                 #expect(b.waitForFrames(5))
                 let pair = try #require(a.connection.statistics().selectedPair)
@@ -41,8 +36,7 @@ extension Transport {
             configuration.iceTransportPolicy = .relay
             try withPair(configuration) { a, b in
                 try join(a, b)
-                try a.startMedia()
-                try b.startMedia()
+                try TestPeer.startMedia(a, b)
                 #expect(a.waitForFrames(5))
                 #expect(b.waitForFrames(5))
                 for peer in [a, b] {
@@ -135,8 +129,7 @@ extension Transport {
             let path = try LossyPath(seed: 3)
             try withPair { a, b in
                 try join(a, b, over: path)
-                try a.startMedia()
-                try b.startMedia()
+                try TestPeer.startMedia(a, b)
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
                 path.setLoss(1)
                 let outage: Duration = Verification.isOn ? .seconds(2) : .seconds(1)

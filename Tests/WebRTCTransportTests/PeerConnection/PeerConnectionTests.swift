@@ -14,12 +14,8 @@ extension Transport {
             GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()
             configuration.codec = codec
-            let a = try TestPeer(configuration)
-            let b = try TestPeer()
-            defer {
-                a.stop()
-                b.stop()
-            }
+            let (a, b) = (try TestPeer(configuration), try TestPeer())
+            defer { TestPeer.stop(a, b) }
             try join(a, b)
             #expect(b.connection.negotiatedCodec == codec)
             try a.startMedia()
@@ -44,12 +40,8 @@ extension Transport {
         @Test func candidatesInTheAnswerAreEnough() throws {
             var configuration = PeerConnectionConfiguration()
             configuration.audio = .sendrecv
-            let a = try TestPeer(configuration)
-            let b = try TestPeer(configuration)
-            defer {
-                a.stop()
-                b.stop()
-            }
+            let (a, b) = (try TestPeer(configuration), try TestPeer(configuration))
+            defer { TestPeer.stop(a, b) }
             let answer = try b.connection.createAnswer(to: try a.connection.createOffer())
             #expect(b.seen.wait(.seconds(20)) { $0.candidates.contains { $0 == nil } }, "no end of candidates")
             let lines = b.seen.value.candidates.compactMap { $0.map { "a=" + $0.candidate + "\r\n" } }

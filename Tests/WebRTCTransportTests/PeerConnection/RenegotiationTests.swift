@@ -15,17 +15,11 @@ extension Transport {
         private func withAnswerer(
             _ change: (inout PeerConnectionConfiguration) -> Void = { _ in }, _ body: (PeerConnection) throws -> Void
         ) throws {
-            GStreamerRuntime.initialise()
-            var configuration = PeerConnectionConfiguration()
-            configuration.direction = .recvonly
-            configuration.acceptsDataChannels = true
-            change(&configuration)
-            let connection = try PeerConnection(configuration: configuration) { _ in }
-            defer {
-                connection.close()
-                connection.dismantle()
-            }
-            try body(connection)
+            try withConnection(
+                {
+                    ($0.direction, $0.acceptsDataChannels) = (.recvonly, true)
+                    change(&$0)
+                }, body)
         }
 
         private func answer(_ connection: PeerConnection, _ offer: String) throws -> SDPDescription {
@@ -109,20 +103,15 @@ extension Transport {
         // MARK: The remote peer answered first and offers now
 
         private func withOfferer(_ audio: MediaDirection? = nil, _ body: (PeerConnection) throws -> Void) throws {
-            GStreamerRuntime.initialise()
-            var configuration = PeerConnectionConfiguration()
-            configuration.audio = audio
-            let connection = try PeerConnection(configuration: configuration) { _ in }
-            defer {
-                connection.close()
-                connection.dismantle()
+            try withConnection({ $0.audio = audio }) { connection in
+                _ = try connection.createOffer()
+                let answer = SampleOffer.video().replacing("a=mid:1", with: "a=mid:0")
+                    .replacing("actpass", with: "active")
+                let refused = "m=audio 0 UDP/TLS/RTP/SAVPF 0\r\na=mid:1\r\na=inactive\r\n"
+                try connection.setAnswer(SampleOffer.session + answer + (audio == nil ? "" : refused))
+                #expect(connection.videoDirection == .sendrecv)
+                try body(connection)
             }
-            _ = try connection.createOffer()
-            let answer = SampleOffer.video().replacing("a=mid:1", with: "a=mid:0").replacing("actpass", with: "active")
-            let refused = "m=audio 0 UDP/TLS/RTP/SAVPF 0\r\na=mid:1\r\na=inactive\r\n"
-            try connection.setAnswer(SampleOffer.session + answer + (audio == nil ? "" : refused))
-            #expect(connection.videoDirection == .sendrecv)
-            try body(connection)
         }
 
         private func service(_ mid: String, _ direction: String) -> String {
@@ -214,13 +203,9 @@ extension Transport {
         /// Two real peers: the answerer moves its video to a new m-line twice, and both keep receiving.
         @Test func theAnswererMovesItsVideo() throws {
             let (a, b) = (try TestPeer(), try TestPeer())
-            defer {
-                a.stop()
-                b.stop()
-            }
+            defer { TestPeer.stop(a, b) }
             try join(a, b)
-            try a.startMedia()
-            try b.startMedia()
+            try TestPeer.startMedia(a, b)
             #expect(a.waitForFrames(5) && b.waitForFrames(5))
             for lines in 2...3 {
                 b.connection.moveVideo()
@@ -280,102 +265,39 @@ extension Transport {
             }
         }
 
-        /// Sending and receiving use separate m-lines of one RTP session; receiving ones may be rejected or come later.
-        @Test func linesOfTheirOwnForEachDirection() throws {
-            GStreamerRuntime.initialise()
-            var configuration = PeerConnectionConfiguration()
-            (configuration.unidirectionalSections, configuration.audio) = (true, .recvonly)
-            let connection = try PeerConnection(configuration: configuration) { _ in }
-            defer {
-                connection.close()
-                connection.dismantle()
-            }
-            let offer = try SDPDescription(parsing: connection.createOffer())
-            // The m-lines for sending come first, even those without a track yet.
-            #expect(offer.media.map(\.kind) == ["video", "audio", "video", "audio"])
-            let directions = ["sendonly", "inactive", "recvonly", "recvonly"]
-            #expect(zip(offer.media, directions).allSatisfy { $0.has($1) })
-            #expect(offer.media.map { $0.value("msid") != nil } == [true, false, false, false])
-            func line(_ text: String, mid: String, _ direction: String) -> String {
-                text.replacing("actpass", with: "active").replacing("a=mid:1", with: "a=mid:\(mid)")
-                    .replacing("a=mid:0", with: "a=mid:\(mid)").replacing("a=sendrecv", with: "a=\(direction)")
-            }
-            let sending = line(SampleOffer.video(), mid: "0", "recvonly")
-            func tone(_ mid: String, _ direction: String) -> String { line(SampleOffer.audio, mid: mid, direction) }
-            let refused = line(SampleOffer.video(), mid: "2", "inactive").replacing("m=video 9 ", with: "m=video 0 ")
-            try connection.setAnswer(
-                SampleOffer.session + sending + tone("1", "inactive") + refused + tone("3", "inactive"))
-            #expect(connection.videoDirection == .sendonly && connection.audioDirection == .inactive)
-            // An incoming track is received only on the m-line that the closure accepts.
-            let receiving = line(SampleOffer.video(), mid: "2", "sendonly")
-            let both = SampleOffer.session + sending + tone("1", "inactive") + receiving + tone("3", "sendonly")
-            for (wanted, video, audio) in [
-                ("2", MediaDirection.sendrecv, MediaDirection.inactive), ("3", .sendonly, .recvonly),
-            ] {
-                _ = try connection.createOffer()
-                try connection.setAnswer(both) { mid, _ in mid == wanted }
-                #expect(connection.videoDirection == video && connection.audioDirection == audio)
-            }
-            #expect(connection.sendParameters?.payloadType == 96)
-            connection.addReceiveSections([.video: 2, .audio: -1])
-            #expect(
-                try SDPDescription(parsing: connection.createOffer()).media.dropFirst(4).map(\.kind) == [
-                    "video", "video",
-                ])
-            connection.rollbackOffer()
-            connection.addReceiveSections([.video: .max])
-            #expect(try SDPDescription(parsing: connection.createOffer()).media.count { $0.kind == "video" } == 17)
-        }
-
-        private func withSeparatePair(_ body: (PeerConnection, PeerConnection) throws -> Void) throws {
-            GStreamerRuntime.initialise()
-            var configuration = PeerConnectionConfiguration()
-            (configuration.unidirectionalSections, configuration.audio) = (true, .sendrecv)
-            let ours = try PeerConnection(configuration: configuration) { _ in }
-            (configuration.direction, configuration.audio, configuration.acceptsDataChannels) = (
-                .recvonly, .recvonly, true
-            )
-            configuration.msid = "PA_1|camera TR_1"
-            let theirs = try PeerConnection(configuration: configuration) { _ in }
-            defer {
-                for peer in [ours, theirs] {
-                    peer.close()
-                    peer.dismantle()
-                }
-            }
-            try body(ours, theirs)
-        }
-
         /// Plays the server of a room with one connection: it answers each m-line and sends on one that receives.
         @Test func eachLineIsAnswered() throws {
-            try withSeparatePair { ours, theirs in
-                func exchange() throws -> [SDPMedia] {
-                    let answer = try theirs.createAnswer(to: try ours.createOffer())
-                    try ours.setAnswer(answer)
-                    return try SDPDescription(parsing: answer).media
-                }
-                let first = try exchange()
+            func line(_ text: String, _ mid: String, _ direction: String) -> String {
+                text.replacing("a=mid:1", with: "a=mid:\(mid)").replacing("a=mid:0", with: "a=mid:\(mid)")
+                    .replacing("a=sendrecv", with: "a=\(direction)").replacing("a=msid:stream track\r\n", with: "")
+            }
+            func video(_ mid: String, _ direction: String) -> String { line(SampleOffer.video(), mid, direction) }
+            func audio(_ mid: String, _ direction: String) -> String { line(SampleOffer.audio, mid, direction) }
+            try withAnswerer({
+                ($0.answersEachSection, $0.audio, $0.msid) = (true, .recvonly, "PA_1|camera TR_1")
+            }) { connection in
+                let receiving = video("2", "recvonly") + audio("3", "recvonly")
+                let offer = SampleOffer.session + video("0", "sendonly") + audio("1", "sendonly") + receiving
+                let first = try answer(connection, offer).media
                 #expect(first.map { $0.value("mid") } == ["0", "1", "2", "3"])
                 #expect(zip(first, ["recvonly", "recvonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
-                #expect(theirs.sendMid(.video) == "2" && theirs.sendMid(.audio) == "3" && ours.sendMid(.video) == nil)
-                #expect(theirs.videoDirection == .recvonly && ours.videoDirection == .sendonly)
+                #expect(connection.sendMid(.video) == "2" && connection.sendMid(.audio) == "3")
+                #expect(connection.videoDirection == .recvonly && connection.audioDirection == .recvonly)
 
-                theirs.setMedia(video: .sendrecv, audio: .recvonly)
-                ours.addReceiveSections([.video: 1])
-                let second = try exchange()
+                connection.setMedia(video: .sendrecv, audio: .recvonly)
+                let second = try answer(connection, offer + video("4", "recvonly")).media
                 #expect(
                     zip(second, ["recvonly", "recvonly", "sendonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
                 #expect(second.map { $0.value("msid") } == [nil, nil, "PA_1|camera TR_1", nil, nil])
-                #expect(theirs.videoDirection == .sendrecv && ours.videoDirection == .sendrecv)
-                #expect(theirs.audioDirection == .recvonly && ours.audioDirection == .sendonly)
+                #expect(connection.videoDirection == .sendrecv && connection.audioDirection == .recvonly)
 
-                // Our tracks are removed; receiving continues.
-                theirs.setMedia(video: .sendrecv, audio: .sendrecv)
-                ours.setMedia(video: .recvonly, audio: nil)
-                let third = try exchange()
+                // The remote peer's tracks are removed; sending continues.
+                connection.setMedia(video: .sendrecv, audio: .sendrecv)
+                let removed = SampleOffer.session + video("0", "inactive") + audio("1", "inactive") + receiving
+                let third = try answer(connection, removed + video("4", "recvonly")).media
                 #expect(
-                    zip(third, ["inactive", "inactive", "sendonly", "inactive", "inactive"]).allSatisfy { $0.has($1) })
-                #expect(ours.videoDirection == .recvonly && ours.audioDirection == .inactive)
+                    zip(third, ["inactive", "inactive", "sendonly", "sendonly", "inactive"]).allSatisfy { $0.has($1) })
+                #expect(connection.videoDirection == .sendonly && connection.audioDirection == .sendonly)
             }
         }
 
@@ -384,15 +306,10 @@ extension Transport {
             GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()
             configuration.direction = .recvonly
-            let a = try TestPeer(configuration)
-            let b = try TestPeer()
-            defer {
-                a.stop()
-                b.stop()
-            }
+            let (a, b) = (try TestPeer(configuration), try TestPeer())
+            defer { TestPeer.stop(a, b) }
             try join(a, b)
-            try b.startMedia()
-            try a.startMedia()
+            try TestPeer.startMedia(b, a)
             #expect(a.waitForFrames(5))
             #expect(settles(within: .seconds(20)) { b.connection.statistics().roundTripTime != nil })
             #expect(b.frames == 0)

@@ -16,14 +16,10 @@ extension Transport {
             _ body: (TestPeer, TestPeer) throws -> Void
         ) throws {
             let (a, b) = (try TestPeer(), try TestPeer())
-            defer {
-                a.stop()
-                b.stop()
-            }
+            defer { TestPeer.stop(a, b) }
             try join(a, b, keep: keep)
             if startsMedia {
-                try a.startMedia()
-                try b.startMedia()
+                try TestPeer.startMedia(a, b)
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
             }
             try body(a, b)
@@ -111,8 +107,7 @@ extension Transport {
                 let answer = try b.connection.createAnswer(to: a.connection.createOffer(restartsICE: true))
                 try a.connection.setAnswer(answer)
                 #expect(a.waitForConnected() && b.waitForConnected())
-                try a.startMedia()
-                try b.startMedia()
+                try TestPeer.startMedia(a, b)
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
             }
         }

@@ -77,6 +77,28 @@ struct HostilePeerValueTests {
         }
     }
 
+    @Test func theBestLayerThatFlowsIsShown() {
+        var choice = StreamChoice()
+        // SSRC of a packet, its layer, its arrival time in ms, and the SSRC selected from then on.
+        let steps: [(ssrc: UInt32, layer: Int?, time: Int, activeSSRC: UInt32?)] = [
+            (9, nil, 0, nil), (1, 2, 0, 1), (3, 0, 1, 3), (2, 1, 2, 3),
+            // A sender may put the RID into a stream's first packets only.
+            (3, nil, 300, 3), (2, nil, 700, 3),
+            // The best one has stopped, and comes back behind the second best.
+            (1, nil, 801, 1), (2, nil, 802, 2), (3, nil, 900, 3), (4, 0, 901, 4), (3, nil, 902, 4),
+        ]
+        for step in steps {
+            let before = choice.activeSSRC
+            let isNews = choice.take(step.ssrc, layer: step.layer, now: .milliseconds(step.time))
+            #expect(choice.activeSSRC == step.activeSSRC && isNews == (before != step.activeSSRC), "\(step)")
+        }
+        for ssrc in 20..<60 { _ = choice.take(UInt32(ssrc), layer: 1, now: .milliseconds(903)) }
+        let isKnown = choice.take(2, layer: nil, now: .seconds(2))
+        #expect(!isKnown && choice.activeSSRC == 4, "a forgotten stream has no layer until a packet names it")
+        let isDetected = choice.take(2, layer: 1, now: .seconds(2))
+        #expect(isDetected && choice.activeSSRC == 2)
+    }
+
     // MARK: Retransmissions
 
     @Test func noPacketTwiceWithinHalfARoundTrip() {

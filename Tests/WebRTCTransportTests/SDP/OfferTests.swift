@@ -14,13 +14,7 @@ extension Transport {
         }
 
         private func offer(_ configuration: PeerConnectionConfiguration) throws -> String {
-            GStreamerRuntime.initialise()
-            let connection = try PeerConnection(configuration: configuration) { _ in }
-            defer {
-                connection.close()
-                connection.dismantle()
-            }
-            return try connection.createOffer()
+            try withConnection({ $0 = configuration }) { try $0.createOffer() }
         }
 
         @Test func eachCodecIsOffered() throws {

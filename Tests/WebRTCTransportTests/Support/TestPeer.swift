@@ -212,6 +212,25 @@ final class TestPeer: @unchecked Sendable {
         pipeline.remove(connection.bin)
         connection.dismantle()
     }
+
+    static func stop(_ peers: TestPeer...) { for peer in peers { peer.stop() } }
+
+    static func startMedia(_ peers: TestPeer...) throws { for peer in peers { try peer.startMedia() } }
+}
+
+/// Makes a connection without a pipeline, for its descriptions alone.
+func withConnection<Result>(
+    _ change: (inout PeerConnectionConfiguration) -> Void = { _ in }, _ body: (PeerConnection) throws -> Result
+) throws -> Result {
+    GStreamerRuntime.initialise()
+    var configuration = PeerConnectionConfiguration()
+    change(&configuration)
+    let connection = try PeerConnection(configuration: configuration) { _ in }
+    defer {
+        connection.close()
+        connection.dismantle()
+    }
+    return try body(connection)
 }
 
 /// Negotiates again with an offer of `a`.

@@ -6,12 +6,9 @@ import MediaPipeline
 import WebRTCTransport
 
 private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemuxer) {
-    var selector = SimulcastSelector(rids: ["f", "h", "q"], ridExtension: 1)
     if bytes.count >= 12 {
         _ = demuxer.kind(ofRTP: bytes)
         precondition(demuxer.knownSources <= BundleDemuxer.maximumSources)
-        _ = selector.receive(rtp: bytes, now: .zero)
-        _ = selector.packets
     }
     for id: UInt8 in 1...14 { _ = TransportSequence.number(in: bytes, id: id) }
     var ids = HeaderExtensionIDs()
