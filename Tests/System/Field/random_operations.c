@@ -719,7 +719,9 @@ static void operate (Line *line)
         replace_element (line);
     } else if (kind < 95) {
         begin ("EOS");
-        gst_element_send_event (line->pipeline, gst_event_new_eos ());
+        /* As with a seek, and in sources that are not live too. */
+        if (GST_STATE (line->pipeline) == GST_STATE_PLAYING)
+            gst_element_send_event (line->pipeline, gst_event_new_eos ());
         g_usleep (below (500000));
     } else if (kind < 97) {
         remove_pipeline (line);
