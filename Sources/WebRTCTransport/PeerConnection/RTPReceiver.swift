@@ -139,7 +139,7 @@ final class RTPReceiver: @unchecked Sendable {
         guard sources.needsNewKeys else { return }
         onFailure(
             PeerConnectionError(
-                .dtls, "the remote peer has sent with more than \(InboundSources.maximumOfKeys) SSRCs and the same keys"))
+                .dtls, "the remote peer used more than \(InboundSources.maximumOfKeys) SSRCs with the same keys"))
     }
 
     // MARK: RTCP
