@@ -68,7 +68,7 @@ import Testing
     private final class Run: Sendable {
         let pipeline: Pipeline
         let gate = InputGate(pacing: InputPacing())
-        private let source: Element
+        let source: Element
 
         /// - Parameter source: has an `appsrc name=s`.
         init(_ source: String) throws {
@@ -80,7 +80,9 @@ import Testing
             gate.take(framerate: (25, 1))
             pad.addProbe([.buffer, .downstreamEvent]) { [gate, own = pad.unowned, output = output.unowned] item in
                 switch item {
-                case .event(let event): if event.kind == .segment { gate.take(segment: event) }
+                case .event(let event):
+                    if event.kind == .segment { gate.take(segment: event) }
+                    if event.kind == .streamStart { gate.take(streamStart: event) }
                 case .buffer(let buffer):
                     guard case .passes = gate.admit(buffer, pad: own, element: output) else { return .drop }
                     gate.countDropped()
@@ -155,14 +157,29 @@ import Testing
         #expect(eventually { !run.gate.isLive })
     }
 
+    @Test func anotherStreamHasAnotherLiveness() throws {
+        let run = try Run("appsrc name=s format=time max-bytes=0")
+        func isLive(after stream: String, isCamera: Bool) -> Bool {
+            run.source.set("do-timestamp", isCamera)
+            run.gate.take(streamStart: Event.streamStart(id: stream, groupID: 1))
+            for index in 0..<2 { run.push(index) }
+            #expect(eventually { run.queued == 0 })
+            return run.gate.isLive
+        }
+        #expect(!isLive(after: "file", isCamera: false))
+        #expect(isLive(after: "camera", isCamera: true))
+        #expect(isLive(after: "camera", isCamera: false), "the same stream again, as after a seek")
+        #expect(!isLive(after: "file", isCamera: false))
+    }
+
     @Test func aFileWaitsForTheSession() throws {
         let run = try Run("appsrc name=s format=time max-bytes=0")
-        for index in 0..<30 { run.push(index) }
+        for index in 0..<10 { run.push(index) }
         // A frame waits for a second at most, longer than the gate needs to find that the queue does not grow.
         #expect(eventually { run.gate.counters.droppedWithoutSession > 0 })
         #expect(!run.gate.isLive && run.passed == 0)
         run.gate.open(attempt: 1)
-        #expect(eventually { run.passed + Int(run.gate.counters.droppedWithoutSession) == 30 })
-        #expect(!run.gate.isLive && run.passed > 0 && run.gate.counters.framesIn == 30)
+        #expect(eventually { run.passed + Int(run.gate.counters.droppedWithoutSession) == 10 })
+        #expect(!run.gate.isLive && run.passed > 0 && run.gate.counters.framesIn == 10)
     }
 }
