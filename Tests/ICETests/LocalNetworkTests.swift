@@ -114,8 +114,8 @@ struct LocalNetworkTests {
             let program = try #require(realpath("/proc/self/exe", nil).map { String(cString: $0) })
             let network = """
                 ip link set lo up
-                ip link add unsteady type veth peer name a && ip link add steady type veth peer name b
-                for name in unsteady a steady b; do ip link set $name up; done
+                ip link add unsteady type veth peer name peer1 && ip link add steady type veth peer name peer2
+                for name in unsteady peer1 steady peer2; do ip link set $name up; done
                 for i in $(seq 70); do ip address add 10.$i.0.1/16 dev steady; done
                 while sleep 0.02; do
                     ip address add 10.99.0.1/16 dev unsteady; sleep 0.02; ip address delete 10.99.0.1/16 dev unsteady
@@ -129,7 +129,7 @@ struct LocalNetworkTests {
             #expect(status == 0)
             return
         }
-        for _ in 0..<8 {
+        for _ in 0..<60 {
             let (left, right) = (try TestPeer(controlling: true), try TestPeer(controlling: false))
             #expect(await TestPeer.connect(left, right))
             for peer in [left, right] { peer.agent.close {} }
