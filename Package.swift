@@ -159,8 +159,8 @@ let package = Package(
             swiftSettings: swiftSettings),
 
         // Floor 5: products.
-        // A dynamic Swift runtime would install crash-signal handlers in the host process. Only the descriptor is
-        // exported.
+        // A dynamic Swift runtime would install crash-signal handlers in the host process. exports.map
+        // names what is exported.
         .target(
             name: "DecartPlugin", dependencies: ["DecartElements"], exclude: ["exports.map"],
             swiftSettings: swiftSettings,

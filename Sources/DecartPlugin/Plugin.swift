@@ -1,4 +1,4 @@
-// The plugin's entry point and nothing else: the one symbol that the library exports. Loading starts no thread and
+// The plugin's entry point and nothing else. Loading starts no thread and
 // opens nothing; everything else happens when an element is created.
 import DecartElements
 import GStreamerKit

@@ -15,6 +15,13 @@ package final class SerialQueue: Sendable {
         var items: Deque<Item> = []
         /// A thread runs the work, or will soon.
         var isTaken = false
+
+        /// Returns false if the turn is over.
+        mutating func replace(_ turn: WakeUp, by work: @escaping @Sendable () -> Void) -> Bool {
+            let index = items.firstIndex { if case .turn(let other) = $0 { other === turn } else { false } }
+            if let index { items[index] = .work(work) }
+            return index != nil
+        }
     }
     /// Name of a thread while it runs this queue's work.
     let label: String
@@ -37,7 +44,9 @@ package final class SerialQueue: Sendable {
     }
 
     /// Runs `work` on the caller's thread, after the work that waits. Not on this queue.
-    package func sync(_ work: () -> Void) {
+    /// - Parameter limit: after so long `work` is left to the queue. The work that runs may call an application's handler,
+    ///   and that may wait for a lock which the caller holds.
+    package func sync(within limit: Duration = .seconds(10), _ work: @escaping @Sendable () -> Void) {
         let turn = state.withLock { state -> WakeUp? in
             defer { state.isTaken = true }
             guard state.isTaken else { return nil }
@@ -45,7 +54,11 @@ package final class SerialQueue: Sendable {
             state.items.append(.turn(turn))
             return turn
         }
-        turn?.wait()
+        if let turn, !turn.wait(until: monotonicTime + limit) {
+            if state.withLock({ $0.replace(turn, by: work) }) { return }
+            // Its turn has come meanwhile.
+            turn.wait()
+        }
         owner.store(pthread_self(), ordering: .relaxed)
         work()
         passOn()

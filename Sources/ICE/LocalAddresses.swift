@@ -23,7 +23,7 @@ enum LocalAddresses {
     /// All addresses in the order in which libnice ranks them, link-local ones with their scope.
     private static func known() -> [String] {
         var addresses: [String] = []
-        let list = nice_interfaces_get_local_ips(1)
+        let list = AddressRanking.all(includesLoopback: 1)?.assumingMemoryBound(to: GList.self)
         var item = list
         while let node = item {
             if let data = node.pointee.data {

@@ -74,10 +74,6 @@ package final class SRTPTransform: Sendable {
         }
     }
 
-    /// Releases the state of a remote SSRC. A later packet of this SSRC starts again with rollover counter 0 and an
-    /// empty replay window.
-    package func forgetInbound(_ ssrc: UInt32) { inbound.withLock { $0.forget(ssrc) } }
-
     package var counters: SRTPCounters {
         let sent = outbound.withLock { $0.counters }
         var all = inbound.withLock { $0.counters }
@@ -162,8 +158,6 @@ private struct Context: @unchecked Sendable {
         }
         return nil
     }
-
-    func forget(_ ssrc: UInt32) { srtp_remove_stream(session.pointer, ssrc.bigEndian) }
 
     private final class Session {
         let pointer: OpaquePointer

@@ -122,6 +122,24 @@ struct SerialQueueTests {
         #expect(waits(for: isDone) && log.now == [0, 1, 2])
     }
 
+    /// As if the application's handler waited for a lock that the caller holds.
+    @Test func theCallerDoesNotWaitForeverForItsTurn() {
+        let (queue, log) = (SerialQueue(label: "test"), Log())
+        let (isFree, isDone) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        queue.async {
+            #expect(waits(for: isFree))
+            log.add(0)
+        }
+        queue.sync(within: .milliseconds(20)) {
+            #expect(queue.isCurrent)
+            log.add(1)
+        }
+        #expect(log.now.isEmpty)
+        queue.async { isDone.signal() }
+        isFree.signal()
+        #expect(waits(for: isDone) && log.now == [0, 1])
+    }
+
     @Test func itsThreadTakesNoSignalsOfTheHost() {
         let queue = SerialQueue(label: "test-signals-name")
         let isDone = DispatchSemaphore(value: 0)

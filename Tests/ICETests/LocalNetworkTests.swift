@@ -107,6 +107,35 @@ struct LocalNetworkTests {
         #expect(scopes.omitted == 1)
     }
 
+    /// Removes and adds an address of a host with more than 64 while agents connect, in a network namespace.
+    @Test(.enabled(if: system("unshare --map-root-user --net ip link >/dev/null 2>&1") == 0, "no network namespaces"))
+    func anAddressComesAndGoesDuringTheChecks() async throws {
+        guard getenv("DECART_TEST_UNSTEADY_ADDRESS") != nil else {
+            let program = try #require(realpath("/proc/self/exe", nil).map { String(cString: $0) })
+            let network = """
+                ip link set lo up
+                ip link add unsteady type veth peer name peer1 && ip link add steady type veth peer name peer2
+                for name in unsteady peer1 steady peer2; do ip link set $name up; done
+                for i in $(seq 70); do ip address add 10.$i.0.1/16 dev steady; done
+                while sleep 0.02; do
+                    ip address add 10.99.0.1/16 dev unsteady; sleep 0.02; ip address delete 10.99.0.1/16 dev unsteady
+                done &
+                "$0" --testing-library swift-testing --filter anAddressComesAndGoes >&2; status=$?; kill $!; exit $status
+                """
+            setenv("DECART_TEST_NETWORK", network, 1)
+            let status = system(
+                "DECART_TEST_UNSTEADY_ADDRESS=1 SWIFT_BACKTRACE=enable=no unshare --map-root-user --net "
+                    + "bash -c \"$DECART_TEST_NETWORK\" '\(program)'")
+            #expect(status == 0)
+            return
+        }
+        for _ in 0..<60 {
+            let (left, right) = (try TestPeer(controlling: true), try TestPeer(controlling: false))
+            #expect(await TestPeer.connect(left, right))
+            for peer in [left, right] { peer.agent.close {} }
+        }
+    }
+
     @Test(arguments: [
         ("eth0", true), ("wlp0s20f3", true), ("eth0:1", true), ("192.0.2.7", true), ("2001:db8::7", true), ("", false),
         ("fe80::1", false), ("fe80::1%eth0", false), ("224.0.0.1", false), ("0.0.0.0", false), ("eth 0", false),

@@ -62,23 +62,6 @@ struct SRTPTests {
         #expect(right.counters == SRTPCounters())
     }
 
-    /// A forgotten SSRC starts again without replay state; others keep theirs.
-    @Test(arguments: SRTPProfile.allCases)
-    func aForgottenSourceHasNoState(profile: SRTPProfile) throws {
-        let (left, right) = try Self.ends(profile)
-        let packets = try [UInt8(1), 2].map { ssrc in
-            try #require(Self.apply(Self.rtp(1, ssrc: ssrc)) { left.protectRTP($0, length: $1) })
-        }
-        func isTaken(_ packet: [UInt8]) -> Bool {
-            Self.apply(packet, room: 0) { right.unprotectRTP($0, length: $1) } != nil
-        }
-        #expect(packets.map(isTaken) == [true, true])
-        right.forgetInbound(1)
-        right.forgetInbound(77)
-        #expect(packets.map(isTaken) == [true, false])
-        #expect(packets.map(isTaken) == [false, false])
-    }
-
     @Test(arguments: SRTPProfile.allCases)
     func replayIsRejected(profile: SRTPProfile) throws {
         let (left, right) = try Self.ends(profile)

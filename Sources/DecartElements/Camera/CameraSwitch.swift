@@ -124,9 +124,11 @@ final class CameraSwitch: @unchecked Sendable {
         }
         list?.stop()
         guard queue.isCurrent else {
-            return queue.sync {
-                leaveAll()
-                removeLeaving()
+            return queue.sync { [self, element = host.element.retained] in
+                withExtendedLifetime(element) {
+                    leaveAll()
+                    removeLeaving()
+                }
             }
         }
         leaveAll()

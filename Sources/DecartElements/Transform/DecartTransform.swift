@@ -239,7 +239,9 @@ final class DecartTransform: ElementImplementation {
             guard !input.gate.isLeaving else { return .drop }
             input.gate.set(flushing: false)
             resume()
-        case .streamStart: apply(takeTags(event), to: input, queue)
+        case .streamStart:
+            input.gate.take(streamStart: event)
+            apply(takeTags(event), to: input, queue)
         case .tag where input.encoded.isOn:
             // The element does not rotate encoded frames; the tag tells downstream how to display them.
             state.withLock(\.output)?.forward(event)

@@ -9,8 +9,8 @@ package final class SessionQueue: SessionScheduler {
     private let keep: @Sendable () -> AnyObject?
 
     /// - Parameter keep: returns an object that must outlive each work item, such as the element that the work calls
-    ///   back: an application may release it in such a call. Called at the start of each item and by `end` on this
-    ///   queue, but never later.
+    ///   back: an application may release it in such a call. Called at the start of each item and by `end`, but never
+    ///   later.
     package init(label: String, keeping keep: @escaping @Sendable () -> AnyObject? = { nil }) {
         queue = SerialQueue(label: label)
         self.keep = keep
@@ -36,11 +36,11 @@ package final class SessionQueue: SessionScheduler {
     package var isCurrent: Bool { queue.isCurrent }
 
     /// Drops the work that waits, runs `last` and then returns. On this queue it returns at once, and `last` runs after
-    /// the current work item. Call it only once.
+    /// the current work item; elsewhere too if that takes longer than the limit of `SerialQueue.sync`. Call it only once.
     package func end(_ last: @escaping @Sendable () -> Void) {
         isOver.store(true, ordering: .releasing)
-        guard isCurrent else { return queue.sync(last) }
-        queue.async { [kept = Kept(object: keep())] in withExtendedLifetime(kept) { last() } }
+        let work = { @Sendable [kept = Kept(object: keep())] in withExtendedLifetime(kept) { last() } }
+        if isCurrent { queue.async(work) } else { queue.sync(work) }
     }
 
     // @unchecked: the object is only kept alive and never accessed.

@@ -116,6 +116,7 @@ package final class AudioInput: @unchecked Sendable {
                 return isPacket ? .drop : .pass
             // The time of the next packet says the same.
             case .gap: return takesPackets ? .drop : .pass
+            case .streamStart: gate.take(streamStart: event)
             case .segment: gate.take(segment: event)
             case .flushStart: gate.set(flushing: true)
             case .flushStop:

@@ -53,8 +53,10 @@ package final class InputGate: Sendable {
         var refuses: Bool { flushing || isStopping || isClosing }
         var isOpen: Bool { !open.isEmpty && playing && !refuses }
 
-        /// Liveness of the source, learnt with the first frame; an input that follows the clock becomes live later.
+        /// Liveness of the source, learnt with the first frame of a stream; an input that follows the clock becomes live
+        /// later.
         var isLive: Bool?
+        var streamID: String?
         /// The input counts as live because it was found to follow the clock.
         var isFollower = false
         var follower = ClockFollower()
@@ -167,6 +169,16 @@ package final class InputGate: Sendable {
 
     package func take(segment: Event) { state.withLock { $0.segment = segment } }
 
+    /// Takes a STREAM_START. Another stream may come from a source of the other kind; the same one again, as after a seek,
+    /// keeps its liveness.
+    package func take(streamStart event: Event) {
+        let id = event.streamID
+        state.withLock { state in
+            guard id == nil || id != state.streamID else { return }
+            (state.streamID, state.isLive, state.isFollower, state.follower) = (id, nil, false, ClockFollower())
+        }
+    }
+
     /// Takes the nominal frame rate of new caps; 30 frames a second without one.
     package func take(framerate: (Int, Int)?) {
         let (frames, seconds) = framerate ?? (0, 1)
@@ -248,7 +260,7 @@ package final class InputGate: Sendable {
         }
     }
 
-    /// Sets a handler that is called with the first frame of a stream, before the frame goes on, and when an input is
+    /// Sets a handler that is called with the first frame of each stream, before the frame goes on, and when an input is
     /// found to follow the clock, or not to.
     func onLiveness(_ handler: @escaping @Sendable (Bool) -> Void) { livenessHandler.withLock { $0 = handler } }
     private let livenessHandler = Mutex<(@Sendable (Bool) -> Void)?>(nil)

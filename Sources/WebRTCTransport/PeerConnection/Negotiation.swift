@@ -68,6 +68,10 @@ struct Negotiation: Sendable {
 
     func isUsable(_ codec: VideoCodec) -> Bool { configuration.usableCodecs?.contains(codec) ?? codec.isAvailable }
 
+    func direction(of kind: MediaKind) -> MediaDirection {
+        (kind == .video ? video?.direction : audio?.direction) ?? .inactive
+    }
+
     /// True after the first answer was applied or created.
     var isConnected: Bool { remoteTransport != nil }
     /// True while an offer that restarts ICE is in flight.

@@ -192,6 +192,8 @@ extension PeerConnection {
                 network.async { [self] in receiver.configure(audio) }
             }
             _ = rtp.audio?.setSending(negotiation.audio?.direction.sends ?? false)
+            let received = MediaKind.allCases.filter { negotiation.direction(of: $0).receives }
+            network.async { [self] in rtp.setReceiving(Set(received)) }
         } catch { throw PeerConnectionError(.missingElement, error.message) }
     }
 }

@@ -61,6 +61,7 @@ package final class PeerConnection: @unchecked Sendable {
         ice.onConnected = { [weak dtls] in dtls?.iceConnected() }
         ice.onFailure = { [weak self] in self?.fail($0) }
         dtls.onFailure = { [weak self] in self?.fail($0) }
+        receiver.onFailure = { [weak self] in self?.fail($0) }
         dtls.onKeys = { [weak self] in self?.secured($0) }
     }
 

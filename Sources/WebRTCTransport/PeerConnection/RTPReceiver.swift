@@ -16,6 +16,8 @@ final class RTPReceiver: @unchecked Sendable {
     private let ssrc: UInt32
     private let logger: Logger
     private let onEvent: @Sendable (PeerConnectionEvent) -> Void
+    /// Ends the connection.
+    var onFailure: (PeerConnectionError) -> Void = { _ in }
 
     private struct Counters {
         var video = (packets: UInt64(0), bytes: UInt64(0))
@@ -130,8 +132,11 @@ final class RTPReceiver: @unchecked Sendable {
 
     private func take(_ ssrc: UInt32, _ now: Duration) {
         guard let replaced = sources.take(ssrc, now: now) else { return }
-        srtp?.forgetInbound(replaced)
         for kind in MediaKind.allCases { rtp[kind]?.forget(replaced) }
+        guard sources.needsNewKeys else { return }
+        onFailure(
+            PeerConnectionError(
+                .dtls, "the remote peer used more than \(InboundSources.maximumOfKeys) SSRCs with the same keys"))
     }
 
     // MARK: RTCP

@@ -4,7 +4,7 @@ import GStreamerKit
 import ICE
 internal import Synchronization
 
-// @unchecked: `synchronizer` belongs to the network thread; the rest is constant or locked.
+// @unchecked: `synchronizer` and `receiving` belong to the network thread; the rest is constant or locked.
 final class RTPSessions: @unchecked Sendable {
     let bin = Bin()
     let video: RTPSession
@@ -15,6 +15,7 @@ final class RTPSessions: @unchecked Sendable {
     private let audioSlot = Mutex(Audio())
     private let network: NetworkThread
     private var synchronizer = StreamSynchronizer()
+    private var receiving: Set<MediaKind> = []
 
     /// - Parameter pushesVideo: received video is pushed on the network thread.
     init(network: NetworkThread, pushesVideo: Bool) {
@@ -47,10 +48,17 @@ final class RTPSessions: @unchecked Sendable {
         audio?.startReports()
     }
 
+    /// Sets the kinds that the remote peer may send. The delay of another one ends with it.
+    func setReceiving(_ kinds: Set<MediaKind>) {
+        for kind in receiving.subtracting(kinds) { apply(synchronizer.forget(kind)) }
+        receiving = kinds
+    }
+
     /// Takes a compound packet, which may concern both sessions.
     func received(_ compound: RTCPCompound, now: Duration) {
         for kind in MediaKind.allCases {
-            guard let session = self[kind], let time = session.received(compound, now: now) else { continue }
+            guard let session = self[kind], let time = session.received(compound, now: now), receiving.contains(kind)
+            else { continue }
             synchronizer.reported(kind, name: time.cname, ntp: time.ntp, running: time.running, now: now)
         }
     }

@@ -586,7 +586,8 @@ static void send_event (Line *line)
         break;
     case 1:
         begin ("a seek of the source");
-        if (line->source != NULL && line->is_live)
+        /* In PAUSED, GStreamer's live sources block such a seek. */
+        if (line->source != NULL && line->is_live && GST_STATE (line->source) == GST_STATE_PLAYING)
             gst_element_seek (line->source, below (3) ? 1.0 : 2.0, GST_FORMAT_TIME, GST_SEEK_FLAG_NONE, GST_SEEK_TYPE_SET,
                               below (5) * GST_SECOND, GST_SEEK_TYPE_NONE, 0);
         break;
@@ -718,7 +719,9 @@ static void operate (Line *line)
         replace_element (line);
     } else if (kind < 95) {
         begin ("EOS");
-        gst_element_send_event (line->pipeline, gst_event_new_eos ());
+        /* As with a seek, and in sources that are not live too. */
+        if (GST_STATE (line->pipeline) == GST_STATE_PLAYING)
+            gst_element_send_event (line->pipeline, gst_event_new_eos ());
         g_usleep (below (500000));
     } else if (kind < 97) {
         remove_pipeline (line);

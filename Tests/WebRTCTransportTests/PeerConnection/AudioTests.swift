@@ -170,6 +170,58 @@ extension Transport {
             }
         }
 
+        /// The delay that keeps video in sync with audio ends when a negotiation ends the audio.
+        @Test func theDelayEndsWithTheSound() throws {
+            let (a, b) = (try TestPeer(configuration(audio: .sendrecv)), try TestPeer(configuration(audio: .sendrecv)))
+            defer {
+                a.stop()
+                b.stop()
+            }
+            try join(a, b)
+            try b.startMedia()
+            try #require(a.waitForConnected() && b.waitForConnected())
+            let types = try [
+                #require(a.connection.sendParameters?.payloadType),
+                #require(a.connection.audioSendParameters?.payloadType),
+            ]
+            let times = Watched<[Int64]>([])
+            b.connection.bin.staticPad("rtp_src")?.addProbe(.buffer) { item in
+                if case .buffer(let packet) = item { times.change { $0.append(Int64(clamping: packet.pts ?? 0)) } }
+                return .pass
+            }
+            let begun = ContinuousClock.now
+            var sequence = 0
+            /// Sends a packet of each kind, and reports that let audio of the same time be 500 ms late.
+            /// - Returns: by how much the video packet is delayed, in ms.
+            func step() throws -> Int64 {
+                sequence += 1
+                let elapsed = ContinuousClock.now - begun
+                let ms = Int(elapsed / .milliseconds(1))
+                for (index, rate) in [90, 48].enumerated() {
+                    let (ssrc, time) = (big(0x7000 + index, 4), big(ms * rate, 4))
+                    a.inject(
+                        rtp: [0x80, 0x80 | UInt8(types[index])] + big(sequence, 2) + time + ssrc + [0x10, 1, 2, 3])
+                    letTheNetworkThreadRun()
+                    let seconds = Double(ms + 5_000 - 500 * index) / 1000
+                    let ntp = big(Int(seconds), 4) + big(Int(seconds.truncatingRemainder(dividingBy: 1) * 0x1p32), 4)
+                    a.inject(
+                        rtcp: [0x80, 200, 0, 6] + ssrc + ntp + time + big(sequence, 4) + big(sequence * 4, 4)
+                            + [0x81, 202, 0, 2] + ssrc + [1, 1, 0x61, 0])
+                    letTheNetworkThreadRun()
+                }
+                let count = sequence
+                try #require(times.wait(.seconds(20)) { $0.count == count })
+                return (times.value[sequence - 1] - times.value[0]) / 1_000_000 - Int64(ms)
+            }
+            let isDelayed = settles(within: .seconds(20)) { (try? step()).map { $0 > 60 } ?? false }
+            #expect(isDelayed)
+            a.connection.setMedia(video: .sendrecv, audio: nil)
+            try renegotiate(a, b)
+            // A frame never comes before its predecessor, so the delay is gone after as much time.
+            let isOver = settles(within: .seconds(20)) { (try? step()).map { $0 < 40 } ?? false }
+            #expect(isOver, "video is still delayed for audio that has ended")
+        }
+
         /// `rollbackOffer` rolls an unanswered offer back: a late answer is refused, and the same offer then succeeds.
         @Test func anOfferIsForgotten() throws {
             try withPair(nil, .sendrecv) { a, b in

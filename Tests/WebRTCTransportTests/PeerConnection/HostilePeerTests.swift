@@ -10,7 +10,7 @@ extension TestPeer {
     func inject(rtcp packet: [UInt8]) { connection.forge(rtcp: packet) }
 }
 
-private func big(_ value: Int, _ count: Int) -> [UInt8] {
+func big(_ value: Int, _ count: Int) -> [UInt8] {
     (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * (count - 1 - $0))) }
 }
 
@@ -36,10 +36,10 @@ extension Transport {
         }
 
         /// Sends three consecutive packets per source, so that none is on probation (RFC 3550 A.1).
-        private func flood(_ peer: TestPeer, sources: Range<Int>) throws {
+        private func flood(_ peer: TestPeer, sources: Range<Int>, from first: Int = 1) throws {
             let type = try #require(peer.connection.sendParameters?.payloadType)
             for source in sources {
-                for sequence in 1...3 {
+                for sequence in first..<first + 3 {
                     let header: [UInt8] = [0x80, UInt8(0x80 | type)] + big(sequence, 2) + big(1000, 4) + big(source, 4)
                     peer.inject(rtp: header + [0x10, 0x01, 0x02, 0x03] + [UInt8](repeating: 7, count: 40))
                 }
@@ -120,6 +120,37 @@ extension Transport {
                 if sequence % 8 == 0 { letTheNetworkThreadRun() }
             }
             #expect(arrived.wait(.seconds(20)) { $0 >= 200 - 64 }, "\(arrived.value) packets were handed on")
+        }
+
+        /// More SSRCs than have a place, and then a recording of the first one.
+        @Test func aRecordingOfASourceThatLostItsPlaceIsRefused() throws {
+            let (a, b, path) = (try TestPeer(), try TestPeer(), try LossyPath())
+            defer {
+                a.stop()
+                b.stop()
+            }
+            try join(a, b, over: path)
+            try b.startMedia()
+            try #require(a.waitForConnected() && b.waitForConnected())
+            func received() -> Int { Int(b.connection.statistics().packetsReceived) }
+            path.record(0x10000)
+            try flood(a, sources: 0x10000..<0x10001)
+            try #require(settles(within: .seconds(20)) { received() == 3 } && path.recorded.count == 3)
+            // As many others as there are places; the first one is the one that has been silent longest.
+            for source in 1...40 {
+                let before = received()
+                var sequence = 1
+                let isTaken = settles(within: .seconds(20)) {
+                    try? flood(a, sources: 0x10000 + source..<0x10001 + source, from: sequence)
+                    sequence += 3
+                    return received() > before
+                }
+                try #require(isTaken)
+            }
+            let (before, refused) = (received(), b.connection.statistics().packetsRefused)
+            for packet in path.recorded { path.inject(packet, to: .b) }
+            #expect(settles(within: .seconds(20)) { b.connection.statistics().packetsRefused >= refused + 3 })
+            #expect(received() == before, "recorded packets were accepted")
         }
 
         /// One RTCP packet requests 17 retransmissions, again and again.

@@ -48,6 +48,18 @@ struct HostilePeerValueTests {
         }
     }
 
+    /// SRTP keeps the replay window of each SSRC, so their number is limited; known ones may return.
+    @Test func soManySourcesNeedNewKeys() {
+        var sources = InboundSources()
+        for ssrc in 0..<UInt32(InboundSources.maximumOfKeys) {
+            _ = sources.take(ssrc, now: .seconds(Int(ssrc)))
+            _ = sources.take(ssrc / 2, now: .seconds(Int(ssrc)))
+        }
+        #expect(!sources.needsNewKeys)
+        _ = sources.take(UInt32(InboundSources.maximumOfKeys), now: .seconds(2_000))
+        #expect(sources.needsNewKeys)
+    }
+
     // MARK: Streams
 
     @Test func theNewestStreamIsShownUntilItFallsSilent() {

@@ -456,7 +456,7 @@ struct RTPReceptionTests {
 
     /// The reports are those of every 100 ms again as soon as the media are sent again.
     @Test func reportsAreFewWhileNoMediaAreSent() {
-        var session = InboundRTP<SimulatedPacket>(.video, latency: .zero)
+        var session = InboundRTP<SimulatedPacket>(.video)
         var random = SeededGenerator(seed: 5)
         session.configure(RTPSessionParameters(clockRate: 90_000, ssrc: 1, cname: "a"))
         session.startReports(now: .zero)

@@ -44,6 +44,10 @@ final class LossyPath: Sendable {
         if let side { for datagram in held { inject(datagram, to: side) } }
     }
 
+    /// Records the SRTP packets of this SSRC.
+    func record(_ ssrc: UInt32) { core.state.withLock { $0.recordedSSRC = ssrc } }
+    var recorded: [[UInt8]] { core.state.withLock(\.recorded) }
+
     /// Sends a datagram that seems to come from the other peer.
     func inject(_ bytes: [UInt8], to side: Side) {
         guard let port = core.state.withLock({ $0.real[side.rawValue] }) else { return }
@@ -74,6 +78,8 @@ final class LossyPath: Sendable {
             var holdsHandshake = false
             var withoutLastFlight: Side?
             var lastFlight: [[UInt8]] = []
+            var recordedSSRC: UInt32?
+            var recorded: [[UInt8]] = []
             /// The peers' real ports, known once they have gathered candidates.
             var real: [UInt16?] = [nil, nil]
         }
@@ -114,6 +120,11 @@ final class LossyPath: Sendable {
                 if first == 20, state.withoutLastFlight == side {
                     state.lastFlight = [Array(datagram)]
                     return (state.real[side.rawValue], true)
+                }
+                if let ssrc = state.recordedSSRC, datagram.count >= 12, (128...191).contains(first),
+                    datagram.loadUnaligned(fromByteOffset: 8, as: UInt32.self).bigEndian == ssrc
+                {
+                    state.recorded.append(Array(datagram))
                 }
                 if isHandshake, state.holdsHandshake { return (state.real[side.rawValue], true) }
                 return (state.real[side.rawValue], Double.random(in: 0..<1, using: &state.generator) < state.loss)
