@@ -330,9 +330,10 @@ final class ConnectionHandler: ChannelInboundHandler {
             }
         let onEvent = { @Sendable [board = services.board, number, log = services.media.log] (event: MediaEvent) in
             switch event {
-            case .answered(let sdp): update { $0.mediaAnswered(sdp) }
+            case .answered(let sdp, _): update { $0.mediaAnswered(sdp) }
             case .offered(let sdp): update { $0.mediaOffered(sdp) }
-            case .localCandidate(let candidate): update { $0.mediaFound(candidate) }
+            case .localCandidate(let candidate, _): update { $0.mediaFound(candidate) }
+            case .connected, .streamArrived: break
             case .logged(let line): log("session \(number): \(line)")
             case .failed(let words):
                 log("session \(number): media failed: \(LogText.clean(words))")

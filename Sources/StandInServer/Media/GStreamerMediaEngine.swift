@@ -35,43 +35,26 @@ struct GStreamerMediaEngine: MediaEngine {
     func makeViewer(
         offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
-        let media = ViewerMedia(bitrate: options.bitrate, ports: options.ports, viewers: viewers) { event in
-            switch event {
-            case .answered(let sdp): onEvent(.answered(sdp: sdp))
-            case .localCandidate(let candidate): onEvent(.localCandidate(candidate))
-            case .logged(let line): onEvent(.logged(line))
-            case .failed(let words): onEvent(.failed(words))
-            case .offered, .connected: break
-            }
-        }
+        let media = ViewerMedia(
+            bitrate: options.bitrate, ports: options.ports, viewers: viewers, onEvent: onEvent)
         media.start(answering: offer)
         return media
     }
 
     func makeRoomViewer(
         of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         let media = ViewerMedia(
             bitrate: options.bitrate, ports: options.ports, viewers: viewers, msid: msid, audioMSID: audioMSID,
-            takesTrailers: takesTrailers
-        ) { event in
-            switch event {
-            case .offered(let sdp): onEvent(.offered(sdp: sdp))
-            case .localCandidate(let candidate): onEvent(.localCandidate(candidate, .subscriber))
-            case .connected: onEvent(.connected(.subscriber))
-            case .logged(let line): onEvent(.logged(line))
-            case .failed(let words): onEvent(.failed(words))
-            case .answered: break
-            }
-        }
+            takesTrailers: takesTrailers, onEvent: onEvent)
         media.start()
         return media
     }
 
     func makeRoom(
         painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         let media = GStreamerRoomMedia(
             options: options, painter: painter, faults: MediaFaults(faults), msid: msid, audioMSID: audioMSID,

@@ -18,7 +18,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private let audioMSID: String
     private let isSingle: Bool
     private let takesTrailers: Bool
-    private let onEvent: @Sendable (RoomMediaEvent) -> Void
+    private let onEvent: @Sendable (MediaEvent) -> Void
 
     // MARK: State (queue)
     private var publisher: PeerConnection?
@@ -42,7 +42,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     ///   - takesTrailers: Transformed frames have the trailers of their input frames.
     init(
         options: MediaOptions, painter: FramePainter, faults: MediaFaults, msid: String, audioMSID: String,
-        isSingle: Bool, takesTrailers: Bool, onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        isSingle: Bool, takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         life = MediaLifecycle(
             label: "decart-standin.room", ports: options.ports, onLog: { onEvent(.logged($0)) },

@@ -2,36 +2,45 @@ package import DecartProtocol
 
 /// Events of a session's media, from any thread.
 package enum MediaEvent: Sendable, Equatable {
-    case answered(sdp: String)
-    /// Our own offer, while media flow.
+    /// The answer to the client's offer.
+    case answered(sdp: String, RoomLines = RoomLines())
+    /// Our own offer, while media flow; in a room, for the connection that sends, at first without tracks.
     case offered(sdp: String)
-    /// Nil: end of candidates.
-    case localCandidate(CandidateMessage?)
+    /// Nil: end of candidates. A direct connection is the publisher.
+    case localCandidate(CandidateMessage?, RoomSide = .publisher)
+    /// In a room only.
+    case connected(RoomSide)
+    /// A simulcast stream has arrived.
+    case streamArrived(rid: String)
     /// A line of a connection's log.
     case logged(String)
-    /// Final. The text is sent to the client.
+    /// Final. The text is sent to the client of a direct connection.
     case failed(String)
 }
 
-/// The media of one session. Calls never block, may come from any thread, and are carried out in order.
-package protocol MediaSession: AnyObject, Sendable {
+/// The media of a session or of a room's participant. Calls never block, may come from any thread, and are carried out in
+/// order.
+package protocol NegotiatingMedia: AnyObject, Sendable {
     /// Takes a later offer on the same connection and answers it like the first one.
     func receive(offer: String)
 
     /// Takes the answer to our own offer.
     func receive(answer: String)
 
-    /// Brings the output back in this way after the generation has restarted.
-    func restart(_ output: Fault.Output)
-
     /// Adds faults while media flow; ignores faults that cannot begin late.
     func add(_ faults: [Fault])
 
-    /// Nil: end of candidates.
-    func addRemoteCandidate(_ candidate: CandidateMessage?)
-
     /// Idempotent. No event follows `completion`, which is called once for each call.
     func stop(completion: @escaping @Sendable () -> Void)
+}
+
+/// The media of one session over a direct connection.
+package protocol MediaSession: NegotiatingMedia {
+    /// Brings the output back in this way after the generation has restarted.
+    func restart(_ output: Fault.Output)
+
+    /// Nil: end of candidates.
+    func addRemoteCandidate(_ candidate: CandidateMessage?)
 }
 
 /// Creates the media of a session: the interface between the control channel and GStreamer.
@@ -50,7 +59,7 @@ package protocol MediaEngine: Sendable {
     /// The same as `makeRoom` for a viewer.
     func makeRoomViewer(
         of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia
 
     /// Creates the media of a room's participant. The first offer is an event, unless the participant makes all offers.
@@ -60,6 +69,6 @@ package protocol MediaEngine: Sendable {
     ///   - isSingle: One connection serves both directions, and the participant makes all offers.
     func makeRoom(
         painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia
 }

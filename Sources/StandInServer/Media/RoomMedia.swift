@@ -21,30 +21,8 @@ package struct RoomLines: Sendable, Equatable {
     package init() {}
 }
 
-/// Events of the media of a room's participant, from any thread.
-package enum RoomMediaEvent: Sendable, Equatable {
-    /// The answer to the participant's offer.
-    case answered(sdp: String, RoomLines)
-    /// An offer for the connection that sends the transformed video and the audio; the first one is without tracks.
-    case offered(sdp: String)
-    /// Nil: end of candidates.
-    case localCandidate(CandidateMessage?, RoomSide)
-    case connected(RoomSide)
-    /// A simulcast stream has arrived.
-    case streamArrived(rid: String)
-    /// A line of a connection's log.
-    case logged(String)
-    /// Final.
-    case failed(String)
-}
-
-/// The media of a room's participant. Calls never block, may come from any thread, and are carried out in order.
-package protocol RoomMedia: AnyObject, Sendable {
-    /// Adds faults while media flow; ignores faults that cannot begin late.
-    func add(_ faults: [Fault])
-    /// Takes an offer of the participant's own tracks; any number of times.
-    func receive(offer: String)
-    func receive(answer: String)
+/// The media of a room's participant, which offers its own tracks any number of times.
+package protocol RoomMedia: NegotiatingMedia {
     /// Makes an offer with exactly these tracks; with a single connection, puts them into the next answer instead. Call
     /// after the previous offer is answered, and after the participant has sent media of each of these kinds once.
     func offer(_ tracks: Set<MediaKind>)
@@ -54,6 +32,4 @@ package protocol RoomMedia: AnyObject, Sendable {
     func moveVideo()
     /// Nil: end of candidates.
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide)
-    /// Idempotent. No event follows `completion`, which is called once for each call.
-    func stop(completion: @escaping @Sendable () -> Void)
 }

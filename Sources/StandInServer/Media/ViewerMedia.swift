@@ -10,32 +10,20 @@ import WebRTCTransport
 
 // @unchecked: mutable fields are touched on the queue of `life` only.
 final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
-    enum Event: Sendable {
-        case offered(sdp: String)
-        case answered(sdp: String)
-        case localCandidate(CandidateMessage?)
-        case connected
-        case logged(String)
-        case failed(String)
-    }
-
     private let life: MediaLifecycle
     private let bitrate: Int
     private let viewers: Viewers
     private let msid: String?
     private let audioMSID: String?
     private let takesTrailers: Bool
-    private let onEvent: @Sendable (Event) -> Void
+    private let onEvent: @Sendable (MediaEvent) -> Void
 
     // MARK: State (queue)
     private var connection: PeerConnection?
     private var firstOffer: String?
     private var isAnswered = false
     private var encoder: VideoEncoderBin?
-    private var screen: ViewerScreen?
-    /// Set instead of `screen` and `encoder` for frames that are not decoded.
-    private var encodedScreen: EncodedScreen?
-    private var speaker: ViewerSpeaker?
+    private var branches: [ViewerBranch] = []
 
     /// - Parameters:
     ///   - msid: `msid` of the video track in a room; nil: direct connection.
@@ -44,7 +32,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     init(
         bitrate: Int, ports: ClosedRange<UInt16>?, viewers: Viewers, msid: String? = nil, audioMSID: String? = nil,
         takesTrailers: Bool = false,
-        onEvent: @escaping @Sendable (Event) -> Void
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         self.audioMSID = audioMSID
         self.takesTrailers = takesTrailers
@@ -115,7 +103,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             guard let connection else { return }
             try connection.setAnswer(answer)
             isAnswered = true
-            if connection.sendParameters != nil, encoder == nil, encodedScreen == nil { try sendFrames() }
+            if connection.sendParameters != nil, !has(.video) { try sendFrames() }
             try sendAudio()
         }
     }
@@ -139,19 +127,11 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     func stop(completion: @escaping @Sendable () -> Void) {
         life.stop(
             cleanUp: { [self] in
-                if let screen {
-                    viewers.remove(screen)
-                    screen.close()
+                for branch in branches {
+                    viewers.remove(branch)
+                    branch.close()
                 }
-                if let speaker {
-                    viewers.remove(speaker)
-                    speaker.close()
-                }
-                if let encodedScreen {
-                    viewers.remove(encodedScreen)
-                    encodedScreen.close()
-                }
-                (screen, encodedScreen, speaker, encoder, connection) = (nil, nil, nil, nil, nil)
+                (branches, encoder, connection) = ([], nil, nil)
             }, completion: completion)
     }
 
@@ -182,188 +162,55 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         guard let connection, let parameters = connection.sendParameters else {
             throw PeerConnectionError(.rejected, "no video was negotiated")
         }
-        if let encoded = viewers.encoded { return try sendEncoded(encoded, parameters, connection) }
+        if let source = viewers.encoded {
+            let sender = try EncodedVideoBin.makeSender(parameters)
+            return try send([sender], .encoded(source, into: sender), to: connection, "rtp_sink")
+        }
         let encoder = try VideoEncoderBin(
             parameters: parameters, bitrate: bitrate, carriesTrailers: takesTrailers)
-        let screen = try ViewerScreen(takesTrailers: takesTrailers)
-        (self.encoder, self.screen) = (encoder, screen)
-        life.pipeline.add([screen.queue, encoder.bin])
-        try screen.queue.link(encoder.bin)
-        try encoder.bin.link("src", to: connection.bin, "rtp_sink")
-        encoder.bin.syncStateWithParent()
-        screen.queue.syncStateWithParent()
-        try screen.open()
-        viewers.add(screen)
-    }
-
-    private func sendEncoded(
-        _ source: Viewers.EncodedSource, _ parameters: RTPSendParameters, _ connection: PeerConnection
-    ) throws {
-        let screen = try EncodedScreen(source, parameters)
-        encodedScreen = screen
-        life.pipeline.add(screen.sender)
-        try screen.sender.link("src", to: connection.bin, "rtp_sink")
-        screen.sender.syncStateWithParent()
-        try screen.open()
-        viewers.add(screen)
+        self.encoder = encoder
+        let queue = try Element(factory: "queue")
+        queue.set("leaky", "downstream")
+        queue.set("max-size-buffers", 3)
+        queue.set("max-size-bytes", 0)
+        queue.set("max-size-time", 0)
+        try send([queue, encoder.bin], .frames(into: queue, takesTrailers: takesTrailers), to: connection, "rtp_sink")
     }
 
     /// Sends the session's audio once it is negotiated; packets come while the session has any.
     private func sendAudio() throws {
-        guard speaker == nil, let connection, connection.audioDirection?.sends ?? false,
+        guard !has(.audio), let connection, connection.audioDirection?.sends ?? false,
             let parameters = connection.audioSendParameters
         else { return }
-        let speaker = try ViewerSpeaker(parameters)
-        self.speaker = speaker
-        life.pipeline.add(speaker.payloader)
-        try speaker.payloader.link("src", to: connection.bin, "audio_rtp_sink")
-        speaker.payloader.syncStateWithParent()
-        try speaker.open()
-        viewers.add(speaker)
+        let payloader = try AudioEcho.payloader(parameters)
+        try send([payloader], .audio(into: payloader), to: connection, "audio_rtp_sink")
+    }
+
+    private func has(_ kind: MediaKind) -> Bool { branches.contains { $0.kind == kind } }
+
+    private func send(_ chain: [Element], _ branch: ViewerBranch, to connection: PeerConnection, _ sink: String) throws
+    {
+        branches.append(branch)
+        life.pipeline.add(chain)
+        try life.pipeline.linkChain(chain)
+        try chain.last?.link("src", to: connection.bin, sink)
+        for element in chain.reversed() { element.syncStateWithParent() }
+        try branch.open()
+        viewers.add(branch)
     }
 
     // MARK: Events
 
     private func handle(_ event: PeerConnectionEvent) {
         switch event {
-        case .localCandidate(let candidate): onEvent(.localCandidate(CandidateMessage(candidate)))
-        case .gatheringComplete: onEvent(.localCandidate(nil))
-        case .stateChanged(.connected): onEvent(.connected)
+        case .localCandidate(let candidate): onEvent(.localCandidate(CandidateMessage(candidate), .subscriber))
+        case .gatheringComplete: onEvent(.localCandidate(nil, .subscriber))
+        case .stateChanged(.connected): onEvent(.connected(.subscriber))
         case .stateChanged(.failed(let error)): life.fail(error.message)
         case .bitrateTarget(let target): encoder?.setBitrate(min(target.target, bitrate))
         case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,
             .codecArrived, .streamArrived, .relaysMissing:
             break
         }
-    }
-}
-
-/// Passes frames from the session's pipeline into the viewer's and restamps them with the viewer's running time.
-// @unchecked: the pad has its own lock; nothing else changes.
-final class ViewerScreen: Viewers.Screen, @unchecked Sendable {
-    let queue: Element
-    private let pad = Pad(name: "painted", direction: .source)
-
-    private let takesTrailers: Bool
-
-    init(takesTrailers: Bool) throws {
-        self.takesTrailers = takesTrailers
-        queue = try Element(factory: "queue")
-        queue.set("leaky", "downstream")
-        queue.set("max-size-buffers", 3)
-        queue.set("max-size-bytes", 0)
-        queue.set("max-size-time", 0)
-    }
-
-    /// Call after `queue` is in the pipeline: adding an element to a bin unlinks it.
-    func open() throws {
-        guard let sink = queue.staticPad("sink") else {
-            throw GStreamerError(.linkFailed, "the queue has no sink pad")
-        }
-        pad.setActive(true)
-        try pad.link(sink)
-    }
-
-    func show(_ frame: Buffer, _ caps: Caps) {
-        guard let now = queue.currentRunningTime else { return }
-        pad.begin("standin/viewer", caps)
-        if !takesTrailers { frame.attachment = nil }
-        frame.pts = now
-        frame.dts = nil
-        _ = pad.push(frame)
-    }
-
-    func close() { pad.setActive(false) }
-}
-
-/// Passes encoded frames from the session's pipeline into the viewer's, from a keyframe on.
-// @unchecked: the pad has its own lock; the rest belongs to the thread of the session's frames.
-final class EncodedScreen: Viewers.Screen, @unchecked Sendable {
-    let sender: Bin
-    private let source: Viewers.EncodedSource
-    private let pad = Pad(name: "viewer_video", direction: .source)
-    private var needsKeyframe = true
-
-    init(_ source: Viewers.EncodedSource, _ parameters: RTPSendParameters) throws {
-        self.source = source
-        sender = try EncodedVideoBin.makeSender(parameters)
-    }
-
-    /// Call after `sender` is in the pipeline.
-    func open() throws {
-        guard let sink = sender.staticPad("sink") else {
-            throw GStreamerError(.linkFailed, "the sender has no sink pad")
-        }
-        pad.setEventFunction { [source] event in
-            if event.isForceKeyUnit { source.requestKeyframe() }
-            return .handled(true)
-        }
-        pad.setActive(true)
-        try pad.link(sink)
-        source.requestKeyframe()
-    }
-
-    func show(_ frame: Buffer, _ caps: Caps) {
-        guard let now = sender.currentRunningTime, !(needsKeyframe && frame.isDeltaUnit) else { return }
-        needsKeyframe = false
-        pad.begin("standin/viewer", caps)
-        frame.pts = now
-        frame.dts = nil
-        _ = pad.push(frame)
-    }
-
-    func close() { pad.setActive(false) }
-}
-
-/// Passes Opus packets from the session's pipeline into the viewer's. The first one gets the viewer's running time, and the
-/// others keep their distance to it, because a viewer's jitter buffer would hear the difference.
-// @unchecked: the pad has its own lock; the rest belongs to the thread of the session's audio.
-final class ViewerSpeaker: Viewers.Speaker, @unchecked Sendable {
-    let payloader: Element
-    private let pad = Pad(name: "viewer_audio", direction: .source)
-    private var shift: UInt64?
-    /// ns; a larger distance is a gap in the session's audio.
-    private static let tolerance: UInt64 = 200_000_000
-
-    init(_ parameters: AudioSendParameters) throws {
-        payloader = try Element(factory: "rtpopuspay")
-        payloader.set("pt", parameters.payloadType)
-        payloader.set("ssrc", Int(parameters.ssrc))
-        payloader.set("seqnum-offset", Int.random(in: 0..<32768))
-    }
-
-    /// Call after `payloader` is in the pipeline.
-    func open() throws {
-        guard let sink = payloader.staticPad("sink") else {
-            throw GStreamerError(.linkFailed, "the payloader has no sink pad")
-        }
-        pad.setActive(true)
-        try pad.link(sink)
-    }
-
-    func play(_ packet: Buffer, _ caps: Caps) {
-        guard let now = payloader.currentRunningTime, let time = packet.pts else { return }
-        pad.begin("standin/viewer-audio", caps)
-        let shift = self.shift.flatMap { Self.isNear(time &+ $0, now) ? $0 : nil } ?? now &- time
-        self.shift = shift
-        packet.pts = time &+ shift
-        packet.dts = nil
-        _ = pad.push(packet)
-    }
-
-    private static func isNear(_ one: UInt64, _ other: UInt64) -> Bool {
-        one > other ? one - other < tolerance : other - one < tolerance
-    }
-
-    func close() { pad.setActive(false) }
-}
-
-extension Pad {
-    /// Pushes the sticky events that a buffer of these caps needs.
-    fileprivate func begin(_ stream: String, _ caps: Caps) {
-        let before = currentCaps
-        if before == nil { push(GStreamerKit.Event.streamStart(id: stream, groupID: Event.nextGroupID())) }
-        if before != caps { push(Event.caps(caps)) }
-        if before == nil { push(Event.timeSegment()) }
     }
 }

@@ -11,18 +11,9 @@ package final class Viewers: Sendable {
         let codec: VideoCodec
         let requestKeyframe: @Sendable () -> Void
     }
-    /// Receives a viewer's frames; must not block.
-    protocol Screen: AnyObject, Sendable {
-        func show(_ frame: Buffer, _ caps: Caps)
-    }
-    /// Receives a viewer's Opus packets; must not block.
-    protocol Speaker: AnyObject, Sendable {
-        func play(_ packet: Buffer, _ caps: Caps)
-    }
 
     private struct State {
-        var screens: [ObjectIdentifier: any Screen] = [:]
-        var speakers: [ObjectIdentifier: any Speaker] = [:]
+        var branches: [ObjectIdentifier: ViewerBranch] = [:]
         var hasAudio = false
         var encoded: EncodedSource?
         var channels: [ObjectIdentifier: any Channel] = [:]
@@ -42,16 +33,14 @@ package final class Viewers: Sendable {
 
     // MARK: Frames (the painting thread)
 
-    func show(_ frame: Buffer, _ caps: Caps) {
-        for screen in state.withLock({ Array($0.screens.values) }) {
-            if let copy = frame.copyOfMetadata() { screen.show(copy, caps) }
-        }
-    }
+    func show(_ frame: Buffer, _ caps: Caps) { push(frame, caps, .video) }
 
     /// Called on the thread of the session's audio.
-    func play(_ packet: Buffer, _ caps: Caps) {
-        for speaker in state.withLock({ Array($0.speakers.values) }) {
-            if let copy = packet.copyOfMetadata() { speaker.play(copy, caps) }
+    func play(_ packet: Buffer, _ caps: Caps) { push(packet, caps, .audio) }
+
+    private func push(_ buffer: Buffer, _ caps: Caps, _ kind: MediaKind) {
+        for branch in state.withLock({ Array($0.branches.values) }) where branch.kind == kind {
+            if let copy = buffer.copyOfMetadata() { branch.push(copy, caps) }
         }
     }
 
@@ -60,9 +49,6 @@ package final class Viewers: Sendable {
         get { state.withLock(\.encoded) }
         set { state.withLock { $0.encoded = newValue } }
     }
-
-    func add(_ speaker: any Speaker) { state.withLock { $0.speakers[ObjectIdentifier(speaker)] = speaker } }
-    func remove(_ speaker: any Speaker) { state.withLock { $0.speakers[ObjectIdentifier(speaker)] = nil } }
 
     /// The session's client sends audio, which the inference server publishes too.
     var hasAudio: Bool { state.withLock(\.hasAudio) }
@@ -75,8 +61,8 @@ package final class Viewers: Sendable {
         }
     }
 
-    func add(_ screen: any Screen) { state.withLock { $0.screens[ObjectIdentifier(screen)] = screen } }
-    func remove(_ screen: any Screen) { state.withLock { $0.screens[ObjectIdentifier(screen)] = nil } }
+    func add(_ branch: ViewerBranch) { state.withLock { $0.branches[ObjectIdentifier(branch)] = branch } }
+    func remove(_ branch: ViewerBranch) { state.withLock { $0.branches[ObjectIdentifier(branch)] = nil } }
 
     // MARK: Connections
 

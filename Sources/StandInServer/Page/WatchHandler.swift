@@ -90,12 +90,12 @@ final class WatchHandler: ChannelInboundHandler {
         media = services.engine.makeViewer(offer: offer, of: admission.source) { [log = services.log] event in
             let message: ServerMessage
             switch event {
-            case .answered(let sdp): message = .answer(sdp: sdp)
-            case .localCandidate(let candidate): message = .iceCandidate(candidate)
+            case .answered(let sdp, _): message = .answer(sdp: sdp)
+            case .localCandidate(let candidate, _): message = .iceCandidate(candidate)
             case .failed(let words):
                 log("page: media failed: \(LogText.clean(words))")
                 message = .error(words)
-            case .offered, .logged: return
+            case .offered, .logged, .connected, .streamArrived: return
             }
             eventLoop.execute {
                 let (handler, context) = bound.value

@@ -178,7 +178,7 @@ final class RoomParticipant: @unchecked Sendable {
         let msid = "\(room.identity.inferenceSID)|camera \(room.identity.trackSID)"
         // Audio and video share a stream ID, so that the client synchronises them.
         let audioMSID = "\(room.identity.inferenceSID)|camera \(room.identity.audioTrackSID)"
-        let onEvent = { @Sendable [weak self, eventLoop] (event: RoomMediaEvent) in
+        let onEvent = { @Sendable [weak self, eventLoop] (event: MediaEvent) in
             eventLoop.execute { [weak self] in
                 if let self, self.media != nil { self.received(event) }
             }
@@ -193,7 +193,7 @@ final class RoomParticipant: @unchecked Sendable {
                 takesTrailers: takesTrailers, onEvent: onEvent)
     }
 
-    private func received(_ event: RoomMediaEvent) {
+    private func received(_ event: MediaEvent) {
         switch event {
         case .answered(let sdp, let lines):
             perform(machine.mediaAnswered(sdp, lines))

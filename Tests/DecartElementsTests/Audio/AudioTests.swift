@@ -30,25 +30,23 @@ extension ElementTests {
         /// The output is one continuous stream from the start of the pad: each buffer begins where the last one ended,
         /// so that no sink inserts or drops samples; a gap, which only a busy machine causes, is marked.
         @Test func samplesFollowOneAnother() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    pipeline.play()
-                    #expect(audioOut.waitForTone(440))
-                    let before = audioOut.seen.value
-                    #expect(audioOut.wait { $0.buffers > before.buffers + Verification.count(100, gate: 20) })
-                    let seen = audioOut.seen.value
-                    #expect(seen.unsaidHoles.isEmpty, "\(seen.unsaidHoles)")
-                    measure("gaps", Double(seen.holes.count), atMost: 0, unit: "gaps")
-                    // Audio timestamps follow the pipeline's running time, as the video's do.
-                    let now = try #require(pipeline.pipeline.currentRunningTime)
-                    let delay = Double(Int64(now) - Int64(try #require(seen.end))) / 1e6
-                    measure("delay", delay, atMost: 1000, unit: "ms")
-                    measure("delay", delay, atLeast: -200, unit: "ms")
-                    let latency = try #require(
-                        pipeline.pipeline.child(named: "audio-out")?.staticPad("sink")?.queryPeerLatency())
-                    #expect(latency.live && latency.minimum == 10_000_000)
-                }
+            try TransformPipeline.run(with: { try .withAudio($0) }) { pipeline, _ in
+                let audioOut = try pipeline.watchAudio()
+                pipeline.play()
+                #expect(audioOut.waitForTone(440))
+                let before = audioOut.seen.value
+                #expect(audioOut.wait { $0.buffers > before.buffers + Verification.count(100, gate: 20) })
+                let seen = audioOut.seen.value
+                #expect(seen.unsaidHoles.isEmpty, "\(seen.unsaidHoles)")
+                measure("gaps", Double(seen.holes.count), atMost: 0, unit: "gaps")
+                // Audio timestamps follow the pipeline's running time, as the video's do.
+                let now = try #require(pipeline.pipeline.currentRunningTime)
+                let delay = Double(Int64(now) - Int64(try #require(seen.end))) / 1e6
+                measure("delay", delay, atMost: 1000, unit: "ms")
+                measure("delay", delay, atLeast: -200, unit: "ms")
+                let latency = try #require(
+                    pipeline.pipeline.child(named: "audio-out")?.staticPad("sink")?.queryPeerLatency())
+                #expect(latency.live && latency.minimum == 10_000_000)
             }
         }
 
@@ -92,19 +90,17 @@ extension ElementTests {
         }
 
         @Test func thereIsOneOfEach() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn)) { pipeline in
-                    // The first round is in NULL; the second, after the release, in PLAYING.
-                    for _ in 0..<2 {
-                        let first = try #require(pipeline.transform.requestPad("audio_sink"))
-                        #expect(try requestAgain(pipeline.transform) == nil)
-                        pipeline.transform.releaseRequestPad(first)
-                        #expect(pipeline.transform.staticPad("audio_sink") == nil)
-                        pipeline.play()
-                        #expect(pipeline.waitForFrames(2))
-                    }
-                    #expect(pipeline.takeProblems().isEmpty)
+            try TransformPipeline.run(with: { try .init($0) }) { pipeline, _ in
+                // The first round is in NULL; the second, after the release, in PLAYING.
+                for _ in 0..<2 {
+                    let first = try #require(pipeline.transform.requestPad("audio_sink"))
+                    #expect(try requestAgain(pipeline.transform) == nil)
+                    pipeline.transform.releaseRequestPad(first)
+                    #expect(pipeline.transform.staticPad("audio_sink") == nil)
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(2))
                 }
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -173,26 +169,25 @@ extension ElementTests {
         /// A reconnect keeps the audio pad and its stream, so that downstream stays linked; each gap in the samples is
         /// marked as a discontinuity.
         @Test func aReconnectKeepsThePad() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .withAudio(standIn, "max-retries=5 fallback=freeze")) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    let frame = FrameWatch(pipeline.sink)
-                    pipeline.play()
-                    #expect(audioOut.waitForTone(440))
-                    let start = ContinuousClock.now
-                    standIn.server.closeSessions(code: 1011)
-                    #expect(standIn.wait { $0.count == 2 && $0.last?.isGenerating == true })
-                    // Audio of the new connection, so that the tone below is no remainder of the old one.
-                    let received = pipeline.count("audio-buffers-received")
-                    #expect(eventually { pipeline.count("audio-buffers-received") > received + 10 })
-                    #expect(audioOut.waitForTone(440))
-                    let seen = audioOut.seen.value
-                    #expect(!seen.isEnded && seen.events.filter { $0 == .streamStart }.count == 1)
-                    #expect(seen.unsaidHoles.isEmpty, "\(seen.holes)")
-                    measure("audio gap", audioOut.longestGap(since: start), atMost: .milliseconds(700))
-                    measure("video gap", frame.longestGap(since: start), atMost: .milliseconds(700))
-                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
-                }
+            try TransformPipeline.run(with: { try .withAudio($0, "max-retries=5 fallback=freeze") }) {
+                pipeline, standIn in
+                let audioOut = try pipeline.watchAudio()
+                let frame = FrameWatch(pipeline.sink)
+                pipeline.play()
+                #expect(audioOut.waitForTone(440))
+                let start = ContinuousClock.now
+                standIn.server.closeSessions(code: 1011)
+                #expect(standIn.wait { $0.count == 2 && $0.last?.isGenerating == true })
+                // Audio of the new connection, so that the tone below is no remainder of the old one.
+                let received = pipeline.count("audio-buffers-received")
+                #expect(eventually { pipeline.count("audio-buffers-received") > received + 10 })
+                #expect(audioOut.waitForTone(440))
+                let seen = audioOut.seen.value
+                #expect(!seen.isEnded && seen.events.filter { $0 == .streamStart }.count == 1)
+                #expect(seen.unsaidHoles.isEmpty, "\(seen.holes)")
+                measure("audio gap", audioOut.longestGap(since: start), atMost: .milliseconds(700))
+                measure("video gap", frame.longestGap(since: start), atMost: .milliseconds(700))
+                #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
         }
 
@@ -214,51 +209,47 @@ extension ElementTests {
         }
 
         @Test func theEndOfTheInputsSoundEndsNothingElse() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    pipeline.play()
-                    #expect(audioOut.waitForTone(440))
-                    pipeline.pipeline.child(named: "tone")?.send(Event.eos())
-                    #expect(audioOut.waitForSilence())
-                    let before = audioOut.seen.value
-                    #expect(pipeline.waitForFrames(3) && audioOut.wait { $0.buffers > before.buffers + 3 })
-                    let after = audioOut.seen.value
-                    #expect(!after.isEnded && !pipeline.isEnded)
-                    #expect(after.unsaidHoles.isEmpty)
-                }
+            try TransformPipeline.run(with: { try .withAudio($0) }) { pipeline, _ in
+                let audioOut = try pipeline.watchAudio()
+                pipeline.play()
+                #expect(audioOut.waitForTone(440))
+                pipeline.pipeline.child(named: "tone")?.send(Event.eos())
+                #expect(audioOut.waitForSilence())
+                let before = audioOut.seen.value
+                #expect(pipeline.waitForFrames(3) && audioOut.wait { $0.buffers > before.buffers + 3 })
+                let after = audioOut.seen.value
+                #expect(!after.isEnded && !pipeline.isEnded)
+                #expect(after.unsaidHoles.isEmpty)
             }
         }
 
         @Test func aFlushIsSurvived() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(2))
-                    let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
-                    let audioOut = try branch.audio()
-                    #expect(audioOut.waitForTone(440))
-                    let pad = try #require(pipeline.transform.staticPad("audio_sink"))
-                    let before = pipeline.count("audio-buffers-sent")
-                    pad.send(Event.flushStart())
-                    pad.send(Event.flushStop())
-                    pad.send(Event.streamStart(id: "another", groupID: Event.nextGroupID()))
-                    pad.send(
-                        Event.caps(
-                            try Caps(
-                                "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)1, layout=(string)interleaved"
-                            )))
-                    pad.send(Event.timeSegment())
-                    // The source may have pushed during the flush, got FLUSHING and ended its task.
-                    branch.source.setState(.ready)
-                    branch.source.syncStateWithParent()
-                    #expect(eventually { pipeline.count("audio-buffers-sent") > before + 10 })
-                    #expect(audioOut.waitForTone(440))
-                    #expect(!audioOut.seen.value.isEnded)
-                    branch.release()
-                    #expect(branch.isGone.wait { $0 })
-                    branch.end()
-                }
+            try TransformPipeline.run(with: { try .init($0) }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(2))
+                let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
+                let audioOut = try branch.audio()
+                #expect(audioOut.waitForTone(440))
+                let pad = try #require(pipeline.transform.staticPad("audio_sink"))
+                let before = pipeline.count("audio-buffers-sent")
+                pad.send(Event.flushStart())
+                pad.send(Event.flushStop())
+                pad.send(Event.streamStart(id: "another", groupID: Event.nextGroupID()))
+                pad.send(
+                    Event.caps(
+                        try Caps(
+                            "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)1, layout=(string)interleaved"
+                        )))
+                pad.send(Event.timeSegment())
+                // The source may have pushed during the flush, got FLUSHING and ended its task.
+                branch.source.setState(.ready)
+                branch.source.syncStateWithParent()
+                #expect(eventually { pipeline.count("audio-buffers-sent") > before + 10 })
+                #expect(audioOut.waitForTone(440))
+                #expect(!audioOut.seen.value.isEnded)
+                branch.release()
+                #expect(branch.isGone.wait { $0 })
+                branch.end()
             }
         }
 
@@ -295,102 +286,92 @@ extension ElementTests {
 
         /// A live source must never block: while there is no session its audio is dropped.
         @Test func aLiveInputIsNeverHeldUp() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .withAudio(standIn, "auto-connect=false")) { pipeline in
-                    pipeline.play()
-                    #expect(eventually { pipeline.count("audio-buffers-in") > 30 })
-                    #expect(eventually { pipeline.count("audio-buffers-dropped") > 20 })
-                    #expect(pipeline.count("audio-buffers-sent") == 0)
-                    #expect(pipeline.transform.staticPad("audio_src") == nil)
-                }
+            try TransformPipeline.run(with: { try .withAudio($0, "auto-connect=false") }) { pipeline, _ in
+                pipeline.play()
+                #expect(eventually { pipeline.count("audio-buffers-in") > 30 })
+                #expect(eventually { pipeline.count("audio-buffers-dropped") > 20 })
+                #expect(pipeline.count("audio-buffers-sent") == 0)
+                #expect(pipeline.transform.staticPad("audio_src") == nil)
             }
         }
 
         @Test func thePadGoesFromASinkThatStandsStill() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(1))
-                    let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
-                    let audioOut = try branch.audio()
-                    #expect(audioOut.waitForTone(440))
-                    branch.pauseSink()
-                    // Audio that arrives meanwhile queues in the output, which counts it as late.
-                    let late = pipeline.count("audio-buffers-late")
-                    #expect(eventually { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
-                    let base = pipeline.pipeline.baseTime
-                    branch.release()
-                    let isGone = branch.isGone.wait { $0 }
-                    #expect(isGone, "the pad stays")
-                    // A flush would reset the running time of the whole pipeline.
-                    #expect(branch.flushes.value == 0 && pipeline.pipeline.baseTime == base)
-                    #expect(pipeline.waitForFrames(3))
-                    branch.end()
-                }
+            try TransformPipeline.run(with: { try .init($0) }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
+                let audioOut = try branch.audio()
+                #expect(audioOut.waitForTone(440))
+                branch.pauseSink()
+                // Audio that arrives meanwhile queues in the output, which counts it as late.
+                let late = pipeline.count("audio-buffers-late")
+                #expect(eventually { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
+                let base = pipeline.pipeline.baseTime
+                branch.release()
+                let isGone = branch.isGone.wait { $0 }
+                #expect(isGone, "the pad stays")
+                // A flush would reset the running time of the whole pipeline.
+                #expect(branch.flushes.value == 0 && pipeline.pipeline.baseTime == base)
+                #expect(pipeline.waitForFrames(3))
+                branch.end()
             }
         }
 
         @Test func theElementStopsWhileItsSoundIsStuck() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(1))
-                    let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
-                    #expect(try branch.audio().waitForTone(440))
-                    branch.pauseSink()
-                    let late = pipeline.count("audio-buffers-late")
-                    #expect(eventually { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
-                    branch.release()
-                    pipeline.transform.setLockedState(true)
-                    #expect(pipeline.transform.setState(.null) == .success)
-                    #expect(branch.isGone.value && pipeline.transform.staticPad("audio_src") == nil)
-                    branch.end()
-                    pipeline.transform.setLockedState(false)
-                }
+            try TransformPipeline.run(with: { try .init($0) }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
+                #expect(try branch.audio().waitForTone(440))
+                branch.pauseSink()
+                let late = pipeline.count("audio-buffers-late")
+                #expect(eventually { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
+                branch.release()
+                pipeline.transform.setLockedState(true)
+                #expect(pipeline.transform.setState(.null) == .success)
+                #expect(branch.isGone.value && pipeline.transform.staticPad("audio_src") == nil)
+                branch.end()
+                pipeline.transform.setLockedState(false)
             }
         }
 
         /// A sink that synchronizes holds EOS for the latency; the pad waits for that.
         @Test func theEndOfTheSoundReachesALateSink() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "latency=2000")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(1))
-                    let branch = try AudioBranch(TransformPipeline.tone(440), isSynchronized: true, on: pipeline)
-                    let audioOut = try branch.audio()
-                    #expect(audioOut.waitForTone(440))
-                    let base = pipeline.pipeline.baseTime
-                    branch.release()
-                    #expect(branch.isGone.wait { $0 }, "the pad stays")
-                    #expect(audioOut.seen.value.isEnded)
-                    #expect(branch.flushes.value == 0 && pipeline.pipeline.baseTime == base)
-                    branch.end()
-                }
+            try TransformPipeline.run(with: { try .init($0, "latency=2000") }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                let branch = try AudioBranch(TransformPipeline.tone(440), isSynchronized: true, on: pipeline)
+                let audioOut = try branch.audio()
+                #expect(audioOut.waitForTone(440))
+                let base = pipeline.pipeline.baseTime
+                branch.release()
+                #expect(branch.isGone.wait { $0 }, "the pad stays")
+                #expect(audioOut.seen.value.isEnded)
+                #expect(branch.flushes.value == 0 && pipeline.pipeline.baseTime == base)
+                branch.end()
             }
         }
 
         @Test func aSinkThatStandsStillHoldsNobodyUp() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    let isHeld = Watched(false)
-                    pipeline.pipeline.child(named: "audio-out")?.staticPad("sink")?.addProbe(.buffer) { _ in
-                        _ = isHeld.wait { !$0 }
-                        return .pass
-                    }
-                    pipeline.play()
-                    #expect(audioOut.waitForTone(440))
-                    isHeld.change { $0 = true }
-                    let sent = pipeline.count("audio-buffers-sent")
-                    #expect(pipeline.waitForFrames(10))
-                    #expect(eventually { pipeline.count("audio-buffers-sent") > sent + 50 })
-                    #expect(eventually { pipeline.count("audio-buffers-late") > 10 })
-                    isHeld.change { $0 = false }
-                    let now = try #require(pipeline.pipeline.currentRunningTime)
-                    #expect(audioOut.wait { ($0.end ?? 0) > now })
-                    #expect(audioOut.waitForTone(440))
-                    #expect(audioOut.seen.value.unsaidHoles.isEmpty)
+            try TransformPipeline.run(with: { try .withAudio($0) }) { pipeline, _ in
+                let audioOut = try pipeline.watchAudio()
+                let isHeld = Watched(false)
+                pipeline.pipeline.child(named: "audio-out")?.staticPad("sink")?.addProbe(.buffer) { _ in
+                    _ = isHeld.wait { !$0 }
+                    return .pass
                 }
+                pipeline.play()
+                #expect(audioOut.waitForTone(440))
+                isHeld.change { $0 = true }
+                let sent = pipeline.count("audio-buffers-sent")
+                #expect(pipeline.waitForFrames(10))
+                #expect(eventually { pipeline.count("audio-buffers-sent") > sent + 50 })
+                #expect(eventually { pipeline.count("audio-buffers-late") > 10 })
+                isHeld.change { $0 = false }
+                let now = try #require(pipeline.pipeline.currentRunningTime)
+                #expect(audioOut.wait { ($0.end ?? 0) > now })
+                #expect(audioOut.waitForTone(440))
+                #expect(audioOut.seen.value.unsaidHoles.isEmpty)
             }
         }
 
@@ -439,39 +420,35 @@ extension ElementTests {
                     "format=F64LE,rate=11025,channels=8",
                 ], gate: 3))
         func everyFormatIsTaken(caps: String) throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .withAudio(
-                        standIn,
-                        audio: "audiotestsrc is-live=true freq=440 volume=0.4 ! audioconvert ! audio/x-raw,\(caps)")
-                ) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    pipeline.play()
-                    #expect(audioOut.waitForTone(440))
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: {
+                try .withAudio(
+                    $0,
+                    audio: "audiotestsrc is-live=true freq=440 volume=0.4 ! audioconvert ! audio/x-raw,\(caps)")
+            }) { pipeline, _ in
+                let audioOut = try pipeline.watchAudio()
+                pipeline.play()
+                #expect(audioOut.waitForTone(440))
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
         /// Audio that is not live waits for the session and is then paced by the clock; otherwise it would arrive in
         /// one burst.
         @Test func whatIsNotLiveIsPaced() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .withAudio(
-                        standIn, audio: "audiotestsrc freq=440 volume=0.4 samplesperbuffer=480 num-buffers=150",
-                        source: TransformPipeline.source("num-buffers=40"))
-                ) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    // A slow machine takes longer, never less.
-                    let time = duration {
-                        pipeline.play()
-                        #expect(audioOut.waitForTone(440))
-                        #expect(eventually { pipeline.count("audio-buffers-in") >= 145 })
-                    }
-                    #expect(time > .seconds(1.35), "1.45 seconds came in \(time)")
-                    measure("dropped", Double(pipeline.count("audio-buffers-dropped")), atMost: 40, unit: "buffers")
+            try TransformPipeline.run(with: {
+                try .withAudio(
+                    $0, audio: "audiotestsrc freq=440 volume=0.4 samplesperbuffer=480 num-buffers=150",
+                    source: TransformPipeline.source("num-buffers=40"))
+            }) { pipeline, _ in
+                let audioOut = try pipeline.watchAudio()
+                // A slow machine takes longer, never less.
+                let time = duration {
+                    pipeline.play()
+                    #expect(audioOut.waitForTone(440))
+                    #expect(eventually { pipeline.count("audio-buffers-in") >= 145 })
                 }
+                #expect(time > .seconds(1.35), "1.45 seconds came in \(time)")
+                measure("dropped", Double(pipeline.count("audio-buffers-dropped")), atMost: 40, unit: "buffers")
             }
         }
 
@@ -514,13 +491,10 @@ extension ElementTests {
             ("fakesink", "audio-source"),
         ])
         func aSourceThatIsNone(text: String, says: String) throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .camera(standIn, "\(CameraTests.still) audio-source=\"\(text)\"")
-                ) { pipeline in
-                    #expect(pipeline.play() == .failure)
-                    #expect(pipeline.waitForError()?.text.contains(says) == true)
-                }
+            try TransformPipeline.run(with: { try .camera($0, "\(CameraTests.still) audio-source=\"\(text)\"") }) {
+                pipeline, _ in
+                #expect(pipeline.play() == .failure)
+                #expect(pipeline.waitForError()?.text.contains(says) == true)
             }
         }
     }

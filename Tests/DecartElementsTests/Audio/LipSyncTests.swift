@@ -24,26 +24,25 @@ extension ElementTests {
 
         private func run(_ properties: String, delay: Int, flashes count: Int) throws -> Found {
             var found = Found()
-            try StandIn.run({ $0.media.delay = .milliseconds(delay) }) { standIn in
-                try TransformPipeline.run(
-                    try .withAudio(standIn, properties, prompt: "", audio: Self.beep, source: Self.dark)
-                ) { pipeline in
-                    try onlyAtTheSecond(pipeline)
-                    let flashes = Watched<[UInt64]>([])
-                    let beeps = Watched<[UInt64]>([])
-                    try watchFlashes(pipeline, flashes)
-                    try watchBeeps(pipeline, beeps)
-                    pipeline.play()
-                    #expect(flashes.wait { $0.count >= count + 2 })
-                    #expect(beeps.wait { $0.count >= count })
-                    for flash in flashes.value.dropFirst(2) {
-                        let nearest = beeps.value.map { Double(Int64(flash) - Int64($0)) / 1e6 }.min {
-                            abs($0) < abs($1)
-                        }
-                        if let nearest, abs(nearest) < 500 { found.apart.append(nearest) }
-                        let since = Double(flash % Self.period) / 1e6
-                        found.flashes.append(since > 900 ? since - 1000 : since)
+            try TransformPipeline.run(
+                with: { try .withAudio($0, properties, prompt: "", audio: Self.beep, source: Self.dark) },
+                standIn: { $0.media.delay = .milliseconds(delay) }
+            ) { pipeline, _ in
+                try onlyAtTheSecond(pipeline)
+                let flashes = Watched<[UInt64]>([])
+                let beeps = Watched<[UInt64]>([])
+                try watchFlashes(pipeline, flashes)
+                try watchBeeps(pipeline, beeps)
+                pipeline.play()
+                #expect(flashes.wait { $0.count >= count + 2 })
+                #expect(beeps.wait { $0.count >= count })
+                for flash in flashes.value.dropFirst(2) {
+                    let nearest = beeps.value.map { Double(Int64(flash) - Int64($0)) / 1e6 }.min {
+                        abs($0) < abs($1)
                     }
+                    if let nearest, abs(nearest) < 500 { found.apart.append(nearest) }
+                    let since = Double(flash % Self.period) / 1e6
+                    found.flashes.append(since > 900 ? since - 1000 : since)
                 }
             }
             return found

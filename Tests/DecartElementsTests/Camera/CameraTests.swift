@@ -36,80 +36,72 @@ extension ElementTests {
             let short = "fakesrc is-live=true format=time do-timestamp=true sizetype=fixed sizemax=1000"
             let caps = "video/x-raw,format=RGB,\(TransformPipeline.size),framerate=20/1"
             let source = "source=\"\(short) ! identity sleep-time=20000 ! \(caps)\""
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, source)) { pipeline in
-                    pipeline.play()
-                    let warning = try #require(pipeline.waitForProblem(.warning))
-                    #expect(warning.text.contains("has 1000 bytes, but its caps need 168960"), "\(warning.text)")
-                    #expect(eventually { pipeline.count("frames-dropped") >= 3 })
-                    #expect(pipeline.takeProblems().filter { $0.text.contains("1000 bytes") }.count == 1)
-                }
+            try TransformPipeline.run(with: { try .camera($0, source) }) { pipeline, _ in
+                pipeline.play()
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains("has 1000 bytes, but its caps need 168960"), "\(warning.text)")
+                #expect(eventually { pipeline.count("frames-dropped") >= 3 })
+                #expect(pipeline.takeProblems().filter { $0.text.contains("1000 bytes") }.count == 1)
             }
         }
 
         @Test func theMirrorChangesWhilePlaying() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, Self.still, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
-                    for (name, value, isMirrored) in [
-                        ("mirror", "auto", true), ("position", "back", false), ("mirror", "on", true),
-                        ("mirror", "off", false),
-                    ] {
-                        pipeline.transform.set(name, value)
-                        let expected = (isMirrored ? raw.mirrored : raw).applying(prompt: "film noir")
-                        #expect(pipeline.waitForPicture(expected), "\(name)=\(value)")
-                    }
-                    #expect(standIn.sessions.count == 1)
+            try TransformPipeline.run(with: { try .camera($0, Self.still, prompt: "film noir") }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                for (name, value, isMirrored) in [
+                    ("mirror", "auto", true), ("position", "back", false), ("mirror", "on", true),
+                    ("mirror", "off", false),
+                ] {
+                    pipeline.transform.set(name, value)
+                    let expected = (isMirrored ? raw.mirrored : raw).applying(prompt: "film noir")
+                    #expect(pipeline.waitForPicture(expected), "\(name)=\(value)")
                 }
+                #expect(standIn.sessions.count == 1)
             }
         }
 
         @Test func theTestPictureHasTheModelsSize() throws {
             let raw = try Reference.frame("videotestsrc num-buffers=1 ! video/x-raw,width=320,height=176")
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .camera(standIn, "source=test mirror=on", prompt: "film noir", preview: true)
-                ) { pipeline in
-                    let preview = FrameWatch(
-                        try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
-                    pipeline.play()
-                    // The noise in one corner of the pattern differs in every frame.
-                    #expect(pipeline.waitForPicture(raw.mirrored.applying(prompt: "film noir"), within: 12))
-                    #expect(preview.seen.wait { $0.sizes == ["320x176"] })
-                }
+            try TransformPipeline.run(with: {
+                try .camera($0, "source=test mirror=on", prompt: "film noir", preview: true)
+            }) { pipeline, _ in
+                let preview = FrameWatch(
+                    try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
+                pipeline.play()
+                // The noise in one corner of the pattern differs in every frame.
+                #expect(pipeline.waitForPicture(raw.mirrored.applying(prompt: "film noir"), within: 12))
+                #expect(preview.seen.wait { $0.sizes == ["320x176"] })
             }
         }
 
         /// A source that is not live, such as a file, must play at its own rate, not as fast as it can be read.
         @Test func aSourceThatIsNotLiveIsPaced() throws {
             let source = TransformPipeline.source("is-live=false")
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .camera(standIn, "source=\"\(source)\"", prompt: "film noir", preview: true)
-                ) { pipeline in
-                    let preview = FrameWatch(
-                        try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
-                    // From the start on, because frames that a busy machine holds up come in a burst afterwards.
-                    let time = duration {
-                        pipeline.play()
-                        #expect(preview.waitForFrames(16))
-                    }
-                    #expect(time > .milliseconds(700), "16 frames of 50 ms each took \(time)")
-                    #expect(pipeline.waitForFrames(5))
-                    // Pacing also holds after the capture was stopped and started again.
-                    pipeline.transform.emit("stop-capture")
-                    _ = pipeline.collect(milliseconds: 1000)
-                    let again = duration {
-                        pipeline.transform.emit("start-capture")
-                        #expect(preview.waitForFrames(18))
-                    }
-                    #expect(again > .milliseconds(700), "18 frames of 50 ms each took \(again)")
-                    #expect(preview.seen.read { zip($0.stamps, $0.stamps.dropFirst()).allSatisfy { $0 < $1 } })
-                    #expect(pipeline.waitForFrames(5))
-                    #expect(standIn.sessions.count == 1)
+            try TransformPipeline.run(with: {
+                try .camera($0, "source=\"\(source)\"", prompt: "film noir", preview: true)
+            }) { pipeline, standIn in
+                let preview = FrameWatch(
+                    try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
+                // From the start on, because frames that a busy machine holds up come in a burst afterwards.
+                let time = duration {
+                    pipeline.play()
+                    #expect(preview.waitForFrames(16))
                 }
+                #expect(time > .milliseconds(700), "16 frames of 50 ms each took \(time)")
+                #expect(pipeline.waitForFrames(5))
+                // Pacing also holds after the capture was stopped and started again.
+                pipeline.transform.emit("stop-capture")
+                _ = pipeline.collect(milliseconds: 1000)
+                let again = duration {
+                    pipeline.transform.emit("start-capture")
+                    #expect(preview.waitForFrames(18))
+                }
+                #expect(again > .milliseconds(700), "18 frames of 50 ms each took \(again)")
+                #expect(preview.seen.read { zip($0.stamps, $0.stamps.dropFirst()).allSatisfy { $0 < $1 } })
+                #expect(pipeline.waitForFrames(5))
+                #expect(standIn.sessions.count == 1)
             }
         }
 
@@ -120,14 +112,11 @@ extension ElementTests {
         func padsOfASourceMayComeLater(end: String) throws {
             let raw = try Reference.input()
             let source = "\(TransformPipeline.liveSource) ! matroskamux streamable=true ! \(end)"
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .camera(standIn, "source=\"\(source)\" mirror=off", prompt: "film noir")
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: { try .camera($0, "source=\"\(source)\" mirror=off", prompt: "film noir") })
+            { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -212,17 +201,15 @@ extension ElementTests {
         }
 
         @Test func severalPropertiesAreOneUpdate() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, Self.still, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    let before = standIn.sessions.first?.promptCount ?? 0
-                    pipeline.transform.set(together: [("prompt", GValueBox("anime")), ("enrich", GValueBox(true))])
-                    #expect(standIn.wait { $0.first?.prompts.last == "anime" })
-                    pipeline.transform.set("prompt", "lego")
-                    #expect(standIn.wait { $0.first?.prompts.last == "lego" })
-                    #expect(standIn.sessions.first?.promptCount == before + 2)
-                }
+            try TransformPipeline.run(with: { try .camera($0, Self.still, prompt: "film noir") }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                let before = standIn.sessions.first?.promptCount ?? 0
+                pipeline.transform.set(together: [("prompt", GValueBox("anime")), ("enrich", GValueBox(true))])
+                #expect(standIn.wait { $0.first?.prompts.last == "anime" })
+                pipeline.transform.set("prompt", "lego")
+                #expect(standIn.wait { $0.first?.prompts.last == "lego" })
+                #expect(standIn.sessions.first?.promptCount == before + 2)
             }
         }
 
@@ -306,15 +293,13 @@ extension ElementTests {
         }
 
         @Test func anEndIsSentThrough() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, Self.still, prompt: "film noir", preview: true)) {
-                    pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    #expect(pipeline.pipeline.send(Event.eos()))
-                    #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: { try .camera($0, Self.still, prompt: "film noir", preview: true) }) {
+                pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                #expect(pipeline.pipeline.send(Event.eos()))
+                #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 

@@ -21,94 +21,86 @@ extension ElementTests {
 
         @Test func thePreviewNeedsNoSession() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .camera(
-                        standIn, "\(CameraTests.still) mirror=on auto-connect=false", prompt: "film noir", preview: true
-                    )
-                ) { pipeline in
-                    let preview = try watch(pipeline)
-                    pipeline.play()
-                    #expect(preview.wait(for: raw.mirrored))
-                    #expect(preview.waitForFrames(3))
-                    #expect(pipeline.frames == 0 && standIn.sessions.isEmpty)
-                    pipeline.transform.emit("connect")
-                    #expect(pipeline.waitForPicture(raw.mirrored.applying(prompt: "film noir")))
-                    pipeline.transform.emit("disconnect")
-                    #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
-                    #expect(preview.waitForFrames(3))
-                }
+            try TransformPipeline.run(with: {
+                try .camera(
+                    $0, "\(CameraTests.still) mirror=on auto-connect=false", prompt: "film noir", preview: true
+                )
+            }) { pipeline, standIn in
+                let preview = try watch(pipeline)
+                pipeline.play()
+                #expect(preview.wait(for: raw.mirrored))
+                #expect(preview.waitForFrames(3))
+                #expect(pipeline.frames == 0 && standIn.sessions.isEmpty)
+                pipeline.transform.emit("connect")
+                #expect(pipeline.waitForPicture(raw.mirrored.applying(prompt: "film noir")))
+                pipeline.transform.emit("disconnect")
+                #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
+                #expect(preview.waitForFrames(3))
             }
         }
 
         @Test func thePreviewComesAndGoesWhilePlaying() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, CameraTests.still, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    for _ in 0..<3 {
-                        let pad = try #require(pipeline.transform.requestPad("preview"))
-                        let sink = try Element(factory: "fakesink")
-                        sink.set("sync", false)
-                        sink.set("async", false)
-                        pipeline.pipeline.add(sink)
-                        let input = try #require(sink.staticPad("sink"))
-                        let preview = FrameWatch(input)
-                        try pad.link(input)
-                        sink.syncStateWithParent()
-                        #expect(preview.waitForFrames(5))
-                        pad.unlink(input)
-                        pipeline.transform.releaseRequestPad(pad)
-                        sink.setState(.null)
-                        pipeline.pipeline.remove(sink)
-                        #expect(pipeline.waitForFrames(5))
-                    }
-                    #expect(pipeline.takeProblems().isEmpty)
-                    #expect(standIn.sessions.count == 1)
+            try TransformPipeline.run(with: { try .camera($0, CameraTests.still, prompt: "film noir") }) {
+                pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                for _ in 0..<3 {
+                    let pad = try #require(pipeline.transform.requestPad("preview"))
+                    let sink = try Element(factory: "fakesink")
+                    sink.set("sync", false)
+                    sink.set("async", false)
+                    pipeline.pipeline.add(sink)
+                    let input = try #require(sink.staticPad("sink"))
+                    let preview = FrameWatch(input)
+                    try pad.link(input)
+                    sink.syncStateWithParent()
+                    #expect(preview.waitForFrames(5))
+                    pad.unlink(input)
+                    pipeline.transform.releaseRequestPad(pad)
+                    sink.setState(.null)
+                    pipeline.pipeline.remove(sink)
+                    #expect(pipeline.waitForFrames(5))
                 }
+                #expect(pipeline.takeProblems().isEmpty)
+                #expect(standIn.sessions.count == 1)
             }
         }
 
         /// A blocked preview sink, such as a window being dragged, must not stall the session.
         @Test func aPreviewThatStandsStillHoldsNobodyUp() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .camera(standIn, CameraTests.still, prompt: "film noir", preview: true)
-                ) { pipeline in
-                    let pad = try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink"))
-                    let isHeld = Watched(true)
-                    let count = Watched(0)
-                    pad.addProbe(.buffer) { _ in
-                        count.change { $0 += 1 }
-                        // The first buffers pass, because the pipeline reaches PLAYING only after the sink has
-                        // prerolled.
-                        if count.value > 2 { _ = isHeld.wait { !$0 } }
-                        return .pass
-                    }
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(10))
-                    isHeld.change { $0 = false }
+            try TransformPipeline.run(with: { try .camera($0, CameraTests.still, prompt: "film noir", preview: true) })
+            { pipeline, _ in
+                let pad = try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink"))
+                let isHeld = Watched(true)
+                let count = Watched(0)
+                pad.addProbe(.buffer) { _ in
+                    count.change { $0 += 1 }
+                    // The first buffers pass, because the pipeline reaches PLAYING only after the sink has
+                    // prerolled.
+                    if count.value > 2 { _ = isHeld.wait { !$0 } }
+                    return .pass
                 }
+                pipeline.play()
+                #expect(pipeline.waitForFrames(10))
+                isHeld.change { $0 = false }
             }
         }
 
         @Test func theShapeOfTheModelIsCutOutForBoth() throws {
             let expected = try Reference.frame(Self.once(320, 352) + " ! videocrop top=88 bottom=88")
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .camera(standIn, "\(Self.still(320, 352)) orientation=landscape", preview: true)
-                ) { pipeline in
-                    let preview = try watch(pipeline)
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(expected))
-                    #expect(preview.wait(for: expected))
-                    // Letterbox shows the whole frame, so nothing may be cropped.
-                    pipeline.transform.set("fit", "letterbox")
-                    #expect(
-                        preview.seen.wait {
-                            $0.latest.map { ($0.width, $0.height) == (320, 352) } ?? false
-                        })
-                }
+            try TransformPipeline.run(with: {
+                try .camera($0, "\(Self.still(320, 352)) orientation=landscape", preview: true)
+            }) { pipeline, _ in
+                let preview = try watch(pipeline)
+                pipeline.play()
+                #expect(pipeline.waitForPicture(expected))
+                #expect(preview.wait(for: expected))
+                // Letterbox shows the whole frame, so nothing may be cropped.
+                pipeline.transform.set("fit", "letterbox")
+                #expect(
+                    preview.seen.wait {
+                        $0.latest.map { ($0.width, $0.height) == (320, 352) } ?? false
+                    })
             }
         }
 
@@ -123,31 +115,28 @@ extension ElementTests {
         func aCropIsMadeLive(crop: String, reference: String, size: String) throws {
             let whole = try Reference.frame(Self.once(640, 352))
             let expected = try Reference.frame(Self.once(640, 352) + " ! " + reference)
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, Self.still(640, 352), preview: true)) { pipeline in
-                    let preview = try watch(pipeline)
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(whole))
-                    pipeline.transform.set("crop", GValueBox(crop))
-                    #expect(pipeline.waitForPicture(expected))
-                    #expect(preview.seen.wait { $0.sizes.last == size }, "\(preview.seen.value.sizes)")
-                    pipeline.transform.set("crop", GValueBox(""))
-                    #expect(pipeline.waitForPicture(whole))
-                    #expect(standIn.sessions.count == 1 && (standIn.sessions.first?.offerCount ?? 2) < 2)
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: { try .camera($0, Self.still(640, 352), preview: true) }) {
+                pipeline, standIn in
+                let preview = try watch(pipeline)
+                pipeline.play()
+                #expect(pipeline.waitForPicture(whole))
+                pipeline.transform.set("crop", GValueBox(crop))
+                #expect(pipeline.waitForPicture(expected))
+                #expect(preview.seen.wait { $0.sizes.last == size }, "\(preview.seen.value.sizes)")
+                pipeline.transform.set("crop", GValueBox(""))
+                #expect(pipeline.waitForPicture(whole))
+                #expect(standIn.sessions.count == 1 && (standIn.sessions.first?.offerCount ?? 2) < 2)
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
         @Test func aCropThatIsNoneIsAWarning() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, Self.still(320, 176))) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(2))
-                    pipeline.transform.set("crop", GValueBox("half of it"))
-                    #expect(pipeline.waitForProblem(.warning)?.text.contains("left,top,width,height") == true)
-                    #expect(pipeline.waitForFrames(2))
-                }
+            try TransformPipeline.run(with: { try .camera($0, Self.still(320, 176)) }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(2))
+                pipeline.transform.set("crop", GValueBox("half of it"))
+                #expect(pipeline.waitForProblem(.warning)?.text.contains("left,top,width,height") == true)
+                #expect(pipeline.waitForFrames(2))
             }
         }
 

@@ -6,17 +6,16 @@ extension ElementTests {
     /// `camera-encoded` with sources that are no cameras. Tests/System/Host/check_live_view.py has the cameras.
     @Suite(.serialized, .timeLimit(.minutes(3)), .indifferentToTransport) struct EncodedCameraTests {
         @Test func aSourceOfRawVideoIsRefusedAndWorksWithoutTheProperty() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, "source=test camera-encoded=true")) { pipeline in
-                    #expect(pipeline.play() == .failure)
-                    let problem = try #require(pipeline.waitForError())
-                    #expect(problem.text.hasPrefix("camera-encoded needs a camera that answers offers."))
-                    #expect(standIn.sessions.isEmpty)
-                    pipeline.pipeline.setState(.null)
-                    pipeline.transform.set("camera-encoded", false)
-                    #expect(pipeline.play() != .failure)
-                    #expect(pipeline.waitForFrames(5))
-                }
+            try TransformPipeline.run(with: { try .camera($0, "source=test camera-encoded=true") }) {
+                pipeline, standIn in
+                #expect(pipeline.play() == .failure)
+                let problem = try #require(pipeline.waitForError())
+                #expect(problem.text.hasPrefix("camera-encoded needs a camera that answers offers."))
+                #expect(standIn.sessions.isEmpty)
+                pipeline.pipeline.setState(.null)
+                pipeline.transform.set("camera-encoded", false)
+                #expect(pipeline.play() != .failure)
+                #expect(pipeline.waitForFrames(5))
             }
         }
     }

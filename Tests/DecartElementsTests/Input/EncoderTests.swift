@@ -41,29 +41,27 @@ extension ElementTests {
             let known = try #require(KnownEncoder.named(factory))
             try #require(StandInEncoder.register(known), "this machine has a real \(factory)")
             StandInEncoder.forgetValues(of: factory)
-            try StandIn.run { standIn in
-                let properties = "encoder=\(factory) max-bitrate=1800000"
-                // Noise, because an encoder that stays far below its bitrate tells nothing about the network.
-                let source =
-                    "videotestsrc pattern=snow is-live=true ! "
-                    + "video/x-raw,format=I420,\(TransformPipeline.size),framerate=20/1"
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", source: source)) {
-                    pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3), "no frame came back")
-                    #expect(pipeline.stats?.string("encoder") == factory)
-                    let follows = eventually {
-                        let values = StandInEncoder.values(of: factory)
-                        guard Set(values).count > 1, let last = values.last else { return false }
-                        let target = pipeline.count("target-bitrate")
-                        return abs(last * unit - target) <= target / 10
-                    }
+            let properties = "encoder=\(factory) max-bitrate=1800000"
+            // Noise, because an encoder that stays far below its bitrate tells nothing about the network.
+            let source =
+                "videotestsrc pattern=snow is-live=true ! "
+                + "video/x-raw,format=I420,\(TransformPipeline.size),framerate=20/1"
+            try TransformPipeline.run(with: { try .init($0, properties, prompt: "film noir", source: source) }) {
+                pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3), "no frame came back")
+                #expect(pipeline.stats?.string("encoder") == factory)
+                let follows = eventually {
                     let values = StandInEncoder.values(of: factory)
-                    #expect(follows, "\(values), target \(pipeline.count("target-bitrate"))")
-                    // The element sets the start bitrate first; the table's other controls may come before it.
-                    #expect(values.first == 1_500_000 / unit, "\(values)")
-                    #expect(pipeline.takeProblems().isEmpty)
+                    guard Set(values).count > 1, let last = values.last else { return false }
+                    let target = pipeline.count("target-bitrate")
+                    return abs(last * unit - target) <= target / 10
                 }
+                let values = StandInEncoder.values(of: factory)
+                #expect(follows, "\(values), target \(pipeline.count("target-bitrate"))")
+                // The element sets the start bitrate first; the table's other controls may come before it.
+                #expect(values.first == 1_500_000 / unit, "\(values)")
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -86,41 +84,37 @@ extension ElementTests {
         @Test func anUnknownEncoderIsReportedOnce() throws {
             try #require(ElementTests.isReady && ClosedEncoder.isRegistered)
             let encoder = "closedvp8enc"
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "codec=vp8 encoder=\(encoder)")) { pipeline in
-                    pipeline.play()
-                    let warning = try #require(pipeline.waitForProblem(.warning), "no warning")
-                    for word in [encoder, "encoder-setup", "target-bitrate"] {
-                        #expect(warning.text.contains(word), "\(word): \(warning.text)")
-                    }
-                    #expect(pipeline.waitForFrames(3), "no frame came back")
-                    pipeline.transform.emit("disconnect")
-                    #expect(eventually { pipeline.connectionState == "disconnected" }, "it is still connected")
-                    pipeline.transform.emit("connect")
-                    #expect(standIn.wait { $0.count == 2 }, "no second session")
-                    #expect(pipeline.waitForFrames(3), "no frame came back after the second connect")
-                    #expect(pipeline.takeProblems().count == 1)
+            try TransformPipeline.run(with: { try .init($0, "codec=vp8 encoder=\(encoder)") }) { pipeline, standIn in
+                pipeline.play()
+                let warning = try #require(pipeline.waitForProblem(.warning), "no warning")
+                for word in [encoder, "encoder-setup", "target-bitrate"] {
+                    #expect(warning.text.contains(word), "\(word): \(warning.text)")
                 }
+                #expect(pipeline.waitForFrames(3), "no frame came back")
+                pipeline.transform.emit("disconnect")
+                #expect(eventually { pipeline.connectionState == "disconnected" }, "it is still connected")
+                pipeline.transform.emit("connect")
+                #expect(standIn.wait { $0.count == 2 }, "no second session")
+                #expect(pipeline.waitForFrames(3), "no frame came back after the second connect")
+                #expect(pipeline.takeProblems().count == 1)
             }
         }
 
         @Test func anUnknownEncoderFollowsByTheNameOfItsProperty() throws {
             let encoder = try #require(Self.foreignEncoder)
-            try StandIn.run { standIn in
-                let properties = "codec=vp8 encoder=\(encoder) max-bitrate=1200000"
-                try TransformPipeline.run(try .init(standIn, properties)) { pipeline in
-                    let made = Watched<Element?>(nil)
-                    pipeline.transform.connect("encoder-setup") { arguments in
-                        made.change { $0 = arguments.first?.element }
-                        return nil
-                    }
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3), "no frame came back")
-                    // Congestion control may begin below the maximum on a busy machine.
-                    #expect(eventually { made.value?.int("target-bitrate") == 1_200_000 })
-                    #expect(pipeline.takeProblems().isEmpty)
-                    made.change { $0 = nil }
+            let properties = "codec=vp8 encoder=\(encoder) max-bitrate=1200000"
+            try TransformPipeline.run(with: { try .init($0, properties) }) { pipeline, _ in
+                let made = Watched<Element?>(nil)
+                pipeline.transform.connect("encoder-setup") { arguments in
+                    made.change { $0 = arguments.first?.element }
+                    return nil
                 }
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3), "no frame came back")
+                // Congestion control may begin below the maximum on a busy machine.
+                #expect(eventually { made.value?.int("target-bitrate") == 1_200_000 })
+                #expect(pipeline.takeProblems().isEmpty)
+                made.change { $0 = nil }
             }
         }
     }

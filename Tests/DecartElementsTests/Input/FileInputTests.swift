@@ -80,34 +80,30 @@ extension ElementTests {
         }
 
         @Test func aFasterInputIsThinnedToTheLimit() throws {
-            try StandIn.run { standIn in
-                let source = TransformPipeline.source(
-                    "num-buffers=90", caps: "format=I420,\(TransformPipeline.size),framerate=60/1")
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.wait { $0.isEnded })
-                    let stats = try #require(pipeline.stats)
-                    let sent = try #require(stats.int("frames-sent"))
-                    let skipped = try #require(stats.int("frames-skipped"))
-                    #expect(stats.int("frames-dropped") == 0)
-                    #expect(sent + skipped == 90)
-                    // 1.5 s at 20 fps, by the timestamps.
-                    #expect(sent <= 32, "\(sent)")
-                    measure("sent", Double(sent), atLeast: 29, unit: "frames")
-                }
+            let source = TransformPipeline.source(
+                "num-buffers=90", caps: "format=I420,\(TransformPipeline.size),framerate=60/1")
+            try TransformPipeline.run(with: { try .init($0, prompt: "film noir", source: source) }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.wait { $0.isEnded })
+                let stats = try #require(pipeline.stats)
+                let sent = try #require(stats.int("frames-sent"))
+                let skipped = try #require(stats.int("frames-skipped"))
+                #expect(stats.int("frames-dropped") == 0)
+                #expect(sent + skipped == 90)
+                // 1.5 s at 20 fps, by the timestamps.
+                #expect(sent <= 32, "\(sent)")
+                measure("sent", Double(sent), atLeast: 29, unit: "frames")
             }
         }
 
         @Test func aSlowerInputIsNotFilledUp() throws {
-            try StandIn.run { standIn in
-                let source = TransformPipeline.source(
-                    "num-buffers=10", caps: "format=I420,\(TransformPipeline.size),framerate=10/1")
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.wait { $0.isEnded })
-                    #expect(pipeline.count("frames-sent") + pipeline.count("frames-skipped") == 10)
-                    measure("sent", Double(pipeline.count("frames-sent")), atLeast: 10, unit: "frames")
-                }
+            let source = TransformPipeline.source(
+                "num-buffers=10", caps: "format=I420,\(TransformPipeline.size),framerate=10/1")
+            try TransformPipeline.run(with: { try .init($0, prompt: "film noir", source: source) }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.wait { $0.isEnded })
+                #expect(pipeline.count("frames-sent") + pipeline.count("frames-skipped") == 10)
+                measure("sent", Double(pipeline.count("frames-sent")), atLeast: 10, unit: "frames")
             }
         }
     }

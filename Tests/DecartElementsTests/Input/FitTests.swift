@@ -43,15 +43,14 @@ extension ElementTests {
 
         @Test func cropCutsOffAgainAfterARestart() throws {
             let reference = try Reference.frame(Self.tallOnce + " ! videocrop top=88 bottom=88")
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "orientation=landscape", source: Self.tall)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(reference, within: 5))
-                    pipeline.pipeline.setState(.ready)
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
-                    #expect(pipeline.waitForPicture(reference, within: 5))
-                }
+            try TransformPipeline.run(with: { try .init($0, "orientation=landscape", source: Self.tall) }) {
+                pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(reference, within: 5))
+                pipeline.pipeline.setState(.ready)
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
+                #expect(pipeline.waitForPicture(reference, within: 5))
             }
         }
 
@@ -75,17 +74,15 @@ extension ElementTests {
             let stretched = try Reference.frame(
                 Self.tallOnce
                     + " ! videoscale add-borders=false ! video/x-raw,width=320,height=176,pixel-aspect-ratio=1/1")
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "orientation=landscape fit=crop", source: Self.tall)) {
-                    pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(cropped, within: 5))
-                    pipeline.transform.set("fit", "stretch")
-                    #expect(pipeline.waitForPicture(stretched, within: 5))
-                    pipeline.transform.set("fit", "crop")
-                    #expect(pipeline.waitForPicture(cropped, within: 5))
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: { try .init($0, "orientation=landscape fit=crop", source: Self.tall) }) {
+                pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(cropped, within: 5))
+                pipeline.transform.set("fit", "stretch")
+                #expect(pipeline.waitForPicture(stretched, within: 5))
+                pipeline.transform.set("fit", "crop")
+                #expect(pipeline.waitForPicture(cropped, within: 5))
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -99,18 +96,15 @@ extension ElementTests {
                     + " ! videoflip video-direction=\(direction) ! videoscale add-borders=false ! video/x-raw,\(TransformPipeline.size),pixel-aspect-ratio=1/1"
             )
             let source = TransformPipeline.liveSource + " ! taginject tags=\"image-orientation=\(tag),title=kept\""
-            try StandIn.run { standIn in
-                // Landscape, whatever the input's orientation: this test compares content only.
-                try TransformPipeline.run(
-                    try .init(standIn, "fit=stretch orientation=landscape", source: source)
-                ) { pipeline in
-                    pipeline.play()
-                    let isRight = pipeline.waitForPicture(reference, within: 6)
-                    #expect(isRight, "differs by \(pipeline.latestPicture?.difference(from: reference) ?? -1)")
-                    let seen = pipeline.current
-                    #expect(seen.orientationTags.isEmpty)
-                    #expect(seen.events.contains(.tag), "the other tags are lost")
-                }
+            // Landscape, whatever the input's orientation: this test compares content only.
+            try TransformPipeline.run(with: { try .init($0, "fit=stretch orientation=landscape", source: source) }) {
+                pipeline, _ in
+                pipeline.play()
+                let isRight = pipeline.waitForPicture(reference, within: 6)
+                #expect(isRight, "differs by \(pipeline.latestPicture?.difference(from: reference) ?? -1)")
+                let seen = pipeline.current
+                #expect(seen.orientationTags.isEmpty)
+                #expect(seen.events.contains(.tag), "the other tags are lost")
             }
         }
 

@@ -57,23 +57,19 @@ extension ElementTests {
 
         /// A slow encoder must not block a live source: it keeps its pace, and the newest frames are sent.
         @Test func aLiveInputIsNeverHeldUp() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, prompt: Self.prompt)
-                ) { pipeline in
-                    pipeline.transform.set("encoder", GValueBox("identity sleep-time=400000 ! vp8enc deadline=1"))
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(2))
-                    let (before, sent) = (pipeline.count("frames-in"), pipeline.count("frames-sent"))
-                    #expect(pipeline.waitForFrames(Verification.count(5, gate: 2)))
-                    let (taken, passed) = (pipeline.count("frames-in") - before, pipeline.count("frames-sent") - sent)
-                    #expect(taken > passed, "\(taken) in, \(passed) sent")
-                    // 20 a second against 2.5.
-                    measure("in for each sent", Double(taken) / Double(max(passed, 1)), atLeast: 5, unit: "frames")
-                    #expect(eventually { pipeline.count("frames-dropped") >= taken - passed - 5 })
-                    #expect(pipeline.waitForMessage { $0.kind == .qos && $0.sourceName == "t" } != nil)
-                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
-                }
+            try TransformPipeline.run(with: { try .init($0, prompt: Self.prompt) }) { pipeline, _ in
+                pipeline.transform.set("encoder", GValueBox("identity sleep-time=400000 ! vp8enc deadline=1"))
+                pipeline.play()
+                #expect(pipeline.waitForFrames(2))
+                let (before, sent) = (pipeline.count("frames-in"), pipeline.count("frames-sent"))
+                #expect(pipeline.waitForFrames(Verification.count(5, gate: 2)))
+                let (taken, passed) = (pipeline.count("frames-in") - before, pipeline.count("frames-sent") - sent)
+                #expect(taken > passed, "\(taken) in, \(passed) sent")
+                // 20 a second against 2.5.
+                measure("in for each sent", Double(taken) / Double(max(passed, 1)), atLeast: 5, unit: "frames")
+                #expect(eventually { pipeline.count("frames-dropped") >= taken - passed - 5 })
+                #expect(pipeline.waitForMessage { $0.kind == .qos && $0.sourceName == "t" } != nil)
+                #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
         }
 

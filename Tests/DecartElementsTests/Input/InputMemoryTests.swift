@@ -99,19 +99,17 @@ extension ElementTests {
         @Test func theSystemsMemoryNeedsNoElement() throws {
             try #require(ElementTests.isReady)
             try #require(MemoryMover.isRegistered, "this machine has the real elements")
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    let sink = try #require(pipeline.transform.staticPad("sink"))
-                    let structures = sink.queryCaps()
-                    #expect(structures.memory == nil)
-                    #expect(structures.canIntersect(try Caps("video/x-raw(memory:CUDAMemory), format=I420")))
-                    #expect(sink.accepts(try Caps("video/x-raw(memory:CUDAMemory), format=I420, width=16, height=16")))
-                    #expect(!sink.accepts(try Caps("video/x-raw(memory:Nonesuch), format=I420, width=16, height=16")))
-                    #expect(!sink.accepts(try Caps("audio/x-raw")))
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    #expect(fetchers(pipeline) == 0)
-                }
+            try TransformPipeline.run(with: { try .init($0, prompt: "film noir") }) { pipeline, _ in
+                let sink = try #require(pipeline.transform.staticPad("sink"))
+                let structures = sink.queryCaps()
+                #expect(structures.memory == nil)
+                #expect(structures.canIntersect(try Caps("video/x-raw(memory:CUDAMemory), format=I420")))
+                #expect(sink.accepts(try Caps("video/x-raw(memory:CUDAMemory), format=I420, width=16, height=16")))
+                #expect(!sink.accepts(try Caps("video/x-raw(memory:Nonesuch), format=I420, width=16, height=16")))
+                #expect(!sink.accepts(try Caps("audio/x-raw")))
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                #expect(fetchers(pipeline) == 0)
             }
         }
 

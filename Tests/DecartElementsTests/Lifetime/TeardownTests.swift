@@ -158,14 +158,14 @@ struct SilentEngine: MediaEngine {
 
     func makeRoomViewer(
         of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         SilentRoom()
     }
 
     func makeRoom(
         painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         SilentRoom()
     }

@@ -46,36 +46,32 @@ extension ElementTests {
 
         /// A portrait is cut out of a wide frame: what is cut off there is wider than the next frame.
         @Test func theInputMayBecomeSmallerThanItsCrop() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(
-                        standIn, "orientation=portrait", prompt: "film noir",
-                        source: Self.source("format=I420,width=640,height=360,framerate=20/1"))
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
-                    let filter = try #require(pipeline.pipeline.child(named: "in"))
-                    filter.set("caps", caps: try Caps("video/x-raw,format=I420,width=100,height=176,framerate=20/1"))
-                    #expect(pipeline.waitForFrames(3))
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: {
+                try .init(
+                    $0, "orientation=portrait", prompt: "film noir",
+                    source: Self.source("format=I420,width=640,height=360,framerate=20/1"))
+            }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
+                let filter = try #require(pipeline.pipeline.child(named: "in"))
+                filter.set("caps", caps: try Caps("video/x-raw,format=I420,width=100,height=176,framerate=20/1"))
+                #expect(pipeline.waitForFrames(3))
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
         @Test func downstreamMayFixTheSize() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, prompt: "film noir", downstream: "video/x-raw,width=640,height=360")
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
-                    let frame = try #require(pipeline.latestPicture)
-                    #expect(frame.width == 640 && frame.height == 360)
-                    let caps = try #require(pipeline.current.latest?.caps)
-                    #expect(
-                        caps.contains("framerate=(fraction)20/1") && caps.contains("pixel-aspect-ratio=(fraction)1/1"))
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: {
+                try .init($0, prompt: "film noir", downstream: "video/x-raw,width=640,height=360")
+            }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
+                let frame = try #require(pipeline.latestPicture)
+                #expect(frame.width == 640 && frame.height == 360)
+                let caps = try #require(pipeline.current.latest?.caps)
+                #expect(
+                    caps.contains("framerate=(fraction)20/1") && caps.contains("pixel-aspect-ratio=(fraction)1/1"))
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -83,69 +79,62 @@ extension ElementTests {
         /// begins again after a gap, which only a busy machine causes here.
         @Test(arguments: [10, 40]) func downstreamMayFixTheFrameRate(rate: Int) throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, prompt: "film noir", downstream: "video/x-raw,framerate=\(rate)/1")
-                ) { pipeline in
-                    pipeline.play()
-                    // The grid starts again when frames take the place of the fallback, whenever that is.
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
-                    let start = pipeline.current.times.count
-                    #expect(pipeline.waitForFrames(Verification.count(2 * rate, gate: 10)))
-                    let seen = pipeline.current
-                    #expect(seen.latest?.caps.contains("framerate=(fraction)\(rate)/1") == true)
-                    let times = seen.times.dropFirst(start).compactMap { $0 }
-                    let first = try #require(times.first)
-                    let last = try #require(times.last)
-                    let perSecond = Double(times.count - 1) * 1e9 / Double(last - first)
-                    let error = abs(perSecond - Double(rate))
-                    measure("\(rate)/1, error of the rate", error, atMost: Double(rate) / 20, unit: "/s")
-                    let steps = zip(times, times.dropFirst()).map { $1 &- $0 }
-                    let off = steps.count { $0 != 1_000_000_000 / UInt64(rate) }
-                    #expect(off < steps.count / 2, "\(steps)")
-                    measure("\(rate)/1, steps off the grid", Double(off), atMost: 0, unit: "steps")
-                }
+            try TransformPipeline.run(with: {
+                try .init($0, prompt: "film noir", downstream: "video/x-raw,framerate=\(rate)/1")
+            }) { pipeline, _ in
+                pipeline.play()
+                // The grid starts again when frames take the place of the fallback, whenever that is.
+                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                let start = pipeline.current.times.count
+                #expect(pipeline.waitForFrames(Verification.count(2 * rate, gate: 10)))
+                let seen = pipeline.current
+                #expect(seen.latest?.caps.contains("framerate=(fraction)\(rate)/1") == true)
+                let times = seen.times.dropFirst(start).compactMap { $0 }
+                let first = try #require(times.first)
+                let last = try #require(times.last)
+                let perSecond = Double(times.count - 1) * 1e9 / Double(last - first)
+                let error = abs(perSecond - Double(rate))
+                measure("\(rate)/1, error of the rate", error, atMost: Double(rate) / 20, unit: "/s")
+                let steps = zip(times, times.dropFirst()).map { $1 &- $0 }
+                let off = steps.count { $0 != 1_000_000_000 / UInt64(rate) }
+                #expect(off < steps.count / 2, "\(steps)")
+                measure("\(rate)/1, steps off the grid", Double(off), atMost: 0, unit: "steps")
             }
         }
 
         @Test func theFrameRateMayBeVariable() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, prompt: "film noir", downstream: "video/x-raw,framerate=0/1")
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
-                    #expect(pipeline.current.latest?.caps.contains("framerate=(fraction)0/1") == true)
-                    #expect(pipeline.timesRise && pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: {
+                try .init($0, prompt: "film noir", downstream: "video/x-raw,framerate=0/1")
+            }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                #expect(pipeline.current.latest?.caps.contains("framerate=(fraction)0/1") == true)
+                #expect(pipeline.timesRise && pipeline.takeProblems().isEmpty)
             }
         }
 
         @Test(arguments: ["format=RGBA", "colorimetry=bt709", "pixel-aspect-ratio=16/15", "interlace-mode=interleaved"])
         func whatDownstreamCannotTakeIsAnError(caps: String) throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, downstream: "capsfilter name=only")) { pipeline in
-                    // Set after linking, because with these caps the link would fail.
-                    try #require(pipeline.pipeline.child(named: "only")).set(
-                        "caps", caps: try Caps("video/x-raw,\(caps)"))
-                    pipeline.play()
-                    let error = try #require(pipeline.waitForError())
-                    #expect(error.text.contains("Put videoconvert behind the element."), "\(error.text)")
-                    #expect(error.domain == "gst-core-error-quark")
-                }
+            try TransformPipeline.run(with: { try .init($0, downstream: "capsfilter name=only") }) { pipeline, _ in
+                // Set after linking, because with these caps the link would fail.
+                try #require(pipeline.pipeline.child(named: "only")).set(
+                    "caps", caps: try Caps("video/x-raw,\(caps)"))
+                pipeline.play()
+                let error = try #require(pipeline.waitForError())
+                #expect(error.text.contains("Put videoconvert behind the element."), "\(error.text)")
+                #expect(error.domain == "gst-core-error-quark")
             }
         }
 
         @Test func receivedSizeFollowsTheService() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "output-size=received", prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
-                    let frame = try #require(pipeline.latestPicture)
-                    #expect(frame.width == 320 && frame.height == 176)
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: { try .init($0, "output-size=received", prompt: "film noir") }) {
+                pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
+                let frame = try #require(pipeline.latestPicture)
+                #expect(frame.width == 320 && frame.height == 176)
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
     }

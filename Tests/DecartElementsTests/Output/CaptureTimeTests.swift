@@ -17,16 +17,15 @@ extension ElementTests {
             source: String = TransformPipeline.liveSource, downstream: String = "",
             _ body: (StandIn, TransformPipeline, CodedFrames) throws -> Void
         ) throws {
-            try StandIn.run({
-                $0.media.delay = .milliseconds(delay)
-                $0.answersLatencyMarker = answers
-                $0.rooms.carriesTrailers = trailers
-            }) { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, properties, prompt: prompt, source: source, downstream: downstream)
-                ) { pipeline in
-                    try body(standIn, pipeline, try CodedFrames(pipeline))
+            try TransformPipeline.run(
+                with: { try .init($0, properties, prompt: prompt, source: source, downstream: downstream) },
+                standIn: {
+                    $0.media.delay = .milliseconds(delay)
+                    $0.answersLatencyMarker = answers
+                    $0.rooms.carriesTrailers = trailers
                 }
+            ) { pipeline, standIn in
+                try body(standIn, pipeline, try CodedFrames(pipeline))
             }
         }
 
@@ -172,30 +171,28 @@ extension ElementTests {
         @Test func theMarkIsNotSeen() throws {
             let raw = try Reference.input()
             let expected = raw.applying(prompt: "film noir")
-            try StandIn.run({ ($0.media.delay, $0.rooms.carriesTrailers) = (.milliseconds(Self.delay), false) }) {
-                standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, "timestamps=capture", prompt: "film noir", forbidden: raw)
-                ) { pipeline in
-                    let corners = Watched<[Double]>([])
-                    var video: VideoInfo?
-                    try #require(pipeline.transform.staticPad("src")).addProbe([.buffer, .downstreamEvent]) { item in
-                        if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
-                        guard case .buffer(let buffer) = item, let video, let image = Picture(buffer, video),
-                            image.planes[0].contains(where: { $0 > 20 })
-                        else { return .pass }
-                        corners.change { $0.append(image.cornerDifference(from: expected)) }
-                        return .pass
-                    }
-                    pipeline.play()
-                    #expect(corners.wait { $0.count >= Verification.count(120, gate: 20) })
-                    // No previous frame exists for the first one: its corner shows the rows above. A marker would
-                    // differ by about 60.
-                    let found = corners.value
-                    #expect(found.dropFirst().allSatisfy { $0 < 15 }, "\(found.map { Int($0) })")
-                    #expect(eventually { pipeline.count("glass-to-glass-time") > 0 })
-                    #expect(pipeline.current.leaks == 0)
+            try TransformPipeline.run(
+                with: { try .init($0, "timestamps=capture", prompt: "film noir", forbidden: raw) },
+                standIn: { ($0.media.delay, $0.rooms.carriesTrailers) = (.milliseconds(Self.delay), false) }
+            ) { pipeline, _ in
+                let corners = Watched<[Double]>([])
+                var video: VideoInfo?
+                try #require(pipeline.transform.staticPad("src")).addProbe([.buffer, .downstreamEvent]) { item in
+                    if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
+                    guard case .buffer(let buffer) = item, let video, let image = Picture(buffer, video),
+                        image.planes[0].contains(where: { $0 > 20 })
+                    else { return .pass }
+                    corners.change { $0.append(image.cornerDifference(from: expected)) }
+                    return .pass
                 }
+                pipeline.play()
+                #expect(corners.wait { $0.count >= Verification.count(120, gate: 20) })
+                // No previous frame exists for the first one: its corner shows the rows above. A marker would
+                // differ by about 60.
+                let found = corners.value
+                #expect(found.dropFirst().allSatisfy { $0 < 15 }, "\(found.map { Int($0) })")
+                #expect(eventually { pipeline.count("glass-to-glass-time") > 0 })
+                #expect(pipeline.current.leaks == 0)
             }
         }
 

@@ -20,39 +20,36 @@ extension ElementTests {
         }
 
         @Test func aDecoderThatFailsIsReplaced() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    let session = pipeline.transform.string("session-id")
-                    let first = try decoder(in: pipeline)
-                    fail(first)
-                    _ = try decoder(in: pipeline, after: first)
-                    let before = pipeline.frames
-                    #expect(eventually { pipeline.frames > before + 3 })
-                    #expect(pipeline.transform.string("session-id") == session)
-                    #expect(pipeline.takeProblems().isEmpty)
-                    #expect(standIn.sessions.count == 1)
-                }
+            try TransformPipeline.run(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                let session = pipeline.transform.string("session-id")
+                let first = try decoder(in: pipeline)
+                fail(first)
+                _ = try decoder(in: pipeline, after: first)
+                let before = pipeline.frames
+                #expect(eventually { pipeline.frames > before + 3 })
+                #expect(pipeline.transform.string("session-id") == session)
+                #expect(pipeline.takeProblems().isEmpty)
+                #expect(standIn.sessions.count == 1)
             }
         }
 
         @Test func aDecoderThatFailsAgainAndAgainTakesANewSession() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "max-retries=5", prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    var last: Element?
-                    for _ in 1...3 {
-                        let failing = try decoder(in: pipeline, after: last)
-                        fail(failing)
-                        last = failing
-                    }
-                    #expect(eventually { standIn.sessions.count == 2 })
-                    let before = pipeline.frames
-                    #expect(eventually { pipeline.frames > before + 3 })
-                    #expect(pipeline.takeProblems().allSatisfy { $0.kind != .error })
+            try TransformPipeline.run(with: { try .init($0, "max-retries=5", prompt: "film noir") }) {
+                pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                var last: Element?
+                for _ in 1...3 {
+                    let failing = try decoder(in: pipeline, after: last)
+                    fail(failing)
+                    last = failing
                 }
+                #expect(eventually { standIn.sessions.count == 2 })
+                let before = pipeline.frames
+                #expect(eventually { pipeline.frames > before + 3 })
+                #expect(pipeline.takeProblems().allSatisfy { $0.kind != .error })
             }
         }
     }

@@ -27,19 +27,17 @@ extension ElementTests {
         @Test func freezeKeepsTheLastPictureWhenTheServiceGoes() throws {
             let raw = try Reference.input()
             let expected = raw.applying(prompt: "film noir")
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, "fallback=freeze max-retries=5", prompt: "film noir", forbidden: raw)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(expected))
-                    standIn.server.stop()
-                    #expect(eventually { !pipeline.isConnected })
-                    #expect(pipeline.waitForFrames(5))
-                    #expect(pipeline.latestPicture.map { $0.difference(from: expected) < 6 } == true)
-                    #expect(pipeline.current.leaks == 0)
-                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
-                }
+            try TransformPipeline.run(with: {
+                try .init($0, "fallback=freeze max-retries=5", prompt: "film noir", forbidden: raw)
+            }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(expected))
+                standIn.server.stop()
+                #expect(eventually { !pipeline.isConnected })
+                #expect(pipeline.waitForFrames(5))
+                #expect(pipeline.latestPicture.map { $0.difference(from: expected) < 6 } == true)
+                #expect(pipeline.current.leaks == 0)
+                #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
         }
 

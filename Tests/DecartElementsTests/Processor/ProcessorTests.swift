@@ -81,97 +81,87 @@ extension ElementTests {
                     ("( videoflip video-direction=vert )", 6),
                 ], gate: 4))
         func whateverTakesAndGivesPicturesWillDo(processor: String, limit: Double) throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
-                    pipeline.transform.set("processor", GValueBox(processor))
-                    let flipped = try Self.shown(Self.flip)
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(flipped, within: limit))
-                    #expect(pipeline.wait { $0.capsTexts.allSatisfy { $0.contains("width=(int)320") } })
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: { try .init($0, prompt: Self.look) }) { pipeline, _ in
+                pipeline.transform.set("processor", GValueBox(processor))
+                let flipped = try Self.shown(Self.flip)
+                pipeline.play()
+                #expect(pipeline.waitForPicture(flipped, within: limit))
+                #expect(pipeline.wait { $0.capsTexts.allSatisfy { $0.contains("width=(int)320") } })
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
         @Test func overlaysAreSeen() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
-                    pipeline.play()
-                    #expect(isShown(nil, pipeline))
-                    // Draws a black bar over the lower third.
-                    pipeline.transform.set(
-                        "processor", GValueBox("videobox bottom=60 ! videobox bottom=-60 fill=black"))
-                    #expect(
-                        pipeline.wait {
-                            guard let frame = $0.latest?.image else { return false }
-                            return frame.mean(x: 0.5, y: 0.85).luma < 30 && frame.mean(x: 0.3, y: 0.2).luma > 60
-                        })
-                }
+            try TransformPipeline.run(with: { try .init($0, prompt: Self.look) }) { pipeline, _ in
+                pipeline.play()
+                #expect(isShown(nil, pipeline))
+                // Draws a black bar over the lower third.
+                pipeline.transform.set(
+                    "processor", GValueBox("videobox bottom=60 ! videobox bottom=-60 fill=black"))
+                #expect(
+                    pipeline.wait {
+                        guard let frame = $0.latest?.image else { return false }
+                        return frame.mean(x: 0.5, y: 0.85).luma < 30 && frame.mean(x: 0.3, y: 0.2).luma > 60
+                    })
             }
         }
 
         @Test func itsSizeIsPutRight() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(
-                        standIn, "processor=\"videoscale ! video/x-raw,width=88,height=88,pixel-aspect-ratio=1/1\"",
-                        prompt: Self.look)
-                ) { pipeline in
-                    pipeline.play()
-                    // The square is in the middle of the sent frame, between borders.
-                    #expect(
-                        pipeline.wait {
-                            guard let frame = $0.latest?.image else { return false }
-                            return frame.mean(x: 0.1, y: 0.3).luma < 30 && frame.mean(x: 0.4, y: 0.3).luma > 40
-                        })
-                    #expect(standIn.sessions.first?.frames.painted ?? 0 > 0)
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: {
+                try .init(
+                    $0, "processor=\"videoscale ! video/x-raw,width=88,height=88,pixel-aspect-ratio=1/1\"",
+                    prompt: Self.look)
+            }) { pipeline, standIn in
+                pipeline.play()
+                // The square is in the middle of the sent frame, between borders.
+                #expect(
+                    pipeline.wait {
+                        guard let frame = $0.latest?.image else { return false }
+                        return frame.mean(x: 0.1, y: 0.3).luma < 30 && frame.mean(x: 0.4, y: 0.3).luma > 40
+                    })
+                #expect(standIn.sessions.first?.frames.painted ?? 0 > 0)
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
         @Test func theSizeOfWhatIsSentMayChange() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(
-                        standIn, "orientation=landscape output-size=received processor=\"\(Self.flip)\"",
-                        prompt: Self.look)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(isShown(Self.flip, pipeline))
-                    pipeline.transform.set("orientation", "portrait")
-                    #expect(
-                        pipeline.wait { $0.latest.map { $0.image.height == 320 && $0.image.width == 176 } ?? false }
-                    )
-                    #expect(pipeline.stats?.string("processor") == "active")
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: {
+                try .init(
+                    $0, "orientation=landscape output-size=received processor=\"\(Self.flip)\"",
+                    prompt: Self.look)
+            }) { pipeline, _ in
+                pipeline.play()
+                #expect(isShown(Self.flip, pipeline))
+                pipeline.transform.set("orientation", "portrait")
+                #expect(
+                    pipeline.wait { $0.latest.map { $0.image.height == 320 && $0.image.width == 176 } ?? false }
+                )
+                #expect(pipeline.stats?.string("processor") == "active")
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
         @Test func mutedPicturesAreNotProcessed() throws {
-            try StandIn.run { standIn in
-                // Full brightness makes any input white.
-                try TransformPipeline.run(
-                    try .init(standIn, "mute-video=true processor=\"videobalance brightness=1\"", prompt: Self.look)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 < 40 } } ?? false })
-                    // Longer than a processor's timeout: a muted processor gets no frames, so its silence must not
-                    // bypass it.
-                    #expect(pipeline.waitForMessage(seconds: 3) { $0.kind == .warning || $0.kind == .error } == nil)
-                    #expect(pipeline.latestPicture.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
-                    pipeline.transform.set("mute-video", false)
-                    let isWhite = { (seen: TransformPipeline.Seen) in
-                        seen.latest.map { $0.image.mean(x: 0.1, y: 0.2).luma > 180 } ?? false
-                    }
-                    #expect(pipeline.wait(until: isWhite))
-                    pipeline.transform.set("mute-video", true)
-                    #expect(pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 < 40 } } ?? false })
-                    pipeline.transform.set("mute-video", false)
-                    #expect(pipeline.wait(until: isWhite))
-                    #expect(isCalm(pipeline, standIn))
+            // Full brightness makes any input white.
+            try TransformPipeline.run(with: {
+                try .init($0, "mute-video=true processor=\"videobalance brightness=1\"", prompt: Self.look)
+            }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 < 40 } } ?? false })
+                // Longer than a processor's timeout: a muted processor gets no frames, so its silence must not
+                // bypass it.
+                #expect(pipeline.waitForMessage(seconds: 3) { $0.kind == .warning || $0.kind == .error } == nil)
+                #expect(pipeline.latestPicture.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
+                pipeline.transform.set("mute-video", false)
+                let isWhite = { (seen: TransformPipeline.Seen) in
+                    seen.latest.map { $0.image.mean(x: 0.1, y: 0.2).luma > 180 } ?? false
                 }
+                #expect(pipeline.wait(until: isWhite))
+                pipeline.transform.set("mute-video", true)
+                #expect(pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 < 40 } } ?? false })
+                pipeline.transform.set("mute-video", false)
+                #expect(pipeline.wait(until: isWhite))
+                #expect(isCalm(pipeline, standIn))
             }
         }
 
@@ -192,37 +182,33 @@ extension ElementTests {
         }
 
         @Test func aFileLosesNothing() throws {
-            try StandIn.run { standIn in
-                let source = TransformPipeline.source("num-buffers=20")
-                try TransformPipeline.run(
-                    try .init(standIn, "processor=\"\(Self.flip)\"", prompt: Self.look, source: source)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.wait { $0.isEnded })
-                    #expect(pipeline.count("frames-sent") + pipeline.count("frames-skipped") == 20)
-                    #expect(pipeline.count("frames-dropped") == 0)
-                    measure("sent", Double(pipeline.count("frames-sent")), atLeast: 20, unit: "frames")
-                }
+            let source = TransformPipeline.source("num-buffers=20")
+            try TransformPipeline.run(with: {
+                try .init($0, "processor=\"\(Self.flip)\"", prompt: Self.look, source: source)
+            }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.wait { $0.isEnded })
+                #expect(pipeline.count("frames-sent") + pipeline.count("frames-skipped") == 20)
+                #expect(pipeline.count("frames-dropped") == 0)
+                measure("sent", Double(pipeline.count("frames-sent")), atLeast: 20, unit: "frames")
             }
         }
 
         /// A slow processor must not block a live input; the frames that it loses are counted as dropped.
         @Test func aSlowOneLosesPicturesAndHoldsNobodyUp() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, "processor=\"identity sleep-time=150000\"", prompt: Self.look)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    let (before, start) = (pipeline.count("frames-in"), ContinuousClock.now)
-                    #expect(pipeline.waitForFrames(Verification.count(15, gate: 5)))
-                    let seconds = (ContinuousClock.now - start) / .seconds(1)
-                    let rate = Double(pipeline.count("frames-in") - before) / seconds
-                    measure("frames in", rate, atLeast: 12, unit: "/s")
-                    #expect(eventually { pipeline.count("frames-dropped") > 5 })
-                    #expect(pipeline.takeProblems().isEmpty)
-                    #expect(isCalm(pipeline, standIn))
-                }
+            try TransformPipeline.run(with: {
+                try .init($0, "processor=\"identity sleep-time=150000\"", prompt: Self.look)
+            }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                let (before, start) = (pipeline.count("frames-in"), ContinuousClock.now)
+                #expect(pipeline.waitForFrames(Verification.count(15, gate: 5)))
+                let seconds = (ContinuousClock.now - start) / .seconds(1)
+                let rate = Double(pipeline.count("frames-in") - before) / seconds
+                measure("frames in", rate, atLeast: 12, unit: "/s")
+                #expect(eventually { pipeline.count("frames-dropped") > 5 })
+                #expect(pipeline.takeProblems().isEmpty)
+                #expect(isCalm(pipeline, standIn))
             }
         }
 
@@ -276,13 +262,11 @@ extension ElementTests {
             ("identity name=a  identity name=b", "not all linked"),
         ])
         func theWarningSaysWhy(processor: String, words: String) throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn)) { pipeline in
-                    pipeline.transform.set("processor", GValueBox(processor))
-                    pipeline.play()
-                    let warning = try #require(pipeline.waitForProblem(.warning))
-                    #expect(warning.text.contains(words), "\(warning.text)")
-                }
+            try TransformPipeline.run(with: { try .init($0) }) { pipeline, _ in
+                pipeline.transform.set("processor", GValueBox(processor))
+                pipeline.play()
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains(words), "\(warning.text)")
             }
         }
 
@@ -308,17 +292,15 @@ extension ElementTests {
                 ["no-such-element", "valve drop=true", "identity error-after=1", "identity sleep-time=8000000"],
                 gate: 2))
         func oneThatIsToReplaceAnotherMayFail(processor: String) throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "processor=\"\(Self.flip)\"", prompt: Self.look)) {
-                    pipeline in
-                    let watch = FrameWatch(pipeline.sink)
-                    pipeline.play()
-                    #expect(isShown(Self.flip, pipeline))
-                    let start = ContinuousClock.now
-                    pipeline.transform.set("processor", GValueBox(processor))
-                    try expectBypass(processor, pipeline, standIn)
-                    measure("gap", watch.longestGap(since: start), atMost: .milliseconds(700))
-                }
+            try TransformPipeline.run(with: { try .init($0, "processor=\"\(Self.flip)\"", prompt: Self.look) }) {
+                pipeline, standIn in
+                let watch = FrameWatch(pipeline.sink)
+                pipeline.play()
+                #expect(isShown(Self.flip, pipeline))
+                let start = ContinuousClock.now
+                pipeline.transform.set("processor", GValueBox(processor))
+                try expectBypass(processor, pipeline, standIn)
+                measure("gap", watch.longestGap(since: start), atMost: .milliseconds(700))
             }
         }
 
@@ -356,41 +338,38 @@ extension ElementTests {
                 Self.flip, nil, Self.mirror, "no-such-element", "identity error-after=2", "valve drop=true", "",
                 "tee ! queue",
             ]
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "fallback=passthrough", prompt: Self.look)) { pipeline in
-                    let (element, target) = (pipeline.transform, pipeline.pipeline)
-                    Crowd.run(threads: 3, rounds: Verification.count(40, gate: 18)) { thread, round in
-                        if thread == 0 {
-                            _ = target.setState([.playing, .paused, .playing, .ready, .playing, .null][round % 6])
-                            _ = target.state(timeout: .milliseconds(30))
-                            return
-                        }
-                        element.set("processor", GValueBox(texts[(round &* 5 &+ thread) % texts.count]))
-                        element.set("mute-video", round % 7 == 0)
+            try TransformPipeline.run(with: { try .init($0, "fallback=passthrough", prompt: Self.look) }) {
+                pipeline, _ in
+                let (element, target) = (pipeline.transform, pipeline.pipeline)
+                Crowd.run(threads: 3, rounds: Verification.count(40, gate: 18)) { thread, round in
+                    if thread == 0 {
+                        _ = target.setState([.playing, .paused, .playing, .ready, .playing, .null][round % 6])
+                        _ = target.state(timeout: .milliseconds(30))
+                        return
                     }
-                    target.setState(.null)
-                    _ = pipeline.takeProblems()
-                    element.set("mute-video", false)
-                    element.set("processor", GValueBox(Self.flip))
-                    pipeline.play()
-                    #expect(isShown(Self.flip, pipeline))
+                    element.set("processor", GValueBox(texts[(round &* 5 &+ thread) % texts.count]))
+                    element.set("mute-video", round % 7 == 0)
                 }
+                target.setState(.null)
+                _ = pipeline.takeProblems()
+                element.set("mute-video", false)
+                element.set("processor", GValueBox(Self.flip))
+                pipeline.play()
+                #expect(isShown(Self.flip, pipeline))
             }
         }
 
         @Test func aCameraHasItToo() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .camera(
-                        standIn, "source=\"\(TransformPipeline.source())\" processor=\"\(Self.flip)\"",
-                        prompt: Self.look)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(isShown(Self.flip, pipeline))
-                    pipeline.transform.set("processor", GValueBox("no-such-element"))
-                    #expect(isShown(nil, pipeline))
-                    #expect(pipeline.waitForProblem(.warning)?.text.contains("no-such-element") == true)
-                }
+            try TransformPipeline.run(with: {
+                try .camera(
+                    $0, "source=\"\(TransformPipeline.source())\" processor=\"\(Self.flip)\"",
+                    prompt: Self.look)
+            }) { pipeline, _ in
+                pipeline.play()
+                #expect(isShown(Self.flip, pipeline))
+                pipeline.transform.set("processor", GValueBox("no-such-element"))
+                #expect(isShown(nil, pipeline))
+                #expect(pipeline.waitForProblem(.warning)?.text.contains("no-such-element") == true)
             }
         }
     }

@@ -126,14 +126,12 @@ extension ElementTests {
         }
 
         @Test func anEncoderThatDoesNotExist() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "encoder=nosuchencoder")) { pipeline in
-                    pipeline.play()
-                    let error = try #require(pipeline.waitForError())
-                    #expect(error.text.contains("nosuchencoder"), "\(error.text)")
-                    let errors = pipeline.collect(milliseconds: 100).filter { $0.kind == .error }
-                    #expect(errors.count == 1)
-                }
+            try TransformPipeline.run(with: { try .init($0, "encoder=nosuchencoder") }) { pipeline, _ in
+                pipeline.play()
+                let error = try #require(pipeline.waitForError())
+                #expect(error.text.contains("nosuchencoder"), "\(error.text)")
+                let errors = pipeline.collect(milliseconds: 100).filter { $0.kind == .error }
+                #expect(errors.count == 1)
             }
         }
 
@@ -168,15 +166,13 @@ extension ElementTests {
         }
 
         @Test func aServiceThatGoesAway() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    standIn.server.stop()
-                    _ = try #require(pipeline.waitForError())
-                    let errors = pipeline.collect(milliseconds: 100).filter { $0.kind == .error }
-                    #expect(errors.count == 1)
-                }
+            try TransformPipeline.run(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                standIn.server.stop()
+                _ = try #require(pipeline.waitForError())
+                let errors = pipeline.collect(milliseconds: 100).filter { $0.kind == .error }
+                #expect(errors.count == 1)
             }
         }
 

@@ -62,20 +62,18 @@ extension ElementTests {
                 let path = try Self.makeImage(folder, "image.png", encoder: "pngenc", pattern: "red")
                 let url = "data:image/png;base64," + Base64.encode(try readFile(path))
                 let uploaded = Look(prompt: nil, imageHash: StableHash.fnv1a("file_abc-1".utf8))
-                try StandIn.run { standIn in
-                    try TransformPipeline.run(try .init(standIn, forbidden: raw)) { pipeline in
-                        pipeline.transform.set("reference-image", GValueBox(url))
-                        #expect(pipeline.transform.string("reference-image") == "data:image/png;base64,…")
-                        pipeline.play()
-                        #expect(pipeline.waitForPicture(raw.applying(try tint(path))))
-                        pipeline.transform.set("reference-image", GValueBox("file_abc-1"))
-                        #expect(pipeline.transform.string("reference-image") == "file_abc-1")
-                        #expect(pipeline.waitForPicture(raw.applying(uploaded)))
-                        pipeline.transform.set("reference-image", GValueBox("data:image/png;base64,AAAA"))
-                        let warning = try #require(pipeline.waitForProblem(.warning))
-                        #expect(warning.text.contains("still JPEG"))
-                        #expect(pipeline.current.leaks == 0 && standIn.sessions.first?.imageCount == 2)
-                    }
+                try TransformPipeline.run(with: { try .init($0, forbidden: raw) }) { pipeline, standIn in
+                    pipeline.transform.set("reference-image", GValueBox(url))
+                    #expect(pipeline.transform.string("reference-image") == "data:image/png;base64,…")
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw.applying(try tint(path))))
+                    pipeline.transform.set("reference-image", GValueBox("file_abc-1"))
+                    #expect(pipeline.transform.string("reference-image") == "file_abc-1")
+                    #expect(pipeline.waitForPicture(raw.applying(uploaded)))
+                    pipeline.transform.set("reference-image", GValueBox("data:image/png;base64,AAAA"))
+                    let warning = try #require(pipeline.waitForProblem(.warning))
+                    #expect(warning.text.contains("still JPEG"))
+                    #expect(pipeline.current.leaks == 0 && standIn.sessions.first?.imageCount == 2)
                 }
             }
         }
@@ -85,16 +83,14 @@ extension ElementTests {
             try TemporaryFolder.with { folder in
                 let path = try Self.makeImage(folder, "image.png", encoder: "pngenc", pattern: "red")
                 let look = Look(prompt: "film noir", imageHash: StableHash.fnv1a(try readFile(path)))
-                try StandIn.run { standIn in
-                    try TransformPipeline.run(try .init(standIn, prompt: "anime")) { pipeline in
-                        pipeline.play()
-                        #expect(pipeline.waitForFrames(1))
-                        pipeline.transform.set(
-                            together: [("reference-image", GValueBox(path)), ("prompt", GValueBox("film noir"))])
-                        #expect(pipeline.waitForPicture(raw.applying(look)))
-                        #expect(standIn.sessions.first?.prompts == ["anime", "film noir"])
-                        #expect(standIn.sessions.first?.imageCount == 1)
-                    }
+                try TransformPipeline.run(with: { try .init($0, prompt: "anime") }) { pipeline, standIn in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    pipeline.transform.set(
+                        together: [("reference-image", GValueBox(path)), ("prompt", GValueBox("film noir"))])
+                    #expect(pipeline.waitForPicture(raw.applying(look)))
+                    #expect(standIn.sessions.first?.prompts == ["anime", "film noir"])
+                    #expect(standIn.sessions.first?.imageCount == 1)
                 }
             }
         }

@@ -47,16 +47,17 @@ extension ElementTests {
         /// Both ends keep to their ports.
         @Test func aSessionInAPortRange() throws {
             let first = UInt16.random(in: 20_000...30_000)
-            try StandIn.run({ $0.media.ports = (first + 100)...(first + 119) }) { standIn in
-                let properties = "rtp-port-range=\(first)-\(first + 9) local-address=lo"
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
-                    let open = try openPorts()
-                    #expect(open.contains { (first...(first + 9)).contains($0) }, "\(open)")
-                    #expect(open.contains { ((first + 100)...(first + 119)).contains($0) }, "\(open)")
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            let properties = "rtp-port-range=\(first)-\(first + 9) local-address=lo"
+            try TransformPipeline.run(
+                with: { try .init($0, properties, prompt: "noir") },
+                standIn: { $0.media.ports = (first + 100)...(first + 119) }
+            ) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
+                let open = try openPorts()
+                #expect(open.contains { (first...(first + 9)).contains($0) }, "\(open)")
+                #expect(open.contains { ((first + 100)...(first + 119)).contains($0) }, "\(open)")
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -80,28 +81,24 @@ extension ElementTests {
         /// No port is free: one error that names the range.
         @Test func anExhaustedPortRange() throws {
             let taken = try LoopbackSocket()
-            try StandIn.run { standIn in
-                let properties = "rtp-port-range=\(taken.port)-\(taken.port) local-address=127.0.0.1"
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "noir")) { pipeline in
-                    pipeline.play()
-                    let error = try #require(pipeline.waitForError())
-                    #expect(error.text.contains("No UDP port from \(taken.port) to \(taken.port) is free"))
-                    #expect(error.details?.string("code") == "WEB_RTC_ERROR")
-                }
+            let properties = "rtp-port-range=\(taken.port)-\(taken.port) local-address=127.0.0.1"
+            try TransformPipeline.run(with: { try .init($0, properties, prompt: "noir") }) { pipeline, _ in
+                pipeline.play()
+                let error = try #require(pipeline.waitForError())
+                #expect(error.text.contains("No UDP port from \(taken.port) to \(taken.port) is free"))
+                #expect(error.details?.string("code") == "WEB_RTC_ERROR")
             }
         }
 
         /// Without congestion control the target is the configured one from the first report to the last.
         @Test func aFixedBitrate() throws {
-            try StandIn.run { standIn in
-                let properties = "congestion-control=off max-bitrate=900000"
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "noir")) { pipeline in
-                    pipeline.play()
-                    for count in Verification.isOn ? [2, 30, 60] : [2, 5] {
-                        #expect(pipeline.waitForFrames(count))
-                        #expect(pipeline.stats?.int("target-bitrate") == 900_000)
-                        #expect(pipeline.stats?.string("bitrate-reason") == "off")
-                    }
+            let properties = "congestion-control=off max-bitrate=900000"
+            try TransformPipeline.run(with: { try .init($0, properties, prompt: "noir") }) { pipeline, _ in
+                pipeline.play()
+                for count in Verification.isOn ? [2, 30, 60] : [2, 5] {
+                    #expect(pipeline.waitForFrames(count))
+                    #expect(pipeline.stats?.int("target-bitrate") == 900_000)
+                    #expect(pipeline.stats?.string("bitrate-reason") == "off")
                 }
             }
         }

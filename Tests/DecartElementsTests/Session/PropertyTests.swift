@@ -112,49 +112,47 @@ extension ElementTests {
         ]
 
         @Test func statsAreThereInEveryState() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    func check(_ state: String) throws {
-                        let stats = try #require(pipeline.stats)
-                        #expect(stats.name == "application/x-decarttransform-stats")
-                        for field in Self.counters + Self.unknowns + ["relayed", "local-candidate-type"] {
-                            #expect(stats.fields.contains(field), "\(field) is missing in \(state)")
-                        }
-                        for field in Self.counters { #expect((stats.int(field) ?? -1) >= 0, "\(field) in \(state)") }
-                        for field in Self.unknowns { #expect((stats.int(field) ?? -2) >= -1, "\(field) in \(state)") }
-                    }
-                    try check("NULL")
-                    for field in Self.counters { #expect(pipeline.count(field) == 0) }
-                    for field in Self.unknowns { #expect(pipeline.count(field) == -1, "\(field)") }
-                    pipeline.pipeline.setState(.ready)
-                    try check("READY")
-                    pipeline.pipeline.setState(.paused)
-                    try check("PAUSED")
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    // Round-trip time and jitter need the first RTCP reports.
-                    #expect(eventually { pipeline.count("round-trip-time") >= 0 })
-                    try check("PLAYING")
+            try TransformPipeline.run(with: { try .init($0, prompt: "film noir") }) { pipeline, _ in
+                func check(_ state: String) throws {
                     let stats = try #require(pipeline.stats)
-                    for field in [
-                        "frames-in", "frames-sent", "frames-received", "frames-out", "packets-sent", "bytes-sent",
-                        "packets-received", "bytes-received", "target-bitrate", "time-to-first-frame", "connect-time",
-                        "connect-ice-time", "connect-dtls-time", "connect-ack-time", "connect-open-time",
-                        "connect-upgrade-time",
-                    ] {
-                        #expect((stats.int(field) ?? 0) > 0, "\(field)")
+                    #expect(stats.name == "application/x-decarttransform-stats")
+                    for field in Self.counters + Self.unknowns + ["relayed", "local-candidate-type"] {
+                        #expect(stats.fields.contains(field), "\(field) is missing in \(state)")
                     }
-                    #expect(stats.int("received-width") == 320)
-                    #expect(stats.int("received-height") == 176)
-                    #expect(stats.string("local-candidate-type") == "host")
-                    #expect(stats["relayed"]?.bool == false && stats["receive-relayed"]?.bool == false)
-                    let phases = ["connect-open-time", "connect-upgrade-time", "connect-ack-time"].map {
-                        stats.int($0) ?? 0
-                    }
-                    #expect(phases.reduce(0, +) <= (stats.int("time-to-first-frame") ?? 0) * 3)
-                    pipeline.pipeline.setState(.null)
-                    try check("NULL again")
+                    for field in Self.counters { #expect((stats.int(field) ?? -1) >= 0, "\(field) in \(state)") }
+                    for field in Self.unknowns { #expect((stats.int(field) ?? -2) >= -1, "\(field) in \(state)") }
                 }
+                try check("NULL")
+                for field in Self.counters { #expect(pipeline.count(field) == 0) }
+                for field in Self.unknowns { #expect(pipeline.count(field) == -1, "\(field)") }
+                pipeline.pipeline.setState(.ready)
+                try check("READY")
+                pipeline.pipeline.setState(.paused)
+                try check("PAUSED")
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                // Round-trip time and jitter need the first RTCP reports.
+                #expect(eventually { pipeline.count("round-trip-time") >= 0 })
+                try check("PLAYING")
+                let stats = try #require(pipeline.stats)
+                for field in [
+                    "frames-in", "frames-sent", "frames-received", "frames-out", "packets-sent", "bytes-sent",
+                    "packets-received", "bytes-received", "target-bitrate", "time-to-first-frame", "connect-time",
+                    "connect-ice-time", "connect-dtls-time", "connect-ack-time", "connect-open-time",
+                    "connect-upgrade-time",
+                ] {
+                    #expect((stats.int(field) ?? 0) > 0, "\(field)")
+                }
+                #expect(stats.int("received-width") == 320)
+                #expect(stats.int("received-height") == 176)
+                #expect(stats.string("local-candidate-type") == "host")
+                #expect(stats["relayed"]?.bool == false && stats["receive-relayed"]?.bool == false)
+                let phases = ["connect-open-time", "connect-upgrade-time", "connect-ack-time"].map {
+                    stats.int($0) ?? 0
+                }
+                #expect(phases.reduce(0, +) <= (stats.int("time-to-first-frame") ?? 0) * 3)
+                pipeline.pipeline.setState(.null)
+                try check("NULL again")
             }
         }
 
@@ -186,78 +184,70 @@ extension ElementTests {
         @Test func fastSpeedOfAnotherModelIsAWarning() throws {
             let model = try #require(
                 DecartModel.knownNames.first { (try? DecartModel(named: $0))?.supportsFastSpeed == false })
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "model=\(model) speed=fast", prompt: "film noir")) {
-                    pipeline in
-                    pipeline.play()
-                    let warning = try #require(pipeline.waitForProblem(.warning))
-                    #expect(warning.text.contains("speed=fast") && warning.text.contains(model))
-                    #expect(pipeline.waitForFrames(2))
-                    #expect(standIn.sessions.first?.request.speed == "fast")
-                    #expect(pipeline.takeProblems().count == 1)
-                }
+            try TransformPipeline.run(with: { try .init($0, "model=\(model) speed=fast", prompt: "film noir") }) {
+                pipeline, standIn in
+                pipeline.play()
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains("speed=fast") && warning.text.contains(model))
+                #expect(pipeline.waitForFrames(2))
+                #expect(standIn.sessions.first?.request.speed == "fast")
+                #expect(pipeline.takeProblems().count == 1)
             }
         }
 
         @Test func stateAndSessionAreToldAsTheyChange() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    let states = Watched<[Int]>([])
-                    let ids = Watched<[String]>([])
-                    let element = ElementBox(pipeline.transform)
-                    pipeline.transform.connect("notify::connection-state") { _ in
-                        if let state = element.value?.int("connection-state") { states.change { $0.append(state) } }
-                        return nil
-                    }
-                    pipeline.transform.connect("notify::session-id") { _ in
-                        if let id = element.value?.string("session-id") { ids.change { $0.append(id) } }
-                        return nil
-                    }
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(1))
-                    // connecting, connected, generating
-                    #expect(states.wait { $0.last == 3 })
-                    #expect(states.value == [1, 2, 3])
-                    #expect(ids.value == standIn.sessions.map(\.sessionID))
-                    pipeline.pipeline.setState(.null)
-                    #expect(pipeline.transform.int("connection-state") == 0)
-                    element.value = nil
+            try TransformPipeline.run(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
+                let states = Watched<[Int]>([])
+                let ids = Watched<[String]>([])
+                let element = ElementBox(pipeline.transform)
+                pipeline.transform.connect("notify::connection-state") { _ in
+                    if let state = element.value?.int("connection-state") { states.change { $0.append(state) } }
+                    return nil
                 }
+                pipeline.transform.connect("notify::session-id") { _ in
+                    if let id = element.value?.string("session-id") { ids.change { $0.append(id) } }
+                    return nil
+                }
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                // connecting, connected, generating
+                #expect(states.wait { $0.last == 3 })
+                #expect(states.value == [1, 2, 3])
+                #expect(ids.value == standIn.sessions.map(\.sessionID))
+                pipeline.pipeline.setState(.null)
+                #expect(pipeline.transform.int("connection-state") == 0)
+                element.value = nil
             }
         }
 
         @Test func theEncoderCanBeSetUp() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    let encoders = Watched<[String]>([])
-                    pipeline.transform.connect("encoder-setup") { arguments in
-                        encoders.change { $0.append(arguments.first?.element?.factoryName ?? "?") }
-                        return nil
-                    }
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(1))
-                    #expect(encoders.value == [MediaWay.current.encoder])
+            try TransformPipeline.run(with: { try .init($0, prompt: "film noir") }) { pipeline, _ in
+                let encoders = Watched<[String]>([])
+                pipeline.transform.connect("encoder-setup") { arguments in
+                    encoders.change { $0.append(arguments.first?.element?.factoryName ?? "?") }
+                    return nil
                 }
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                #expect(encoders.value == [MediaWay.current.encoder])
             }
         }
 
         @Test func noPictureOfThePipelineShowsASecret() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(
-                        standIn, "turn-servers=<\"turn://someone:credential-nobody-sees@127.0.0.1:9\">",
-                        prompt: "film noir")
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(1))
-                    let dot = pipeline.pipeline.dotDescription()
-                    #expect(dot.contains("GstDecartTransform"))
-                    #expect(!dot.contains(TransformPipeline.key))
-                    #expect(!dot.contains("credential-nobody-sees"))
-                    // A room's token, a JWT, begins like this.
-                    #expect(!dot.contains("eyJhbGciOi"))
-                    #expect(pipeline.stats.map { !$0.description.contains(TransformPipeline.key) } == true)
-                }
+            try TransformPipeline.run(with: {
+                try .init(
+                    $0, "turn-servers=<\"turn://someone:credential-nobody-sees@127.0.0.1:9\">",
+                    prompt: "film noir")
+            }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                let dot = pipeline.pipeline.dotDescription()
+                #expect(dot.contains("GstDecartTransform"))
+                #expect(!dot.contains(TransformPipeline.key))
+                #expect(!dot.contains("credential-nobody-sees"))
+                // A room's token, a JWT, begins like this.
+                #expect(!dot.contains("eyJhbGciOi"))
+                #expect(pipeline.stats.map { !$0.description.contains(TransformPipeline.key) } == true)
             }
         }
 

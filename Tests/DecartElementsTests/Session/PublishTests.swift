@@ -99,16 +99,14 @@ extension ElementTests {
         @Test(arguments: ["mute-video=true", "fallback=passthrough"])
         func nothingElseBringsItBack(property: String) throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, property, prompt: Self.look)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    pipeline.transform.set("publish-video", false)
+            try TransformPipeline.run(with: { try .init($0, property, prompt: Self.look) }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                pipeline.transform.set("publish-video", false)
+                #expect(isGone(pipeline, standIn))
+                if property == "fallback=passthrough" {
+                    #expect(pipeline.waitForPicture(raw, within: 3))
                     #expect(isGone(pipeline, standIn))
-                    if property == "fallback=passthrough" {
-                        #expect(pipeline.waitForPicture(raw, within: 3))
-                        #expect(isGone(pipeline, standIn))
-                    }
                 }
             }
         }

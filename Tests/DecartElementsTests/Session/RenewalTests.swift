@@ -91,18 +91,17 @@ extension ElementTests {
         }
 
         @Test(.indifferentToTransport) func theLimitMayBeAnErrorAtOnce() throws {
-            try StandIn.run({ $0.sessionLimit = 1 }) { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: Self.prompt)) { first in
-                    first.play()
-                    #expect(first.waitForFrames(1))
-                    try TransformPipeline.run(
-                        try .init(standIn, "max-retries=5 limit-wait=0", prompt: Self.prompt)
-                    ) { second in
-                        second.play()
-                        let error = second.waitForError()
-                        #expect(error?.details?.string("code") == "CONCURRENCY_LIMIT")
-                        #expect(error?.text.contains("limit-wait") == true)
-                    }
+            try TransformPipeline.run(with: { try .init($0, prompt: Self.prompt) }, standIn: { $0.sessionLimit = 1 }) {
+                first, standIn in
+                first.play()
+                #expect(first.waitForFrames(1))
+                try TransformPipeline.run(
+                    try .init(standIn, "max-retries=5 limit-wait=0", prompt: Self.prompt)
+                ) { second in
+                    second.play()
+                    let error = second.waitForError()
+                    #expect(error?.details?.string("code") == "CONCURRENCY_LIMIT")
+                    #expect(error?.text.contains("limit-wait") == true)
                 }
             }
         }

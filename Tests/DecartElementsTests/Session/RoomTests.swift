@@ -115,25 +115,26 @@ extension ElementTests {
         @Test func aViewerIsResumed() throws {
             let expected = try Reference.input().applying(prompt: "film noir")
             let lines = Watched<[String]>([])
-            try StandIn.run({
-                $0.transports = [.livekit]
-                $0.log = { line in lines.change { $0.append(line) } }
-            }) { standIn in
-                try TransformPipeline.run(try .init(standIn, Self.room, prompt: "film noir")) { owner in
-                    owner.play()
-                    #expect(owner.waitForPicture(expected, within: ViewerTests.limit))
-                    let token = try #require(owner.transform.string("subscribe-token"))
-                    try TransformPipeline.run(try .camera(standIn, "subscribe-token=\(token) fallback=black")) {
-                        viewer in
-                        viewer.play()
-                        #expect(viewer.waitForPicture(expected, within: ViewerTests.limit))
-                        try standIn.server.inject([Fault(parsing: "room_cut")])
-                        #expect(eventually { viewer.stats?.int("resumes") == 1 })
-                        #expect(eventually { owner.stats?.int("resumes") == 1 })
-                        #expect(viewer.waitForFrames(3))
-                        #expect(standIn.sessions.count == 1 && standIn.sessions.first?.viewerCount == 1)
-                        #expect(viewer.takeProblems().isEmpty && owner.takeProblems().isEmpty)
-                    }
+            try TransformPipeline.run(
+                with: { try .init($0, Self.room, prompt: "film noir") },
+                standIn: {
+                    $0.transports = [.livekit]
+                    $0.log = { line in lines.change { $0.append(line) } }
+                }
+            ) { owner, standIn in
+                owner.play()
+                #expect(owner.waitForPicture(expected, within: ViewerTests.limit))
+                let token = try #require(owner.transform.string("subscribe-token"))
+                try TransformPipeline.run(try .camera(standIn, "subscribe-token=\(token) fallback=black")) {
+                    viewer in
+                    viewer.play()
+                    #expect(viewer.waitForPicture(expected, within: ViewerTests.limit))
+                    try standIn.server.inject([Fault(parsing: "room_cut")])
+                    #expect(eventually { viewer.stats?.int("resumes") == 1 })
+                    #expect(eventually { owner.stats?.int("resumes") == 1 })
+                    #expect(viewer.waitForFrames(3))
+                    #expect(standIn.sessions.count == 1 && standIn.sessions.first?.viewerCount == 1)
+                    #expect(viewer.takeProblems().isEmpty && owner.takeProblems().isEmpty)
                 }
             }
         }
@@ -177,12 +178,12 @@ extension ElementTests {
         }
 
         @Test func aServiceWithoutRoomsIsNamed() throws {
-            try StandIn.run({ $0.transports = [.webrtc] }) { standIn in
-                try TransformPipeline.run(try .init(standIn, Self.retrying, prompt: "noir")) { pipeline in
-                    pipeline.play()
-                    let error = try #require(pipeline.waitForError())
-                    #expect(error.text.contains("transport=webrtc"))
-                }
+            try TransformPipeline.run(
+                with: { try .init($0, Self.retrying, prompt: "noir") }, standIn: { $0.transports = [.webrtc] }
+            ) { pipeline, _ in
+                pipeline.play()
+                let error = try #require(pipeline.waitForError())
+                #expect(error.text.contains("transport=webrtc"))
             }
         }
 
@@ -225,26 +226,26 @@ extension ElementTests {
         /// Small frames and direct connections have no simulcast layers.
         @Test(arguments: [("livekit", 320), ("webrtc", 1280)])
         func inOneSize(transport: String, width: Int) throws {
-            try StandIn.run({ $0.transports = [.livekit, .webrtc] }) { standIn in
-                let properties = "transport=\(transport) simulcast=true width=\(width) height=\(width / 2) framerate=15"
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
-                    #expect(pipeline.stats?.string("track-layers") == "")
-                    #expect(standIn.sessions.first?.simulcastStreams == [])
-                }
+            let properties = "transport=\(transport) simulcast=true width=\(width) height=\(width / 2) framerate=15"
+            try TransformPipeline.run(
+                with: { try .init($0, properties, prompt: "film noir") },
+                standIn: { $0.transports = [.livekit, .webrtc] }
+            ) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
+                #expect(pipeline.stats?.string("track-layers") == "")
+                #expect(standIn.sessions.first?.simulcastStreams == [])
             }
         }
 
         /// The passthrough request is sent exactly once, when the track is published.
         @Test func withoutAPromptPassthroughIsAskedForInTheRoom() throws {
             let raw = try Reference.input()
-            try StandIn.run({ $0.transports = [.livekit] }) { standIn in
-                try TransformPipeline.run(try .init(standIn, Self.retrying)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(raw, within: 6))
-                    #expect(standIn.wait { $0.first?.passthroughCount == 1 })
-                }
+            try TransformPipeline.run(with: { try .init($0, Self.retrying) }, standIn: { $0.transports = [.livekit] }) {
+                pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(raw, within: 6))
+                #expect(standIn.wait { $0.first?.passthroughCount == 1 })
             }
         }
 

@@ -19,14 +19,14 @@ extension ElementTests {
             _ properties: String = "", ice: RoomICE, _ body: (TransformPipeline) throws -> Void
         ) throws {
             let raw = try Reference.input()
-            try StandIn.run({ ($0.transports, $0.rooms.ice) = ([.livekit], ice) }) { standIn in
-                let properties = "transport=livekit \(properties)"
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", forbidden: raw)) {
-                    pipeline in
-                    pipeline.play()
-                    try body(pipeline)
-                    #expect(pipeline.current.leaks == 0)
-                }
+            let properties = "transport=livekit \(properties)"
+            try TransformPipeline.run(
+                with: { try .init($0, properties, prompt: "film noir", forbidden: raw) },
+                standIn: { ($0.transports, $0.rooms.ice) = ([.livekit], ice) }
+            ) { pipeline, _ in
+                pipeline.play()
+                try body(pipeline)
+                #expect(pipeline.current.leaks == 0)
             }
         }
 

@@ -8,48 +8,44 @@ extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(2))) struct TrackFactsTests {
         /// As LiveKit's own clients call a camera's track.
         @Test(.enabled(if: MediaWay.current.isRoom, "only rooms have it")) func itIsCalledACamera() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(1))
-                    let sid = pipeline.stats?.string("track-sid") ?? "no sid"
-                    #expect(sid.hasPrefix("TR_") && standIn.sessions.first?.tracks == ["camera camera \(sid)"])
-                    #expect(pipeline.stats?.string("track-state") == "published")
-                }
+            try TransformPipeline.run(with: { try .init($0) }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                let sid = pipeline.stats?.string("track-sid") ?? "no sid"
+                #expect(sid.hasPrefix("TR_") && standIn.sessions.first?.tracks == ["camera camera \(sid)"])
+                #expect(pipeline.stats?.string("track-state") == "published")
             }
         }
 
         @Test func whatIsSentIsInTheStatistics() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn)) { pipeline in
-                    func stat(_ name: String) -> Int { pipeline.count(name) }
-                    #expect(pipeline.stats?.string("track-state") == "none" && stat("last-sent-time") == -1)
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    #expect(
-                        stat("track-width") == TransformPipeline.width
-                            && stat("track-height") == TransformPipeline.height)
-                    #expect(
-                        eventually { (1_000...20_000_000).contains(stat("track-bitrate")) }, "\(stat("track-bitrate"))")
-                    for name in ["last-sent-time", "last-received-time"] {
-                        let before = stat(name)
-                        let now = Int(clamping: pipeline.transform.currentRunningTime ?? 0)
-                        #expect(before >= 0 && before <= now, "\(name): \(before) at \(now)")
-                        measure("age of \(name)", .nanoseconds(now - before), atMost: .seconds(2))
-                        #expect(eventually { stat(name) > before })
-                    }
-                    // Nothing changes in PAUSED, once the frames in flight are sent.
-                    pipeline.pipeline.setState(.paused)
-                    let isStill = eventually {
-                        let last = stat("last-sent-time")
-                        _ = pipeline.collect(milliseconds: 300)
-                        return stat("last-sent-time") == last
-                    }
-                    #expect(isStill)
-                    pipeline.pipeline.setState(.ready)
-                    #expect(pipeline.stats?.string("track-state") == "none")
-                    #expect(pipeline.stats?.string("track-sid") == nil)
+            try TransformPipeline.run(with: { try .init($0) }) { pipeline, _ in
+                func stat(_ name: String) -> Int { pipeline.count(name) }
+                #expect(pipeline.stats?.string("track-state") == "none" && stat("last-sent-time") == -1)
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                #expect(
+                    stat("track-width") == TransformPipeline.width
+                        && stat("track-height") == TransformPipeline.height)
+                #expect(
+                    eventually { (1_000...20_000_000).contains(stat("track-bitrate")) }, "\(stat("track-bitrate"))")
+                for name in ["last-sent-time", "last-received-time"] {
+                    let before = stat(name)
+                    let now = Int(clamping: pipeline.transform.currentRunningTime ?? 0)
+                    #expect(before >= 0 && before <= now, "\(name): \(before) at \(now)")
+                    measure("age of \(name)", .nanoseconds(now - before), atMost: .seconds(2))
+                    #expect(eventually { stat(name) > before })
                 }
+                // Nothing changes in PAUSED, once the frames in flight are sent.
+                pipeline.pipeline.setState(.paused)
+                let isStill = eventually {
+                    let last = stat("last-sent-time")
+                    _ = pipeline.collect(milliseconds: 300)
+                    return stat("last-sent-time") == last
+                }
+                #expect(isStill)
+                pipeline.pipeline.setState(.ready)
+                #expect(pipeline.stats?.string("track-state") == "none")
+                #expect(pipeline.stats?.string("track-sid") == nil)
             }
         }
     }

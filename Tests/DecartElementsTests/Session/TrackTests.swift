@@ -10,53 +10,50 @@ extension ElementTests {
         @Test func blackGoesOutAndTheSessionLives() throws {
             let raw = try Reference.input()
             let shown = raw.applying(prompt: "film noir")
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(shown))
-                    let id = pipeline.transform.string("session-id")
-                    pipeline.transform.set("mute-video", true)
-                    #expect(pipeline.waitForBlack(upTo: 39))
-                    // Few frames, but enough for the media watchdog: under `scripts/verify` the wait is longer than its
-                    // timeout.
-                    let (before, start) = (pipeline.count("frames-sent"), ContinuousClock.now)
-                    let problem = pipeline.waitForMessage(seconds: Verification.count(6, gate: 1)) {
-                        $0.kind == .error || $0.kind == .warning
-                    }
-                    #expect(problem == nil)
-                    #expect(eventually { pipeline.count("frames-sent") > before })
-                    let seconds = (ContinuousClock.now - start) / .seconds(1)
-                    let rate = Double(pipeline.count("frames-sent") - before) / seconds
-                    measure("muted frames", rate, atLeast: 2.5, unit: "/s")
-                    measure("muted frames", rate, atMost: 5.9, unit: "/s")
-                    #expect(pipeline.latestPicture.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
-
-                    pipeline.transform.set("mute-video", false)
-                    #expect(pipeline.waitForPicture(shown))
-                    #expect(pipeline.transform.string("session-id") == id)
-                    #expect(standIn.sessions.count == 1)
-                    #expect(pipeline.current.leaks == 0)
-                    #expect(pipeline.timesRise)
+            try TransformPipeline.run(with: { try .init($0, prompt: "film noir", forbidden: raw) }) {
+                pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(shown))
+                let id = pipeline.transform.string("session-id")
+                pipeline.transform.set("mute-video", true)
+                #expect(pipeline.waitForBlack(upTo: 39))
+                // Few frames, but enough for the media watchdog: under `scripts/verify` the wait is longer than its
+                // timeout.
+                let (before, start) = (pipeline.count("frames-sent"), ContinuousClock.now)
+                let problem = pipeline.waitForMessage(seconds: Verification.count(6, gate: 1)) {
+                    $0.kind == .error || $0.kind == .warning
                 }
+                #expect(problem == nil)
+                #expect(eventually { pipeline.count("frames-sent") > before })
+                let seconds = (ContinuousClock.now - start) / .seconds(1)
+                let rate = Double(pipeline.count("frames-sent") - before) / seconds
+                measure("muted frames", rate, atLeast: 2.5, unit: "/s")
+                measure("muted frames", rate, atMost: 5.9, unit: "/s")
+                #expect(pipeline.latestPicture.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
+
+                pipeline.transform.set("mute-video", false)
+                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.transform.string("session-id") == id)
+                #expect(standIn.sessions.count == 1)
+                #expect(pipeline.current.leaks == 0)
+                #expect(pipeline.timesRise)
             }
         }
 
         /// Muted from the start, the element needs no input frame for a session: the camera may stay closed.
         @Test(arguments: ["orientation=landscape", "orientation=auto"]) func noInputIsNeeded(orientation: String) throws
         {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(
-                        standIn, "mute-video=true \(orientation)", prompt: "film noir",
-                        source:
-                            "appsrc is-live=true format=time caps=video/x-raw,format=I420,width=320,height=176,framerate=20/1"
-                    )
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForBlack(upTo: 39))
-                    #expect(pipeline.count("frames-in") == 0)
-                    #expect(pipeline.count("frames-sent") > 0)
-                }
+            try TransformPipeline.run(with: {
+                try .init(
+                    $0, "mute-video=true \(orientation)", prompt: "film noir",
+                    source:
+                        "appsrc is-live=true format=time caps=video/x-raw,format=I420,width=320,height=176,framerate=20/1"
+                )
+            }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForBlack(upTo: 39))
+                #expect(pipeline.count("frames-in") == 0)
+                #expect(pipeline.count("frames-sent") > 0)
             }
         }
 

@@ -16,14 +16,12 @@ extension ElementTests {
         private func withSession(
             _ properties: String = "", _ body: (StandIn, TransformPipeline, String) throws -> Void
         ) throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, properties, prompt: Self.prompt)) { owner in
-                    owner.play()
-                    try #expect(shows(owner))
-                    let token = try #require(owner.transform.string("subscribe-token"))
-                    try body(standIn, owner, token)
-                    #expect(!owner.takeProblems().contains { $0.kind == .error })
-                }
+            try TransformPipeline.run(with: { try .init($0, properties, prompt: Self.prompt) }) { owner, standIn in
+                owner.play()
+                try #expect(shows(owner))
+                let token = try #require(owner.transform.string("subscribe-token"))
+                try body(standIn, owner, token)
+                #expect(!owner.takeProblems().contains { $0.kind == .error })
             }
         }
 
@@ -99,17 +97,16 @@ extension ElementTests {
 
         /// A decartsrc's own session can be watched too: the property that sets a token also returns the session's own.
         @Test func theTokenOfOnesOwnSession() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, CameraTests.still, prompt: Self.prompt)) { owner in
-                    #expect(owner.transform.string("subscribe-token") == nil)
-                    owner.play()
-                    try #expect(shows(owner))
-                    let token = try #require(owner.transform.string("subscribe-token"))
-                    try TransformPipeline.run(try viewer(standIn, token)) { viewer in
-                        #expect(viewer.transform.string("subscribe-token") == token)
-                        viewer.play()
-                        try #expect(shows(viewer))
-                    }
+            try TransformPipeline.run(with: { try .camera($0, CameraTests.still, prompt: Self.prompt) }) {
+                owner, standIn in
+                #expect(owner.transform.string("subscribe-token") == nil)
+                owner.play()
+                try #expect(shows(owner))
+                let token = try #require(owner.transform.string("subscribe-token"))
+                try TransformPipeline.run(try viewer(standIn, token)) { viewer in
+                    #expect(viewer.transform.string("subscribe-token") == token)
+                    viewer.play()
+                    try #expect(shows(viewer))
                 }
             }
         }
@@ -118,44 +115,42 @@ extension ElementTests {
 
         /// A viewer hears the session's audio, also if that begins after the viewer came; it publishes none.
         @Test func aViewerHears() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: Self.prompt)) { owner in
-                    owner.play()
-                    try #expect(shows(owner))
-                    let token = try #require(owner.transform.string("subscribe-token"))
-                    try TransformPipeline.run(try .hearingViewer(standIn, token)) { early in
-                        let toneOfFirst = try early.watchAudio()
-                        early.play()
-                        try #expect(shows(early))
-                        let branch = try AudioBranch(TransformPipeline.tone(440), on: owner)
-                        #expect(try branch.audio().waitForTone(440))
-                        #expect(toneOfFirst.waitForTone(440))
-                        try TransformPipeline.run(try .hearingViewer(standIn, token)) { late in
-                            let tone = try late.watchAudio()
-                            late.play()
-                            #expect(tone.waitForTone(440))
-                            // One stream without holes, as the publisher's own.
-                            let before = tone.seen.value
-                            #expect(tone.wait { $0.buffers > before.buffers + Verification.count(100, gate: 20) })
-                            #expect(tone.seen.value.unsaidHoles.isEmpty, "\(tone.seen.value.unsaidHoles)")
-                            measure("gaps", Double(tone.seen.value.holes.count), atMost: 0, unit: "gaps")
-                            #expect(late.count("audio-buffers-sent") == 0 && late.count("audio-buffers-received") > 0)
-                        }
-                        // The audio continues through the next generation.
-                        let states = owner.recordConnectionStates()
-                        try standIn.server.inject([Fault(parsing: "generation_restart:delay=0.5")])
-                        #expect(states.wait { $0.suffix(2).elementsEqual(["connected", "generating"]) })
-                        #expect(toneOfFirst.waitForTone(440))
-                        try #expect(shows(early))
-                        // The session goes on without audio, and the viewer gets silence and frames.
-                        branch.release()
-                        #expect(toneOfFirst.waitForSilence())
-                        #expect(early.waitForFrames(3) && owner.waitForFrames(3))
-                        branch.end()
-                        #expect(early.takeProblems().isEmpty)
+            try TransformPipeline.run(with: { try .init($0, prompt: Self.prompt) }) { owner, standIn in
+                owner.play()
+                try #expect(shows(owner))
+                let token = try #require(owner.transform.string("subscribe-token"))
+                try TransformPipeline.run(try .hearingViewer(standIn, token)) { early in
+                    let toneOfFirst = try early.watchAudio()
+                    early.play()
+                    try #expect(shows(early))
+                    let branch = try AudioBranch(TransformPipeline.tone(440), on: owner)
+                    #expect(try branch.audio().waitForTone(440))
+                    #expect(toneOfFirst.waitForTone(440))
+                    try TransformPipeline.run(try .hearingViewer(standIn, token)) { late in
+                        let tone = try late.watchAudio()
+                        late.play()
+                        #expect(tone.waitForTone(440))
+                        // One stream without holes, as the publisher's own.
+                        let before = tone.seen.value
+                        #expect(tone.wait { $0.buffers > before.buffers + Verification.count(100, gate: 20) })
+                        #expect(tone.seen.value.unsaidHoles.isEmpty, "\(tone.seen.value.unsaidHoles)")
+                        measure("gaps", Double(tone.seen.value.holes.count), atMost: 0, unit: "gaps")
+                        #expect(late.count("audio-buffers-sent") == 0 && late.count("audio-buffers-received") > 0)
                     }
-                    #expect(waitForViewers(0, standIn))
+                    // The audio continues through the next generation.
+                    let states = owner.recordConnectionStates()
+                    try standIn.server.inject([Fault(parsing: "generation_restart:delay=0.5")])
+                    #expect(states.wait { $0.suffix(2).elementsEqual(["connected", "generating"]) })
+                    #expect(toneOfFirst.waitForTone(440))
+                    try #expect(shows(early))
+                    // The session goes on without audio, and the viewer gets silence and frames.
+                    branch.release()
+                    #expect(toneOfFirst.waitForSilence())
+                    #expect(early.waitForFrames(3) && owner.waitForFrames(3))
+                    branch.end()
+                    #expect(early.takeProblems().isEmpty)
                 }
+                #expect(waitForViewers(0, standIn))
             }
         }
 

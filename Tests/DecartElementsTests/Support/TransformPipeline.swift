@@ -1,5 +1,6 @@
 import DecartProtocol
 import GStreamerKit
+import StandInServer
 import TestSupport
 import Testing
 
@@ -193,6 +194,20 @@ final class TransformPipeline: @unchecked Sendable {
         }
         let isGone = eventually { implementation == nil }
         #expect(isGone, "the element outlives its pipeline", sourceLocation: sourceLocation)
+    }
+
+    /// The same with a stand-in for this pipeline alone.
+    static func run(
+        with make: (StandIn) throws -> TransformPipeline,
+        standIn configure: (inout StandInConfiguration) -> Void = { _ in }, engine: (any MediaEngine)? = nil,
+        sourceLocation: SourceLocation = #_sourceLocation, test: String = #function, file: String = #fileID,
+        _ body: (TransformPipeline, StandIn) throws -> Void
+    ) throws {
+        try StandIn.run(configure, engine: engine) { standIn in
+            try run(try make(standIn), sourceLocation: sourceLocation, test: test, file: file) {
+                try body($0, standIn)
+            }
+        }
     }
 
     // MARK: Observed output

@@ -35,8 +35,7 @@ struct AdmissionFaultTests {
             #expect(try client.next() == ack)
             #expect(try client.next() == ack)
             client.close()
-            let honest = try server.connect()
-            _ = try honest.expectGreeting()
+            let honest = try server.greeted()
             honest.close()
         }
     }
@@ -74,8 +73,7 @@ struct AdmissionFaultTests {
 
     @Test func refusedForAWhileAndTheOpenSessionStays() throws {
         try withFaults { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             try server.server.setFaults([try Fault(parsing: "refuse:for=2")])
             #expect(throws: RawSocket.ConnectError(code: ECONNREFUSED)) { try RawSocket(port: server.port) }
             client.ping([1])

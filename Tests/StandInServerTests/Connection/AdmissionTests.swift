@@ -16,8 +16,7 @@ struct AdmissionTests {
                 #expect(throws: TestClient.Refused(status: status)) { try server.connect(target) }
                 #expect(server.server.sessions.isEmpty)
             } else {
-                let client = try server.connect(target)
-                _ = try client.expectGreeting()
+                let client = try server.greeted(target)
                 client.close()
             }
         }
@@ -157,8 +156,7 @@ struct AdmissionTests {
         try TestServer.run { server in
             let key = "SECRET-5f3a"
             let (client, media) = try {
-                let client = try server.connect("/v1/stream?api_key=\(key)&model=m")
-                _ = try client.expectGreeting()
+                let client = try server.greeted("/v1/stream?api_key=\(key)&model=m")
                 try client.send(.prompt(PromptMessage(text: "lego", enhance: false)))
                 try client.send(.offer(sdp: "v=0"))
                 _ = try client.next { if case .message(.answer) = $0 { true } else { false } }

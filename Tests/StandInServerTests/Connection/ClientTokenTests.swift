@@ -31,8 +31,7 @@ struct ClientTokenTests {
             let start = try #require(answer.firstIndex(of: "{"))
             let token = try ClientToken(decoding: [UInt8](answer[start...].utf8))
             #expect(token.expiresAt?.hasSuffix("Z") == true)
-            let client = try server.connect("/v1/stream?api_key=\(token.key.reveal())&model=m")
-            _ = try client.expectGreeting()
+            _ = try server.greeted("/v1/stream?api_key=\(token.key.reveal())&model=m")
             #expect(throws: TestClient.Refused(status: 401)) {
                 try server.connect("/v1/stream?api_key=\(token.key.reveal())x&model=m")
             }
@@ -57,8 +56,7 @@ struct ClientTokenTests {
             #expect(short.sessionLimit == .seconds(1))
             // Before the session begins, so that a slow client cannot see it too short.
             let opened = ContinuousClock.now
-            let client = try server.connect("/v1/stream?api_key=\(short.key.reveal())&model=m")
-            _ = try client.expectGreeting()
+            let client = try server.greeted("/v1/stream?api_key=\(short.key.reveal())&model=m")
             _ = try client.next { $0 == .closeFrame(code: 1000) }
             #expect(ContinuousClock.now - opened > .milliseconds(800))
             let answer = try post(

@@ -19,8 +19,7 @@ struct ControlChannelTests {
 
     @Test func promptsAreAcknowledgedOrRefused() throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             try client.send(.prompt(PromptMessage(text: "Lego", enhance: true)))
             #expect(try client.next() == .message(.promptAck(PromptAck(prompt: "Lego", success: true))))
 
@@ -48,8 +47,7 @@ struct ControlChannelTests {
 
     @Test func imagesAreAcknowledgedOrRefused() throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             let good: [SetImageMessage] = [
                 .passthrough, SetImageMessage(image: .data(base64: Self.png)),
                 SetImageMessage(image: .data(base64: Self.png), text: .prompt("anime"), enhance: false),
@@ -90,8 +88,7 @@ struct ControlChannelTests {
 
     @Test func aModelWithoutImagesRefusesThemAndTakesPassthrough() throws {
         try TestServer.run { server in
-            let client = try server.connect("/v1/stream?api_key=k&model=lucy-restyle-2")
-            _ = try client.expectGreeting()
+            let client = try server.greeted("/v1/stream?api_key=k&model=lucy-restyle-2")
             try client.send(.setImage(SetImageMessage(image: .data(base64: Self.png))))
             guard case .message(.setImageAck(let ack)) = try client.next() else { throw TestClient.TimedOut() }
             #expect(!ack.success)
@@ -152,8 +149,7 @@ struct ControlChannelTests {
         var configuration = StandInConfiguration()
         configuration.tricklesCandidates = true
         try TestServer.run(configuration) { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             try client.send(.offer(sdp: Self.offer))
             #expect(try client.next() == .message(.answer(sdp: "answer to " + Self.offer)))
             let candidate = CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0)
@@ -167,8 +163,7 @@ struct ControlChannelTests {
     @Test func theAnswerDoesNotWaitForCandidatesForEver() throws {
         try TestServer.run { server in
             server.engine.endsCandidates = false
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             try client.send(.offer(sdp: Self.offer))
             #expect(try client.next() == .message(.answer(sdp: Self.answer(to: "answer to ", end: ""))))
             let media = try #require(server.engine.sessions.first)
@@ -183,8 +178,7 @@ struct ControlChannelTests {
 
     @Test func offerAnswerAndCandidatesInOrder() throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             let early = CandidateMessage(candidate: "candidate:early", sdpMid: "0", sdpMLineIndex: 0)
             let late = CandidateMessage(candidate: "candidate:late", sdpMid: "0", sdpMLineIndex: 0)
             try client.send(.prompt(PromptMessage(text: "lego", enhance: false)))
@@ -222,8 +216,7 @@ struct ControlChannelTests {
     /// Candidates that arrive before the offer are queued, except giant ones.
     @Test func giantCandidatesAreDropped() throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             let giant = "candidate:" + String(repeating: "1", count: 1 << 20)
             for _ in 0..<4 { try client.send(.iceCandidate(CandidateMessage(candidate: giant))) }
             try client.send(.iceCandidate(CandidateMessage(candidate: "candidate:1")))

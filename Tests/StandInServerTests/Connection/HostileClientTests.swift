@@ -13,8 +13,7 @@ struct HostileClientTests {
     ])
     func malformedFramesAreAnsweredAndNeverFatal(text: String) throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             client.sendText(text.utf8)
             guard case .message(.error(let words)) = try client.next() else { throw TestClient.TimedOut() }
             #expect(!words.isEmpty)
@@ -26,8 +25,7 @@ struct HostileClientTests {
 
     @Test func deepNestingIsMalformedToo() throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             client.sendText([UInt8](repeating: UInt8(ascii: "["), count: 100_000))
             guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
             try expectAlive(client)
@@ -37,8 +35,7 @@ struct HostileClientTests {
 
     @Test func binaryAndInvalidTextAreMalformedToo() throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             client.send(.binary, [1, 2, 3])
             guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
             client.sendText(Array("{\"type\":\"prompt\",\"prompt\":\"".utf8) + [0xff, 0xfe] + Array("\"}".utf8))
@@ -50,8 +47,7 @@ struct HostileClientTests {
 
     @Test func unknownTypesAreIgnored() throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             client.sendText("{\"type\":\"frobnicate\",\"x\":[1,2]}".utf8)
             try expectAlive(client)
             #expect(server.server.sessions.first?.unknownCount == 1)
@@ -63,8 +59,7 @@ struct HostileClientTests {
         var configuration = StandInConfiguration()
         configuration.transports = [.webrtc]
         try TestServer.run(configuration) { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             for message in [ClientMessage.answer(sdp: "v=0"), .livekitJoin(LiveKitJoin())] {
                 try client.send(message)
                 guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
@@ -76,8 +71,7 @@ struct HostileClientTests {
 
     @Test func aMessageInFragmentsIsOne() throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             let bytes = try ClientMessage.prompt(PromptMessage(text: "lego", enhance: false)).encoded()
             client.send(.text, Array(bytes[..<9]), fin: false)
             client.send(.ping, [42])
@@ -91,8 +85,7 @@ struct HostileClientTests {
     @Test(arguments: ["unmasked", "reserved bit", "reserved opcode", "stray continuation", "nested fragment"])
     func breachesOfTheFramingEndTheConnection(breach: String) throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             switch breach {
             case "unmasked": client.send(.text, Array("{}".utf8), isMasked: false)
             case "reserved bit": client.send(.text, Array("{}".utf8), rsv1: true)
@@ -114,8 +107,7 @@ struct HostileClientTests {
         var configuration = StandInConfiguration()
         configuration.maximumMessageSize = 1 << 15
         try TestServer.run(configuration) { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             let half = [UInt8](repeating: 0x20, count: (1 << 14) + 1)
             client.send(.text, half, fin: false)
             client.send(.continuation, half)
@@ -125,8 +117,7 @@ struct HostileClientTests {
 
     @Test func aCloseFrameIsEchoed() throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             client.send(.connectionClose, [0x03, 0xe8, 0x62, 0x79, 0x65])
             #expect(try client.next() == .closeFrame(code: 1000))
             #expect(try client.next() == .closed)

@@ -62,8 +62,7 @@ struct SessionFaultTests {
     ])
     func errors(spec: String, words: String) throws {
         try withFaults(spec) { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             #expect(try client.next() == .message(.error(words)))
             client.close()
         }
@@ -106,8 +105,7 @@ struct SessionFaultTests {
 
     @Test func pingsWithoutAnAnswer() throws {
         try withFaults("no_pong") { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             client.ping([1])
             try client.send(lego)
             #expect(try client.next() == legoAck)
@@ -117,8 +115,7 @@ struct SessionFaultTests {
 
     @Test func mute() throws {
         try withFaults("mute:at=0") { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             client.ping([1])
             try client.send(lego)
             #expect(server.server.wait(milliseconds: 20_000) { $0.first?.prompts == ["lego"] })
@@ -139,8 +136,7 @@ struct SessionFaultTests {
 
     @Test func acknowledgementsAreLeftOutAfterTheFirst() throws {
         try withFaults("ack_none:skip=1") { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             try client.send(lego)
             #expect(try client.next() == legoAck)
             try client.send(lego)
@@ -153,8 +149,7 @@ struct SessionFaultTests {
 
     @Test func acknowledgementsComeLate() throws {
         try withFaults("ack_late:delay=1") { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             let start = ContinuousClock.now
             try client.send(lego)
             client.ping([9])
@@ -167,8 +162,7 @@ struct SessionFaultTests {
 
     @Test func acknowledgementsNameAnotherPrompt() throws {
         try withFaults("ack_wrong") { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             try client.send(lego)
             guard case .message(.promptAck(let ack)) = try client.next() else {
                 Issue.record("no ack")
@@ -181,8 +175,7 @@ struct SessionFaultTests {
 
     @Test func refusedAfterTheFirst() throws {
         try withFaults("ack_fail:skip=1") { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             try client.send(lego)
             #expect(try client.next() == legoAck)
             try client.send(lego)
@@ -265,8 +258,7 @@ struct SessionFaultTests {
 
     @Test func wrongTypesDoNotEndTheSession() throws {
         try withFaults("bad_json_type") { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             var unreadable = 0
             for _ in 0..<17 { if case .unreadable = try client.next() { unreadable += 1 } }
             #expect(unreadable >= 10)
@@ -283,8 +275,7 @@ struct SessionFaultTests {
         + "a=candidate:1 1 UDP 1 127.0.0.1 9 typ host\r\n"
 
     private func answer(_ server: TestServer) throws -> String {
-        let client = try server.connect()
-        _ = try client.expectGreeting()
+        let client = try server.greeted()
         try client.send(.offer(sdp: Self.offer))
         guard case .message(.answer(let sdp)) = try client.next() else { throw TestClient.TimedOut() }
         client.close()
@@ -317,8 +308,7 @@ struct SessionFaultTests {
         var answer = ""
         var media: FakeMediaSession?
         try withFaults(spec) { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             try client.send(.offer(sdp: Self.offer))
             _ = try client.next {
                 guard case .message(.answer(let sdp)) = $0 else { return false }

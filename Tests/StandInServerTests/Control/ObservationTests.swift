@@ -176,8 +176,7 @@ struct ObservationTests {
         try withControl { server, port in
             try server.connect().close()
             #expect(server.server.wait(milliseconds: 20_000) { $0.count == 1 && !$0[0].isOpen })
-            let open = try server.connect()
-            _ = try open.expectGreeting()
+            let open = try server.greeted()
             let text = try ask(port, "DELETE", "/control/sessions")
             #expect(text.contains("{\"forgotten\":1,\"open\":1}"), "\(text)")
             #expect(server.server.sessions.map(\.number) == [2])

@@ -149,8 +149,7 @@ struct RoomTests {
         var configuration = StandInConfiguration()
         configuration.transports = [.webrtc]
         try TestServer.run(configuration) { server in
-            let control = try server.connect(TestServer.roomTarget)
-            _ = try control.expectGreeting()
+            let control = try server.greeted(TestServer.roomTarget)
             try control.send(.livekitJoin(LiveKitJoin()))
             guard case .message(.error(let words)) = try control.next() else { throw TestClient.TimedOut() }
             #expect(words.contains("livekit_join"))

@@ -62,8 +62,7 @@ struct ViewerTests {
 
     @Test func aDirectViewerOffersAndIsTold() throws {
         try TestServer.run { server in
-            let owner = try server.connect()
-            _ = try owner.expectGreeting()
+            let owner = try server.greeted()
             let id = try #require(server.server.sessions.first?.sessionID)
             let target = "/subscribe/\(id)?IP=1.2.3.4&port=80&api_key=k"
             let viewer = try server.connect(target)

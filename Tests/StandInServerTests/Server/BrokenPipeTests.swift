@@ -11,8 +11,7 @@ import Testing
 struct BrokenPipeTests {
     @Test func everyEventLoopBlocksIt() throws {
         try TestServer.run { server in
-            let client = try server.connect()
-            _ = try client.expectGreeting()
+            let client = try server.greeted()
             let threads = BrokenPipe.eventLoopThreads()
             // The server's and the clients'.
             #expect(threads.blocking.count >= 2)

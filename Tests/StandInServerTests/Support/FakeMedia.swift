@@ -38,7 +38,7 @@ final class FakeMediaEngine: MediaEngine {
 
     func makeRoomViewer(
         of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         makeRoom(
             painter: FramePainter(look: nil, carriesLatencyMarker: false, viewers: viewers) { _ in },
@@ -51,7 +51,7 @@ final class FakeMediaEngine: MediaEngine {
 
     func makeRoom(
         painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         let media = FakeRoomMedia(
             msid: msid, audioMSID: audioMSID, isSingle: isSingle, painter: painter, onEvent: onEvent)
@@ -90,14 +90,14 @@ final class FakeRoomMedia: RoomMedia {
     let audioMSID: String
     let isSingle: Bool
     let painter: FramePainter
-    let onEvent: @Sendable (RoomMediaEvent) -> Void
+    let onEvent: @Sendable (MediaEvent) -> Void
     private let calls = Mutex<[String]>([])
     private let tracks = Mutex<Set<MediaKind>>([])
     let stops = StopCounter()
 
     init(
         msid: String, audioMSID: String, isSingle: Bool, painter: FramePainter,
-        onEvent: @escaping @Sendable (RoomMediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         (self.msid, self.audioMSID, self.isSingle) = (msid, audioMSID, isSingle)
         self.painter = painter

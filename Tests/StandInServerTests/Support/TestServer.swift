@@ -32,10 +32,16 @@ struct TestServer {
         try TestClient(port: port, target: target)
     }
 
+    /// Connects and receives the greeting.
+    func greeted(_ target: String = TestServer.target) throws -> TestClient {
+        let client = try connect(target)
+        _ = try client.expectGreeting()
+        return client
+    }
+
     /// Connects, receives the greeting, and exchanges offer and answer: the state before media flow.
     func negotiate() throws -> (client: TestClient, media: FakeMediaSession) {
-        let client = try connect()
-        _ = try client.expectGreeting()
+        let client = try greeted()
         try client.send(.offer(sdp: "v=0"))
         _ = try client.next { if case .message(.answer) = $0 { true } else { false } }
         guard let media = engine.sessions.last else { throw TestClient.TimedOut() }
