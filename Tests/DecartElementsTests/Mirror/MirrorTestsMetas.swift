@@ -100,6 +100,18 @@ extension ElementTests {
             }
         }
 
+        /// Padded rows need more bytes than the caps alone say.
+        @Test func aShortFrameIsFoundByItsMeta() throws {
+            try #require(ElementTests.isReady)
+            let frame = try RawFrame("I420", 34, 18, padding: 16)
+            let video = try #require(VideoInfo(caps: try Caps(frame.caps)))
+            let whole = try frame.buffer()
+            #expect(video.shortage(of: whole) == nil)
+            gst_buffer_set_size(try RawFrame.pointer(whole), gssize(video.size))
+            let shortage = try #require(video.shortage(of: whole))
+            #expect(shortage.bytes == video.size && shortage.needed > video.size)
+        }
+
         /// A video meta that claims more memory than the buffer has costs its frame, never a crash of the host
         /// application.
         @Test(arguments: ["I420", "RGB", "P010_10LE"])

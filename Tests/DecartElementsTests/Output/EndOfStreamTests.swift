@@ -25,19 +25,27 @@ extension ElementTests {
 
         @Test(arguments: ["pipeline", "element"])
         func anEndFromTheApplicationDrainsAndEnds(target: String) throws {
+            var drained = 0
             try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    let time = duration {
-                        (target == "pipeline" ? pipeline.pipeline : pipeline.transform).send(Event.eos())
-                        #expect(pipeline.wait { $0.isEnded })
+                // The source does not end with the element, so frames arrive for the whole second. On a busy machine, one
+                // may come so late that the element takes another for the last.
+                for _ in 0..<(target == "pipeline" ? 1 : 5) where drained < 4 {
+                    try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(3))
+                        let before = pipeline.frames
+                        let time = duration {
+                            (target == "pipeline" ? pipeline.pipeline : pipeline.transform).send(Event.eos())
+                            #expect(pipeline.wait { $0.isEnded })
+                        }
+                        drained = pipeline.frames - before
+                        measure("time to EOS", time, atMost: .seconds(2))
+                        #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
                     }
-                    measure("time to EOS", time, atMost: .seconds(2))
-                    #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
+                    standIn.expectGoodConduct()
                 }
-                standIn.expectGoodConduct()
             }
+            #expect(target == "pipeline" || drained >= 4, "\(drained) frames came before EOS")
         }
 
         @Test(arguments: ["pipeline", "element"])

@@ -118,6 +118,35 @@ extension ElementTests {
             }
         }
 
+        /// The service need not ask for it: it has not yet ended the generation.
+        @Test func aMuteEndsWithAKeyframe() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(12))
+                    let name = try #require(pipeline.stats?.string("encoder"))
+                    let encoder = pipeline.pipeline.allElements.first { $0.factoryName == name }
+                    let deltas = Watched<[Bool]>([])
+                    try #require(encoder?.staticPad("src")).addProbe(.buffer) { item in
+                        if case .buffer(let frame) = item { deltas.change { $0.append(frame.isDeltaUnit) } }
+                        return .pass
+                    }
+                    pipeline.transform.set("standby", true)
+                    var before = 0
+                    let isStill = eventually {
+                        before = deltas.value.count
+                        _ = pipeline.collect(milliseconds: 50)
+                        return pipeline.stats?.string("track-state") == "muted" && deltas.value.count == before
+                            && pipeline.count("frames-encoded") == pipeline.count("frames-sent")
+                    }
+                    #expect(isStill)
+                    pipeline.transform.set("standby", false)
+                    #expect(deltas.wait { $0.count > before })
+                    #expect(deltas.value.dropFirst(before).first == false)
+                }
+            }
+        }
+
         /// Rapid changes: the last value counts, and the session stays.
         @Test func anythingAtAnyTime() throws {
             let shown = try shown()

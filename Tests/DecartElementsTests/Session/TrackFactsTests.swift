@@ -17,6 +17,24 @@ extension ElementTests {
             }
         }
 
+        /// A verdict takes eight seconds; one on a session that has ended is none.
+        @Test(.indifferentToTransport) func theVerdictOnTheQualityEndsWithTheSession() throws {
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn)) { pipeline in
+                    func verdict() -> String? {
+                        pipeline.waitForMessage { $0.structure?.name == "decart-quality" }?.structure?.string("quality")
+                    }
+                    pipeline.play()
+                    let first = try #require(verdict())
+                    #expect(first != "unknown" && pipeline.transform.string("connection-quality") == first)
+                    standIn.server.dropAll()
+                    var last: String? = first
+                    while let next = last, next != "unknown" { last = verdict() }
+                    #expect(last == "unknown" && pipeline.transform.string("connection-quality") == "unknown")
+                }
+            }
+        }
+
         @Test func whatIsSentIsInTheStatistics() throws {
             try TransformPipeline.run(with: { try .init($0) }) { pipeline, _ in
                 func stat(_ name: String) -> Int { pipeline.count(name) }
@@ -43,7 +61,9 @@ extension ElementTests {
                     return stat("last-sent-time") == last
                 }
                 #expect(isStill)
+                let encoded = stat("frames-encoded")
                 pipeline.pipeline.setState(.ready)
+                #expect(stat("frames-encoded") == encoded && encoded > 0, "the session's end changes no counter")
                 #expect(pipeline.stats?.string("track-state") == "none")
                 #expect(pipeline.stats?.string("track-sid") == nil)
             }

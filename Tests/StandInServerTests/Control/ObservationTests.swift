@@ -84,12 +84,15 @@ struct ObservationTests {
                 answer.set(try? ask(port, "GET", "/control/wait?\(query)"))
             }
             let (client, media) = try server.negotiate()
+            for _ in 0..<3 { media.painter.noteSent() }
             try client.send(.prompt(PromptMessage(text: "lego a", enhance: false)))
             _ = try client.next { if case .message(.promptAck) = $0 { true } else { false } }
             media.painter.noteSent()
             _ = media.paint()
             let text = try #require(answer.wait())
             #expect(text.hasPrefix("HTTP/1.1 200 ") && text.contains("\"session\":{") && text.contains("generating"))
+            // Frames before the look do not count.
+            #expect(try ask(port, "GET", "/control/wait?look=lego&frames=3&timeout=0").hasPrefix("HTTP/1.1 408 "))
             client.close()
         }
     }

@@ -285,7 +285,7 @@ struct RTPReceptionTests {
                     of: UInt32(truncatingIfNeeded: 4_294_900_000 + frame * 3000), arrival: sent + 50_000_000 + jitter))
         }
         let steps = zip(times.dropFirst(100), times.dropFirst(101)).map { $1 - $0 }
-        #expect(steps.allSatisfy { abs($0 - 33_333_333) < 1_500_000 }, "\(steps.min() ?? 0) to \(steps.max() ?? 0)")
+        #expect(steps.allSatisfy { abs($0 - 33_333_333) < 300_000 }, "\(steps.min() ?? 0) to \(steps.max() ?? 0)")
         #expect(abs((times.last ?? 0) - (599 * 33_333_333 + 50_000_000)) < 12_000_000)
     }
 
