@@ -467,7 +467,8 @@ static GstPadProbeReturn blocked (GstPad *pad, GstPadProbeInfo *info, gpointer d
 /* Takes the element out of the running pipeline, and puts a new one in its place. */
 static void replace_element (Line *line)
 {
-    if (line->is_source || line->audio != NULL)
+    /* In PAUSED, the streaming thread of an element's source pad may wait behind a sink that has prerolled. */
+    if (line->is_source || line->audio != NULL || GST_STATE (line->pipeline) != GST_STATE_PLAYING)
         return;
     GstPad *before = gst_element_get_static_pad (line->mirror, "src");
     GstPad *sink = gst_element_get_static_pad (line->element, "sink");
