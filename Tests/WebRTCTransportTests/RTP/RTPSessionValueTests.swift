@@ -13,7 +13,7 @@ struct RTPSessionValueTests {
     private func inbound() -> Inbound {
         var parameters = RTPSessionParameters(clockRate: 90_000, ssrc: 7, cname: "a")
         parameters.caps = [96: ""]
-        var session = Inbound(.video, latency: .milliseconds(100))
+        var session = Inbound(.video)
         session.configure(parameters)
         return session
     }
