@@ -110,7 +110,7 @@ struct InboundStream<Packet: PacketStorage> {
             time: ClockTime(max(0, repeated ?? clock.time(of: timestamp, arrival: arrival))))
         let insertion = buffer.insert(
             received, sequence: sequence, endsFrame: received.endsFrame, isRepeated: isRepeated, now: now)
-        if insertion != .refused, kind == .video { expectRest(of: received, now) }
+        if insertion != .refused, kind == .video, !isRepeated { expectRest(of: received, now) }
         switch insertion {
         case .inOrder: deliver(received, act)
         case .restarted:

@@ -52,6 +52,7 @@ package struct JitterBuffer<Packet> {
     private static var mostMissing: Int { 4 * mostRequested }
     /// The first packets of a stream may arrive in another order, and a frame that lacks its first packet is lost.
     private static var longestStart: Duration { .milliseconds(20) }
+    private static var longestReordering: Int64 { 64 }
 
     /// - Parameter requests: false: for a stream without retransmission.
     package init(requests: Bool) { self.requests = requests }
@@ -116,7 +117,7 @@ package struct JitterBuffer<Packet> {
             let discovered = missing.remove(at: place).discovered
             if isRepeated { reordering.lost() } else { reordering.arrived(after: now - discovered) }
         } else {
-            guard begins != nil, number < expected else { return .refused }
+            guard begins != nil, number < expected, expected - number <= Self.longestReordering else { return .refused }
             // It was sent before the first one that arrived.
             if number + 1 < expected { discover(number + 1..<expected, now, isBefore: true) }
             expected = number

@@ -164,6 +164,11 @@ struct RTPReceptionTests {
         #expect(line.delivered == [65_534, 65_535, 0, 1, 2])
         line.arrive(65_533, at: 5)
         #expect(line.delivered.count == 5, "the stream has begun")
+        line = Line()
+        line.arrive(1000, at: 0, endsFrame: false)
+        line.arrive(100, at: 1, endsFrame: false)
+        line.arrive(1001, at: 2)
+        #expect(line.delivered == [1000, 1001] && line.lost.isEmpty, "an old packet is no beginning")
     }
 
     @Test func aStreamBeginsWithoutTheEndOfItsFrame() {
