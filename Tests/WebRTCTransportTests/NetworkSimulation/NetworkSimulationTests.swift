@@ -46,13 +46,13 @@ struct NetworkSimulationTests {
             conditions: .init(
                 delay: .milliseconds(10), jitter: .milliseconds(20), loss: 0.09, burst: 2, rate: 5_000_000,
                 queue: 30_000),
-            framesShown: 0.6...0.92, delivery: 155, longestGap: 1400, throughput: 700...2300, tuned: (500, 0.9)),
+            framesShown: 0.6...0.92, delivery: 155, longestGap: 1400, throughput: 2200...2800, tuned: (500, 0.9)),
         Network(
             name: "1 Mbit/s", conditions: .init(delay: .milliseconds(20), rate: 1_000_000, queue: 50_000),
-            framesShown: 0.95...1, delivery: 150, longestGap: 2000, throughput: 800...1000),
+            framesShown: 0.99...1, delivery: 115, longestGap: 80, throughput: 860...1000),
         Network(
             name: "500 kbit/s", conditions: .init(delay: .milliseconds(20), rate: 500_000, queue: 40_000),
-            framesShown: 0.93...1, delivery: 160, longestGap: 3200, throughput: 400...500),
+            framesShown: 0.99...1, delivery: 125, longestGap: 250, throughput: 430...500),
         Network(
             name: "far", conditions: .init(delay: .milliseconds(120), jitter: .milliseconds(5), loss: 0.005),
             framesShown: 0.5...0.85, delivery: 240, longestGap: 2000, throughput: 2300...2700, tuned: (800, 0.98)),
