@@ -29,6 +29,8 @@ extension MediaSettings {
             settings.connection.codec = format.codec
             if let profile = format.profile { settings.connection.h264 = .profile(profile) }
             (settings.video.simulcast, settings.connection.simulcast) = (false, [])
+            // The application's encoder follows a low start too late.
+            if settings.connection.adaptsBitrate { settings.connection.startBitrate = nil }
         } else if let encoding, !encoding.codecs.contains(connection.codec), let first = encoding.codecs.first {
             settings.connection.codec = first
         }

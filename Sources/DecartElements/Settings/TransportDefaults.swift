@@ -30,11 +30,13 @@ extension TransformSettings {
         return min(minBitrate, maximum)...maximum
     }
 
-    /// The default keeps the first keyframe from flooding a slow link; a good link reaches the maximum a few seconds
-    /// later. Without congestion control it is the bitrate of the whole session.
+    /// The default keeps the first frames from filling the queue of a slow link; a good link reaches the maximum within
+    /// two seconds. The layers of a simulcast need more. Without congestion control it is the bitrate of the whole
+    /// session.
     func startBitrate(_ transport: MediaTransportKind) -> Int {
         let range = bitrateRange(transport)
-        return congestionControl == .off ? range.upperBound : min(max(1_500_000, range.lowerBound), range.upperBound)
+        let first = simulcast && transport == .livekit ? 1_500_000 : 600_000
+        return congestionControl == .off ? range.upperBound : min(max(first, range.lowerBound), range.upperBound)
     }
 
     /// - Parameter format: that of the output.

@@ -6,6 +6,8 @@ package struct BitrateRation: Sendable {
 
     /// A lower target relieves the network, so it waits less than a higher one.
     private static let shortest: Duration = .milliseconds(500)
+    /// Of a much higher target, as in the first seconds.
+    private static let short: Duration = .seconds(1)
     private static let longest: Duration = .seconds(3)
 
     /// The bitrate to set now, or nil to keep the last one for now.
@@ -15,7 +17,8 @@ package struct BitrateRation: Sendable {
             // A tenth lower soon; a twentieth in either direction later.
             let isUrgent = target < applied - applied / 10 && age >= Self.shortest
             let isDue = abs(target - applied) > applied / 20 && age >= Self.longest
-            guard isUrgent || isDue else { return nil }
+            let isMuchHigher = target > applied + applied / 2 && age >= Self.short
+            guard isUrgent || isMuchHigher || isDue else { return nil }
         }
         (applied, appliedAt) = (target, now)
         return target

@@ -92,9 +92,10 @@ package struct KnownEncoder: Sendable, Equatable {
     ]
 
     private static let libvpxKeyframes = [("keyframe-max-dist", "2000"), ("keyframe-mode", "auto")]
+    /// What an encoder sends above its target, the buffer's length, stands in the queue of a narrow path.
     private static let libvpx = [
-        ("deadline", "1"), ("threads", "1"), ("lag-in-frames", "0"), ("end-usage", "cbr"), ("buffer-size", "600"),
-        ("buffer-initial-size", "300"), ("buffer-optimal-size", "400"), ("undershoot", "95"), ("overshoot", "15"),
+        ("deadline", "1"), ("threads", "1"), ("lag-in-frames", "0"), ("end-usage", "cbr"), ("buffer-size", "300"),
+        ("buffer-initial-size", "150"), ("buffer-optimal-size", "200"), ("undershoot", "95"), ("overshoot", "15"),
         ("max-intra-bitrate", "300"), ("error-resilient", "default"),
     ]
     /// The longest GOP that the VA encoders accept; 0 would be one of their own choice.

@@ -1,21 +1,26 @@
 // Send-side congestion control after Google Congestion Control, draft-ietf-rmcat-gcc-02: the lower of a delay-based and
-// a loss-based estimate, bounded by the remote peer's REMB and by the configured range. A value: it knows no socket,
-// clock, lock or encoder. All times are µs on one monotonic clock, except arrivals, which are on the remote peer's.
+// a loss-based estimate, bounded by the remote peer's REMB and by the configured range. The length of the queue takes the
+// place of the draft's delay gradient. A value: it knows no socket, clock, lock or encoder. All times are µs on one monotonic clock, except arrivals, which are on the remote peer's.
 
 package struct CongestionController: Sendable {
     private let range: ClosedRange<Int>
     private let start: Int
 
-    private var groups = InterArrivalGrouper()
-    private var filter = TrendlineFilter()
-    private var detector = OveruseDetector()
     private var standing = StandingQueue()
+    /// The delay-based estimate before the reductions for a queue.
+    private var beforeQueue = 0.0
     private var delay: DelayBasedController
     private var loss: LossBasedController
     private var reportedTrip = RoundTripMonitor()
     private var received = RateWindow()
+    private var lastArrival: Int64?
     private var sent = RateWindow()
     private var lastTotal: UInt64?
+    private var repeated = RateWindow()
+    private var lastRepeated: UInt64 = 0
+
+    /// The bitrate that they leave less for the encoder.
+    private var retransmissions = 0
 
     private var feedbackTrip: Int64?
     private var lastFeedback: Int64?
@@ -35,10 +40,12 @@ package struct CongestionController: Sendable {
     /// A REMB that is not renewed expires, µs: one lost packet must not limit the target for ever.
     private static let remoteEstimateLife: Int64 = 15_000_000
     private static let feedbackLife: Int64 = 10_000_000
+    /// As a share of the target.
+    private static let mostRetransmissions = 0.25
     private static let publishInterval: Int64 = 100_000
     private static let silence: Int64 = 1_000_000
-    /// A standing queue should drain in about this time, µs. At the path's capacity the queue and its delay would stay.
-    private static let drainTime = 2_000_000.0
+    /// A queue should drain in about this time, µs. At the path's capacity the queue and its delay would stay.
+    private static let drainTime = 300_000.0
     /// Lowest share of the target while a queue drains; less would freeze the video.
     private static let leastShare = 0.5
 
@@ -76,25 +83,22 @@ package struct CongestionController: Sendable {
             let trip = now &- newest
             feedbackTrip = feedbackTrip.map { ($0 &* 3 &+ trip) / 4 } ?? trip
         }
-        var signal = judge(feedback)
-        if let least = feedback.arrivals.map({ $0.arrival &- $0.sendTime }).min(),
-            standing.update(oneWay: least, now: now)
-        {
-            signal = .overuse
-        }
+        count(arrivalsOf: feedback)
         let trip = roundTrip ?? 100_000
+        let signal = judge(feedback, roundTrip: trip, now: now)
         var delivered: Int?
         if !feedback.arrivals.isEmpty, !endsSilence {
-            delivered = feedback.arrivals.last.flatMap { received.bitrate(at: $0.arrival) }
-            delay.update(signal, received: delivered, sent: sent.bitrate(at: now), roundTrip: trip, now: now)
+            let latest = feedback.arrivals.last?.arrival ?? 0
+            delivered = received.bitrate(at: latest)
+            // A full path delivers its capacity; half a second ago it may have had another one.
+            let capacity = signal == .overuse ? received.bitrate(at: latest, over: 200_000) : delivered
+            delay.update(signal, received: capacity, sent: sent.bitrate(at: now), roundTrip: trip, now: now)
         }
         let tried = sent.bitrate(at: now).map(Double.init)
         if endsSilence {
             // The outage has already lowered the target. Its losses say nothing about the capacity of the path.
             loss.forget()
-            (groups, filter, detector, standing) = (
-                InterArrivalGrouper(), TrendlineFilter(), OveruseDetector(), StandingQueue()
-            )
+            standing = StandingQueue()
             return publish(now)
         }
         loss.add(lost: feedback.lost, recovered: feedback.recovered, received: feedback.received)
@@ -150,6 +154,13 @@ package struct CongestionController: Sendable {
         return publish(now)
     }
 
+    /// Counts retransmissions, which are among the bytes sent. Call it before `tick`.
+    package mutating func retransmitted(totalBytes: UInt64, now: Int64) {
+        repeated.add(Int(clamping: totalBytes &- lastRepeated), at: now)
+        lastRepeated = totalBytes
+        retransmissions = min(repeated.bitrate(at: now) ?? 0, Int(Self.mostRetransmissions * sustained))
+    }
+
     /// Handles the passing of time; call it a few times a second.
     package mutating func tick(totalBytes: UInt64, now: Int64) -> BitrateTarget? {
         count(totalBytes, now: now)
@@ -166,17 +177,32 @@ package struct CongestionController: Sendable {
 
     // MARK: Estimates
 
-    private mutating func judge(_ feedback: ResolvedFeedback) -> OveruseDetector.Signal {
-        var signal: OveruseDetector.Signal?
-        for (index, packet) in feedback.arrivals.enumerated() {
-            received.add(packet.size &+ (index == 0 ? feedback.unreportedBytes : 0), at: packet.arrival)
-            guard let variation = groups.add(sendTime: packet.sendTime, arrival: packet.arrival) else { continue }
-            let offset = filter.update(variation)
-            let state = detector.update(offset: offset, interval: variation.send, time: variation.time)
-            // Overuse anywhere in the message counts; otherwise the latest state does.
-            if signal != .overuse { signal = state }
+    private mutating func judge(
+        _ feedback: ResolvedFeedback, roundTrip: Int64, now: Int64
+    ) -> DelayBasedController.Signal {
+        guard let least = feedback.arrivals.map({ $0.arrival &- $0.sendTime }).min() else { return .normal }
+        let stood = standing.stands
+        switch standing.update(oneWay: least, roundTrip: roundTrip, isSearching: !delay.hasBackedOff, now: now) {
+        case .short: return !delay.hasBackedOff && standing.length > 0 ? .hold : .normal
+        case .stands:
+            if !stood { beforeQueue = delay.estimate }
+            return .overuse
+        case .isForeign:
+            delay.raise(to: beforeQueue)
+            return .normal
         }
-        return signal ?? .normal
+    }
+
+    private mutating func count(arrivalsOf feedback: ResolvedFeedback) {
+        if feedback.unreportedBytes > 0, let next = feedback.arrivals.first?.arrival {
+            // They arrived at any time since the last packet of which the time is known.
+            let passed = lastArrival.map { min(500_000, max(0, next &- $0)) } ?? 0
+            for part in 1...5 as ClosedRange<Int64> {
+                received.add(feedback.unreportedBytes / 5, at: next &- passed * part / 5)
+            }
+        }
+        lastArrival = feedback.arrivals.last?.arrival ?? lastArrival
+        for packet in feedback.arrivals { received.add(packet.size, at: packet.arrival) }
     }
 
     private mutating func count(_ totalBytes: UInt64, now: Int64) {
@@ -192,8 +218,8 @@ package struct CongestionController: Sendable {
         return delay.hasBackedOff || lastReportBackOff != nil ? tried : max(Double(start), tried)
     }
 
-    /// The published target without the reduction that drains a queue.
-    private var sustained: Double { Double(published.sustained) }
+    /// The latest target without the reductions for a queue and retransmissions.
+    private var sustained: Double { Double(clamped(latestEstimate)) }
 
     private func clamped(_ bitrate: Int) -> Int { min(max(bitrate, range.lowerBound), range.upperBound) }
 
@@ -202,7 +228,7 @@ package struct CongestionController: Sendable {
         var next = decide()
         // An encoder at its coarsest quantizer sends more than the configured maximum. Loss of that traffic shows that
         // the network is the limit.
-        let overflows = loss.loss > LossBasedController.highLoss && sent.bitrate(at: now) ?? 0 > range.upperBound
+        let overflows = loss.excess > LossBasedController.highLoss && sent.bitrate(at: now) ?? 0 > range.upperBound
         if isQueueing || overflows || next.estimate < min(latestEstimate, range.upperBound) {
             isLimitedByNetwork = true
         } else if next.estimate >= range.upperBound {
@@ -221,7 +247,7 @@ package struct CongestionController: Sendable {
     }
 
     /// True if feedback still arrives and shows a standing queue.
-    private var isQueueing: Bool { lastFeedback != nil && standing.length > 0 }
+    private var isQueueing: Bool { lastFeedback != nil && standing.stands }
 
     private func decide() -> BitrateTarget {
         var estimate = Double.infinity
@@ -242,8 +268,8 @@ package struct CongestionController: Sendable {
             if whole >= range.upperBound { reason = .ceiling }
             if whole <= range.lowerBound { reason = .floor }
         }
-        let target = clamped(whole)
-        guard isQueueing else {
+        let target = clamped(whole - retransmissions)
+        guard lastFeedback != nil, standing.length > 0 else {
             return BitrateTarget(target: target, estimate: whole, reason: reason)
         }
         let share = max(Self.leastShare, 1 - Double(standing.length) / Self.drainTime)

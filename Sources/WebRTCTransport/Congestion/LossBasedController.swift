@@ -1,12 +1,14 @@
 /// Loss-based control (draft-ietf-rmcat-gcc-02 section 6): above 10 % loss the rate falls by half the loss, below 2 %
 /// it grows, and in between it stays, because that much loss is normal on a radio link. Two rules are not in the draft:
-/// at very high loss the rate drops straight to what came through, and loss that does not depend on the rate does not
-/// lower it further.
+/// at very high loss the rate drops straight to what came through, and loss that is the same at a lower rate is the
+/// path's own: it is deducted from then on, and the reduction is taken back.
 package struct LossBasedController: Sendable {
-    /// Per second, as in section 5.5; the draft adds 5 % with each report, at whatever interval.
-    private static let growth = 0.08
+    /// Growth per second; the draft adds 5 % with each report, at whatever interval.
+    private static let growth = 0.3
+    /// With receiver reports alone, which show late that it was too much.
+    private static let slowGrowth = 0.08
     private static let flood = 0.35
-    /// More loss than this is the network's limit, not its noise.
+    /// More loss than this, beyond the path's own, is the network's limit, not its noise.
     static let highLoss = 0.1
     private static let interval: Int64 = 250_000
     /// Packets needed for a judgement; a single lost one of fewer would be above 5 %.
@@ -29,8 +31,23 @@ package struct LossBasedController: Sendable {
     private var lastJudged: Int64?
     private var lastDecrease: Int64?
     private var smoothed = 0.0
-    /// The rate at which a moderate loss above 10 % began.
-    private var episode: Double?
+    /// The loss of the path itself, 0…1.
+    private var inherent = 0.0
+    /// The loss that the rate may have caused, 0…1.
+    package var excess: Double { max(0, loss - inherent) }
+
+    /// A reduction, to find out whether the loss depends on the rate.
+    private struct Trial {
+        /// When the reduction began.
+        var rate: Double
+        var loss: Double
+        /// At the lower rate.
+        var count = Count()
+    }
+    private var trial: Trial?
+    /// The share of the rate at which a trial is concluded, with this many packets.
+    private static let trialShare = 0.8
+    private static let trialPackets = 150
 
     package init(start: Double, ceiling: Double) {
         estimate = start
@@ -70,35 +87,49 @@ package struct LossBasedController: Sendable {
         smoothed += 0.5 * (loss - smoothed)
         let elapsed = min(1, lastJudged.map { Double(now &- $0) / 1e6 } ?? 0)
         lastJudged = now
-        if loss > Self.highLoss {
+        if smoothed < inherent { inherent += 0.05 * (smoothed - inherent) }
+        let hasEffect = lastDecrease.map { now &- $0 >= 300_000 &+ roundTrip } ?? true
+        if let trial, estimate <= Self.trialShare * trial.rate, loss <= Self.flood {
+            if hasEffect { conclude(trial, judged) }
+        } else if excess > Self.highLoss {
             // The effect of a decrease takes a round trip to show.
-            if let last = lastDecrease, now &- last < 300_000 &+ roundTrip { return }
+            guard hasEffect else { return }
             lastDecrease = now
             decrease(current: current, delivered: delivered ?? sent.map { $0 * (1 - loss) })
-        } else if loss < 0.02 {
-            if smoothed < 0.01 { episode = nil }
-            let next = estimate * (1 + Self.growth * elapsed) + 1000 * elapsed
+        } else if excess < 0.02 {
+            let next = estimate * (1 + (atOnce ? Self.slowGrowth : Self.growth) * elapsed) + 1000 * elapsed
             estimate = max(estimate, min(next, provenRate, ceiling))
         }
     }
 
     private mutating func decrease(current: Double, delivered: Double?) {
         let from = min(estimate, current)
-        var next = from * (1 - 0.5 * loss)
+        var next = from * (1 - 0.5 * excess)
         if loss > Self.flood, smoothed > 0.3 {
             // The loss is so high that the rate that came through is the capacity: go there at once.
             if let delivered { next = min(next, max(delivered, from / 4)) }
-            if smoothed > Self.flood { episode = nil }
+            trial = nil
+        } else if let trial {
+            next = max(next, min(from, 0.95 * Self.trialShare * trial.rate))
         } else {
-            // At up to 35 % loss the path carries 0.65 of the rate at which the loss began. If the rate were the cause,
-            // 0.6 of it would fit; so the loss has another cause, and a lower rate would not help.
-            let began = episode ?? from
-            episode = began
-            next = max(next, min(from, 0.6 * began))
+            trial = Trial(rate: from, loss: smoothed)
         }
         // The loss is older than the reaction of the delay-based controller: do not reduce twice.
         if let delivered { next = max(next, min(from, 0.85 * delivered)) }
         estimate = min(estimate, next)
+    }
+
+    /// Compares the loss at the lower rate with that which the rate would explain.
+    private mutating func conclude(_ trial: Trial, _ judged: Count) {
+        let count = Count(lost: trial.count.lost + judged.lost, total: trial.count.total + judged.total)
+        self.trial?.count = count
+        guard count.total >= Self.trialPackets else { return }
+        self.trial = nil
+        let loss = Double(count.lost) / Double(count.total)
+        let explained = max(0, 1 - (1 - trial.loss) * trial.rate / max(estimate, 1))
+        guard loss > (explained + trial.loss) / 2, loss < Self.flood else { return }
+        (inherent, smoothed) = (loss, loss)
+        estimate = min(max(estimate, trial.rate), ceiling)
     }
 
     /// Removes the limit, because another controller takes over; the estimate falls again at the next loss.

@@ -19,13 +19,16 @@ package struct RateWindow: Sendable {
         bytes[index] = bytes[index] &+ size
     }
 
-    /// nil until a quarter of a second has been seen.
-    package mutating func bitrate(at time: Int64) -> Int? {
+    /// The bitrate of the last half second, or of the last `duration` of it; nil until 100 ms have been seen.
+    package mutating func bitrate(at time: Int64, over duration: Int64 = 500_000) -> Int? {
         advance(to: time / Self.bucket)
         guard let newest else { return nil }
-        let seen = min(Int64(Self.buckets), newest - first + 1)
-        guard seen * Self.bucket >= 250_000 else { return nil }
-        let sum = bytes.reduce(0, &+)
+        let seen = min(Int64(Self.buckets), duration / Self.bucket, newest - first + 1)
+        guard seen * Self.bucket >= 100_000 else { return nil }
+        var sum = 0
+        for number in (newest - seen + 1)...newest where number >= 0 {
+            sum = sum &+ bytes[Int(number % Int64(Self.buckets))]
+        }
         return Int(min(1e12, Double(sum) * 8e6 / Double(seen * Self.bucket)))
     }
 

@@ -34,8 +34,11 @@ package final class SendRateControl: @unchecked Sendable {
     /// - Parameters:
     ///   - size: bytes before protection.
     ///   - sequence: the transport-wide sequence number; nil: it has none.
-    package func willSend(rtp size: Int, sequence: UInt16?, now: Duration) {
-        outgoing.withLock { $0.history.record(sequence: sequence, size: size, now: now.inMicroseconds) }
+    ///   - isRepeated: it is a retransmission.
+    package func willSend(rtp size: Int, sequence: UInt16?, isRepeated: Bool, now: Duration) {
+        outgoing.withLock {
+            $0.history.record(sequence: sequence, size: size, isRepeated: isRepeated, now: now.inMicroseconds)
+        }
     }
 
     package func willSend(rtcp packet: UnsafeRawBufferPointer, now: Duration) {
@@ -66,8 +69,9 @@ package final class SendRateControl: @unchecked Sendable {
     }
 
     package func tick(now: Duration) -> BitrateTarget? {
-        let news = controller.tick(
-            totalBytes: outgoing.withLock(\.history.totalBytes), now: now.inMicroseconds)
+        let (total, repeated) = outgoing.withLock { ($0.history.totalBytes, $0.history.repeatedBytes) }
+        controller.retransmitted(totalBytes: repeated, now: now.inMicroseconds)
+        let news = controller.tick(totalBytes: total, now: now.inMicroseconds)
         return fixed == nil ? news : nil
     }
 

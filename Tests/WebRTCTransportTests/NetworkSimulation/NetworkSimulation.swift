@@ -4,7 +4,7 @@ import WebRTCTransport
 struct NetworkSimulation {
     var conditions = SimulatedLink.Conditions()
     var range = 100_000...2_500_000
-    var start = 1_500_000
+    var start = 600_000
     var duration = Duration.seconds(60)
     var seed: UInt64 = 1
 
@@ -63,10 +63,12 @@ struct NetworkSimulation {
         var back = SimulatedLink(conditions, seed: seed &+ 4)
         var now = Duration.zero
         while now < duration {
-            while let datagram = forth.receive(at: now) {
+            while let (_, datagram) = forth.receive(at: now) {
                 receiver.receive(datagram, at: now) { back.send($0, at: now) }
             }
-            while let datagram = back.receive(at: now) { sender.receive(datagram, at: now) { forth.send($0, at: now) } }
+            while let (_, datagram) = back.receive(at: now) {
+                sender.receive(datagram, at: now) { forth.send($0, at: now) }
+            }
             if sender.nextWake <= now { sender.wake(at: now) { forth.send($0, at: now) } }
             if receiver.nextWake <= now { receiver.wake(at: now) { back.send($0, at: now) } }
             var next = min(sender.nextWake, receiver.nextWake)

@@ -26,34 +26,34 @@ struct NetworkSimulationTests {
             conditions: .init(
                 delay: .milliseconds(5), jitter: .milliseconds(2), loss: 0.01, burst: 2, rate: 100_000_000,
                 queue: 200_000),
-            framesShown: 0.97...1, delivery: 40, longestGap: 500, throughput: 2400...2600),
+            framesShown: 0.99...1, delivery: 40, longestGap: 300, throughput: 2400...2600),
         Network(
             name: "wifi lossy",
             conditions: .init(
                 delay: .milliseconds(15), jitter: .milliseconds(10), loss: 0.05, burst: 2, rate: 50_000_000,
                 queue: 100_000),
-            framesShown: 0.8...0.97, delivery: 130, longestGap: 1000, throughput: 1800...2700),
+            framesShown: 0.98...1, delivery: 160, longestGap: 500, throughput: 1800...2700),
         Network(
             name: "cellular",
             conditions: .init(
                 delay: .milliseconds(50), jitter: .milliseconds(15), loss: 0.02, burst: 2, rate: 30_000_000,
                 queue: 100_000),
-            framesShown: 0.45...0.75, delivery: 155, longestGap: 1600, throughput: 2000...2900),
+            framesShown: 0.98...1, delivery: 200, longestGap: 500, throughput: 2000...2900),
         Network(
             name: "wifi congested",
             conditions: .init(
                 delay: .milliseconds(10), jitter: .milliseconds(20), loss: 0.09, burst: 2, rate: 5_000_000,
                 queue: 30_000),
-            framesShown: 0.6...0.92, delivery: 155, longestGap: 1400, throughput: 700...2300),
+            framesShown: 0.98...1, delivery: 250, longestGap: 700, throughput: 2200...2800),
         Network(
             name: "1 Mbit/s", conditions: .init(delay: .milliseconds(20), rate: 1_000_000, queue: 50_000),
-            framesShown: 0.95...1, delivery: 150, longestGap: 2000, throughput: 800...1000),
+            framesShown: 0.99...1, delivery: 115, longestGap: 80, throughput: 860...1000),
         Network(
             name: "500 kbit/s", conditions: .init(delay: .milliseconds(20), rate: 500_000, queue: 40_000),
-            framesShown: 0.93...1, delivery: 160, longestGap: 3200, throughput: 400...500),
+            framesShown: 0.99...1, delivery: 125, longestGap: 250, throughput: 430...500),
         Network(
             name: "far", conditions: .init(delay: .milliseconds(120), jitter: .milliseconds(5), loss: 0.005),
-            framesShown: 0.5...0.85, delivery: 240, longestGap: 2000, throughput: 2300...2700),
+            framesShown: 0.98...1, delivery: 400, longestGap: 700, throughput: 2300...2700),
     ]
 
     @Test(arguments: networks) func aMinuteAtTheDefaults(network: Network) {

@@ -36,8 +36,8 @@ extension FixedWidthInteger {
     fileprivate var bytes: [UInt8] { withUnsafeBytes(of: bigEndian) { Array($0) } }
 }
 
-/// An encoder and payloader that follow a target bitrate: frames vary, keyframes are larger, and what exceeds the target is
-/// saved by the frames after it.
+/// An encoder and payloader that follow a target bitrate within half a second, as libvpx does: frames vary, keyframes are
+/// larger, and what exceeds the target is saved by the frames after it.
 struct SimulatedEncoder {
     var framesPerSecond = 30.0
     /// Bytes of a keyframe as a multiple of the mean frame.
@@ -46,6 +46,8 @@ struct SimulatedEncoder {
     private(set) var frames: UInt32 = 0
     private var sequence: UInt16
     private var debt = 0.0
+    /// Bytes of a frame at the bitrate that the rate control has reached.
+    private var mean: Double?
     private var random: SeededNumbers
     static let ssrc: UInt32 = 0x1234_0001
     static let payloadType: UInt8 = 96
@@ -60,7 +62,9 @@ struct SimulatedEncoder {
 
     /// - Parameter send: takes each packet, and false for those of a keyframe.
     mutating func encode(at now: Duration, bitrate: Int, _ send: ([UInt8], _ isDelta: Bool) -> Void) {
-        let mean = Double(bitrate) / 8 / framesPerSecond
+        let wanted = Double(bitrate) / 8 / framesPerSecond
+        let mean = (self.mean ?? wanted) + 0.25 * (wanted - (self.mean ?? wanted))
+        self.mean = mean
         let size = max(
             200, wantsKeyframe ? mean * keyframeSize : mean * .random(in: 0.8...1.2, using: &random) - debt * 0.1)
         debt = max(-mean * 5, min(mean * 10, debt + size - mean))

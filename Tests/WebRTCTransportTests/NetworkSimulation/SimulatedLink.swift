@@ -23,8 +23,7 @@ struct SimulatedLink {
     private var isBad = false
     private var freeAt = Duration.zero
     private var lastArrival = Duration.zero
-    private var order = 0
-    private var datagrams: [(time: Duration, order: Int, bytes: [UInt8])] = []
+    private var datagrams: [(time: Duration, flow: Int, bytes: [UInt8])] = []
     private(set) var dropped = 0
     /// SRTP's authentication tag, UDP and IPv4.
     private static let headers = 44
@@ -36,20 +35,23 @@ struct SimulatedLink {
 
     var nextArrival: Duration? { datagrams.first?.time }
 
-    mutating func send(_ bytes: [UInt8], at now: Duration) {
+    /// - Returns: the time that the datagram waits in the queue; nil: it is lost.
+    @discardableResult
+    mutating func send(_ bytes: [UInt8], flow: Int = 0, at now: Duration) -> Duration? {
+        let wait = max(.zero, freeAt - now)
         guard let time = arrival(of: bytes.count + Self.headers, at: now) else {
             dropped += 1
-            return
+            return nil
         }
-        order += 1
         let place = (datagrams.lastIndex { $0.time <= time } ?? -1) + 1
-        datagrams.insert((time, order, bytes), at: place)
+        datagrams.insert((time, flow, bytes), at: place)
+        return wait
     }
 
-    mutating func receive(at now: Duration) -> [UInt8]? {
+    mutating func receive(at now: Duration) -> (flow: Int, bytes: [UInt8])? {
         guard let first = datagrams.first, first.time <= now else { return nil }
         datagrams.removeFirst()
-        return first.bytes
+        return (first.flow, first.bytes)
     }
 
     private mutating func arrival(of size: Int, at now: Duration) -> Duration? {

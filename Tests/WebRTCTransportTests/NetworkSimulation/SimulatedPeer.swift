@@ -56,6 +56,9 @@ final class SimulatedPeer {
         return next
     }
 
+    /// Of the encoder, bit/s.
+    var target: Int { rateControl.target.target }
+
     // MARK: Time
 
     func wake(at now: Duration, _ send: ([UInt8]) -> Void) {
@@ -105,7 +108,9 @@ final class SimulatedPeer {
     private func transmit(_ packet: [UInt8], _ now: Duration, _ send: ([UInt8]) -> Void) {
         packet.withUnsafeBytes { bytes in
             guard let (buffer, length) = writer.write(bytes, sendTime: now, reserve: Self.protection) else { return }
-            rateControl.willSend(rtp: length, sequence: writer.transportSequence, now: now)
+            rateControl.willSend(
+                rtp: length, sequence: writer.transportSequence,
+                isRepeated: Int(bytes[1] & 0x7f) == Self.repeatedType, now: now)
             send(Array(buffer[..<length]))
         }
     }
