@@ -71,7 +71,7 @@ struct SharedLinkSimulation {
         init(_ simulation: SharedLinkSimulation, seed: UInt64) {
             func peer(_ encoder: SimulatedEncoder?, _ seed: UInt64) -> SimulatedPeer {
                 SimulatedPeer(
-                    encoder: encoder, range: simulation.range, start: simulation.start, latency: .milliseconds(100),
+                    encoder: encoder, range: simulation.range, start: simulation.start,
                     seed: seed)
             }
             var encoder = SimulatedEncoder(seed: seed)
