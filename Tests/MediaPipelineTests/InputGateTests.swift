@@ -191,7 +191,7 @@ import Testing
         #expect(eventually { run.gate.counters.droppedWithoutSession > 0 })
         #expect(!run.gate.isLive && run.passed == 0)
         run.gate.open(attempt: 1)
-        #expect(eventually { run.passed + Int(run.gate.counters.droppedWithoutSession) == 10 })
-        #expect(!run.gate.isLive && run.passed > 0 && run.gate.counters.framesIn == 10)
+        #expect(eventually { run.passed + Int(run.gate.counters.droppedWithoutSession) == 30 })
+        #expect(!run.gate.isLive && run.passed > 0 && run.gate.counters.framesIn == 30)
     }
 }

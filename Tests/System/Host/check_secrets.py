@@ -142,7 +142,7 @@ class Run:
                                             stdin=subprocess.DEVNULL)
             self.command_lines = set()
             end = time.monotonic() + LIMIT
-            generates, failed = False, None
+            generates, failed, interrupted = False, None, False
             while self.process.poll() is None and time.monotonic() < end:
                 self.command_lines.update(all_command_lines())
                 if has_session and not generates and re.search(r"decart-state.*\bstate=\(string\)generating", self.output()):
@@ -152,7 +152,9 @@ class Run:
                 # gst-launch-1.0 forgets an error that comes before its main loop runs, as on a busy machine.
                 if not has_session and self.last_error():
                     failed = failed or time.monotonic()
-                    if time.monotonic() > failed + 10:
+                    # Once, because a second one would kill it.
+                    if not interrupted and time.monotonic() > failed + 10:
+                        interrupted = True
                         self.process.send_signal(signal.SIGINT)
                 time.sleep(0.25)
         self.hung = self.process.poll() is None
