@@ -1,17 +1,24 @@
 import GStreamerKit
 
-/// The playout delay of audio. It follows that of the element up at once, because late samples are lost, and down by whole
-/// packets, where nobody hears it, or when lip sync needs it: audio that is 45 ms early or 125 ms late goes unnoticed (ITU-R
-/// BT.1359). A value.
+/// The playout delay of audio. Each change is heard, so it stays while samples are in time and lip sync is right: audio that
+/// is 45 ms early or 125 ms late goes unnoticed (ITU-R BT.1359). It rises at once and falls by whole packets, where nobody
+/// hears it, or when the excess is long. A value.
 struct AudioDelay: Sendable {
-    private(set) var current: ClockTime = 0
-    private static let tolerance: ClockTime = 5_000_000
+    /// Threads of a busy machine are as late.
+    private static let least: ClockTime = 30_000_000
+    private static let reserve: ClockTime = 5_000_000
+    private static let mostLead: ClockTime = 30_000_000
     private static let mostExcess: ClockTime = 2 * AudioFormat.packet
+    private(set) var current = Self.least
 
-    /// - Parameter isQuiet: of the packet that is played next.
-    mutating func follow(_ delay: ClockTime, isQuiet: @autoclosure () -> Bool) {
-        guard delay <= current &+ Self.tolerance else { return current = delay }
-        let excess = current &- min(current, delay)
+    /// - Parameters:
+    ///   - own: the delay that audio needs.
+    ///   - video: the delay of the video.
+    ///   - isQuiet: of the packet that is played next.
+    mutating func follow(own: ClockTime, video: ClockTime, isQuiet: @autoclosure () -> Bool) {
+        let needed = max(own, video &- min(video, Self.mostLead))
+        guard needed <= current else { return current = needed &+ Self.reserve }
+        let excess = current &- min(current, max(own, video, Self.least))
         guard excess >= AudioFormat.packet, excess >= Self.mostExcess || isQuiet() else { return }
         current &-= AudioFormat.packet
     }

@@ -66,7 +66,7 @@ final class AudioOutput: Sendable {
         /// constant latency: that, one packet, and one more for decoding.
         func slack(_ line: OutputTimeline) -> ClockTime {
             if let latency { return latency &+ 2 &* AudioFormat.packet }
-            return line.isCapture ? playout.promised &+ 2 &* AudioFormat.packet : max(delay.current, AudioOutput.turn)
+            return line.isCapture ? playout.promised &+ 2 &* AudioFormat.packet : delay.current
         }
         /// What a sink that synchronizes has to wait for.
         func promised(_ line: OutputTimeline) -> ClockTime {
@@ -298,7 +298,8 @@ final class AudioOutput: Sendable {
             if let now {
                 let (chunk, isRaw) = (state.chunks.first?.buffer, state.packetCaps == nil)
                 state.delay.follow(
-                    state.playout.delay, isQuiet: chunk.map { AudioFormat.isQuiet($0, isRaw: isRaw) } ?? true)
+                    own: state.playout.delay(of: .audio), video: state.playout.delay(of: .video),
+                    isQuiet: chunk.map { AudioFormat.isQuiet($0, isRaw: isRaw) } ?? true)
                 let shift = state.shift(line)
                 state.shift =
                     line.isCapture ? state.steady.follow(shift, isMeasured: line.isMeasured, now: now) : shift

@@ -34,6 +34,8 @@ package final class Playout: Sendable {
         }
     }
 
+    /// The delay that media of this kind need, ns.
+    package func delay(of kind: MediaKind) -> ClockTime { state.withLock { $0.delays[kind]?.current ?? 0 } }
     /// From the earliest possible arrival to the display, ns.
     package var delay: ClockTime { state.withLock(\.delay) }
     /// What the media of the last seconds needed, ns.
