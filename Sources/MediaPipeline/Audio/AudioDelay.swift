@@ -11,6 +11,8 @@ struct AudioDelay: Sendable {
     private static let mostExcess: ClockTime = 2 * AudioFormat.packet
     private(set) var current = Self.least
 
+    mutating func raise(by time: ClockTime) { current &+= min(time, AudioFormat.packet) }
+
     /// - Parameters:
     ///   - own: the delay that audio needs.
     ///   - video: the delay of the video.

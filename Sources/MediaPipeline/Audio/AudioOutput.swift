@@ -306,7 +306,9 @@ final class AudioOutput: Sendable {
             }
             let shift = state.shift
             if let chunk = state.chunks.first, let time = chunk.buffer.pts {
-                return place(chunk.buffer, chunk.duration, at: OutputTimeline.move(time, by: shift), &state)
+                return place(
+                    chunk.buffer, chunk.duration, at: OutputTimeline.move(time, by: shift),
+                    isAdaptive: state.latency == nil && !line.isCapture, &state)
             }
             if state.isEnding { return .eos }
             return mayFill
@@ -318,14 +320,18 @@ final class AudioOutput: Sendable {
 
     /// Aligns the next buffer with the last sample pushed: drops late audio, fills a short gap with silence.
     private func place(
-        _ chunk: Buffer, _ duration: ClockTime, at time: ClockTime, _ state: inout State
+        _ chunk: Buffer, _ duration: ClockTime, at time: ClockTime, isAdaptive: Bool, _ state: inout State
     ) -> Step {
         let next = state.next ?? time
         let isRaw = state.packetCaps == nil
         if time &+ (isRaw ? Self.tolerance : Self.packetTolerance.early) < next {
-            state.chunks.removeFirst()
-            state.counters.late &+= 1
-            return .wait(0)
+            guard isAdaptive, time &+ duration > next else {
+                state.chunks.removeFirst()
+                state.counters.late &+= 1
+                return .wait(0)
+            }
+            // Silence has taken its place in part. If it were dropped, the next one would meet the same.
+            state.delay.raise(by: next &- time)
         }
         // A packet that follows a loss has its time.
         if time > next &+ (isRaw || chunk.isDiscontinuous ? Self.tolerance : Self.packetTolerance.late) {
