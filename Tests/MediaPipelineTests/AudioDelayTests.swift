@@ -1,7 +1,7 @@
 import GStreamerKit
 import Testing
 
-@testable import MediaPipeline
+import MediaPipeline
 
 @Suite struct AudioDelayTests {
     private static let ms: ClockTime = 1_000_000
