@@ -361,6 +361,24 @@ struct ReconnectTests {
     }
 
     /// The service would end the media if a late close reached it, as after a loss of TCP only.
+    /// The next session is lost before its first frame.
+    @Test func oneOldMediaPathIsKept() throws {
+        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
+        driver.walkToConnected()
+        driver.wait(.seconds(3))
+        let first = driver.attempt
+        driver.handle(.channelClosed(first, code: 1006, reason: ""))
+        driver.waitForRetry()
+        driver.open()
+        driver.acknowledgeAll()
+        driver.media(.offer(sdp: "offer"))
+        driver.server(.answer(sdp: "answer"))
+        driver.media(.connected(ice: nil, dtls: nil))
+        #expect(!driver.actions.contains(.stopMedia(first)))
+        driver.handle(.channelClosed(driver.attempt, code: 1006, reason: ""))
+        #expect(driver.actions.contains(.stopMedia(first)) && !driver.actions.contains(.stopMedia(driver.attempt)))
+    }
+
     @Test func aSilentChannelIsClosedWithItsMedia() throws {
         var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
         driver.walkToConnected()
