@@ -37,7 +37,7 @@ package struct PlayoutDelay: Sendable {
         let (spacing, elapsed) =
             last.map { (media &- min(media, $0.media), now &- min(now, $0.ready)) } ?? (0, ClockTime.max)
         last = (media, now)
-        // It waited for the one before it.
+        // It waited for the one before it. One pause would delay all media of the next seconds.
         if elapsed < spacing / 2 { return }
         let sample = Sample(time: now, lateness: min(lateness, Self.longest))
         if samples.count < Self.mostSamples { samples.append(sample) } else { samples[place] = sample }
