@@ -28,6 +28,8 @@ package final class Playout: Sendable {
         state.withLock { state in
             state.delays[kind, default: PlayoutDelay(share: kind == .video ? 0.9 : 0.97)].ready(
                 after: lateness, now: now)
+            // Media that have stopped delay the others no longer.
+            state.delays = state.delays.filter { $0.key == kind || !$0.value.isOver(at: now) }
             let delay = state.delay
             if delay > state.promised { state.promised = (delay / Self.step &+ 1) &* Self.step }
             return delay

@@ -117,7 +117,12 @@ package struct JitterBuffer<Packet> {
             let discovered = missing.remove(at: place).discovered
             if isRepeated { reordering.lost() } else { reordering.arrived(after: now - discovered) }
         } else {
-            guard begins != nil, number < expected, expected - number <= Self.longestReordering else { return .refused }
+            guard number < expected, expected - number <= Self.longestReordering else { return .refused }
+            guard begins != nil else {
+                // Without retransmission it has been waited for too shortly, unless it is a duplicate, which is rare.
+                if !requests { reordering.arrived(after: timeout) }
+                return .refused
+            }
             // It was sent before the first one that arrived.
             if number + 1 < expected { discover(number + 1..<expected, now, isBefore: true) }
             expected = number
@@ -144,7 +149,8 @@ package struct JitterBuffer<Packet> {
         let found = numbers.suffix(Self.mostRequested).map { number in
             let due = lastArrival + interval * Double(number - numbers.lowerBound + 1)
             return Missing(
-                numbers: number..<number + 1, deadline: due + timeout, request: firstRequest(number, now),
+                numbers: number..<number + 1, deadline: (requests ? due : now) + timeout,
+                request: firstRequest(number, now),
                 discovered: now)
         }
         if found.count < numbers.count {
@@ -191,6 +197,7 @@ package struct JitterBuffer<Packet> {
             place += 1
         }
         guard place > 0 else { return nil }
+        reordering.lost()
         defer { expected = end }
         missing.removeFirst(place)
         return .lost(sequence: UInt16(truncatingIfNeeded: expected), count: Int(end - expected))

@@ -48,6 +48,11 @@ package struct PlayoutDelay: Sendable {
         fall(elapsed)
     }
 
+    /// True if no media of the last seconds tell the delay.
+    package func isOver(at now: ClockTime) -> Bool {
+        last.map { now > $0.ready && now &- $0.ready > Self.window } ?? true
+    }
+
     private mutating func fall(_ elapsed: ClockTime) {
         guard current > target else { return current = target }
         let (excess, time) = (current - target, min(elapsed, Self.longestFall))

@@ -104,6 +104,20 @@ struct RTPReceptionTests {
         #expect(line.lost == [2, 3] && line.requested.isEmpty && line.delivered == [1, 4])
     }
 
+    /// Without retransmission, the time to wait for a packet is learnt from those that came too late.
+    @Test func packetsThatAreOftenOvertakenAreWaitedFor() {
+        var line = Line(requests: false)
+        for pair in 0..<40 {
+            line.arrive(UInt16(pair * 2 + 2), at: pair * 100 + 4)
+            line.arrive(UInt16(pair * 2 + 1), at: pair * 100 + 34)
+        }
+        #expect((1...10).contains(line.lost.count) && line.delivered.count == 79 - line.lost.count, "\(line.lost)")
+        for loss in 0..<100 { line.arrive(UInt16(82 + loss * 2), at: 5000 + loss * 100) }
+        line.arrive(400, at: 16_000)
+        line.advance(to: 16_025)
+        #expect(line.delivered.last == 400, "a path that loses packets is waited for as long as one that reorders them")
+    }
+
     /// After a pause of the network, nothing is waited for.
     @Test func aPauseDelaysNothing() {
         var line = Line()
