@@ -59,7 +59,7 @@ class Step:
 
 LIMIT = 900  # s, for a step: a hang, on any machine
 # Suites of these parents run one after the other, so each has a process of its own.
-SERIAL = ("ElementTests", "Transport")
+SERIAL = ("ElementTests", "Simulation", "Transport")
 # The element suites run with sessions in a room and with direct connections.
 WAYS = {"DecartElementsTests": ("room", "direct")}
 # Comments with which tests disable themselves on purpose (MediaWay.swift, Measure.swift): the summary does not list them.

@@ -2,7 +2,7 @@ import Testing
 import WebRTCTransport
 
 /// Tests the whole controller on a simulated link in virtual time: RTT 100 ms, drop-tail queue of 300 ms.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(10)))
 struct CongestionSimulationTests {
     static let seeds: [UInt64] = [1, 2, 3, 4]
 
