@@ -210,7 +210,8 @@ let package = Package(
             ],
             swiftSettings: testSettings),
         .testTarget(
-            name: "DecartSessionTests", dependencies: ["DecartSession", "DecartProtocol", "EventLoopThreads"],
+            name: "DecartSessionTests",
+            dependencies: ["DecartSession", "DecartProtocol", "EventLoopThreads", "TestSupport"],
             swiftSettings: testSettings),
         .testTarget(
             name: "SignallingTests",
@@ -239,7 +240,8 @@ let package = Package(
             dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity", "TestSupport"],
             swiftSettings: testSettings),
         .testTarget(
-            name: "MediaPipelineTests", dependencies: ["CScaleKernels", "MediaPipeline", "GStreamerKit"],
+            name: "MediaPipelineTests",
+            dependencies: ["CScaleKernels", "MediaPipeline", "GStreamerKit", "TestSupport"],
             exclude: ["Recordings"],
             swiftSettings: testSettings),
         .testTarget(

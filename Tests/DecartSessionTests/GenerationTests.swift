@@ -257,11 +257,7 @@ struct GenerationTests {
         let kept = driver.attempt
         driver.handle(.channelClosed(kept, code: 1012, reason: ""))
         driver.waitForRetry()
-        driver.open()
-        driver.acknowledgeAll()
-        driver.media(.offer(sdp: "offer"))
-        driver.server(.answer(sdp: "answer"))
-        driver.media(.connected(ice: nil, dtls: nil))
+        driver.reconnectMedia()
         driver.server(.generationEnded(seconds: nil, reason: nil))
         driver.wait(.seconds(4))
         #expect(!driver.takeActions().contains(.stopMedia(kept)))

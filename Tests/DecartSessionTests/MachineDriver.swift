@@ -133,10 +133,15 @@ struct MachineDriver {
         acknowledgeAll()
     }
 
-    mutating func negotiate() {
+    /// Up to the first frame.
+    mutating func connectMedia() {
         media(.offer(sdp: "offer"))
         server(.answer(sdp: "answer"))
         media(.connected(ice: .milliseconds(5), dtls: .milliseconds(6)))
+    }
+
+    mutating func negotiate() {
+        connectMedia()
         media(.firstFrame)
     }
 
@@ -145,11 +150,17 @@ struct MachineDriver {
         negotiate()
     }
 
-    /// Walks from `.openChannel` to connected.
-    mutating func reconnect() {
+    /// Walks from `.openChannel` to connected media, before their first frame.
+    mutating func reconnectMedia() {
         open()
         acknowledgeAll()
-        negotiate()
+        connectMedia()
+    }
+
+    /// Walks from `.openChannel` to connected.
+    mutating func reconnect() {
+        reconnectMedia()
+        media(.firstFrame)
     }
 
     /// Walks to each phase of an attempt.

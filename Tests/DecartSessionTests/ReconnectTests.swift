@@ -346,11 +346,7 @@ struct ReconnectTests {
         driver.handle(.channelClosed(old, code: nil, reason: ""))
         #expect(!driver.actions.contains(.stopMedia(old)))
         driver.wait(.seconds(1))
-        driver.open()
-        driver.acknowledgeAll()
-        driver.media(.offer(sdp: "offer"))
-        driver.server(.answer(sdp: "answer"))
-        driver.media(.connected(ice: nil, dtls: nil))
+        driver.reconnectMedia()
         #expect(!driver.actions.contains(.stopMedia(old)))
         // The old path stops at the first frame of the new path.
         driver.media(.firstFrame)
@@ -360,7 +356,6 @@ struct ReconnectTests {
         #expect(driver.runningTimers.isEmpty)
     }
 
-    /// The service would end the media if a late close reached it, as after a loss of TCP only.
     /// The next session is lost before its first frame.
     @Test func oneOldMediaPathIsKept() throws {
         var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
@@ -369,16 +364,13 @@ struct ReconnectTests {
         let first = driver.attempt
         driver.handle(.channelClosed(first, code: 1006, reason: ""))
         driver.waitForRetry()
-        driver.open()
-        driver.acknowledgeAll()
-        driver.media(.offer(sdp: "offer"))
-        driver.server(.answer(sdp: "answer"))
-        driver.media(.connected(ice: nil, dtls: nil))
+        driver.reconnectMedia()
         #expect(!driver.actions.contains(.stopMedia(first)))
         driver.handle(.channelClosed(driver.attempt, code: 1006, reason: ""))
         #expect(driver.actions.contains(.stopMedia(first)) && !driver.actions.contains(.stopMedia(driver.attempt)))
     }
 
+    /// The service would end the media if a late close reached it, as after a loss of TCP only.
     @Test func aSilentChannelIsClosedWithItsMedia() throws {
         var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
         driver.walkToConnected()
@@ -388,11 +380,7 @@ struct ReconnectTests {
         driver.handle(.channelSilent(old, ReconnectTests.lost))
         #expect(driver.state == .reconnecting && driver.warnings().count == 1)
         driver.waitForRetry()
-        driver.open()
-        driver.acknowledgeAll()
-        driver.media(.offer(sdp: "offer"))
-        driver.server(.answer(sdp: "answer"))
-        driver.media(.connected(ice: nil, dtls: nil))
+        driver.reconnectMedia()
         #expect(!driver.actions.contains(.closeChannel(old)) && !driver.actions.contains(.stopMedia(old)))
         driver.media(.firstFrame)
         #expect(driver.actions.contains(.closeChannel(old)) && driver.actions.contains(.stopMedia(old)))

@@ -2,6 +2,7 @@ import Dispatch
 import EventLoopThreads
 import Glibc
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("A serial queue", .timeLimit(.minutes(1)))
@@ -101,8 +102,7 @@ struct SerialQueueTests {
         }
         queue = nil
         #expect(waits(for: isDone))
-        for _ in 0..<2_000 where former != nil { usleep(1_000) }
-        #expect(former == nil)
+        #expect(eventually { former == nil })
     }
 
     /// An interpreter that ends does this to each thread that calls into it. The rest of the work goes on.

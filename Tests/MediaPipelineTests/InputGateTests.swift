@@ -1,6 +1,7 @@
 import Foundation
 import GStreamerKit
 import MediaPipeline
+import TestSupport
 import Testing
 
 @Suite struct ClockFollowerTests {
@@ -59,12 +60,6 @@ import Testing
 
 /// The gate at the end of a real source.
 @Suite(.serialized, .timeLimit(.minutes(1))) struct InputGateTests {
-    /// Waits at most ten seconds.
-    private func eventually(_ condition: () -> Bool) -> Bool {
-        for _ in 0..<1_000 where !condition() { Thread.sleep(forTimeInterval: 0.01) }
-        return condition()
-    }
-
     private final class Run: Sendable {
         let pipeline: Pipeline
         let gate = InputGate(pacing: InputPacing())

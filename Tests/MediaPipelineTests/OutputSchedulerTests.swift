@@ -290,7 +290,7 @@ import Testing
             shown.append(display - media)
         }
         #expect(shown.suffix(100).filter { $0 == 21 }.count >= 90 && shown.contains(61))
-        #expect(output.scheduler.counters.late >= 5 && output.scheduler.counters.late <= 20)
+        #expect(output.scheduler.counters.shownLate >= 5 && output.scheduler.counters.shownLate <= 20)
         #expect(output.scheduler.latency == 10 * Self.ms)
     }
 

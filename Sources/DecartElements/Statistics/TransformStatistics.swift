@@ -73,7 +73,7 @@ enum TransformStatistics {
         stats["frames-out"] = GValueBox(uint64: output.pushed)
         stats["frames-fallback"] = GValueBox(uint64: output.fallbackFrames)
         stats["frames-late"] = GValueBox(uint64: output.droppedLate)
-        stats["frames-shown-late"] = GValueBox(uint64: output.late)
+        stats["frames-shown-late"] = GValueBox(uint64: output.shownLate)
         stats["playout-delay"] = GValueBox(int64: Int(clamping: from.playout.delay))
         stats["target-playout-delay"] = GValueBox(int64: Int(clamping: from.playout.target))
         stats["jitter-buffer-delay"] = inSeconds(output.playoutDelay)

@@ -1,19 +1,19 @@
 package import GStreamerKit
 
-/// The playout delay of audio. Each change is heard, so it stays while samples are in time and lip sync is right: audio that
-/// is 45 ms early or 125 ms late goes unnoticed (ITU-R BT.1359). It rises at once and falls by whole packets, where nobody
-/// hears it, or when the excess is long. A value.
+/// The playout delay of audio. A change is heard as a gap or a jump, so the delay stays while samples are in time and lip sync
+/// is within the limits of ITU-R BT.1359: audio at most 45 ms early or 125 ms late. It rises at once, and falls by one packet
+/// during silence, or at any time if it is two packets too long. A value.
 package struct AudioDelay: Sendable {
-    /// Threads of a busy machine are as late.
+    /// Scheduling on a busy machine delays a packet by so much.
     private static let least: ClockTime = 30_000_000
     private static let reserve: ClockTime = 5_000_000
     private static let mostLead: ClockTime = 30_000_000
     private static let mostExcess: ClockTime = 2 * AudioFormat.packet
     package private(set) var current = Self.least
 
-    package mutating func raise(by time: ClockTime) { current &+= min(time, AudioFormat.packet) }
-
     package init() {}
+
+    package mutating func raise(by time: ClockTime) { current &+= min(time, AudioFormat.packet) }
 
     /// - Parameters:
     ///   - own: the delay that audio needs.

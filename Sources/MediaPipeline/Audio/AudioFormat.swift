@@ -22,7 +22,7 @@ package enum AudioFormat {
         Int(clamping: min(duration, 60_000_000_000) &* rate / 1_000_000_000) &* returnedFrame
     }
 
-    /// True if nobody hears that the audio of this buffer is missing.
+    /// True if a gap in place of this buffer is not heard: its samples are silent, or its packet is DTX.
     static func isQuiet(_ buffer: Buffer, isRaw: Bool) -> Bool {
         // Opus: DTX, or silence.
         guard isRaw else { return buffer.size <= 8 }

@@ -68,10 +68,10 @@ final class AudioOutput: Sendable {
             if let latency { return latency &+ 2 &* AudioFormat.packet }
             return line.isCapture ? playout.promised &+ 2 &* AudioFormat.packet : delay.current
         }
-        /// What a sink that synchronizes has to wait for.
-        func promised(_ line: OutputTimeline) -> ClockTime {
-            latency == nil && !line.isCapture ? AudioOutput.turn : slack(line)
-        }
+        /// The delay is in the timestamps, and follows the network.
+        func isAdaptive(_ line: OutputTimeline) -> Bool { latency == nil && !line.isCapture }
+        /// The latency that the pad reports.
+        func promised(_ line: OutputTimeline) -> ClockTime { isAdaptive(line) ? Playout.latency : slack(line) }
         /// Subtracted from the times of arrivals.
         func shift(_ line: OutputTimeline) -> Int64 {
             line.isCapture
@@ -95,10 +95,6 @@ final class AudioOutput: Sendable {
         }
     }
     private let state: Mutex<State>
-    /// What the streaming thread and the elements behind it need.
-    private static let turn: ClockTime = 10_000_000
-    /// Silence leaves so much before it is due.
-    private static let margin: ClockTime = 1_000_000
     private let silence = Buffer.silence(bytes: AudioFormat.returnedBytes(AudioFormat.packet))
 
     /// Deviation, ns, below which no samples are dropped and no silence is inserted: clocks drift, and the jitter
@@ -308,12 +304,13 @@ final class AudioOutput: Sendable {
             if let chunk = state.chunks.first, let time = chunk.buffer.pts {
                 return place(
                     chunk.buffer, chunk.duration, at: OutputTimeline.move(time, by: shift),
-                    isAdaptive: state.latency == nil && !line.isCapture, &state)
+                    isAdaptive: state.isAdaptive(line), &state)
             }
             if state.isEnding { return .eos }
             return mayFill
                 ? fill(
-                    &state, slack: state.slack(line) &- Self.margin, now: now.map { OutputTimeline.move($0, by: shift) }
+                    &state, slack: state.slack(line) &- Playout.margin,
+                    now: now.map { OutputTimeline.move($0, by: shift) }
                 ) : .wait(nil)
         }
     }

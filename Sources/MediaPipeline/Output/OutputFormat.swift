@@ -11,7 +11,7 @@ package struct OutputCounters: Sendable {
     package var droppedLate: UInt64 = 0
     /// Frames with a time of display, and those of them that were ready after it.
     package var emitted: UInt64 = 0
-    package var late: UInt64 = 0
+    package var shownLate: UInt64 = 0
     /// Sums over them, ns: from the earliest possible arrival to the display, the playout delay, and to the decoded frame.
     package var playoutDelay: ClockTime = 0
     package var targetDelay: ClockTime = 0
@@ -21,7 +21,7 @@ package struct OutputCounters: Sendable {
 
     mutating func played(after delay: ClockTime, target: ClockTime, lateness: ClockTime) {
         emitted &+= 1
-        if lateness > target { late &+= 1 }
+        if lateness > target { shownLate &+= 1 }
         playoutDelay &+= delay
         targetDelay &+= target
         processingDelay &+= lateness

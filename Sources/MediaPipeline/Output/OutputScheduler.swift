@@ -27,7 +27,7 @@ package struct OutputScheduler<Payload> {
         var payload: Payload
         /// The earliest possible arrival.
         var arrival: ClockTime?
-        /// When a synchronised sink is to show it, if its pipeline has no more latency than the output.
+        /// When a sink with `sync=true` shows it, in a pipeline with no more latency than the output's.
         var display: ClockTime?
         var format: OutputFormat?
     }
@@ -59,16 +59,10 @@ package struct OutputScheduler<Payload> {
     /// ns; a longer time without frames is a gap, which is not filled with the last frame.
     private static var shortGap: ClockTime { 500_000_000 }
 
-    /// From the moment that a frame leaves to that in which a sink shows it, at least: what the streaming thread and the
-    /// elements behind it need.
-    private static var turn: ClockTime { 10_000_000 }
-    /// A frame leaves so much before its display that it is not late behind the pad.
-    private static var margin: ClockTime { 1_000_000 }
-
     package private(set) var configuration: OutputConfiguration
     /// The playout delay of video and audio.
     package let playout: Playout
-    /// The latency that the pipeline has distributed: a sink that synchronises holds frames for that long.
+    /// The latency of the last LATENCY event.
     package var pipelineLatency: ClockTime = 0
     package private(set) var timeline: OutputTimeline
     package private(set) var counters = OutputCounters()
@@ -118,22 +112,20 @@ package struct OutputScheduler<Payload> {
     /// A frame's PTS is its display minus this, so that the playout delay changes without a word to the pipeline. With
     /// `timestamps=capture`, the PTS is not ours to choose, so the latency covers the playout delay.
     private var promisedLatency: ClockTime {
-        guard timeline.isCapture else { return (configuration.latency ?? 0) &+ Self.turn }
+        guard timeline.isCapture else { return (configuration.latency ?? 0) &+ Playout.latency }
         return (configuration.latency ?? playout.promised) &+ max(configuration.preferred.interval, interval)
     }
 
-    /// What a sink that synchronises waits for.
-    private var heldLatency: ClockTime { max(latency, pipelineLatency) }
+    /// A sink with `sync=true` shows a frame at its PTS plus this.
+    private var sinkLatency: ClockTime { max(latency, pipelineLatency) }
 
     /// Capacity of the queue: the frames that wait while a sink holds one for its display, and four more.
     private var capacity: Int {
         let newest = frames.last
-        let (held, lead) =
-            timeline.isCapture
-            ? (heldLatency, clock.lead(of: newest?.arrival)) : (heldLatency &- latency, clock.lead(of: newest?.display))
-        return 4
-            + Int(
-                clamping: (min(held, 10_000_000_000) &+ lead) / max(1, min(interval, configuration.preferred.interval)))
+        let lead = clock.lead(of: timeline.isCapture ? newest?.arrival : newest?.display)
+        let held = timeline.isCapture ? sinkLatency : sinkLatency &- latency
+        let shortest = max(1, min(interval, configuration.preferred.interval))
+        return 4 + Int(clamping: (min(held, 10_000_000_000) &+ lead) / shortest)
     }
 
     /// From one frame to the next; with a variable rate, that of the service.
@@ -177,7 +169,7 @@ package struct OutputScheduler<Payload> {
 
     /// Queues a frame. The first one of a higher attempt ends the output of all lower ones.
     /// - Parameters:
-    ///   - arrival: when the first packet of the frame arrived.
+    ///   - arrival: when the first packet of the frame arrived at the earliest (`PlayoutClock`).
     ///   - isDelta: the frame depends on earlier ones.
     ///   - now: current running time; nil without a clock.
     /// - Returns: true if encoded frames are dropped from here to a keyframe, which is to be requested.
@@ -225,8 +217,8 @@ package struct OutputScheduler<Payload> {
         var frame = frame
         let lateness = now.map { $0 &- min($0, arrival) } ?? 0
         let adaptive = playout.ready(.video, after: lateness, now: now ?? arrival)
-        let delay = configuration.latency.map { $0 &+ Self.turn } ?? adaptive
-        let shown = max(delay, lateness &+ Self.margin)
+        let delay = configuration.latency.map { $0 &+ Playout.latency } ?? adaptive
+        let shown = max(delay, lateness &+ Playout.margin)
         frame.display = arrival &+ shown
         counters.played(after: shown, target: delay, lateness: lateness)
         return frame
@@ -238,7 +230,8 @@ package struct OutputScheduler<Payload> {
         guard let display = frame.display else { return nil }
         let time = display &- min(display, latency)
         // It may have waited here, behind a slow element.
-        return now.map { max(time, $0 &+ Self.margin &- min($0 &+ Self.margin, heldLatency)) } ?? time
+        guard let earliest = now.map({ $0 &+ Playout.margin }) else { return time }
+        return max(time, earliest &- min(earliest, sinkLatency))
     }
 
     /// Returns what the negotiation is to prefer.
@@ -296,7 +289,7 @@ package struct OutputScheduler<Payload> {
         guard isPlaying, let now, clock.follow(now) else { return }
         (lastTime, isDiscontinuous, needsSegment) = (nil, true, true)
         if lastFrameTime != nil { lastFrameTime = moved(now) }
-        for index in frames.indices { (frames[index].arrival, frames[index].display) = (now, now &+ Self.margin) }
+        for index in frames.indices { (frames[index].arrival, frames[index].display) = (now, now &+ Playout.margin) }
     }
 
     private mutating func show(_ frame: Frame, _ now: ClockTime?) -> Step {
@@ -361,7 +354,7 @@ package struct OutputScheduler<Payload> {
         let fillAfter = min(configuration.latency ?? 100_000_000, 100_000_000) &+ min(interval, 45_000_000)
         // The first frame is due at once: a due time that moved along with `now` would never be reached.
         let next = lastTime.map { $0 &+ interval } ?? (now > fillAfter ? now &- fillAfter : 0)
-        let reach = timeline.isCapture ? fillAfter &+ interval : latency &- Self.margin
+        let reach = timeline.isCapture ? fillAfter &+ interval : latency &- Playout.margin
         let due = next &+ (isFilling ? min(reach, fillAfter) : fillAfter)
         guard due <= now else { return .wait(min(due &- now, 1_000_000_000)) }
         // Frames missed during a stall of downstream are not made up for.

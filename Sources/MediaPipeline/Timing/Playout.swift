@@ -13,6 +13,12 @@ package final class Playout: Sendable {
     }
     private let state = Mutex(State())
 
+    /// The latency, ns, that source pads report with an adaptive delay: time for their streaming threads and for the elements
+    /// behind them. A PTS is the time of display minus this.
+    static let latency: ClockTime = 10_000_000
+    /// A buffer leaves so much, ns, before it would be late downstream.
+    static let margin: ClockTime = 1_000_000
+
     /// With `timestamps=capture`, the latency that covers the delay rises in steps, so that sinks adapt rarely.
     private static let step: ClockTime = 100_000_000
 
@@ -40,7 +46,7 @@ package final class Playout: Sendable {
     package func delay(of kind: MediaKind) -> ClockTime { state.withLock { $0.delays[kind]?.current ?? 0 } }
     /// From the earliest possible arrival to the display, ns.
     package var delay: ClockTime { state.withLock(\.delay) }
-    /// What the media of the last seconds needed, ns.
+    /// The delay, ns, with which the media of the last seconds would have been in time; `delay` follows it.
     package var target: ClockTime { state.withLock { $0.delays.values.map(\.target).max() ?? 0 } }
     /// The least latency, ns, that has covered the delay so far.
     package var promised: ClockTime { state.withLock(\.promised) }

@@ -1,6 +1,7 @@
 // Send-side congestion control after Google Congestion Control, draft-ietf-rmcat-gcc-02: the lower of a delay-based and
 // a loss-based estimate, bounded by the remote peer's REMB and by the configured range. The length of the queue takes the
-// place of the draft's delay gradient. A value: it knows no socket, clock, lock or encoder. All times are µs on one monotonic clock, except arrivals, which are on the remote peer's.
+// place of the draft's delay gradient. A value: it knows no socket, clock, lock or encoder. All times are µs on one
+// monotonic clock, except arrivals, which are on the remote peer's.
 
 package struct CongestionController: Sendable {
     private let range: ClosedRange<Int>
@@ -18,8 +19,7 @@ package struct CongestionController: Sendable {
     private var lastTotal: UInt64?
     private var repeated = RateWindow()
     private var lastRepeated: UInt64 = 0
-
-    /// The bitrate that they leave less for the encoder.
+    /// Bitrate of the retransmissions, which the encoder's target leaves room for.
     private var retransmissions = 0
 
     private var feedbackTrip: Int64?
@@ -218,7 +218,7 @@ package struct CongestionController: Sendable {
         return delay.hasBackedOff || lastReportBackOff != nil ? tried : max(Double(start), tried)
     }
 
-    /// The latest target without the reductions for a queue and retransmissions.
+    /// The latest estimate within the range: the target before it is reduced for a queue and for retransmissions.
     private var sustained: Double { Double(clamped(latestEstimate)) }
 
     private func clamped(_ bitrate: Int) -> Int { min(max(bitrate, range.lowerBound), range.upperBound) }

@@ -31,9 +31,10 @@ package struct JitterBuffer<Packet> {
     /// The time from a request to the next one.
     package var retry = Duration.milliseconds(100)
     private var reordering = Reordering()
-    /// Until then, packets from before the first one may arrive; nil: the stream has begun.
+    /// Packets are held until then, because packets from before the first one may arrive; nil: the stream has begun.
     private var begins: Duration?
-    /// The number behind the highest one, requested because it should have arrived by now, and when it is requested (again).
+    /// The number behind the highest one, whose packet may be the lost end of a frame, and the time of its request, or of the
+    /// next one if it has been requested.
     private var tail: (number: Int64, request: Duration, isRequested: Bool)?
     private var sequences = SerialNumber<UInt16>()
     private var expected: Int64 = 0
@@ -119,7 +120,7 @@ package struct JitterBuffer<Packet> {
         } else {
             guard number < expected, expected - number <= Self.longestReordering else { return .refused }
             guard begins != nil else {
-                // Without retransmission it has been waited for too shortly, unless it is a duplicate, which is rare.
+                // Without retransmission the timeout was too short, unless it is a duplicate, which is rare.
                 if !requests { reordering.arrived(after: timeout) }
                 return .refused
             }
@@ -131,7 +132,7 @@ package struct JitterBuffer<Packet> {
         return .waits
     }
 
-    /// The frame of the latest packet goes on: its next packet is requested if it does not arrive within that time.
+    /// The latest packet does not end its frame: the next packet is requested if it does not arrive within that time.
     package mutating func expectNext(within time: Duration, now: Duration) {
         guard requests, let highest = sequences.highest else { return }
         tail = (highest + 1, now + max(time, reordering.delay), false)
@@ -241,7 +242,7 @@ private struct Reordering {
 
     /// A packet has arrived by itself.
     mutating func arrived(after time: Duration) {
-        // Most of them have come by then: near the 85th percentile, and a quarter more.
+        // An expectile near the 85th percentile, and a quarter more.
         let difference = time * 1.25 - delay
         delay = min(delay + (difference > .zero ? difference / 4 : difference / 24), Self.longest)
     }

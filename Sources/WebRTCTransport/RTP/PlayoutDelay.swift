@@ -20,10 +20,10 @@ package struct PlayoutDelay: Sendable {
     private static let mostSamples = 256
     /// What is later still does not count for more: no retransmission takes longer.
     private static let longest: ClockTime = 2_000_000_000
-    /// The delay falls by a tenth of the time, as libwebrtc's does, because faster motion would be noticed, and a long one
-    /// within seconds.
-    private static let slowness: ClockTime = 10
-    private static let longestFall: ClockTime = 1_000_000_000
+    /// The delay falls by a tenth of the elapsed time, as libwebrtc's does, because faster motion would be noticed; a long
+    /// excess falls to 1/e within this time.
+    private static let fallDivisor: ClockTime = 10
+    private static let fallTime: ClockTime = 1_000_000_000
 
     /// - Parameter share: of the media that are to be ready in time, 0 to 1. The others are shown late, or concealed.
     package init(share: Double) { self.share = share }
@@ -37,7 +37,7 @@ package struct PlayoutDelay: Sendable {
         let (spacing, elapsed) =
             last.map { (media &- min(media, $0.media), now &- min(now, $0.ready)) } ?? (0, ClockTime.max)
         last = (media, now)
-        // It waited for the one before it. One pause would delay all media of the next seconds.
+        // They waited for those before them. If they counted, one pause would delay all media of the next seconds.
         if elapsed < spacing / 2 { return }
         let sample = Sample(time: now, lateness: min(lateness, Self.longest))
         if samples.count < Self.mostSamples { samples.append(sample) } else { samples[place] = sample }
@@ -48,14 +48,14 @@ package struct PlayoutDelay: Sendable {
         fall(elapsed)
     }
 
-    /// True if no media of the last seconds tell the delay.
+    /// True if no media have come for some seconds.
     package func isOver(at now: ClockTime) -> Bool {
         last.map { now > $0.ready && now &- $0.ready > Self.window } ?? true
     }
 
     private mutating func fall(_ elapsed: ClockTime) {
         guard current > target else { return current = target }
-        let (excess, time) = (current - target, min(elapsed, Self.longestFall))
-        current -= min(excess, max(time / Self.slowness, excess / 1000 * time / (Self.longestFall / 1000)))
+        let (excess, time) = (current - target, min(elapsed, Self.fallTime))
+        current -= min(excess, max(time / Self.fallDivisor, excess / 1000 * time / (Self.fallTime / 1000)))
     }
 }

@@ -1,6 +1,7 @@
 import CGStreamer
 import GStreamerKit
 import StandInServer
+import TestSupport
 import Testing
 
 extension ElementTests {

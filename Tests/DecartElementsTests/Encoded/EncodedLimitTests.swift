@@ -1,6 +1,7 @@
 import DecartProtocol
 import GStreamerKit
 import StandInServer
+import TestSupport
 import Testing
 
 extension ElementTests {

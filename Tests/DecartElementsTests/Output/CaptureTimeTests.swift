@@ -199,15 +199,7 @@ extension ElementTests {
         /// Frames that are late for a sink are late because of the machine.
         @Test(.measuredOnly) func aSinkInTimeGetsEveryFrame() throws {
             try run("timestamps=capture") { _, pipeline, frames in
-                pipeline.output.set("sync", true)
-                pipeline.output.set("qos", true)
-                pipeline.output.set("max-lateness", "20000000")
-                let rendered = Watched(0)
-                pipeline.output.set("signal-handoffs", true)
-                pipeline.output.connect("handoff") { _ in
-                    rendered.change { $0 += 1 }
-                    return nil
-                }
+                let rendered = pipeline.countRendered()
                 pipeline.play()
                 #expect(frames.waitForShown(60))
                 measureMedian(frames, 40, atMost: Self.frame)

@@ -128,15 +128,7 @@ extension ElementTests {
 
         @Test(.measuredOnly) func aSinkInTimeWithTheClockGetsEveryFrame() throws {
             try TransformPipeline.run(with: { try .init($0, prompt: "film noir") }) { pipeline, _ in
-                pipeline.output.set("sync", true)
-                pipeline.output.set("qos", true)
-                pipeline.output.set("max-lateness", "20000000")
-                let rendered = Watched(0)
-                pipeline.output.set("signal-handoffs", true)
-                pipeline.output.connect("handoff") { _ in
-                    rendered.change { $0 += 1 }
-                    return nil
-                }
+                let rendered = pipeline.countRendered()
                 pipeline.play()
                 #expect(rendered.wait { $0 >= 30 })
                 measure("frames not shown", Double(pipeline.frames - rendered.value), atMost: 6, unit: "frames")

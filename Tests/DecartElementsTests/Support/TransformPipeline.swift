@@ -284,6 +284,21 @@ final class TransformPipeline: @unchecked Sendable {
         return problems
     }
 
+    /// Makes the sink render in time with the clock and drop frames that are 20 ms late, as video sinks do.
+    /// - Returns: the number of frames that it renders.
+    func countRendered() -> Watched<Int> {
+        let rendered = Watched(0)
+        output.set("sync", true)
+        output.set("qos", true)
+        output.set("max-lateness", "20000000")
+        output.set("signal-handoffs", true)
+        output.connect("handoff") { _ in
+            rendered.change { $0 += 1 }
+            return nil
+        }
+        return rendered
+    }
+
     /// Waits for a message of any kind that matches.
     func waitForMessage(seconds: Int = 60, where matches: (Message) -> Bool) -> Message? {
         let deadline = ContinuousClock.now + .seconds(seconds)

@@ -10,7 +10,7 @@ package final class StreamJoint: Sendable {
     /// The pad of the view that delivers, which takes keyframe requests back to the camera.
     private let entry = Mutex<Pad?>(nil)
 
-    /// What is later has waited for a retransmission, ns.
+    /// ns; covers jitter and the decoder. A frame that waits for a retransmission is later.
     private static let latency: ClockTime = 100_000_000
 
     package init(name: String) {
