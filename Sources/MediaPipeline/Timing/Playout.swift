@@ -5,7 +5,6 @@ package import WebRTCTransport
 /// The adaptive playout delay of an element, which its video and its audio share so that they stay in sync.
 package final class Playout: Sendable {
     private struct State: Sendable {
-        /// A late frame is shown late; late samples are silence.
         var delays: [MediaKind: PlayoutDelay] = [:]
         var promised: ClockTime = Playout.step
 
@@ -32,8 +31,7 @@ package final class Playout: Sendable {
     @discardableResult
     package func ready(_ kind: MediaKind, after lateness: ClockTime, now: ClockTime) -> ClockTime {
         state.withLock { state in
-            state.delays[kind, default: PlayoutDelay(share: kind == .video ? 0.9 : 0.97)].ready(
-                after: lateness, now: now)
+            state.delays[kind, default: PlayoutDelay(kind)].ready(after: lateness, now: now)
             // Media that have stopped delay the others no longer.
             state.delays = state.delays.filter { $0.key == kind || !$0.value.isOver(at: now) }
             let delay = state.delay

@@ -10,14 +10,17 @@ package struct PlayoutDelay: Sendable {
     private var samples: [Sample] = []
     /// Where the next sample goes.
     private var place = 0
-    private let share: Double
+    private let kind: MediaKind
+    /// Of the media, so many are to be ready in time: a late frame is shown late; late samples are silence.
+    private var share: Double { kind == .video ? 0.9 : 0.97 }
+    /// Video follows a queue that drains sooner, for the same reason.
+    private var mostSamples: Int { kind == .video ? 45 : 256 }
     /// The delay with which the share of the last seconds would have been in time.
     package private(set) var target: ClockTime = 0
     package private(set) var current: ClockTime = 0
     private var last: (media: ClockTime, ready: ClockTime)?
 
     private static let window: ClockTime = 5_000_000_000
-    private static let mostSamples = 256
     /// What is later still does not count for more: no retransmission takes longer.
     private static let longest: ClockTime = 2_000_000_000
     /// The delay falls by a tenth of the elapsed time, as libwebrtc's does, because faster motion would be noticed; a long
@@ -25,8 +28,7 @@ package struct PlayoutDelay: Sendable {
     private static let fallDivisor: ClockTime = 10
     private static let fallTime: ClockTime = 1_000_000_000
 
-    /// - Parameter share: of the media that are to be ready in time, 0 to 1. The others are shown late, or concealed.
-    package init(share: Double) { self.share = share }
+    package init(_ kind: MediaKind) { self.kind = kind }
 
     /// Takes the next media.
     /// - Parameters:
@@ -40,8 +42,8 @@ package struct PlayoutDelay: Sendable {
         // They waited for those before them. If they counted, one pause would delay all media of the next seconds.
         if elapsed < spacing / 2 { return }
         let sample = Sample(time: now, lateness: min(lateness, Self.longest))
-        if samples.count < Self.mostSamples { samples.append(sample) } else { samples[place] = sample }
-        place = (place + 1) % Self.mostSamples
+        if samples.count < mostSamples { samples.append(sample) } else { samples[place] = sample }
+        place = (place + 1) % mostSamples
         // The running time may be set back.
         let recent = samples.filter { $0.time <= now && now &- $0.time <= Self.window }.map(\.lateness).sorted()
         target = recent[min(Int(Double(recent.count) * share), recent.count - 1)]

@@ -43,6 +43,8 @@ struct SimulatedEncoder {
     /// Bytes of a keyframe as a multiple of the mean frame.
     var keyframeSize = 5.0
     var wantsKeyframe = true
+    /// The frames need no higher bitrate.
+    var most = Int.max
     private(set) var frames: UInt32 = 0
     private var sequence: UInt16
     private var debt = 0.0
@@ -62,7 +64,7 @@ struct SimulatedEncoder {
 
     /// - Parameter send: takes each packet, and false for those of a keyframe.
     mutating func encode(at now: Duration, bitrate: Int, _ send: ([UInt8], _ isDelta: Bool) -> Void) {
-        let wanted = Double(bitrate) / 8 / framesPerSecond
+        let wanted = Double(min(bitrate, most)) / 8 / framesPerSecond
         let mean = (self.mean ?? wanted) + 0.25 * (wanted - (self.mean ?? wanted))
         self.mean = mean
         let size = max(
@@ -101,7 +103,7 @@ struct SimulatedDecoder {
     private var frame: UInt32?
     private var parts: UInt16 = 0
     private var last: UInt32?
-    private(set) var delay = PlayoutDelay(share: 0.9)
+    private(set) var delay = PlayoutDelay(.video)
 
     /// - Parameter time: the running time of the packet's media.
     /// - Returns: true if a keyframe is needed.

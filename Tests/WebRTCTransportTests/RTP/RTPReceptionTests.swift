@@ -243,7 +243,7 @@ struct RTPReceptionTests {
 
     /// Frames 33 ms apart, at a playout that is to be in time for nine of ten.
     private struct Playout {
-        var delay = PlayoutDelay(share: 0.9)
+        var delay = PlayoutDelay(.video)
         var media: ClockTime = 0
         private var ready: ClockTime = 0
 

@@ -43,7 +43,7 @@ private func arrivals(_ bytes: UnsafeRawBufferPointer) {
         precondition(restored.count <= bytes.count - 2)
     }
     var buffer = JitterBuffer<UInt16>(requests: true)
-    var delay = PlayoutDelay(share: 0.9)
+    var delay = PlayoutDelay(.video)
     var statistics = ReceptionStatistics(clockRate: 90_000)
     var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(100))
     var recorder = TransportFeedbackRecorder()
