@@ -183,7 +183,7 @@ package struct CongestionController: Sendable {
         guard let least = feedback.arrivals.map({ $0.arrival &- $0.sendTime }).min() else { return .normal }
         let stood = standing.stands
         switch standing.update(oneWay: least, roundTrip: roundTrip, isSearching: !delay.hasBackedOff, now: now) {
-        case .short: return !delay.hasBackedOff && standing.length > 0 ? .hold : .normal
+        case .short: return standing.length > 0 ? .hold : .normal
         case .stands:
             if !stood { beforeQueue = delay.estimate }
             return .overuse

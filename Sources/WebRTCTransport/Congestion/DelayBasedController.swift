@@ -16,8 +16,10 @@ package struct DelayBasedController: Sendable {
     private static let growth = 0.3
     /// Growth before the first overuse: good quality soon matters more than one short queue.
     private static let firstGrowth = 4.0
-    /// A received rate that differs by this factor shows another capacity.
-    private static let change = 1.06
+    /// A path on which a smaller share of what is sent arrives is full.
+    private static let fullShare = 0.75
+    /// A received rate that differs by so many kbit/s shows another capacity: windows of packets differ by less.
+    private static func change(of capacity: Double) -> Double { max(0.06 * capacity, 2 * capacity.squareRoot()) }
 
     /// A_hat, bit/s.
     package private(set) var estimate: Double
@@ -59,16 +61,16 @@ package struct DelayBasedController: Sendable {
     private mutating func increase(received: Int?, elapsed: Double, roundTrip: Int64) {
         guard let received else { return }
         let rate = Double(received) / 1000
-        if let known = capacity, rate > known * Self.change {
+        if let known = capacity, rate > known + Self.change(of: known) {
             // The path carries more than it did, so it has changed: search its limit faster.
             capacity = nil
         }
         let next: Double
         if capacity != nil {
-            // One packet per response time, at 30 frames a second.
+            // Half a packet per response time, at 30 frames a second.
             let frame = estimate / 30
             let packets = max(1, (frame / (1150 * 8)).rounded(.up))
-            let response = 0.1 + Double(roundTrip) / 1e6
+            let response = 2 * (0.1 + Double(roundTrip) / 1e6)
             next = estimate + max(1000 * elapsed, frame / packets * elapsed / response)
         } else {
             next = estimate * (1 + elapsed * (hasBackedOff ? Self.growth : Self.firstGrowth)) + 1000 * elapsed
@@ -89,14 +91,16 @@ package struct DelayBasedController: Sendable {
             return
         }
         var next = Self.backOff * Double(received)
-        // We did not fill the path, so the received rate says little about its capacity.
-        if let sent, Double(sent) < 0.5 * estimate { next = max(next, 0.5 * estimate) }
+        // We did not fill the path, so the received rate says little about its capacity, unless less arrives than is sent.
+        if let sent, Double(sent) < 0.5 * estimate, Double(received) > Self.fullShare * Double(sent) {
+            next = max(next, 0.5 * estimate)
+        }
         note(Double(received) / 1000)
         estimate = min(estimate, next)
     }
 
     private mutating func note(_ rate: Double) {
         let known = capacity ?? rate
-        capacity = rate < known / Self.change ? rate : known + 0.05 * (rate - known)
+        capacity = rate < known - Self.change(of: known) ? rate : known + 0.05 * (rate - known)
     }
 }

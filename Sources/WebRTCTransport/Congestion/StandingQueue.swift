@@ -33,7 +33,7 @@ package struct StandingQueue: Sendable {
     /// Jitter and the packets of a frame behind each other are no queue.
     private static let jitter: Int64 = 20_000
     /// A queue of this length is judged early; during the search, a shorter one is.
-    private static let limit: Int64 = 45_000
+    private static let limit: Int64 = 40_000
     private static let firstLimit: Int64 = 30_000
     private static let confirmation: Int64 = 80_000
     /// The time from one judgement to the next, which sees the effect of the one before.

@@ -40,7 +40,7 @@ struct CongestionEstimatorTests {
 
     @Test
     func aLongQueueIsJudgedSoonAndAShortOneLater() {
-        for (delay, first) in [(130, 2.1), (90, 2.4)] as [(Int64, Double)] {
+        for (delay, first) in [(130, 2.1), (85, 2.4)] as [(Int64, Double)] {
             var queue = StandingQueue()
             let seen = judgements(&queue, 0..<2_900) { $0 < 2000 ? 50 : delay }
             #expect(seen.stands.first == first && seen.isForeign.isEmpty)

@@ -9,6 +9,8 @@ struct SharedLinkSimulation {
     var tcpFlows = 0
     var range = 100_000...2_500_000
     var start = 600_000
+    /// What the frames need at most.
+    var most = Int.max
     var duration = Duration.seconds(60)
     var seed: UInt64 = 1
 
@@ -75,6 +77,7 @@ struct SharedLinkSimulation {
                     seed: seed)
             }
             var encoder = SimulatedEncoder(seed: seed)
+            encoder.most = simulation.most
             // No two cameras have the same clock.
             encoder.framesPerSecond -= Double(seed % 100) / 1000
             sender = peer(encoder, seed &+ 1)

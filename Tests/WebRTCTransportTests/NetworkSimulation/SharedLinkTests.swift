@@ -44,6 +44,20 @@ extension Simulation {
             }
         }
 
+        /// Frames that do not need the path's capacity do not hide that it falls below what they need.
+        @Test func aFallOfTheCapacityBelowTheEstimateIsFollowed() {
+            for seed in Simulation.seeds {
+                var simulation = simulation(2_500_000, queue: 60_000, seed: seed)
+                (simulation.most, simulation.changes) = (1_050_000, [(.seconds(20), 500_000)])
+                simulation.duration = .seconds(40)
+                let call = simulation.run().calls[0]
+                let row = "seed \(seed): \(call.figures(20, 24)), then \(call.figures(24, 40))"
+                print(row)
+                #expect(call.time(from: 20) { $0 <= 500_000 } <= 1 && call.dropped == 0 && call.plis == 0, "\(row)")
+                #expect(call.wait(percentile: 0.95, 24, 40) <= 75 && call.throughput(24, 40) >= 420_000, "\(row)")
+            }
+        }
+
         @Test func twoCallsAndTCPShareALink() {
             for seed in Simulation.seeds {
                 var simulation = simulation(5_000_000, queue: 100_000, seed: seed)
