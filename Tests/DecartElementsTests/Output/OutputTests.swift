@@ -135,6 +135,44 @@ extension ElementTests {
             }
         }
 
+        /// An aggregator waits for each buffer until its PTS plus the latency that the element has answered.
+        @Test(arguments: ["", "latency=100"]) func anAggregatorGoesOnWithTheElementsFrames(options: String) throws {
+            let other = "videotestsrc is-live=true pattern=black ! video/x-raw,\(TransformPipeline.size),framerate=20/1"
+            try TransformPipeline.run(
+                with: {
+                    try .init(
+                        $0, options, prompt: "film noir",
+                        downstream: "mix.sink_1 \(other) ! mix.sink_0 compositor name=mix latency=0")
+                }
+            ) { pipeline, _ in
+                let output = try #require(pipeline.transform.staticPad("src"))
+                let answered: ClockTime = options.isEmpty ? 10_000_000 : 110_000_000
+                let lateness = Watched<[Double]>([])
+                output.addProbe(.buffer) { item in
+                    if case .buffer(let buffer) = item, let pts = buffer.pts,
+                        let now = pipeline.transform.currentRunningTime
+                    {
+                        lateness.change { $0.append(Double(Int64(bitPattern: now &- pts &- answered)) / 1e6) }
+                    }
+                    return .pass
+                }
+                let mixed = Watched<[ClockTime]>([])
+                pipeline.sink.addProbe(.buffer) { item in
+                    if case .buffer(let buffer) = item, let pts = buffer.pts { mixed.change { $0.append(pts) } }
+                    return .pass
+                }
+                pipeline.play()
+                #expect(mixed.wait { $0.count >= 40 })
+                #expect(pipeline.waitForFrames(40))
+                #expect(pipeline.sink.queryPeerLatency()?.live == true)
+                #expect(zip(mixed.value, mixed.value.dropFirst()).allSatisfy { $0 < $1 })
+                #expect(pipeline.takeProblems().isEmpty)
+                let late = lateness.value.filter { $0 > 0 }
+                measure("buffers after their PTS and the latency", Double(late.count), atMost: 1, unit: "buffers")
+                measure("the latest of them", late.max() ?? 0, atMost: 10, unit: "ms")
+            }
+        }
+
         /// A sink that blocks for a while costs old frames, but no latency.
         @Test func aSlowSinkGetsTheNewestFrames() throws {
             try TransformPipeline.run(with: { try .init($0, prompt: "film noir") }) { pipeline, _ in
