@@ -1,3 +1,5 @@
+import DecartProtocol
+
 extension HTTPAnswer {
     init(_ kind: FaultKind.Answer, _ fault: Fault) {
         switch kind {
