@@ -17,7 +17,7 @@ struct CheckCommand: ParsableCommand {
             KEY
               The environment variable DECART_API_KEY or --api-key-file names it; the command line has no option for it, \
             because other users can read a command line. For a permanent key the program requests a client token (POST \
-            /v1/client/tokens), which opens no session, and discards it. A client token (ek_...) can only be checked by \
+            /v1/client/tokens), which opens no session, and discards it, and asks for the quota of sessions. A client token (ek_...) can only be checked by \
             opening the control channel and closing it at once; the program says so.
 
             EXIT CODE
@@ -29,7 +29,7 @@ struct CheckCommand: ParsableCommand {
                4  tls      the certificate is not accepted, or the handshake fails
                5  service  the server answers, but not as the service does
                6  key      the key is rejected
-               7  limit    all sessions of the account are in use, or too many requests (HTTP 429 or 503)
+               7  limit    the account has no session free or no credits, or too many requests (HTTP 402, 429, 503)
                8  udp      the STUN server does not answer over UDP
                9  turn     a TURN server does not answer or rejects the credentials
               10  session  --deep: the session failed, or no transformed frame arrived

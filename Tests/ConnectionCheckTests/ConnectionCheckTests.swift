@@ -73,7 +73,8 @@ struct ConnectionCheckTests {
 
     @Test(arguments: [
         ("http_401", Cause.key), ("http_403", .key), ("http_429", .limit), ("http_503", .limit), ("http_500", .service),
-        ("http_404", .service), ("http_302", .service), ("http_200html", .service), ("http_511", .service),
+        ("http_402", .limit), ("http_422", .service), ("http_404", .service), ("http_302", .service),
+        ("http_200html", .service), ("http_511", .service),
     ])
     func answersAreToldApart(fault: String, cause: Cause) throws {
         try #expect(check(query: "?fault=\(fault)").cause == cause)
@@ -83,7 +84,8 @@ struct ConnectionCheckTests {
 
     @Test(arguments: [
         ("close_1013_at_join", Cause.limit), ("error_permanent", .key), ("error_transient", .service),
-        ("close_1011_at_join", .service),
+        ("close_1011_at_join", .service), ("error_type:type=insufficient_credits", .limit),
+        ("error_type:type=upstream_capacity", .limit), ("error_type:type=origin_not_allowed", .key),
     ])
     func theChannelsFirstMessageCounts(fault: String, cause: Cause) throws {
         try #expect(check(key: "ek_of-this-test", query: "?fault=\(fault)").cause == cause)
@@ -93,6 +95,21 @@ struct ConnectionCheckTests {
         let results = try check(key: "ek_of-this-test")
         let key = try #require(results.first { $0.kind == .key })
         #expect(key.outcome == .ok && key.message.contains("opened a session"))
+    }
+
+    @Test(
+        arguments: [
+            (nil, Cause?.none, #""quota": {"#, "no limit"),
+            (2, nil, #""remaining": 2"#, "0 of the account's 2 sessions"),
+            (0, .limit, #""remaining": 0"#, "end another one"),
+        ] as [(Int?, Cause?, String, String)])
+    func theQuotaIsShown(limit: Int?, cause: Cause?, json: String, words: String) throws {
+        var standIn = StandInConfiguration()
+        standIn.sessionLimit = limit
+        let results = try check(standIn)
+        #expect(results.cause == cause)
+        let output = CheckOutput(service: "s", model: "m", results: results)
+        #expect(output.json.text.contains(json) && output.json.text.contains(words), "\(output.json.text)")
     }
 
     @Test func withoutAKeyNothingIsSent() throws {

@@ -14,7 +14,8 @@ struct ReportTests {
         .iceCandidate(CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0)),
         .turnConfig(TURNConfig(urls: ["turn:host"], username: "u", credential: Secret("c"))),
         .livekitRoomInfo(LiveKitRoomInfo(url: "wss://r", token: Secret("t"), roomName: "n", sessionID: "s")),
-        .generationStarted, .generationTick(seconds: 1), .generationEnded(seconds: 1, reason: "r"), .error("e"),
+        .generationStarted, .generationTick(seconds: 1), .generationEnded(seconds: 1, reason: "r"),
+        .error("e", type: "t"),
     ]
 
     @Test func theTableHasEveryMessageOfTheProtocol() throws {

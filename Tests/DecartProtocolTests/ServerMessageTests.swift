@@ -104,6 +104,9 @@ struct ServerMessageTests {
         (#"{"type":"error","error":"","message":"bad"}"#, .error("bad")),
         (#"{"type":"error","error":{"message":"bad","code":4}}"#, .error("bad")),
         (#"{"type":"error"}"#, .error("unspecified error")),
+        (#"{"type":"error","error":"bad","error_type":"new_word","x":1}"#, .error("bad", type: "new_word")),
+        (#"{"type":"error","error":"bad","error_type":null}"#, .error("bad")),
+        (#"{"type":"error","error":"bad","error_type":7}"#, .error("bad")),
         (#"{"type":"brand_new","anything":[1,2,{"a":null}]}"#, .unknown(type: "brand_new")),
         // The JSON parser is lenient here, and that does no harm.
         (#"{"type":"ready",}"#, .ready),

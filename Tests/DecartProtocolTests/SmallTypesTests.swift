@@ -143,6 +143,59 @@ struct SmallTypesTests {
         }
     }
 
+    /// `apiKey` comes first: the documentation of client tokens names it.
+    @Test func aTokenIsAKeyToo() throws {
+        let token = jwt(#"{"constraints":{"realtime":{"maxSessionDuration":300}}}"#)
+        let only = try ClientToken(decoding: [UInt8](#"{"token":"\#(token)","expiresAt":"x"}"#.utf8))
+        #expect(only.key.reveal() == token && only.sessionLimit == .seconds(300))
+        let both = try ClientToken(decoding: [UInt8](#"{"token":"\#(token)","apiKey":"ek_1"}"#.utf8))
+        #expect(both.key.reveal() == "ek_1")
+        #expect(throws: ProtocolError.self) { try ClientToken(decoding: [UInt8](#"{"token":7}"#.utf8)) }
+    }
+
+    /// `RealtimeQuotaResponse` of the service's OpenAPI file: each number may be null.
+    @Test(arguments: [
+        (#"{"limit":2,"active":1,"remaining":1}"#, false), (#"{"limit":2,"active":2,"remaining":0}"#, true),
+        (#"{"limit":2,"active":3,"remaining":-1}"#, true), (#"{"limit":null,"active":null,"remaining":null}"#, false),
+        (#"{"limit":2,"active":2,"remaining":null}"#, true), (#"{"limit":2}"#, false),
+    ])
+    func quotas(text: String, isUsedUp: Bool) throws {
+        #expect(try RealtimeQuota(decoding: [UInt8](text.utf8)).isUsedUp == isUsedUp)
+    }
+
+    @Test func whatIsNoQuota() {
+        for text in ["", "[]", "{}", #"{"detail":"Not Found"}"#] {
+            #expect(throws: ProtocolError.self) { try RealtimeQuota(decoding: [UInt8](text.utf8)) }
+        }
+    }
+
+    /// FastAPI's `HTTPException` and `HTTPValidationError` of the service's OpenAPI file; the token endpoint has `error`.
+    @Test(
+        arguments: [
+            (#"{"detail":"Invalid API key"}"#, "Invalid API key", nil),
+            (#"{"error":"Invalid or expired API key"}"#, "Invalid or expired API key", nil),
+            (
+                #"{"detail":[{"type":"missing","loc":["query","model"],"msg":"Field required"},{"loc":[1],"msg":"b"},"x"]}"#,
+                "query.model: Field required; b", nil
+            ),
+            (#"{"detail":{"message":"No","error_type":"invalid_model"}}"#, "No", "invalid_model"),
+            (#"{"error":"No","error_type":"removed_model"}"#, "No", "removed_model"),
+        ] as [(String, String, String?)])
+    func refusalBodies(text: String, words: String, type: String?) throws {
+        let body = try #require(RefusalBody(decoding: [UInt8](text.utf8)))
+        #expect(body.text == words && body.type == type)
+    }
+
+    @Test func otherBodies() {
+        for text in ["", "no", "[]", "{}", #"{"detail":[]}"#, #"{"detail":7}"#, #"{"detail":""}"#] {
+            #expect(RefusalBody(decoding: [UInt8](text.utf8)) == nil, "\(text)")
+        }
+    }
+
+    @Test func sentences() {
+        #expect(["", "a", "a.", "a!", "…"].map(\.asSentence) == ["", "a.", "a.", "a!", "…."])
+    }
+
     /// Parsing a random key is safe and mostly finds no limit.
     @Test func keysOfAnyShapeAreRead() throws {
         var random = SystemRandomNumberGenerator()

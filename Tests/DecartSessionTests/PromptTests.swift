@@ -273,7 +273,7 @@ struct PromptTests {
         var driver = try MachineDriver(prompt: "first")
         let id = try driver.update("before")
         #expect(driver.results().map(\.id) == [id])
-        #expect(driver.results().map(\.outcome) == [.cancelled])
+        #expect(driver.results().map(\.outcome) == [.stored] && driver.results()[0].isAccepted)
         driver.walkToAwaitingInitialAck()
         #expect(driver.sent() == [.text("before")])
     }
@@ -284,7 +284,7 @@ struct PromptTests {
         #expect(driver.sent().count == 32)
         driver.handle(.stop)
         #expect(driver.results().map(\.id) == ids)
-        #expect(driver.results().allSatisfy { $0.outcome == .cancelled })
+        #expect(driver.results().allSatisfy { $0.outcome == .stored })
         driver.handle(.start)
         driver.open()
         #expect(driver.sent().last == .text("p49"))

@@ -103,10 +103,10 @@ struct SessionMachineTests {
         for (message, code) in [
             (
                 ServerMessage.promptAck(PromptAck(prompt: "Lego World", success: false, error: "No toys")),
-                DecartErrorCode.server
+                DecartErrorCode.moderationViolation
             ),
             (.promptAck(PromptAck(prompt: "Lego World", success: false, error: "Invalid API key")), .invalidAPIKey),
-            (.promptAck(PromptAck(prompt: nil, success: false)), .server),
+            (.promptAck(PromptAck(prompt: nil, success: false)), .moderationViolation),
         ] {
             var driver = try MachineDriver(at: .awaitingInitialAck)
             driver.server(message)

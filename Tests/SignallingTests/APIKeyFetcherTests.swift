@@ -59,7 +59,7 @@ struct APIKeyFetcherTests {
 
     @Test(arguments: [
         "{\"apiKey\":\"ek_fresh\",\"expiresAt\":\"2026-01-01T00:00:00Z\"}", "{\"apiKey\":\" ek_fresh\\n\"}",
-        "{\"api_key\":\"ek_fresh\",\"expires_at\":null,\"more\":[1]}",
+        "{\"api_key\":\"ek_fresh\",\"expires_at\":null,\"more\":[1]}", "{\"token\":\"ek_fresh\"}",
     ])
     func theKeyIsRead(body: String) async throws {
         try await withBackend(script(Self.answer("200 OK", body))) { server in

@@ -45,6 +45,29 @@ struct RefusalTests {
         Row(
             head: "404 Not Found\r\nRetry-After: 7", isPermanent: false, code: .webSocket, status: 404,
             contains: "base-url"),
+        // Bodies as FastAPI makes them, which the service's OpenAPI file shows.
+        Row(
+            head: "400 Bad", body: #"{"detail":"Invalid resolution"}"#, isPermanent: true, code: .invalidOptions,
+            status: 400, contains: "(HTTP 400: Invalid resolution). Check model"),
+        Row(
+            head: "402 Pay", body: #"{"detail":"No credits left."}"#, isPermanent: true, code: .insufficientCredits,
+            status: 402, contains: "(HTTP 402: No credits left). Top up"),
+        Row(head: "410 Gone", isPermanent: true, code: .modelNotFound, status: 410, contains: "newer model"),
+        Row(
+            head: "422 No", body: #"{"detail":[{"type":"missing","loc":["query","model"],"msg":"Field required"}]}"#,
+            isPermanent: true, code: .invalidOptions, status: 422, contains: "(HTTP 422: query.model: Field required)"),
+        Row(
+            head: "403 No", body: #"{"detail":"Insufficient credits"}"#, isPermanent: true, code: .insufficientCredits,
+            status: 403, contains: "Top up"),
+        Row(
+            head: "404 No", body: #"{"error":"gone","error_type":"removed_model"}"#, isPermanent: true,
+            code: .modelNotFound, status: 404, contains: "newer model"),
+        Row(
+            head: "503 No\r\nRetry-After: 9", body: #"{"error":"full","error_type":"upstream_capacity"}"#,
+            isPermanent: false, code: .concurrencyLimit, status: 503, contains: "no capacity", retryAfter: 9),
+        Row(
+            head: "500 No", body: #"{"detail":"insufficient credits"}"#, isPermanent: false, code: .server, status: 500,
+            contains: "is unavailable"),
         Row(head: "426 Upgrade", isPermanent: false, code: .webSocket, status: 426, contains: "426"),
     ]
 

@@ -105,7 +105,8 @@ struct SessionOverWebSocketTests {
             let controller = try controller(port: server.port, retries: 5, changes: changes)
             controller.start()
             _ = await changes.first("the failure") { $0.state == .error }
-            #expect(controller.snapshot.lastError?.message == "The service reported an error: No.")
+            #expect(controller.snapshot.lastError?.code == .moderationViolation)
+            #expect(controller.snapshot.lastError?.message.hasPrefix("The service reported an error: No. ") == true)
             #expect(server.frames.filter { $0.opcode == 1 }.count == 1)
             #expect(server.connections == 1)
             await stop(controller)

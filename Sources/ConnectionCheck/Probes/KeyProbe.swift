@@ -1,5 +1,5 @@
-// The API key. A permanent key gets a client token, which opens no session; a client token can only be proved by the
-// control channel.
+// The API key. A permanent key gets a client token and the account's quota, which opens no session; a client token can
+// only be proved by the control channel.
 import DecartProtocol
 import DecartSession
 import Dispatch
@@ -29,6 +29,9 @@ enum KeyProbe {
         _ key: APIKey, _ configuration: CheckConfiguration, _ completion: @escaping Completion
     ) {
         let (watch, base) = (Stopwatch(), configuration.base)
+        let quota = QuotaRequest(
+            url: base.realtimeQuota(key: key), key: key, trust: configuration.trust, route: configuration.route,
+            userAgent: configuration.userAgent)
         // Creating the TLS context reads files.
         DispatchQueue.global().async {
             ClientTokenRequest(
@@ -38,12 +41,30 @@ enum KeyProbe {
                 if let error {
                     return completion(failure(error, watch.elapsed, base))
                 }
-                completion(
-                    ProbeResult(
-                        .key, base.host, .ok, watch.elapsed,
-                        "The service accepted the permanent key: it issued a client token, which is discarded."))
+                let left = max(configuration.limit - watch.elapsed, .milliseconds(1))
+                // Both requests share the limit of the probe.
+                DispatchQueue.global().async {
+                    quota.send(limit: left) { completion(accepted(base, watch.elapsed, $0)) }
+                }
             }
         }
+    }
+
+    /// A quota that cannot be read is no failure: the token has shown what a session needs.
+    private static func accepted(
+        _ base: ServiceURL, _ duration: Duration, _ answer: QuotaRequest.Answer
+    ) -> ProbeResult {
+        let text = "The service accepted the permanent key: it issued a client token, which is discarded."
+        var result = ProbeResult(.key, base.host, .ok, duration, text)
+        switch answer {
+        case .success(let quota):
+            result.quota = quota
+            result.message += " " + quota.sentence
+            if quota.isUsedUp { result.outcome = .failed(.limit) }
+        case .failure(let error) where error.httpStatus == 404: result.message += " It has no quota endpoint."
+        case .failure(let error): result.message += " The quota could not be read: " + error.message
+        }
+        return result
     }
 
     private static func openChannel(
@@ -62,8 +83,9 @@ enum KeyProbe {
         switch (error.stage, error.httpStatus, error.code) {
         case (_, .some(429), _), (_, .some(503), _): .limit
         case (_, _, .invalidAPIKey): .key
+        case (_, _, .concurrencyLimit), (_, _, .insufficientCredits): .limit
         case (.resolve, _, _), (.connect, _, _), (.tls, _, _), (.configuration, _, _): ServiceProbes.cause(of: error)
-        default: error.message.contains("session limit") ? .limit : .service
+        default: .service
         }
     }
 }
@@ -103,26 +125,12 @@ private final class ChannelExchange: Sendable {
             DispatchQueue.probeTimers.asyncAfter(deadline: .now() + Self.messageTimeout) { [self] in succeed() }
         case .text(let bytes):
             guard let message = try? ServerMessage(decoding: bytes) else { return }
-            if case .error(let text) = message { fail(Self.error(text)) } else { succeed() }
+            guard case .error(let text, let word) = message else { return succeed() }
+            fail(.service(text, type: ServiceErrorType(word, text: text), stage: .channel))
         case .binary, .answered: break
-        case .closed(let code, let reason):
-            let quoted = reason.isEmpty ? "" : ": \(reason.printable(limit: 200))"
-            var error = SessionError(
-                .server, "The service closed the channel at once (\(code.map(String.init) ?? "no code")\(quoted)).",
-                stage: .channel)
-            // Close 1013 is the service's way to report that all sessions of the account are in use.
-            if code == 1013 { error.httpStatus = 503 }
-            fail(error)
+        case .closed(let code, let reason): fail(.closed(code, reason, isConnected: false))
         case .silent(let error), .failed(let error): fail(error)
         }
-    }
-
-    private static func error(_ text: String) -> SessionError {
-        var error = SessionError(
-            PermanentErrorText.concernsKey(text) ? .invalidAPIKey : .server,
-            "The service reported an error: \(text.printable(limit: 200))", stage: .channel)
-        if text.lowercased().contains("session limit") { error.httpStatus = 503 }
-        return error
     }
 
     private func succeed() {
@@ -139,5 +147,16 @@ private final class ChannelExchange: Sendable {
         channel.take()?.close()
         let completion = completion.withLock { $0.take() }
         completion?(result)
+    }
+}
+
+extension RealtimeQuota {
+    fileprivate var sentence: String {
+        guard let limit else { return "Its sessions have no limit." }
+        let used =
+            active.map { "\($0) of the account's \(limit) sessions are in use" }
+            ?? "The account may run \(limit) sessions at once"
+        guard isUsedUp else { return used + (remaining.map { ", \($0) more can begin." } ?? ".") }
+        return used + ": end another one, or raise the account's limit."
     }
 }

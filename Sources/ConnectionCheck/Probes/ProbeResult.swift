@@ -1,3 +1,5 @@
+package import DecartProtocol
+
 /// The layer or service that fails, in the order of the stack. The raw value is the exit code of `decart-check`.
 package enum Cause: Int32, Sendable, CaseIterable {
     case dns = 2
@@ -23,6 +25,8 @@ package struct ProbeResult: Sendable, Equatable {
     package var duration: Duration?
     /// The finding and its remedy, for people. Without secrets.
     package var message: String
+    /// The account's sessions, if the service has reported them.
+    package var quota: RealtimeQuota?
 
     package init(_ kind: ProbeKind, _ target: String, _ outcome: Outcome, _ duration: Duration?, _ message: String) {
         self.kind = kind

@@ -95,6 +95,14 @@ extension ProbeResult {
             "probe": .string(kind.rawValue), "target": .string(target), "outcome": outcome,
             "cause": failure.map { .string($0.name) },
             "duration-ms": duration.map { .integer($0.milliseconds) }, "message": .string(message),
+            "quota": quota?.json,
         ])
+    }
+}
+
+extension RealtimeQuota {
+    fileprivate var json: JSONValue {
+        func number(_ value: Int?) -> JSONValue { value.map { .integer($0) } ?? .null }
+        return .fields(["limit": number(limit), "active": number(active), "remaining": number(remaining)])
     }
 }

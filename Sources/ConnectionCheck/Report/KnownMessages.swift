@@ -18,7 +18,7 @@ package enum KnownMessages {
         "generation_started": [],
         "generation_tick": ["seconds"],
         "generation_ended": ["seconds", "reason"],
-        "error": ["error", "error.message", "message"],
+        "error": ["error", "error.message", "error_type", "message"],
     ]
 
     /// All names of types and fields in the protocol, and paths of fields.
@@ -38,7 +38,7 @@ package enum KnownMessages {
     /// Texts for people, whose words a report shows: a path is `type.field`.
     static let shownTexts: Set<String> = [
         "status.status", "generation_ended.reason", "prompt_ack.error", "set_image_ack.error", "error.error",
-        "error.error.message", "error.message",
+        "error.error.message", "error.error_type", "error.message",
     ]
 }
 

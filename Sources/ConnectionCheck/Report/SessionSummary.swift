@@ -143,12 +143,10 @@ extension SessionSummary {
     }
 
     private func cause(of error: Message) -> Cause {
-        if error.code == "INVALID_API_KEY" { return .key }
-        let text = error.text.lowercased()
-        // Close code 1013: all sessions of the account are in use.
-        if [429, 503].contains(error.httpStatus) || text.contains("session limit") || text.contains("(1013)") {
-            return .limit
+        switch (error.code, error.httpStatus) {
+        case ("INVALID_API_KEY", _): .key
+        case ("CONCURRENCY_LIMIT", _), ("INSUFFICIENT_CREDITS", _), (_, 503?): .limit
+        default: .session
         }
-        return .session
     }
 }

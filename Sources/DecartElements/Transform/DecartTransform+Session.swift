@@ -73,9 +73,10 @@ extension DecartTransform {
         }
     }
 
-    /// Any thread that keeps the element alive.
+    /// Any thread that keeps the element alive. A former session has no part in a warning without one.
     func warn(_ error: SessionError) {
-        handle.unowned.postWarning(ElementProblem(error, sessionID: state.withLock(\.snapshot.sessionID)))
+        let id = state.withLock { $0.snapshot.state.isInSession ? $0.snapshot.sessionID : nil }
+        handle.unowned.postWarning(ElementProblem(error, sessionID: id))
     }
 
     func encoderWasMade(_ encoder: Element, followsBitrate: Bool) {

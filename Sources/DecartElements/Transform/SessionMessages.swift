@@ -32,6 +32,7 @@ enum SessionMessages {
         structure["id"] = GValueBox(uint64: result.id)
         structure["text"] = GValueBox(result.text)
         structure["accepted"] = GValueBox(result.isAccepted)
+        structure["stored"] = GValueBox(result.outcome == .stored)
         structure["error"] = GValueBox(result.error)
         structure["milliseconds"] = GValueBox(uint: milliseconds(result))
         return structure
@@ -81,7 +82,7 @@ enum SessionMessages {
         case (false, true): return (.start, now.state == .connecting ? "Connecting" : "Reconnecting")
         case (true, true):
             if now.serviceStatus == .waitingForSession, before.serviceStatus != .waitingForSession {
-                return (.update, "Waiting for a session of the account to end")
+                return (.update, "Waiting for a free session")
             }
             guard now.queue != before.queue, let queue = now.queue else { return nil }
             return (.update, "In queue, \(queue.position)" + (queue.size.map { " of \($0)" } ?? ""))

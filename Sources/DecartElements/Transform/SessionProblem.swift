@@ -13,10 +13,9 @@ extension ElementProblem {
         details["permanent"] = GValueBox(error.isPermanent)
         if let status = error.httpStatus { details["http-status"] = GValueBox(int: status) }
         if let sessionID { details["session-id"] = GValueBox(sessionID) }
-        var text = error.message
-        if let last = text.last, !".!?".contains(last) { text.append(".") }
         self.init(
-            Self.code(for: error), text, debug: "\(error.code.rawValue) in stage \(error.stage.rawValue)",
+            Self.code(for: error), error.message.asSentence,
+            debug: "\(error.code.rawValue) in stage \(error.stage.rawValue)",
             details: details)
     }
 

@@ -9,7 +9,7 @@ package struct ClientToken: Sendable, Equatable {
     /// Longest session that the key permits; nil if unknown.
     package let sessionLimit: Duration?
 
-    /// Decodes `{"apiKey": …, "expiresAt": …}`. The session limit comes from what the backend may pass on of the
+    /// Decodes `{"apiKey": …, "expiresAt": …}`, or `{"token": …}` with a JSON Web Token. The session limit comes from what the backend may pass on of the
     /// service's own token response: `constraints`, or else the claims of `token` or of the key itself. Errors
     /// quote nothing of the text.
     package init(decoding bytes: [UInt8]) throws(ProtocolError) {
@@ -30,8 +30,8 @@ package struct ClientToken: Sendable, Equatable {
 
         init(from decoder: any Decoder) throws {
             let container = try decoder.container(keyedBy: WireKey.self)
-            guard let key = container.text("apiKey", "api_key") else {
-                throw ProtocolError(.server, "A message is malformed: apiKey is missing.")
+            guard let key = container.text("apiKey", "api_key", "token") else {
+                throw ProtocolError(.server, "A message is malformed: apiKey and token are missing.")
             }
             self.key = key
             expiresAt = container.text("expiresAt", "expires_at")

@@ -7,16 +7,23 @@ package enum PermanentErrorText {
 
     package static func matches(_ text: String) -> Bool {
         let words = words(of: text)
-        return phrases.contains { phrase in
-            words.indices.contains { words[$0...].starts(with: phrase) }
-        }
+        return phrases.contains { contains($0, in: words) }
+    }
+
+    /// True if the words of `phrase` follow each other in the text: "invalid_model" in "Invalid model: x".
+    package static func mentions(_ phrase: String, in text: String) -> Bool {
+        contains(words(of: phrase), in: words(of: text))
+    }
+
+    private static func contains(_ phrase: [Substring], in words: [Substring]) -> Bool {
+        words.indices.contains { words[$0...].starts(with: phrase) }
     }
 
     /// True if the text is about the key itself, so that the error can carry `INVALID_API_KEY`.
     package static func concernsKey(_ text: String) -> Bool {
         let words = words(of: text)
         let keyPhrases = phrases.filter { $0 == ["401"] || $0 == ["unauthorized"] || $0 == ["invalid", "api", "key"] }
-        return keyPhrases.contains { phrase in words.indices.contains { words[$0...].starts(with: phrase) } }
+        return keyPhrases.contains { contains($0, in: words) }
     }
 
     /// Splits the text into runs of lower-case letters and digits. A point or comma between digits belongs to the

@@ -34,7 +34,7 @@ extension ServerMessage: Codable {
             case "generation_tick": .generationTick(seconds: container.number("seconds"))
             case "generation_ended":
                 .generationEnded(seconds: container.number("seconds"), reason: container.text("reason"))
-            case "error": .error(container.errorText)
+            case "error": .error(container.errorText, type: container.text("error_type"))
             default: .unknown(type: type)
             }
     }
@@ -79,8 +79,9 @@ extension ServerMessage: Codable {
         case .generationEnded(let seconds, let reason):
             try container.encode(seconds: seconds)
             try container.encodeIfPresent(reason, forKey: "reason")
-        case .error(let text):
+        case .error(let text, let type):
             try container.encode(text, forKey: "error")
+            try container.encodeIfPresent(type, forKey: "error_type")
         }
     }
 }

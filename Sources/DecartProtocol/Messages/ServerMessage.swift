@@ -18,7 +18,8 @@ package enum ServerMessage: Sendable, Equatable {
     /// Seconds billed so far; nil if absent.
     case generationTick(seconds: Double?)
     case generationEnded(seconds: Double?, reason: String?)
-    case error(String)
+    /// `type` is the service's word for the cause; older services send none.
+    case error(String, type: String? = nil)
     /// A type that this version does not know; receivers ignore it.
     case unknown(type: String)
 
@@ -50,8 +51,8 @@ extension ServerMessage {
     /// key in them.
     package func mappingWords(_ change: (String) -> String) -> ServerMessage {
         switch self {
-        case .error(let text):
-            return .error(change(text))
+        case .error(let text, let type):
+            return .error(change(text), type: type)
         case .generationEnded(let seconds, let reason):
             return .generationEnded(seconds: seconds, reason: reason.map(change))
         case .promptAck(var ack):

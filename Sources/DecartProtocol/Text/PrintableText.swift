@@ -10,6 +10,9 @@ extension String {
     /// The text with an uppercase first letter, for a message that begins with it.
     package var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
 
+    /// The text as a complete sentence, so that another one can follow it.
+    package var asSentence: String { last.map { ".!?".contains($0) } ?? true ? self : self + "." }
+
     /// The text without its final point, for a message that continues after it.
     package var withoutFinalPoint: String { hasSuffix(".") ? String(dropLast()) : self }
 }

@@ -83,10 +83,15 @@ package struct ServiceURL: Sendable, Equatable {
     }
 
     /// Makes the URL where a permanent key gets client tokens; the key goes into a header of the request.
-    package func clientTokens(key: APIKey) -> ServiceURL {
+    package func clientTokens(key: APIKey) -> ServiceURL { request("/v1/client/tokens", key) }
+
+    /// Makes the URL of the account's quota; the key goes into a header of the request.
+    package func realtimeQuota(key: APIKey) -> ServiceURL { request("/v1/realtime/quota", key) }
+
+    private func request(_ path: String, _ key: APIKey) -> ServiceURL {
         var base = self
         if base.path.hasSuffix(DecartModel.urlPath) { base.path.removeLast(DecartModel.urlPath.count) }
-        return base.appending(path: "/v1/client/tokens", items: [], key: key)
+        return base.appending(path: path, items: [], key: key)
     }
 
     private func viewing(path: String, items: [(name: String, value: String)], key: APIKey?) -> ServiceURL {

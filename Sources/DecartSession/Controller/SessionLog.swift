@@ -34,7 +34,7 @@ struct SessionLog {
         case .send(_, let message): logger.debug("sends \(message.type)")
         case .stopMedia(let id): logger.debug("attempt \(id.number): ends its media path")
         case .schedule(.retry, let delay) where snapshot.serviceStatus == .waitingForSession:
-            logger.info("waits for a session of the account, next dial in \(delay.text)")
+            logger.info("waits for a free session, next dial in \(delay.text)")
         case .schedule(.retry, let delay):
             let limit = configuration.retry.maximumRetries.map(String.init) ?? "unlimited"
             logger.info("retry \(snapshot.retries) of \(limit) in \(delay.text)")
@@ -58,7 +58,7 @@ struct SessionLog {
                     "prompt \(result.id): rejected after \(result.elapsed.text): \(words.printable(limit: 200))")
             case .timedOut: logger.info("prompt \(result.id): not acknowledged within \(result.elapsed.text)")
             case .superseded: logger.info("prompt \(result.id): superseded by a newer one before it was sent")
-            case .cancelled: logger.info("prompt \(result.id): the session ended before it was sent")
+            case .stored: logger.info("prompt \(result.id): stored for the next session")
             }
         case .renewed(let time): info("the session was renewed within \(time.text)")
         case .ending(let left): logger.info("the session ends in \(left.text)")

@@ -33,8 +33,10 @@ package struct SessionError: Error, Sendable, Equatable, CustomStringConvertible
 
 extension SessionError {
     /// Makes an error from the service's own error text.
-    static func service(_ text: String, stage: Stage) -> SessionError {
-        let shown = text.printable(limit: 500)
+    /// - Parameter type: nil: the text says nothing else about the cause.
+    package static func service(_ text: String, type: ServiceErrorType?, stage: Stage) -> SessionError {
+        let shown = "The service reported an error: " + text.printable(limit: 500)
+        if let type { return SessionError(reported: type, shown, stage: stage) }
         let code: DecartErrorCode =
             if PermanentErrorText.concernsKey(text) {
                 .invalidAPIKey
@@ -45,19 +47,14 @@ extension SessionError {
             } else {
                 .server
             }
-        let remedy = code == .concurrencyLimit ? Self.concurrencyRemedy(after: shown) : ""
         return SessionError(
-            code, "The service reported an error: \(shown)\(remedy)", stage: stage,
+            code, code == .concurrencyLimit ? "\(shown.asSentence) \(accountIsFull)" : shown, stage: stage,
             isPermanent: PermanentErrorText.matches(text))
     }
-}
 
-extension SessionError {
     /// Follows the service's text in a message.
-    package static func concurrencyRemedy(after text: String) -> String {
-        (text.last.map { ".!?".contains($0) } ?? true ? "" : ".")
-            + " The account's sessions are all in use: end another one, or raise the account's limit."
-    }
+    package static let accountIsFull =
+        "The account's sessions are all in use: end another one, or raise the account's limit."
 }
 
 extension SessionIdentity {

@@ -85,6 +85,8 @@ struct Attempt: Sendable {
     var relaysAreMissing = false
     var offers = OfferAnswerState()
     var generation = Generation.unknown
+    /// A cause that an `error` has named in a running generation, until a later message about that.
+    var announcedCause: DecartErrorCode?
     var watchdog: MediaWatchdog
     var connectedAt: Duration?
     var renewal = Renewal.none
@@ -150,10 +152,12 @@ struct Attempt: Sendable {
         if case .ended = generation { self.watchdog.pause() }
     }
 
-    /// The error for a service that closes the session now, after it has ended the generation for a named cause. The
-    /// media path may close before the channel. Permanent, because a new session would end the same way.
+    /// The error for a service that closes the session now, after it has named the cause. The media path may close before
+    /// the channel. Permanent, because a new session would end the same way.
     var causeOfEnd: SessionError? {
-        guard case .ended(let code?) = generation else { return nil }
+        var code = announcedCause
+        if case .ended(let cause?) = generation { code = cause }
+        guard let code else { return nil }
         return SessionError.generation(code, "ended the generation and closed the session").permanent
     }
 }

@@ -15,8 +15,8 @@ package struct PromptResult: Sendable, Equatable {
         case timedOut
         /// A newer request replaced it before it was sent.
         case superseded
-        /// There is no session, or it ended.
-        case cancelled
+        /// There is no session, or it ended: the next one starts with the request.
+        case stored
     }
 
     package let id: RequestID
@@ -32,16 +32,15 @@ package struct PromptResult: Sendable, Equatable {
         self.elapsed = elapsed
     }
 
-    package var isAccepted: Bool { outcome == .accepted }
+    package var isAccepted: Bool { error == nil }
 
     /// nil if accepted.
     package var error: String? {
         switch outcome {
-        case .accepted: nil
+        case .accepted, .stored: nil
         case .rejected(let reason): reason
         case .timedOut: "The service did not acknowledge the request in time."
         case .superseded: "A newer request replaced it before it was sent."
-        case .cancelled: "There is no session; the next one starts with this prompt or image."
         }
     }
 }
@@ -143,7 +142,7 @@ struct PromptTracker: Sendable, Equatable {
     /// Stores a request for the next start, as no session is running, and returns its result.
     mutating func remember(_ update: PromptUpdate, id: RequestID) -> PromptResult {
         accepted = accepted.applying(update)
-        return PromptResult(id: id, text: update.prompt?.text ?? accepted.text, outcome: .cancelled, elapsed: .zero)
+        return PromptResult(id: id, text: update.prompt?.text ?? accepted.text, outcome: .stored, elapsed: .zero)
     }
 
     private mutating func append(_ update: PromptUpdate, id: RequestID?, now: Duration) {
@@ -276,13 +275,12 @@ struct PromptTracker: Sendable, Equatable {
         return failed.flatMap { result($0, .rejected(reason), now) }
     }
 
-    /// Cancels all requests at the end of the session.
-    mutating func cancelAll(now: Duration) -> [PromptResult] {
-        let cancelled = entries
+    /// Stores all requests at the end of the session for the next start.
+    mutating func storeAll(now: Duration) -> [PromptResult] {
+        let stored = entries
         entries = []
-        // The requested content still applies when the session starts again.
-        for entry in cancelled where entry.id != nil { accepted = accepted.applying(entry.update) }
-        return cancelled.flatMap { result($0, .cancelled, now) }
+        for entry in stored where entry.id != nil { accepted = accepted.applying(entry.update) }
+        return stored.flatMap { result($0, .stored, now) }
     }
 
     /// Returns the outcome so far. If all newer requests were rejected, the content accepted before is tried once more.

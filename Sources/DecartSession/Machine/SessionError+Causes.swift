@@ -12,6 +12,13 @@ extension SessionError {
         return error
     }
 
+    /// Continues the message, which may end with the service's words.
+    func adding(_ sentence: String) -> SessionError {
+        var error = self
+        error.message = "\(message.asSentence) \(sentence)"
+        return error
+    }
+
     // MARK: Timeouts
 
     static let openTimeout = timeout(
@@ -58,17 +65,27 @@ extension SessionError {
 
     // MARK: Ends
 
+    /// The service refused the first prompt and image. Unless it names another cause, it did so for their content.
+    static func refusedStart(_ reason: String) -> SessionError {
+        let isClear = PermanentErrorText.matches(reason) || ConcurrencyLimitText.matches(reason)
+        let type = ServiceErrorType(nil, text: reason) ?? (isClear ? nil : .moderationViolation)
+        var error = service(reason, type: type, stage: .initialState)
+        error.stage = .initialState
+        return error.permanent
+    }
+
     /// The service closed the control channel.
-    static func closed(_ code: Int?, _ reason: String, isConnected: Bool) -> SessionError {
+    package static func closed(_ code: Int?, _ reason: String, isConnected: Bool) -> SessionError {
         let text = reason.printable(limit: 123)
         let details = [code.map(String.init), text.isEmpty ? nil : text].compactMap(\.self).joined(separator: ": ")
+        let shown = "The service closed the connection" + (details.isEmpty ? "." : " (\(details)).")
+        if let type = ServiceErrorType(nil, text: text) { return SessionError(reported: type, shown, stage: .channel) }
         // A service that closes a running session with 1013 restarts, or is overloaded.
         let isFull = (code == 1013 && !isConnected) || ConcurrencyLimitText.matches(text)
         return SessionError(
             PermanentErrorText.concernsKey(text) ? .invalidAPIKey : isFull ? .concurrencyLimit : .webSocket,
-            "The service closed the connection" + (details.isEmpty ? "." : " (\(details)).")
-                + (isFull ? concurrencyRemedy(after: ".") : ""),
-            stage: .channel, isPermanent: PermanentErrorText.matches(text))
+            isFull ? "\(shown) \(accountIsFull)" : shown, stage: .channel,
+            isPermanent: PermanentErrorText.matches(text))
     }
 
     /// The service ended a generation for a cause that the user can remove.
@@ -93,11 +110,9 @@ extension SessionError {
 
     /// - Parameter wait: longest wait for a session of the account to end.
     func afterWait(_ wait: Duration?) -> SessionError {
-        var error = self
         let seconds = wait?.components.seconds ?? 0
-        error.message +=
-            seconds > 0 ? " None ended within \(seconds) s (limit-wait)." : " Set limit-wait to wait for one."
-        return error
+        return adding(
+            seconds > 0 ? "No session was free within \(seconds) s (limit-wait)." : "Set limit-wait to wait for one.")
     }
 
     /// The cause that a service gives for the end of a generation, if the user can remove it.

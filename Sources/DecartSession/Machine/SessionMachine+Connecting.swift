@@ -75,7 +75,7 @@ extension SessionMachine {
             offerIfDue(id)
         case .refused(let reason):
             // Send no offer: the service would return untransformed frames.
-            attemptFailed(id, SessionError.service(reason, stage: .initialState).permanent)
+            attemptFailed(id, .refusedStart(reason))
         }
     }
 

@@ -59,14 +59,14 @@ extension SessionMachine {
         let isFull = cause.code == .concurrencyLimit
         if cause.isPermanent {
             attempts[current.id]?.renewal = .none
-            error.message += " The session was not renewed and ends in \(seconds) s."
+            error = error.adding("The session was not renewed and ends in \(seconds) s.")
         } else if !isFull, left >= Self.leastTimeForAnother {
             emit(.schedule(.renewal, after: left / 2))
-            error.message += " The session was not renewed yet; the next try follows."
+            error = error.adding("The session was not renewed yet; the next try follows.")
         } else {
             attempts[current.id]?.renewal = .atEnd(refusedDial: isFull ? dialledAt : nil)
-            error.message +=
-                " The session was not renewed beside the running one; a new one replaces it in \(seconds) s."
+            error = error.adding(
+                "The session was not renewed beside the running one; a new one replaces it in \(seconds) s.")
         }
         warn(error, current.id)
         watchLimit()

@@ -42,8 +42,8 @@ extension SessionMachine {
         case .generationEnded(let seconds, let reason):
             if let seconds { attempts[id]?.snapshot.generationSeconds = seconds }
             generationEnded(id, reason?.printable(limit: 200) ?? "")
-        case .error(let text):
-            serviceError(text, attempt)
+        case .error(let text, let word):
+            serviceError(text, word, attempt)
         case .livekitRoomInfo(let info):
             roomNamed(info, id)
         case .offer(let sdp):
@@ -64,23 +64,43 @@ extension SessionMachine {
     }
 
     /// Applies `error` to all that is pending: the requests in flight, or the whole attempt before it is connected.
-    private mutating func serviceError(_ text: String, _ attempt: Attempt) {
-        if roomRefused(text, attempt) { return }
-        let error = SessionError.service(text, stage: attempt.stage)
+    private mutating func serviceError(_ text: String, _ word: String?, _ attempt: Attempt) {
+        if word == nil, roomRefused(text, attempt) { return }
+        let type = ServiceErrorType(word, text: text)
+        let error = SessionError.service(text, type: type, stage: attempt.stage)
         let isConnected = attempt.step == .connected
-        // No request is at fault when the account's sessions are all in use; each is sent again.
+        // No request is at fault when no session is free; each is sent again.
         if error.code == .concurrencyLimit, !isConnected { return attemptFailed(attempt.id, error) }
         let results = prompts[attempt.role].failInFlight(text.printable(limit: 500), now: now)
         report(results, of: attempt)
-        if error.isPermanent || !isConnected {
-            attemptFailed(attempt.id, error)
+        let refusesRequests = type == .moderationViolation && !results.isEmpty
+        let isStarted = isConnected && attempt.initialState == .accepted
+        if isStarted, type == .insufficientCredits || type == .moderationViolation {
+            // As when a generation ends for this cause, the session goes on until the service closes it.
+            guard !refusesRequests else { return }
+            if attempt.generation == .running { attempts[attempt.id]?.announcedCause = error.code }
+            warn(error.passing, attempt.id)
+        } else if error.isPermanent || !isConnected {
+            attemptFailed(attempt.id, refusesRequests || !isFinal(type, isConnected) ? error.passing : error)
         } else if results.isEmpty {
             warn(error, attempt.id)
         }
     }
 
+    /// False if the next attempt does not meet the same refusal, although the table calls it permanent.
+    private func isFinal(_ type: ServiceErrorType?, _ isConnected: Bool) -> Bool {
+        switch type {
+        // Only a viewer needs that session.
+        case .sessionNotFound: configuration.isViewer
+        // Each attempt has a fresh token.
+        case .sessionDurationLimit: !isConnected || configuration.renewBefore == .zero
+        default: true
+        }
+    }
+
     private mutating func generationRuns(_ id: AttemptID) {
         attempts[id]?.generation = .running
+        attempts[id]?.announcedCause = nil
         // While we are muted, the message concerns frames that were sent before.
         if let attempt = attempts[id], !isSilent(attempt) { attempts[id]?.watchdog.resume() }
     }

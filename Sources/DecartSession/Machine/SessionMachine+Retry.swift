@@ -27,7 +27,7 @@ extension SessionMachine {
         let isExhausted = configuration.retry.maximumRetries.map { retries >= $0 } ?? false
         guard !isExhausted, !error.isPermanent else {
             if isExhausted, !error.isPermanent, retries > 0 {
-                error.message += " Gave up after \(retries) \(retries == 1 ? "retry" : "retries")."
+                error = error.adding("Gave up after \(retries) \(retries == 1 ? "retry" : "retries").")
             }
             return fail(error)
         }

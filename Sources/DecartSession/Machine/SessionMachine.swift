@@ -144,7 +144,7 @@ package struct SessionMachine: Sendable {
         self.phase = phase
         for timer in [TimerID.retry, .limit] { emit(.cancel(timer)) }
         snapshot.queue = nil
-        for result in prompts.current.cancelAll(now: now) { report(.promptResult(result)) }
+        for result in prompts.current.storeAll(now: now) { report(.promptResult(result)) }
     }
 
     // MARK: Requests

@@ -15,8 +15,9 @@ package struct UpgradeRefusal {
 
     package var error: SessionError {
         let status = Int(head.status.code)
-        let text = bodyText
+        let (text, type) = cause
         let details = text.map { ": \($0)" } ?? ""
+        let refusal = "\(url.host) refused the session (HTTP \(status)\(details))."
         var error = SessionError(.webSocket, "", stage: .upgrade, httpStatus: status)
         switch status {
         case 401, 403:
@@ -25,14 +26,23 @@ package struct UpgradeRefusal {
             error.message =
                 "\(url.host) rejected the API key (HTTP \(status)\(details)). "
                 + "Check the key and whether it permits the model."
-        case 404 where url.isForViewers:
+        case 404 where url.isForViewers, 410 where url.isForViewers:
             error.code = .server
             error.isPermanent = true
             error.message =
-                "The session to watch does not exist on \(url.host) (HTTP 404\(details)): it has ended, or "
+                "The session to watch does not exist on \(url.host) (HTTP \(status)\(details)): it has ended, or "
                 + "subscribe-token belongs to another service. Get a new token."
         case 404:
             error.message = "\(url.host) has no service at this path (HTTP 404\(details)). Check base-url and model."
+        case 400, 422:
+            error.code = .invalidOptions
+            error.isPermanent = true
+            error.message =
+                "\(url.host) refused the request (HTTP \(status)\(details)). "
+                + "Check model, resolution, speed and query-items."
+        case 402, 410:
+            error = SessionError(
+                reported: status == 402 ? .insufficientCredits : .removedModel, refusal, stage: .upgrade)
         case 300...399:
             error.code = .network
             error.message =
@@ -46,16 +56,18 @@ package struct UpgradeRefusal {
         case 429:
             error.code = .concurrencyLimit
             error.message =
-                "\(url.host) admits no further session now (HTTP 429\(details))"
-                + SessionError.concurrencyRemedy(after: ")")
+                "\(url.host) admits no further session now (HTTP 429\(details)). \(SessionError.accountIsFull)"
         case 500...599:
             error.code = .server
             error.message = "\(url.host) is unavailable (HTTP \(status)\(details))."
         default:
             error.message = "\(url.host) rejected the WebSocket upgrade (HTTP \(status)\(details))."
         }
+        if let type { error = SessionError(reported: type, refusal, stage: .upgrade) }
+        error.stage = .upgrade
+        error.httpStatus = status
         if status == 429 || status == 503 { error.retryAfter = retryAfter }
-        if let text, PermanentErrorText.matches(text) { error.isPermanent = true }
+        if let text, type == nil, PermanentErrorText.matches(text) { error.isPermanent = true }
         return error
     }
 
@@ -65,13 +77,18 @@ package struct UpgradeRefusal {
         return .seconds(Int(seconds))
     }
 
-    /// The beginning of a textual body, redacted.
-    private var bodyText: String? {
-        let type = head.headers.first(name: "Content-Type")?.lowercased() ?? ""
-        guard type.hasPrefix("application/json") || type.hasPrefix("text/plain"), !body.isEmpty else { return nil }
-        var text = String(decoding: body.prefix(4096), as: UTF8.self)
-        // Bodies often end with a line feed, which would leave a stray space in the sentence.
-        while text.last?.isWhitespace ?? false { text.removeLast() }
-        return text.isEmpty ? nil : url.redacting(text).printable(limit: 200)
+    /// The text of the body, redacted, and the cause that the body names. Its text alone names the cause of a 4xx only.
+    private var cause: (text: String?, type: ServiceErrorType?) {
+        let content = head.headers.first(name: "Content-Type")?.lowercased() ?? ""
+        guard content.hasPrefix("application/json") || content.hasPrefix("text/plain") else { return (nil, nil) }
+        let answer = RefusalBody(decoding: body)
+        var text = answer?.text ?? String(decoding: body.prefix(4096), as: UTF8.self)
+        // Bodies often end with a line feed or a point, which would stand before the closing bracket of the sentence.
+        while let last = text.last, last.isWhitespace || last == "." { text.removeLast() }
+        let isRefusal = (400..<500).contains(head.status.code) && head.status.code != 401
+        return (
+            text.isEmpty ? nil : url.redacting(text).printable(limit: 200),
+            ServiceErrorType(answer?.type, text: isRefusal ? text : "")
+        )
     }
 }

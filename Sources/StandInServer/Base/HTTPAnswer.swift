@@ -23,6 +23,11 @@ extension HTTPAnswer {
         body = json.compactText
     }
 
+    init(_ status: Int, detail: JSONValue) {
+        self.init(json: .fields(["detail": detail]), status: status)
+        words = "with a detail"
+    }
+
     /// An error of a request whose answers are JSON.
     init(error words: String, status: Int = 400) {
         self.init(json: .fields(["error": .string(words)]), status: status)

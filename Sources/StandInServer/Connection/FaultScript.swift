@@ -163,6 +163,8 @@ extension Fault {
         case .error(.permanent): (0, [.action(.send(.error("invalid api key")))])
         case .error(.transient): (0, [.action(.send(.error("internal error, try again")))])
         case .error(.decoy401): (0, [.action(.send(.error("frame 14012 could not be decoded")))])
+        case .error(.type):
+            (0, [.action(.send(.error(reason ?? "a fault of this stand-in", type: type ?? "internal_error")))])
         case .close(let code, .time): (5, [.close(code: code.rawValue, reason: reason ?? "")])
         case .dropTCP: (5, [.reset])
         case .noPong: (0, [.ignorePings])

@@ -66,6 +66,11 @@ extension Fault {
             guard text.utf8.count <= 123, !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7f })
             else { throw FaultSyntaxError("\(kind.name): reason is at most 123 printable bytes") }
             reason = text
+        case .type:
+            guard ErrorTypes.all.contains(text) else {
+                throw FaultSyntaxError("\(kind.name): type is one of \(ErrorTypes.all.joined(separator: ", "))")
+            }
+            type = text
         case .output:
             guard let value = Output(rawValue: text) else {
                 throw FaultSyntaxError(

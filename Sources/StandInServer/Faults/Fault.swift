@@ -17,10 +17,12 @@ package struct Fault: Sendable, Equatable {
     /// Acknowledgements that pass unchanged before the fault begins.
     package var skip: Int?
     package var reason: String?
+    /// One of `ErrorTypes`.
+    package var type: String?
     package var output: Output?
 
     package enum Key: String, Sendable, CaseIterable {
-        case at, `for`, count, after, n, interval, delay, skip, reason, output
+        case at, `for`, count, after, n, interval, delay, skip, reason, type, output
     }
 
     /// Selects how the service's output comes back when the generation restarts. A value that a media path does not
@@ -72,6 +74,7 @@ extension Fault: CustomStringConvertible {
         case .delay: delay?.brief
         case .skip: skip.map(String.init)
         case .reason: reason
+        case .type: type
         case .output: output?.rawValue
         }
     }

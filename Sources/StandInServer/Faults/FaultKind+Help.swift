@@ -7,6 +7,7 @@ extension FaultKind {
         case .http(.tooManyRequests), .http(.unavailable): [.delay]
         case .http, .endlessHeaders: []
         case .slow: [.interval]
+        case .error(.type): [.at, .type, .reason]
         case .error, .dropTCP, .noPong, .mute, .badJSON, .sessionLimit: [.at]
         case .queue: [.n, .interval]
         case .close(_, .time): [.at, .reason]
@@ -46,9 +47,13 @@ extension FaultKind {
         case .slow(.tls): "wss: one byte of the handshake is sent every interval= seconds (1)"
         case .http(.page): "HTTP 200 and a login page"
         case .http(.movedPermanently), .http(.found): "a redirect to another host"
+        case .http(.badRequest): "HTTP 400"
         case .http(.unauthorized): "HTTP 401, invalid api key"
+        case .http(.paymentRequired): "HTTP 402, insufficient credits"
         case .http(.forbidden): "HTTP 403, permission denied"
         case .http(.notFound): "HTTP 404"
+        case .http(.gone): "HTTP 410"
+        case .http(.unprocessable): "HTTP 422 with a list of invalid fields"
         case .http(.tooManyRequests): "HTTP 429 with Retry-After: delay= seconds (5)"
         case .http(.internalError): "HTTP 500"
         case .http(.unavailable): "HTTP 503 with Retry-After: delay= seconds (5)"
@@ -60,6 +65,9 @@ extension FaultKind {
         case .error(.permanent): "error \"invalid api key\" at= seconds (0) after opening"
         case .error(.transient): "error \"internal error, try again\" at= seconds (0)"
         case .error(.decoy401): "error \"frame 14012 could not be decoded\" at= seconds (0)"
+        case .error(.type):
+            "error with error_type type= (internal_error) and the text reason=, at= seconds (0); type= is one of "
+                + ErrorTypes.all.joined(separator: ", ")
         case .queue(.n): "a queue of n= places (3), one every interval= seconds (1), then ready"
         case .queue(.forever): "place n= (12) in the queue, with a message every interval= seconds (1), for ever"
         case .queue(.jump): "places in the queue that jump up and down, then ready"

@@ -28,16 +28,20 @@ package enum FaultKind: Sendable, Hashable {
         case page = "200html"
         case movedPermanently = "301"
         case found = "302"
+        case badRequest = "400"
         case unauthorized = "401"
+        case paymentRequired = "402"
         case forbidden = "403"
         case notFound = "404"
+        case gone = "410"
+        case unprocessable = "422"
         case tooManyRequests = "429"
         case internalError = "500"
         case unavailable = "503"
         case loginRequired = "511"
     }
     package enum Phase: String, Sendable, CaseIterable { case tls, upgrade, frame }
-    package enum Words: String, Sendable, CaseIterable { case permanent, transient, decoy401 }
+    package enum Words: String, Sendable, CaseIterable { case permanent, transient, decoy401, type }
     package enum Queue: String, Sendable, CaseIterable { case n, forever, jump }
     package enum CloseCode: UInt16, Sendable, CaseIterable {
         case goingAway = 1001

@@ -1,3 +1,5 @@
+import DecartProtocol
+
 extension HTTPAnswer {
     init(_ kind: FaultKind.Answer, _ fault: Fault) {
         switch kind {
@@ -5,6 +7,16 @@ extension HTTPAnswer {
         case .loginRequired: self.init(page: 511)
         case .movedPermanently: self.init(redirect: 301)
         case .found: self.init(redirect: 302)
+        // FastAPI, which the service's OpenAPI file shows, answers with `detail`.
+        case .badRequest: self.init(400, detail: "Invalid request")
+        case .paymentRequired: self.init(402, detail: "Insufficient credits")
+        case .gone: self.init(410, detail: "This model has been removed")
+        case .unprocessable:
+            self.init(
+                422,
+                detail: .array([
+                    .fields(["type": "missing", "loc": .array(["query", "model"]), "msg": "Field required"])
+                ]))
         case .unauthorized: self.init(401, "invalid api key")
         case .forbidden: self.init(403, "permission denied")
         case .notFound: self.init(404, "not found")

@@ -61,7 +61,7 @@ struct ChildPipeline: Sendable {
                 admit: {
                     refuseBrowser($0) ?? watchStream($0, plan, channel) ?? refuseRoom($0) ?? admit($0, plan, ticket)
                 },
-                answer: { refuseBrowser($0) == nil ? clientToken($0, $1, plan) : nil },
+                answer: { refuseBrowser($0) == nil ? accountAnswer($0, $1, plan) : nil },
                 log: configuration.log),
             name: RefusalHandler.name)
     }
@@ -86,12 +86,14 @@ struct ChildPipeline: Sendable {
         return .refused(request.answer(services.rooms, keys, url: url))
     }
 
-    /// Returns nil unless this is a request for a client token.
-    private func clientToken(_ head: HTTPRequestHead, _ body: [UInt8], _ plan: FaultPlan) -> HTTPAnswer? {
-        guard let request = ClientTokenEndpoint(head) else { return nil }
+    /// Returns nil unless this is a request for a client token or for the quota.
+    private func accountAnswer(_ head: HTTPRequestHead, _ body: [UInt8], _ plan: FaultPlan) -> HTTPAnswer? {
+        let (token, quota) = (ClientTokenEndpoint(head), QuotaEndpoint(head))
+        guard token != nil || quota != nil else { return nil }
         if let answer = (plan + ((try? FaultPlan(target: head.uri)) ?? FaultPlan())).answer { return answer }
-        return request.answer(
+        return token?.answer(
             body, keys, clientTokens, limit: configuration.maximumSessionDuration, now: WallClock.seconds)
+            ?? quota?.answer(keys, limit: configuration.sessionLimit, active: services.board.ownSessionCount)
     }
 
     private var keys: KeyPolicy {

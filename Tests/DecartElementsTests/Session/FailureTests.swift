@@ -94,6 +94,30 @@ extension ElementTests {
             }
         }
 
+        /// Words of the JavaScript SDK's `RealtimeWebSocketErrorType`, and the HTTP answers of a FastAPI service.
+        @Test(arguments: [
+            ("error_type:type=insufficient_credits", "INSUFFICIENT_CREDITS", "Top up the account's credits."),
+            ("error_type:type=removed_model", "MODEL_NOT_FOUND", "newer model"),
+            ("error_type:type=model_not_available_for_trial", "MODEL_NOT_FOUND", "trial"),
+            ("error_type:type=moderation_violation", "MODERATION_VIOLATION", "Change the prompt"),
+            ("http_400", "INVALID_OPTIONS", "Check model"), ("http_402", "INSUFFICIENT_CREDITS", "Top up"),
+            ("http_410", "MODEL_NOT_FOUND", "newer model"), ("http_422", "INVALID_OPTIONS", "query.model"),
+        ])
+        func aRefusalIsDialledOnce(fault: String, code: String, words: String) throws {
+            let faults = [try Fault(parsing: fault)]
+            try StandIn.run({ $0.faults = faults }) { standIn in
+                try TransformPipeline.run(try .init(standIn, "max-retries=5", prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    let error = try #require(pipeline.waitForError())
+                    #expect(error.details?.string("code") == code && error.details?["permanent"]?.bool == true)
+                    #expect(error.text.contains(words), "\(error.text)")
+                    #expect(pipeline.collect(milliseconds: 100).count == 1)
+                    #expect(pipeline.count("reconnects") == 0)
+                }
+                #expect(standIn.sessions.count == (fault.hasPrefix("http") ? 0 : 1))
+            }
+        }
+
         @Test func aServerThatKeepsSilent() throws {
             try SilentServer.with { server in
                 let time = try duration {

@@ -68,7 +68,7 @@ extension ElementTests {
                     let error = try #require(pipeline.waitForError())
                     #expect(error.source == "t")
                     #expect(error.text.contains("refused by moderation"))
-                    #expect(error.details?.string("code") != nil)
+                    #expect(error.details?.string("code") == "MODERATION_VIOLATION")
                     let errors = pipeline.collect(milliseconds: 100).filter { $0.kind == .error }
                     #expect(errors.count == 1)
                     #expect(pipeline.frames == 0)
@@ -95,6 +95,33 @@ extension ElementTests {
                     #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
                     #expect(!pipeline.takeProblems().contains { $0.kind == .error })
                     #expect(pipeline.current.leaks == 0)
+                }
+                standIn.expectGoodConduct()
+            }
+        }
+
+        @Test func withoutASessionAPromptIsStored() throws {
+            let raw = try Reference.input()
+            try StandIn.run { standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    pipeline.transform.emit("disconnect")
+                    #expect(eventually { pipeline.connectionState == "disconnected" })
+                    let id = pipeline.transform.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])?.int
+                    let result = pipeline.waitForMessage {
+                        $0.structure?.name == "decart-prompt-result" && $0.structure?.int("id") == id
+                    }
+                    #expect(result?.structure?["accepted"]?.bool == true && result?.structure?["stored"]?.bool == true)
+                    #expect(result?.structure?.string("error") == nil)
+                    // No warning of a time without a session names the former one.
+                    pipeline.transform.set("prompt", GValueBox(String(repeating: "x", count: 100_000)))
+                    let warning = try #require(pipeline.waitForProblem(.warning))
+                    #expect(warning.details?.string("session-id") == nil)
+                    #expect(pipeline.takeProblems().count == 1)
+                    pipeline.transform.set("prompt", GValueBox("anime"))
+                    pipeline.transform.emit("connect")
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
                 }
                 standIn.expectGoodConduct()
             }

@@ -10,6 +10,8 @@ struct AdmissionFaultTests {
     @Test(arguments: [
         ("http_200html", 200, "text/html"), ("http_301", 301, "Location: https://elsewhere.invalid/"),
         ("http_302", 302, "Location: https://elsewhere.invalid/"), ("http_401", 401, "invalid api key"),
+        ("http_400", 400, #"{"detail":"Invalid request"}"#), ("http_402", 402, #"{"detail":"Insufficient credits"}"#),
+        ("http_410", 410, #"{"detail":"#), ("http_422", 422, #""loc":["query","model"],"msg":"Field required""#),
         ("http_403", 403, "permission denied"), ("http_404", 404, "not found"),
         ("http_429:delay=7", 429, "Retry-After: 7"), ("http_500", 500, "internal error"),
         ("http_503", 503, "Retry-After: 5"), ("http_511", 511, "<form>"),

@@ -7,12 +7,12 @@ import Testing
 struct ClientTokenTests {
     private func post(
         _ server: TestServer, key: String?, body: String = "", method: String = "POST", query: String = "",
-        extra: String = ""
+        extra: String = "", path: String = "/v1/client/tokens"
     ) throws -> String {
         let socket = try RawSocket(port: server.port)
         let field = key.map { "X-API-KEY: \($0)\r\n" } ?? ""
         socket.send(
-            "\(method) /v1/client/tokens\(query) HTTP/1.1\r\nHost: localhost\r\n\(field)\(extra)"
+            "\(method) \(path)\(query) HTTP/1.1\r\nHost: localhost\r\n\(field)\(extra)"
                 + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
         socket.read()
         return socket.text
@@ -77,6 +77,24 @@ struct ClientTokenTests {
             try #expect(post(server, key: "permanent", query: "?fault=http_429").hasPrefix("HTTP/1.1 429"))
             let page = "Origin: https://evil.example\r\n"
             try #expect(post(server, key: "permanent", extra: page).hasPrefix("HTTP/1.1 403"))
+        }
+    }
+
+    /// `RealtimeQuotaResponse` of the service's OpenAPI file.
+    @Test func theQuotaCountsSessions() throws {
+        var configuration = configuration
+        configuration.sessionLimit = 2
+        try TestServer.run(configuration) { server in
+            func quota(_ key: String = "permanent") throws -> String {
+                try post(server, key: key, method: "GET", path: "/v1/realtime/quota")
+            }
+            try #expect(quota().contains(#"{"limit":2,"active":0,"remaining":2}"#))
+            let client = try server.greeted("/v1/stream?api_key=permanent&model=m")
+            try #expect(quota().contains(#"{"limit":2,"active":1,"remaining":1}"#))
+            client.close()
+            try #expect(quota("other").hasPrefix("HTTP/1.1 401"))
+            try #expect(quota("other").contains(#"{"detail":"Invalid API key"}"#))
+            #expect(server.server.sessions.count == 1)
         }
     }
 

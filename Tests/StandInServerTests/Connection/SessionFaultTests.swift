@@ -68,6 +68,14 @@ struct SessionFaultTests {
         }
     }
 
+    @Test(arguments: ErrorTypes.all) func errorsOfToday(type: String) throws {
+        try withFaults("error_type:type=\(type),reason=some words") { server in
+            let client = try server.greeted()
+            #expect(try client.next() == .message(.error("some words", type: type)))
+            client.close()
+        }
+    }
+
     @Test func aQueueThatMoves() throws {
         try withFaults("queue_n:n=3,interval=0.05") { server in
             let client = try server.connect()

@@ -8,6 +8,7 @@ struct FaultParsingTests {
     static let names =
         [
             "refuse", "rst_on_accept", "tls_bad_expired", "tls_bad_host", "tls_bad_ca", "tls_bad_old", "http_200html",
+            "http_400", "http_402", "http_410", "http_422", "error_type",
             "http_301", "http_302", "http_401", "http_403", "http_404", "http_429", "http_500", "http_503", "http_511",
             "slow_tls", "slow_upgrade", "slow_frame", "endless_headers", "no_first_message", "error_permanent",
             "error_transient", "error_decoy401", "queue_n", "queue_forever", "queue_jump", "drop_tcp_at_T", "no_pong",
@@ -54,6 +55,7 @@ struct FaultParsingTests {
 
     @Test(
         arguments: [
+            ("error_type:reason=no,type=removed_model,at=1", "error_type:at=1,reason=no,type=removed_model"),
             ("close_1011_at_T:at=2.5,count=3,after=2", "close_1011_at_T:at=2.5,count=3,after=2"),
             (" generation_ended : ", nil),
             ("generation_ended:reason=no more = credits", "generation_ended:reason=no more = credits"),
@@ -83,6 +85,7 @@ struct FaultParsingTests {
         ("close_1011_at_T:when=1", "no key \"when\""), ("close_1011_at_join:at=1", "no key \"at\""),
         ("refuse:count=2", "no key \"count\""), ("no_pong:count=0", "from 1"), ("no_pong:after=x", "a number"),
         ("no_pong:count=99999999999999999999999", "a number"), ("queue_n:n=1.5", "a number"),
+        ("error_type:type=no_such_word", "model_not_available_for_trial"), ("error_permanent:type=x", "no key"),
         ("generation_ended:reason=\u{7}", "printable"), ("generation_ended:output=same", "no key \"output\""),
         ("generation_restart:output=elsewhere", "same, new_ssrc, offer, new_mid, republish, new_sid"),
         ("generation_ended:reason=" + String(repeating: "x", count: 124), "123"),

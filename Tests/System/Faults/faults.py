@@ -530,8 +530,8 @@ for _kind in ("expired", "host", "ca", "old"):
     row(f"F17 certificate: {_kind}", 8, f"bad certificate ({_kind}); the client sends no HTTP")(certificate(_kind))
 row("F17 certificate: good", 6, "the counterpart: a good certificate")(certificate(None))
 
-for _fault in ("http_401", "http_403", "error_permanent"):
-    row(f"F18 {_fault}", 8, f"the key is refused ({_fault})")(
+for _fault in ("http_401", "http_402", "http_403", "error_permanent", "error_type:type=removed_model"):
+    row(f"F18 {_fault}", 8, f"the service refuses for good ({_fault})")(
         lambda run, fault=_fault: permanent(run, alone(run, "--fault", fault), 1))
 
 

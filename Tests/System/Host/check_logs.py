@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Checks that the log at level INFO tells 20 faults apart, and that no secret is in it.
+"""Checks that the log at level INFO tells 22 faults apart, and that no secret is in it.
 
 Runs `gst-launch-1.0` with the built plugin against a stand-in in each fault, in a network namespace of its own, and
 lets `pipelines/explain_log.py` name the cause from the log. Its first cause must be the right one. A row that drops packets
@@ -107,6 +107,8 @@ CASES = {
     "TLS expired": Case("tls-expired", "tls_bad_expired", tls=True),
     "wrong host": Case("tls-host", "tls_bad_host", tls=True),
     "401": Case("key", "http_401"),
+    "no credits": Case("credits", "http_402"),
+    "removed model": Case("model", "error_type:type=removed_model"),
     "429": Case("rate-limit", "http_429"),
     "session limit": Case("session-limit", standin=["--max-sessions", "1"], before=occupy),
     "captive portal": Case("captive-portal", "http_200html"),

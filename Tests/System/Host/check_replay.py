@@ -46,7 +46,8 @@ KEY, PROMPT, LATER_PROMPT = "canary-key-0d9c2b71", "Canary Lego", "Canary noir"
 OTHERS = re.compile(r"refuse$|rst_on_accept$|tls_|slow_tls$|slow_upgrade$|sdp_|ice_|dtls_|media_|room_(?!info_slow)")
 # So that the fault acts within the seconds of a run.
 KEYS = {
-    "error_permanent": "at=2", "error_transient": "at=2", "error_decoy401": "at=2", "queue_n": "interval=0.3",
+    "error_permanent": "at=2", "error_transient": "at=2", "error_decoy401": "at=2",
+    "error_type": "at=2,type=upstream_timeout", "queue_n": "interval=0.3",
     "queue_forever": "interval=0.3", "queue_jump": "interval=0.3", "drop_tcp_at_T": "at=2", "mute": "at=2",
     "ping_flood": "n=1000", "ack_none": "skip=1", "ack_late": "delay=1,skip=1", "ack_twice": "", "ack_fail": "skip=1",
     "session_limit_at_T": "at=2", "generation_ended": "at=2", "generation_restart": "at=2,delay=1",

@@ -1,0 +1,38 @@
+/// The account's concurrent sessions: `RealtimeQuotaResponse` in the service's OpenAPI file, where each number may be null.
+package struct RealtimeQuota: Sendable, Equatable {
+    /// Largest response body that is read, in bytes.
+    package static let maximumSize = 64 << 10
+
+    /// nil: unlimited.
+    package let limit: Int?
+    package let active: Int?
+    package let remaining: Int?
+
+    package init(decoding bytes: [UInt8]) throws(ProtocolError) {
+        let fields = try JSONText.decode(Fields.self, from: bytes, maximumSize: Self.maximumSize)
+        (limit, active, remaining) = (fields.limit, fields.active, fields.remaining)
+    }
+
+    /// True if the service refuses a further session.
+    package var isUsedUp: Bool {
+        if let remaining { return remaining <= 0 }
+        guard let limit, let active else { return false }
+        return active >= limit
+    }
+
+    private struct Fields: Decodable {
+        let limit: Int?
+        let active: Int?
+        let remaining: Int?
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: WireKey.self)
+            guard container.contains("limit") else {
+                throw ProtocolError(.server, "A message is malformed: limit is missing.")
+            }
+            limit = container.integer("limit")
+            active = container.integer("active")
+            remaining = container.integer("remaining")
+        }
+    }
+}

@@ -1,0 +1,199 @@
+import DecartProtocol
+import DecartSession
+import Testing
+
+/// Errors of today's service. The words and the shape: `RealtimeWebSocketErrorMessage` of the JavaScript SDK
+/// (DecartAI/sdk#144, packages/sdk/src/realtime/types.ts).
+@Suite("Refusals of the service", .timeLimit(.minutes(1)))
+struct RefusalTests {
+    struct Row: Sendable, CustomTestStringConvertible {
+        let word: String
+        let code: DecartErrorCode
+        let remedy: String
+        var stage = SessionError.Stage.channel
+        var dials = 1
+        var testDescription: String { word }
+
+        init(
+            _ word: String, _ code: DecartErrorCode, _ remedy: String, _ stage: SessionError.Stage = .channel,
+            dials: Int = 1
+        ) {
+            (self.word, self.code, self.remedy, self.stage, self.dials) = (word, code, remedy, stage, dials)
+        }
+    }
+
+    static let rows = [
+        Row("invalid_api_key", .invalidAPIKey, "Check the key"),
+        Row("origin_not_allowed", .invalidAPIKey, "allowedOrigins"),
+        Row("invalid_model", .modelNotFound, "Correct the property model"),
+        Row("removed_model", .modelNotFound, "newer model"),
+        Row("model_not_available_for_trial", .modelNotFound, "end the trial"),
+        Row("insufficient_credits", .insufficientCredits, "Top up"),
+        Row("upstream_rejected", .server, "try again later", dials: 3),
+        Row("upstream_timeout", .server, "try again later", dials: 3),
+        Row("model_server_disconnected", .server, "try again later", dials: 3),
+        Row("model_setup_timeout", .server, "try again later", dials: 3),
+        Row("session_duration_limit", .server, "start another one", .generation),
+        Row("session_not_found", .server, "subscribe token", dials: 3),
+        Row("server_shutdown", .server, "try again later", dials: 3),
+        Row("moderation_violation", .moderationViolation, "Change the prompt", .initialState),
+        Row("internal_error", .server, "try again later", .initialState, dials: 3),
+    ]
+
+    /// Lets each dial end with this error.
+    private func refuse(_ driver: inout MachineDriver, _ text: String, _ word: String?) {
+        driver.handle(.start)
+        for _ in 0..<10 where driver.state == .connecting {
+            driver.open()
+            driver.server(.error(text, type: word))
+            driver.waitForRetry()
+        }
+        driver.wait(.seconds(100))
+    }
+
+    @Test(arguments: rows) func eachWordHasItsMeaning(row: Row) throws {
+        var driver = try MachineDriver(maximumRetries: 2)
+        refuse(&driver, "The service's own words", row.word)
+        #expect(driver.opens() == row.dials && driver.state == .error && !driver.startsMedia())
+        let error = try #require(driver.failures().first)
+        #expect(driver.failures().count == 1 && driver.warnings().count == row.dials - 1)
+        #expect(error.code == row.code && error.stage == row.stage && error.isPermanent == (row.dials == 1))
+        #expect(error.message.hasPrefix("The service reported an error: The service's own words. "))
+        #expect(error.message.contains(row.remedy), "\(error.message)")
+        #expect(error.message.contains(". Gave up after 2 retries.") == (row.dials > 1), "\(error.message)")
+    }
+
+    /// With upstream_capacity, which waits, these are all words.
+    @Test func theTableHasNoOtherWord() {
+        #expect(Set(ServiceErrorType.allCases.map(\.rawValue)) == Set(Self.rows.map(\.word) + ["upstream_capacity"]))
+    }
+
+    @Test(
+        arguments: [
+            // The word counts, whatever the text says.
+            ("Unauthorized", "upstream_timeout", .server, 3),
+            ("Insufficient credits", "internal_error", .server, 3),
+            // Without a known word, the text counts.
+            ("Insufficient credits", nil, .insufficientCredits, 1), ("Invalid model: x", nil, .modelNotFound, 1),
+            ("HTTP 401", "a_new_word", .invalidAPIKey, 1), ("something", "a_new_word", .server, 3),
+            ("Session not found", nil, .server, 3), ("internal error, try again", nil, .server, 3),
+        ] as [(String, String?, DecartErrorCode, Int)])
+    func theWordComesBeforeTheText(text: String, word: String?, code: DecartErrorCode, dials: Int) throws {
+        var driver = try MachineDriver(maximumRetries: 2)
+        refuse(&driver, text, word)
+        #expect(driver.opens() == dials && driver.failures().first?.code == code, "\(driver.failures())")
+    }
+
+    @Test(
+        arguments: [
+            ("The GPUs are busy", "upstream_capacity"),
+            // decart-python#47.
+            ("Server at capacity. Please try again later.", nil),
+            ("a livekit room could not be made", "upstream_capacity"),
+        ] as [(String, String?)])
+    func capacityIsWaitedFor(text: String, word: String?) throws {
+        var driver = try MachineDriver(maximumRetries: 0) { $0.transport = .livekit }
+        driver.handle(.start)
+        for dial in 1...4 {
+            driver.open()
+            driver.server(.error(text, type: word))
+            #expect(driver.state == .connecting && driver.snapshot.serviceStatus == .waitingForSession)
+            driver.wait(.seconds(6))
+            #expect(driver.opens() == dial + 1)
+        }
+        #expect(driver.warnings().map(\.code) == [.concurrencyLimit] && driver.failures().isEmpty)
+        #expect(driver.warnings()[0].message.hasSuffix(". The service has no capacity free."))
+
+        var atOnce = try MachineDriver { $0.limitWait = .zero }
+        refuse(&atOnce, text, word)
+        #expect(atOnce.opens() == 1)
+        #expect(atOnce.failures().first?.message.hasSuffix(" Set limit-wait to wait for one.") == true)
+    }
+
+    @Test(arguments: ["Insufficient credits", "origin not allowed", "moderation violation"])
+    func aCloseWithTheCauseIsDialledOnce(reason: String) throws {
+        var driver = try MachineDriver()
+        driver.handle(.start)
+        driver.open()
+        driver.handle(.channelClosed(driver.attempt, code: 1008, reason: reason))
+        driver.wait(.seconds(100))
+        #expect(driver.opens() == 1 && driver.failures().first?.isPermanent == true)
+        #expect(driver.failures().first?.message.contains("(1008: \(reason)). ") == true)
+    }
+
+    // MARK: While a session runs
+
+    /// The user can remove these causes in the running session, as when a generation ends for them.
+    @Test(arguments: ["insufficient_credits", "moderation_violation"])
+    func aCauseThatTheUserCanRemove(word: String) throws {
+        var driver = try MachineDriver(at: .connected)
+        driver.server(.generationStarted)
+        driver.server(.error("words", type: word))
+        #expect(driver.state == .generating && driver.warnings().count == 1 && !driver.warnings()[0].isPermanent)
+        var removed = driver
+        driver.handle(.channelClosed(driver.attempt, code: 1000, reason: ""))
+        driver.wait(.seconds(100))
+        #expect(driver.state == .error && driver.opens() == 1)
+        #expect(driver.failures().first?.code.rawValue.lowercased() == word)
+
+        removed.server(.generationTick(seconds: 2))
+        removed.handle(.channelClosed(removed.attempt, code: 1012, reason: ""))
+        #expect(removed.state == .reconnecting && removed.failures().isEmpty)
+    }
+
+    @Test func aRefusedPromptIsNoCauseOfAnEnd() throws {
+        var driver = try MachineDriver(at: .connected)
+        let id = try driver.update("forbidden")
+        driver.server(.error("Not this one", type: "moderation_violation"))
+        #expect(driver.results().map(\.id) == [id] && driver.results()[0].error == "Not this one")
+        #expect(driver.state == .connected && driver.warnings().isEmpty)
+        driver.handle(.channelClosed(driver.attempt, code: 1012, reason: ""))
+        #expect(driver.state == .reconnecting)
+    }
+
+    /// A request is refused while its attempt connects: the next one begins with the prompt before it.
+    @Test func aRefusedRequestDoesNotEndTheStart() throws {
+        var driver = try MachineDriver(prompt: "good")
+        driver.handle(.start)
+        try driver.update("forbidden")
+        driver.open()
+        driver.server(.error("Not this one", type: "moderation_violation"))
+        #expect(driver.state == .connecting && driver.results().map(\.isAccepted) == [false])
+        driver.waitForRetry()
+        _ = driver.takeActions()
+        driver.open()
+        #expect(driver.sent() == [.text("good")])
+        driver.server(.error("Nor this one", type: "moderation_violation"))
+        #expect(driver.state == .error && driver.failures().map(\.code) == [.moderationViolation])
+    }
+
+    /// In a room, media may be connected before the first prompt has its answer.
+    @Test func aRefusedFirstPromptInARoomEndsTheSession() throws {
+        var driver = try MachineDriver { $0.transport = .livekit }
+        driver.walkToAwaitingInitialAck()
+        driver.server(.livekitRoomInfo(LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"), roomName: "r")))
+        driver.media(.connected(ice: nil, dtls: nil))
+        driver.server(.error("Not this one", type: "moderation_violation"))
+        driver.wait(.seconds(100))
+        #expect(driver.opens() == 1 && driver.failures().map(\.code) == [.moderationViolation])
+    }
+
+    @Test func onlyAViewerNeedsThatSession() throws {
+        var owner = try MachineDriver(at: .connected)
+        owner.server(.error("gone", type: "session_not_found"))
+        #expect(owner.state == .reconnecting && owner.failures().isEmpty)
+        var viewer = try MachineDriver(prompt: nil) { $0.isViewer = true }
+        viewer.walkToAwaitingInitialAck()
+        viewer.server(.error("gone", type: "session_not_found"))
+        #expect(viewer.state == .error && viewer.failures().map(\.isPermanent) == [true] && viewer.opens() == 1)
+    }
+
+    /// A session whose attempts have fresh tokens goes on after the service's limit.
+    @Test func aDurationThatATokenRenews() throws {
+        for renewBefore in [Duration.zero, .seconds(10)] {
+            var driver = try MachineDriver(at: .connected) { $0.renewBefore = renewBefore }
+            driver.server(.error("over", type: "session_duration_limit"))
+            #expect(driver.state == (renewBefore == .zero ? .error : .reconnecting))
+        }
+    }
+}
