@@ -238,6 +238,7 @@ let package = Package(
         .testTarget(
             name: "WebRTCTransportTests",
             dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity", "TestSupport"],
+            exclude: ["Recordings"],
             swiftSettings: testSettings),
         .testTarget(
             name: "MediaPipelineTests",

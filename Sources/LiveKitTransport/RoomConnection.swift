@@ -413,6 +413,7 @@ package final class RoomConnection: @unchecked Sendable {
             (receiving.iceServers, receiving.iceTransportPolicy) = (sending.iceServers, sending.iceTransportPolicy)
             receiving.direction = .recvonly
             receiving.acceptsDataChannels = true
+            receiving.usableCodecs = receiving.usableCodecs ?? Set(VideoCodec.decodable)
             let publisher = self.configuration.room.publishes ? try self.makePeer(sending, .publisher) : nil
             let subscriber = try self.makePeer(receiving, .subscriber)
             (self.publisher, self.subscriber) = (publisher, subscriber)

@@ -173,6 +173,12 @@ struct StandInCommand: ParsableCommand {
     @Flag(help: "Rooms know two connections only: /rtc/v1 is answered with HTTP 404.")
     var noSingleConnection = false
 
+    @Option(
+        help: ArgumentHelp(
+            "Codec of the video that rooms return: query (that of livekit_server_codec, else H.264), client (that of the "
+                + "client's video, as on a single connection), h264, vp8 or vp9.", valueName: "codec"))
+    var serverCodec = RoomOptions().codec
+
     @Flag(help: "Rooms carry no trailers of frames (LiveKit's frame metadata).")
     var noPacketTrailers = false
 
@@ -308,6 +314,7 @@ struct StandInCommand: ParsableCommand {
         configuration.media.ports = try parsedPorts()
         configuration.rooms.servesSingleConnections = !noSingleConnection
         configuration.rooms.carriesTrailers = !noPacketTrailers
+        configuration.rooms.codec = serverCodec
         configuration.faults = try parsedFaults()
         configuration.controlPort = control ?? (web ? 9002 : nil)
         configuration.servesPage = web
@@ -348,6 +355,7 @@ struct TerminationSignals {
 }
 
 extension Fault.Output: ExpressibleByArgument {}
+extension ServerCodec: ExpressibleByArgument {}
 
 enum Output {
     /// One unbuffered write per line: lines of several threads do not mix, and a waiting script sees them at once.

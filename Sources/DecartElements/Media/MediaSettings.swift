@@ -42,6 +42,12 @@ extension MediaSettings {
         }
         return settings
     }
+
+    /// The codec that the service should send: that of our video, unless it must be decoded and cannot.
+    var receivedCodec: VideoCodec {
+        let own = connection.codec
+        return encoding != nil || own.isDecodable ? own : VideoCodec.decodable.first ?? own
+    }
 }
 
 /// Settings for joining a room, besides the URL and the token that the service sends.

@@ -13,11 +13,6 @@ struct CameraAccess: Sendable {
 }
 
 extension CameraAccess {
-    /// Codecs that this installation decodes, that of most cameras first.
-    private static var codecs: [VideoCodec] {
-        [.h264, .vp8, .vp9].filter { $0.installedDecoder != nil && GStreamerRuntime.hasElement($0.depayloader) }
-    }
-
     /// The configuration of a connection that receives.
     /// - Parameters:
     ///   - audio: nil: the camera's audio is not wanted.
@@ -25,7 +20,7 @@ extension CameraAccess {
     func configuration(
         audio: MediaDirection?, encoded: [VideoCodec]? = nil
     ) throws(ElementFailure) -> PeerConnectionConfiguration {
-        let codecs = encoded ?? Self.codecs
+        let codecs = encoded ?? VideoCodec.decodable
         guard let first = codecs.first else {
             guard encoded == nil else {
                 throw ElementFailure(

@@ -55,8 +55,10 @@ final class ElementSession: @unchecked Sendable {
         controller = SessionController(
             configuration: plan.configuration, scheduler: queue, logger: host.loggers.session,
             makeChannel: { _, path, onEvent throws(SessionError) in
-                try plan.makeChannel(
-                    path: path, applicationKey: requestKey(), logger: host.loggers.signalling, onEvent: onEvent)
+                let room = plan.room.adapted(toInput: host.input.encoded.format, output: host.output.encoding)
+                return try plan.makeChannel(
+                    path: path, serverCodec: room.receivedCodec, applicationKey: requestKey(),
+                    logger: host.loggers.signalling, onEvent: onEvent)
             },
             makeMedia: { _, start, onEvent in
                 let attempt = Self.attempts.wrappingAdd(1, ordering: .relaxed).newValue

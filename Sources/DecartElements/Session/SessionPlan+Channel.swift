@@ -3,24 +3,27 @@ import DecartProtocol
 import DecartSession
 import Logging
 import Signalling
+import WebRTCTransport
 
 extension SessionPlan {
     /// Makes the control channel of one attempt with the current key: the application's answer, else a fresh key from
     /// the backend, else the configured one.
-    /// - Parameter path: the media transport; nil: the service's first messages show which one it uses.
+    /// - Parameters:
+    ///   - path: the media transport; nil: the service's first messages show which one it uses.
+    ///   - serverCodec: the codec that the service should send in a room.
     func makeChannel(
-        path: MediaTransportKind?, applicationKey: String?, logger: Logger,
+        path: MediaTransportKind?, serverCodec: VideoCodec, applicationKey: String?, logger: Logger,
         onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
         if let fetcher, applicationKey?.isEmpty ?? true {
             return TokenFetchingChannel(
-                fetcher: fetcher, makeChannel: { channel($0, path, logger, $1) }, onEvent: onEvent)
+                fetcher: fetcher, makeChannel: { channel($0, path, serverCodec, logger, $1) }, onEvent: onEvent)
         }
-        return channel(try freshKey(applicationKey), path, logger, onEvent)
+        return channel(try freshKey(applicationKey), path, serverCodec, logger, onEvent)
     }
 
     private func channel(
-        _ key: APIKey, _ path: MediaTransportKind?, _ logger: Logger,
+        _ key: APIKey, _ path: MediaTransportKind?, _ serverCodec: VideoCodec, _ logger: Logger,
         _ onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) -> any SignallingChannel {
         let url: ServiceURL
@@ -36,7 +39,7 @@ extension SessionPlan {
         case .direct(let sid, let ip, let port):
             url = base.subscribe(key: key, sid: sid, ip: ip, port: port, options: extraItems)
         case nil:
-            let early: [Option] = path == .webrtc ? [] : [("livekit_early_room_info", "true")]
+            let early = path == .webrtc ? [] : roomOptions(serverCodec)
             url = base.stream(key: key, model: model, options: early + options + extraItems)
         }
         var configuration = WebSocketChannel.Configuration()
@@ -45,6 +48,13 @@ extension SessionPlan {
         configuration.userAgent = DecartElements.userAgent
         configuration.logger = logger
         return WebSocketChannel(url: url, configuration: configuration, onEvent: onEvent)
+    }
+
+    /// The service sends H.264 unless another codec is named (DecartAI/sdk, pull request 139).
+    private func roomOptions(_ serverCodec: VideoCodec) -> [Option] {
+        let name = "livekit_server_codec"
+        let isDefault = serverCodec == .h264 || extraItems.contains { $0.name == name }
+        return [("livekit_early_room_info", "true")] + (isDefault ? [] : [(name, serverCodec.rawValue)])
     }
 
     /// Returns the key that the application just provided, else the configured one.

@@ -69,12 +69,12 @@ enum Admission: Equatable {
         }
         let known: Set = [
             "api_key", "model", "pixel_latency", "livekit_early_room_info", "resolution", "speed", "user_agent",
-            "fault",
+            "fault", "livekit_server_codec",
         ]
         let request = ConnectionRequest(
             model: model, wantsLatencyMarker: items["pixel_latency"] == "1",
             asksForRoom: items["livekit_early_room_info"] == "true", host: host, resolution: items["resolution"],
-            speed: items["speed"], userAgent: items["user_agent"],
+            speed: items["speed"], userAgent: items["user_agent"], serverCodec: items["livekit_server_codec"],
             otherItems: items.filter { !known.contains($0.key) }, viewedSessionID: viewedSessionID,
             maximumDuration: items["api_key"].flatMap { keys.clientTokens?.sessionLimit(of: $0) },
             limitAnswer: limitAnswer)

@@ -303,7 +303,9 @@ final class ConnectionHandler: ChannelInboundHandler {
             }
         }
         setPainter(painter, over: .livekit)
-        let room = Room(sessionID: identity.id, number: number, painter: painter, faults: script.plan)
+        let room = Room(
+            sessionID: identity.id, number: number, painter: painter,
+            codec: services.rooms.options.codec.codec(requested: request.serverCodec), faults: script.plan)
         self.room = room
         services.rooms.add(room)
         guard let token = services.rooms.token(for: room) else { return }

@@ -71,7 +71,8 @@ struct SessionsJSON {
         let items = request.otherItems.keys.sorted().prefix(32).map { JSONValue.string(LogText.clean($0)) }
         return fields([
             "pixel_latency": .bool(request.wantsLatencyMarker), "resolution": short(request.resolution),
-            "speed": short(request.speed), "user_agent": short(request.userAgent), "query_items": .array(items),
+            "speed": short(request.speed), "user_agent": short(request.userAgent),
+            "server_codec": short(request.serverCodec), "query_items": .array(items),
             "maximum_duration_s": .optional(request.maximumDuration),
             "refused_by_limit": .bool(request.limitAnswer != nil), "watches": short(request.viewedSessionID),
         ])

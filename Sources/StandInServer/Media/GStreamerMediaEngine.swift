@@ -1,4 +1,5 @@
 import DecartProtocol
+import WebRTCTransport
 
 /// The stand-in's settings for the media of each session.
 package struct MediaOptions: Sendable {
@@ -53,12 +54,12 @@ struct GStreamerMediaEngine: MediaEngine {
     }
 
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
+        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         let media = GStreamerRoomMedia(
-            options: options, painter: painter, faults: MediaFaults(faults), msid: msid, audioMSID: audioMSID,
-            isSingle: isSingle, takesTrailers: takesTrailers, onEvent: onEvent)
+            options: options, painter: painter, codec: codec, faults: MediaFaults(faults), msid: msid,
+            audioMSID: audioMSID, isSingle: isSingle, takesTrailers: takesTrailers, onEvent: onEvent)
         media.start()
         return media
     }

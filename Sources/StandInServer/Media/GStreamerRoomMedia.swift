@@ -13,6 +13,8 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private let life: MediaLifecycle
     private let options: MediaOptions
     private let painter: FramePainter
+    /// Codec of the transformed video; nil: that of the received one.
+    private let sentCodec: VideoCodec?
     private let faults: MediaFaults
     private let msid: String
     private let audioMSID: String
@@ -36,12 +38,15 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private var meters = (received: BitrateMeter(), sent: BitrateMeter())
 
     /// - Parameters:
+    ///   - codec: Codec of the transformed video, if it is transformed and can be encoded here, on a connection of its own;
+    ///     nil: that of the received video.
     ///   - msid: `msid` of the video track.
     ///   - audioMSID: `msid` of the audio track.
     ///   - isSingle: One connection serves both directions; the participant makes all offers.
     ///   - takesTrailers: Transformed frames have the trailers of their input frames.
     init(
-        options: MediaOptions, painter: FramePainter, faults: MediaFaults, msid: String, audioMSID: String,
+        options: MediaOptions, painter: FramePainter, codec: VideoCodec?, faults: MediaFaults, msid: String,
+        audioMSID: String,
         isSingle: Bool, takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         life = MediaLifecycle(
@@ -49,6 +54,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             onFailure: { onEvent(.failed($0)) })
         self.options = options
         self.painter = painter
+        sentCodec = options.echoesEncoded || codec?.installedEncoder == nil ? nil : codec
         self.faults = faults
         self.msid = msid
         self.audioMSID = audioMSID
@@ -135,7 +141,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             guard let subscriber else { return }
             subscriber.setMedia(
                 video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
-                codec: codec)
+                codec: sentCodec ?? codec)
             onEvent(.offered(sdp: try subscriber.createOffer()))
         }
     }
@@ -148,7 +154,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             subscriber.rollbackOffer()
             subscriber.setMedia(
                 video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
-                codec: codec)
+                codec: sentCodec ?? codec)
             onEvent(.offered(sdp: try subscriber.createOffer(restartsICE: true, reason: "the participant resumes")))
         }
     }

@@ -1,4 +1,5 @@
 package import DecartProtocol
+package import WebRTCTransport
 
 /// Events of a session's media, from any thread.
 package enum MediaEvent: Sendable, Equatable {
@@ -64,11 +65,12 @@ package protocol MediaEngine: Sendable {
 
     /// Creates the media of a room's participant. The first offer is an event, unless the participant makes all offers.
     /// - Parameters:
+    ///   - codec: Codec of the transformed video; nil: that of the participant's.
     ///   - msid: `msid` of the transformed video track.
     ///   - audioMSID: `msid` of the audio track that goes back.
     ///   - isSingle: One connection serves both directions, and the participant makes all offers.
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
+        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia
 }

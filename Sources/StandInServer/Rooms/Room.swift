@@ -2,6 +2,7 @@
 import LiveKitProtocol
 import NIOCore
 import Synchronization
+import WebRTCTransport
 
 /// Notice to a participant.
 enum RoomNotice: Sendable {
@@ -25,6 +26,8 @@ final class Room: Sendable {
     /// Number of the session on the board.
     let number: Int
     let painter: FramePainter
+    /// Codec of the transformed video; nil: that of the participant's.
+    let codec: VideoCodec?
     /// Faults of the session.
     let faults: Mutex<FaultPlan>
     /// The participant as viewers see it; nil before its first track.
@@ -37,11 +40,11 @@ final class Room: Sendable {
     /// The end of the time in which the room accepts no connection.
     private let closedUntil = Mutex<NIODeadline?>(nil)
 
-    init(sessionID: String, number: Int, painter: FramePainter, faults: FaultPlan) {
+    init(sessionID: String, number: Int, painter: FramePainter, codec: VideoCodec?, faults: FaultPlan) {
         identity = RoomIdentity()
         self.sessionID = sessionID
         self.number = number
-        self.painter = painter
+        (self.painter, self.codec) = (painter, codec)
         self.faults = Mutex(faults)
     }
 

@@ -189,7 +189,8 @@ final class RoomParticipant: @unchecked Sendable {
                 of: room.painter.viewers, msid: msid, audioMSID: audioMSID, takesTrailers: takesTrailers,
                 onEvent: onEvent)
             : services.media.engine.makeRoom(
-                painter: room.painter, faults: faults, msid: msid, audioMSID: audioMSID, isSingle: isSingle,
+                painter: room.painter, codec: room.codec, faults: faults, msid: msid, audioMSID: audioMSID,
+                isSingle: isSingle,
                 takesTrailers: takesTrailers, onEvent: onEvent)
     }
 

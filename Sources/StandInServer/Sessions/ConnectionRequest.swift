@@ -13,6 +13,8 @@ package struct ConnectionRequest: Sendable, Equatable {
     package let speed: String?
     /// `user_agent=…`, unparsed.
     package let userAgent: String?
+    /// `livekit_server_codec=…`, unparsed.
+    package let serverCodec: String?
     /// Query items that the stand-in does not know.
     package var otherItems: [String: String] = [:]
     /// ID of the session to watch, if this is a viewer.

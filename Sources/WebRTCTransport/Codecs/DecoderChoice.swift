@@ -54,15 +54,17 @@ extension VideoCodec {
         return DecoderChoice(factory: factory.name, parser: parsed.parser)
     }
 
-    /// Installed decoders, best first: by rank, then our own order, then name.
+    /// Installed decoders, best first: by rank, then our own order, then name. vp9dec precedes others of VP9, because they
+    /// show the lowest of a frame's spatial layers: these follow each other without an index.
     package var decoderChoices: [DecoderChoice] {
         let own = decoders
+        func joinsLayers(_ name: String) -> Int { name == "vp9dec" ? 1 : 0 }
         func order(_ name: String) -> Int { own.firstIndex(of: name) ?? own.count }
         return ElementFactory.videoDecoders
             .compactMap { factory in choice(factory).map { (choice: $0, rank: factory.rank) } }
             .sorted {
-                ($1.rank, order($0.choice.factory), $0.choice.factory)
-                    < ($0.rank, order($1.choice.factory), $1.choice.factory)
+                (joinsLayers($1.choice.factory), $1.rank, order($0.choice.factory), $0.choice.factory)
+                    < (joinsLayers($0.choice.factory), $0.rank, order($1.choice.factory), $1.choice.factory)
             }
             .map(\.choice)
     }

@@ -23,12 +23,16 @@ extension VideoCodec {
         }
     }
 
+    /// The codecs that this installation decodes, that of most senders first.
+    package static var decodable: [VideoCodec] { [.h264, .vp8, .vp9].filter(\.isDecodable) }
+
+    package var isDecodable: Bool { installedDecoder != nil && GStreamerRuntime.hasElement(depayloader) }
+
     package var installedEncoder: String? { encoders.first(where: GStreamerRuntime.hasElement) }
     package var installedDecoder: String? { decoderChoices.first?.factory }
 
     /// True if this installation can both send and receive the codec.
     package var isAvailable: Bool {
-        installedEncoder != nil && installedDecoder != nil && GStreamerRuntime.hasElement(payloader)
-            && GStreamerRuntime.hasElement(depayloader)
+        isDecodable && installedEncoder != nil && GStreamerRuntime.hasElement(payloader)
     }
 }

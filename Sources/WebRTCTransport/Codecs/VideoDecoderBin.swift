@@ -52,8 +52,23 @@ package enum VideoDecoderBin {
         let depayloader = try Element(factory: codec.depayloader)
         depayloader.set("request-keyframe", true)
         depayloader.set("wait-for-keyframe", true)
+        if codec == .vp9 { joinLayers(depayloader) }
         removeTrailers(depayloader, keeping: keepsTrailers)
         return depayloader
+    }
+
+    /// See `VP9LayerJoiner`.
+    private static func joinLayers(_ depayloader: Element) {
+        var joiner = VP9LayerJoiner()
+        depayloader.staticPad("sink")?.addProbe(.buffer) { item in
+            guard case .buffer(let packet) = item, let bytes = packet.withBytes({ joiner.correct($0) }) ?? nil else {
+                return .pass
+            }
+            let corrected = bytes.withUnsafeBytes(Buffer.init(copying:))
+            (corrected.pts, corrected.dts) = (packet.pts, packet.dts)
+            corrected.isDiscontinuous = packet.isDiscontinuous
+            return .replace(corrected)
+        }
     }
 
     /// Requests a keyframe as soon as the stream's first frame does not leave, and then each second of the stream in

@@ -64,6 +64,8 @@ package struct H264Profile: Sendable, Equatable {
 package enum H264Acceptance: Sendable, Equatable {
     /// Baseline and constrained baseline, which our encoders make.
     case baseline
+    /// If there is no baseline, main, high and constrained high too, which decoders read.
+    case decodable
     /// Offers this profile, that of an encoded input, and accepts no other one in the answer.
     case profile(H264Profile)
     /// Accepts each profile that the remote peer offers, because nothing of it is decoded here.
@@ -72,11 +74,17 @@ package enum H264Acceptance: Sendable, Equatable {
     func accepts(_ levelID: String) -> Bool {
         switch self {
         case .baseline: levelID.hasPrefix("42")
+        case .decodable: ["42", "4d", "64"].contains(levelID.prefix(2).lowercased())
         case .profile(let own): H264Profile(levelID: levelID)?.matches(own) ?? false
         case .any: true
         }
     }
 
     /// The acceptance of the remote peer's offers: its video is independent of the profile that we send.
-    var ofOffers: H264Acceptance { if case .profile = self { .any } else { self } }
+    var ofOffers: H264Acceptance {
+        switch self {
+        case .baseline, .decodable: .decodable
+        case .profile, .any: .any
+        }
+    }
 }

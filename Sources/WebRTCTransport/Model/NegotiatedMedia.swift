@@ -8,6 +8,9 @@ package struct NegotiatedCodec: Sendable, Equatable {
 
     package var usesTransportCC: Bool { feedback.contains("transport-cc") }
     package var usesREMB: Bool { feedback.contains("goog-remb") }
+
+    /// H.264 of the profile that our encoders make.
+    var isBaseline: Bool { codec == .h264 && codec.accepts(formatParameters: formatParameters, .baseline) }
 }
 
 /// Negotiated video; `direction` is ours.

@@ -114,8 +114,8 @@ struct Negotiation: Sendable {
     func answered(_ video: NegotiatedVideo) -> LocalDescription.Video {
         var codec = video.codec
         codec.feedback.formIntersection(LocalDescription.offeredFeedback)
-        // Another profile than our own goes back as it was offered.
-        if codec.codec == .h264, configuration.h264 == .baseline {
+        // Another profile than our own goes back as it was offered (RFC 6184 8.2.2).
+        if codec.isBaseline, configuration.h264 == .baseline {
             codec.formatParameters = codec.codec.formatParameters(configuration.h264)
         }
         return LocalDescription.Video(

@@ -333,7 +333,7 @@ private struct PayloadTypes {
     /// Supported codecs in m-line order.
     func videoCodecs(_ h264: H264Acceptance) -> [NegotiatedCodec] {
         let retransmissionTypes = retransmissionTypes
-        return types.compactMap { type -> NegotiatedCodec? in
+        let codecs = types.compactMap { type -> NegotiatedCodec? in
             guard let name = name(type), let codec = VideoCodec(rawValue: name.lowercased()),
                 codec.accepts(formatParameters: parameters[type], h264)
             else { return nil }
@@ -341,6 +341,9 @@ private struct PayloadTypes {
                 codec: codec, payloadType: type, retransmissionPayloadType: retransmissionTypes[String(type)],
                 feedback: everywhere.union(feedback[type] ?? []), formatParameters: parameters[type])
         }
+        // The payload type is for both directions, and we send baseline.
+        guard h264 == .decodable, codecs.contains(where: \.isBaseline) else { return codecs }
+        return codecs.filter { $0.codec != .h264 || $0.isBaseline }
     }
 
     /// RFC 7587 7: the rtpmap says 48 kHz and two channels, whatever the stream contains.

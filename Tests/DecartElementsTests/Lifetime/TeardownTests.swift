@@ -164,8 +164,8 @@ struct SilentEngine: MediaEngine {
     }
 
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
+        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         SilentRoom()
     }

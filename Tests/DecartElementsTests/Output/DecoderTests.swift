@@ -101,6 +101,37 @@ extension ElementTests {
             #expect(try withRank(0, first) { try run() } != first)
         }
 
+        private func withoutDecoders<R>(_ names: ArraySlice<String>, _ body: () throws -> R) throws -> R {
+            guard let name = names.first else { return try body() }
+            return try withRank(0, name) { try withoutDecoders(names.dropFirst(), body) }
+        }
+
+        /// The codec that the service is asked for, and the decoder of what it sends.
+        private func received(_ properties: String, downstream: String = "") throws -> [String?] {
+            try StandIn.run { standIn in
+                var decoder: String?
+                try TransformPipeline.run(
+                    try .init(standIn, properties, prompt: "film noir", downstream: downstream)
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(3), "no frame came back")
+                    decoder = pipeline.stats?.string("decoder")
+                }
+                return [standIn.sessions.first?.request.serverCodec, decoder]
+            }
+        }
+
+        /// The service sends H.264 unless the URL names another codec (DecartAI/sdk, `prepare-connection.ts`).
+        @Test(.enabled(if: MediaWay.current.isRoom)) func theServiceSendsWhatIsDecodedHere() throws {
+            try #require(ElementTests.isReady)
+            #expect(try received("") == [nil, "avdec_h264"])
+            #expect(try received("codec=vp8") == ["vp8", "vp8dec"])
+            #expect(try received("codec=vp9") == ["vp9", "vp9dec"])
+            #expect(try received("", downstream: "capsfilter caps=video/x-vp8") == ["vp8", nil])
+            let withoutH264 = VideoCodec.h264.decoderChoices.map(\.factory)[...]
+            #expect(try withoutDecoders(withoutH264) { try received("") } == ["vp8", "vp8dec"])
+        }
+
         @Test(arguments: [true, false]) func aDecoderThatFailsGivesWay(failsToStart: Bool) throws {
             try #require(ElementTests.isReady)
             let name = failsToStart ? "nodevicedec" : "lostdevicedec"

@@ -129,7 +129,8 @@ struct AdmissionTests {
     @Test func theRequestIsRecorded() throws {
         try TestServer.run { server in
             let client = try server.connect(
-                "/v1/stream?api_key=k&model=lucy-2.1&pixel_latency=1&resolution=720p&speed=fast&user_agent=a%2F1")
+                "/v1/stream?api_key=k&model=lucy-2.1&pixel_latency=1&resolution=720p&speed=fast&user_agent=a%2F1"
+                    + "&livekit_server_codec=vp8")
             let identity = try client.expectGreeting()
             let record = try #require(server.server.sessions.first)
             #expect(record.sessionID == identity.id)
@@ -140,6 +141,7 @@ struct AdmissionTests {
             #expect(record.request.resolution == "720p")
             #expect(record.request.speed == "fast")
             #expect(record.request.userAgent == "a/1")
+            #expect(record.request.serverCodec == "vp8" && record.request.otherItems.isEmpty)
             client.close()
         }
     }

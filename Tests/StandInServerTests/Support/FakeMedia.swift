@@ -41,7 +41,7 @@ final class FakeMediaEngine: MediaEngine {
         onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         makeRoom(
-            painter: FramePainter(look: nil, carriesLatencyMarker: false, viewers: viewers) { _ in },
+            painter: FramePainter(look: nil, carriesLatencyMarker: false, viewers: viewers) { _ in }, codec: nil,
             faults: FaultPlan(), msid: msid, audioMSID: audioMSID, isSingle: false, takesTrailers: takesTrailers,
             onEvent: onEvent)
     }
@@ -50,8 +50,8 @@ final class FakeMediaEngine: MediaEngine {
     var rooms: [FakeRoomMedia] { madeRooms.withLock { $0 } }
 
     func makeRoom(
-        painter: FramePainter, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
+        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         let media = FakeRoomMedia(
             msid: msid, audioMSID: audioMSID, isSingle: isSingle, painter: painter, onEvent: onEvent)

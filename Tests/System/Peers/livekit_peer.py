@@ -215,6 +215,17 @@ async def see(options):
     return report["viewers"][0]
 
 
+async def note_sent(track, report):
+    """Notes how often a keyframe was requested of the track, and how many frames it has: those of each layer count."""
+    for each in await track.get_stats():
+        if each.WhichOneof("stats") == "outbound_rtp":
+            sent = each.outbound_rtp.outbound
+            report["keyframe_requests"] = report.get("keyframe_requests", 0) + sent.pli_count + sent.fir_count
+            report["frames_encoded"] = report.get("frames_encoded", 0) + sent.frames_encoded
+        elif each.WhichOneof("stats") == "media_source":
+            report["frames_captured"] = each.media_source.video.frames
+
+
 async def run(options):
     # Tracks of the inference server: a resume keeps them.
     report = {"frames": 0, "tracks": 0}
@@ -298,6 +309,7 @@ async def run(options):
             tasks.append(asyncio.ensure_future(publish_tone(voice, options.tone)))
         try:
             await asyncio.wait_for(done.wait(), options.limit)
+            await note_sent(track, report)
             if options.announce:
                 token = json.dumps({"room_name": info["room_name"]})
                 print(base64.urlsafe_b64encode(token.encode()).decode(), flush=True)

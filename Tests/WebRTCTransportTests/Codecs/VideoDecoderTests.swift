@@ -162,6 +162,21 @@ extension Transport {
             #expect(line.requests.value >= 2, "\(line.requests.value) requests")
         }
 
+        /// K-SVC: in the frames behind a keyframe no layer refers to a lower one (D), and each frame has all of them.
+        @Test func theLayersOfAFrameReachTheDecoderTogether() throws {
+            GStreamerRuntime.initialise()
+            let line = try Line(.vp9)
+            let (key, delta) = (
+                Array(Self.keyFrame(.vp9, 640, 352)[0].dropFirst()), Array(Self.deltaFrame(.vp9).dropFirst())
+            )
+            line.push([[0x2c, 0x00, 0] + key, [0x2c, 0x03, 0] + delta, [0x2c, 0x05, 0] + delta], at: 0)
+            for time in 1...30 {
+                line.push([0x00, 0x02, 0x04].map { [0x6c, $0, 1] + delta }, at: time)
+            }
+            #expect(line.frames.wait(.seconds(20)) { $0 == 31 }, "\(line.frames.value) of 31 frames reach the decoder")
+            #expect(line.requests.value == 0)
+        }
+
         @Test func theFirstRequestGoesOutAtOnce() throws {
             GStreamerRuntime.initialise()
             let joining = try Line(.h264)

@@ -77,6 +77,36 @@ extension Transport {
             #expect(try answer(offer).media.first?.value("setup") == ours)
         }
 
+        /// Payload types of H.264 in the order of the offer, and the one that the answer takes: constrained baseline, which
+        /// we send, or another profile if there is no other, and then exactly that one (RFC 6184 8.2.2).
+        @Test(
+            arguments: [
+                // Chromium, libwebrtc on iOS, an SFU with a track of a hardware encoder or of a camera.
+                ([(102, "42001f"), (108, "42e01f"), (127, "4d001f"), (112, "64001f")], 102, "42e01f"),
+                ([(96, "640c34"), (98, "42e034")], 98, "42e01f"), ([(104, "640c1f")], 104, "640c1f"),
+                ([(112, "640032"), (102, "42e01f;packetization-mode=0")], 112, "640032"),
+                ([(39, "4D001F")], 39, "4D001F"), ([(96, "6e001f"), (98, "7a001f"), (100, "f4001f")], nil, nil),
+            ] as [([(Int, String)], Int?, String?)])
+        func profilesOfH264(offered: [(Int, String)], type: Int?, profile: String?) throws {
+            var lines = ""
+            for (type, profile) in offered {
+                let mode = profile.contains("mode") ? "" : "packetization-mode=1;"
+                lines += "a=rtpmap:\(type) H264/90000\r\n"
+                lines += "a=fmtp:\(type) level-asymmetry-allowed=1;\(mode)profile-level-id=\(profile)\r\n"
+            }
+            let types = offered.map { "\($0.0)" }.joined(separator: " ")
+            let video =
+                SampleOffer.video(without: ["a=rtpmap", "a=fmtp", "a=rtcp-fb"])
+                .replacing("SAVPF 96 97 98 99 102 103", with: "SAVPF \(types)") + lines
+            guard let type, let profile else {
+                #expect(throws: PeerConnectionError.self) { try answer(SampleOffer.session + video) }
+                return
+            }
+            let answered = try #require(answer(SampleOffer.session + video).media.first)
+            #expect(answered.formats == ["\(type)"])
+            #expect(answered.value("fmtp")?.hasSuffix("profile-level-id=\(profile)") == true)
+        }
+
         @Test func withoutFeedbackOrRetransmission() throws {
             let offer =
                 SampleOffer.session

@@ -1,0 +1,98 @@
+// VP9 with spatial layers, on the way to the depayloader. Values only.
+
+/// The descriptor at the beginning of a VP9 payload (RFC 9628 4.2).
+package struct VP9PayloadDescriptor: Sendable, Equatable {
+    /// B and E: the packet begins or ends the frame of a layer.
+    package let beginsLayerFrame: Bool
+    package let endsLayerFrame: Bool
+    /// Position of the octet with the layer indices, whose last bit is D; nil: the stream has no layers.
+    package let layerIndices: Int?
+    /// Bytes of the descriptor. At least one byte follows.
+    package let length: Int
+
+    /// Returns nil if the payload ends in the descriptor, or with it.
+    package init?(_ payload: UnsafeRawBufferPointer) {
+        var rest = payload[...]
+        guard let flags = rest.popFirst() else { return nil }
+        func has(_ bit: UInt8) -> Bool { flags & bit != 0 }
+        if has(0x80) {
+            guard let number = rest.popFirst() else { return nil }
+            if number & 0x80 != 0, rest.popFirst() == nil { return nil }
+        }
+        layerIndices = has(0x20) ? rest.startIndex : nil
+        if has(0x20) {
+            // TL0PICIDX follows in non-flexible mode.
+            guard rest.popFirst() != nil, has(0x10) || rest.popFirst() != nil else { return nil }
+        }
+        if has(0x40), has(0x10) {
+            for number in 1...3 {
+                guard let reference = rest.popFirst() else { return nil }
+                if reference & 1 == 0 || number == 3 { break }
+            }
+        }
+        if has(0x02), !Self.skipStructure(&rest) { return nil }
+        guard !rest.isEmpty else { return nil }
+        (beginsLayerFrame, endsLayerFrame) = (has(0x08), has(0x04))
+        length = payload.count - rest.count
+    }
+
+    /// Skips the scalability structure (RFC 9628 4.2.1).
+    private static func skipStructure(_ rest: inout Slice<UnsafeRawBufferPointer>) -> Bool {
+        guard let head = rest.popFirst() else { return false }
+        if head & 0x10 != 0 {
+            let sizes = (Int(head >> 5) + 1) * 4
+            guard rest.count >= sizes else { return false }
+            rest.removeFirst(sizes)
+        }
+        guard head & 0x08 != 0 else { return true }
+        guard let count = rest.popFirst() else { return false }
+        for _ in 0..<count {
+            guard let frame = rest.popFirst() else { return false }
+            let references = Int(frame >> 2 & 3)
+            guard rest.count >= references else { return false }
+            rest.removeFirst(references)
+        }
+        return true
+    }
+}
+
+/// Makes rtpvp9depay (1.22 and later) put the layers of a frame together: it takes the beginning of a layer without D, the
+/// inter-layer dependency, for a new frame, and drops the layers before it. In K-SVC, which LiveKit's clients send, only
+/// the layers of keyframes have D. Here it says that the packet continues the frame of the packets before it.
+package struct VP9LayerJoiner: Sendable {
+    /// RTP timestamp of the frame whose last packet has not come.
+    private var timestamp: UInt32?
+
+    package init() {}
+
+    /// Takes the packets in order.
+    /// - Returns: the packet as the depayloader must get it; nil: as it is. The trailer of a lower layer is removed, because
+    ///   the decoder would take it for a frame; that of the highest one follows the whole frame.
+    package mutating func correct(_ packet: UnsafeRawBufferPointer) -> [UInt8]? {
+        let header = RTPHeader.length(packet)
+        let padding = packet.count > header && packet[0] & 0x20 != 0 ? Int(packet[packet.count - 1]) : 0
+        // Packets of nothing but padding, which probe the network, have the timestamp of the frame before.
+        guard packet.count - padding > header else { return nil }
+        let (time, endsFrame) = (packet.bigEndian32(at: 4), packet[1] & 0x80 != 0)
+        let continuesFrame = time == timestamp
+        timestamp = endsFrame ? nil : time
+        guard let descriptor = VP9PayloadDescriptor(UnsafeRawBufferPointer(rebasing: packet[header...])) else {
+            return nil
+        }
+        var corrected: [UInt8]?
+        if descriptor.beginsLayerFrame, let place = descriptor.layerIndices,
+            (packet[header + place] & 1 != 0) != continuesFrame
+        {
+            corrected = Array(packet)
+            corrected?[header + place] ^= 1
+        }
+        // One byte stays: the depayloader refuses an empty payload.
+        let mostRemoved = packet.count - header - descriptor.length - 1
+        if descriptor.endsLayerFrame, !endsFrame, padding == 0,
+            let trailer = FrameTrailer.length(end: packet.suffix(FrameTrailer.envelope), frameSize: mostRemoved)
+        {
+            corrected = (corrected ?? Array(packet)).dropLast(trailer)
+        }
+        return corrected
+    }
+}

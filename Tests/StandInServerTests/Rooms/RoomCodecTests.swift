@@ -1,0 +1,38 @@
+import DecartProtocol
+import GStreamerKit
+import StandInServer
+import Synchronization
+import Testing
+import WebRTCTransport
+
+/// The codec in which a room returns the video of a participant that sends VP8.
+@Suite(.serialized, .timeLimit(.minutes(2)))
+struct RoomCodecTests {
+    @Test(
+        arguments: [
+            (.query, "", .h264), (.query, "&livekit_server_codec=vp8", .vp8),
+            (.query, "&livekit_server_codec=av1", .h264),
+            (.client, "&livekit_server_codec=h264", .vp8), (.vp9, "&livekit_server_codec=vp8", .vp9),
+        ] as [(ServerCodec, String, VideoCodec)])
+    func theResult(option: ServerCodec, query: String, codec: VideoCodec) throws {
+        GStreamerRuntime.initialise()
+        guard codec.isAvailable else { return }
+        var configuration = StandInConfiguration()
+        (configuration.port, configuration.rooms.codec) = (0, option)
+        let server = StandInServer(configuration: configuration)
+        let port = try server.start()
+        defer { server.stop() }
+        let control = try TestClient(port: port, target: TestServer.roomTarget + query)
+        defer { control.close() }
+        try control.send(.livekitJoin(LiveKitJoin()))
+        guard case .message(.livekitRoomInfo(let info)) = try control.next() else { throw TestClient.TimedOut() }
+        try control.send(.prompt(PromptMessage(text: "lego", enhance: false)))
+        let peer = try RoomPeer(RoomClient(port: port, token: info.token.reveal()))
+        defer { peer.stop() }
+        try peer.pump { if case .offer = $0 { true } else { false } }
+        try peer.publish(audio: false)
+        try peer.pump { if case .offer = $0 { true } else { false } }
+        #expect(peer.publisher.negotiatedCodec == .vp8 && peer.subscriber.negotiatedCodec == codec)
+        #expect(try peer.waits { peer.frames.load(ordering: .relaxed) > 2 }, "\(peer.progress)")
+    }
+}

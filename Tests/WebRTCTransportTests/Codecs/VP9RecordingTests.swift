@@ -1,0 +1,153 @@
+import FoundationEssentials
+import GStreamerKit
+import Testing
+import WebRTCTransport
+
+/// Sixty frames of VP9 as Decart's SDK for Python 0.2.4 with the LiveKit SDK 1.2.1 sends them: L2T3 in K-SVC, 320x176 and
+/// 640x352. RTP packets in order, without padding and header extensions, each behind its length (16 bits).
+extension Transport {
+    @Suite(.serialized, .timeLimit(.minutes(1)))
+    struct VP9RecordingTests {
+        private struct Packet {
+            var bytes: [UInt8]
+            /// RTP timestamp.
+            let time: UInt32
+            let spatialLayer: Int
+            /// P: the frame refers to earlier ones.
+            let refersBack: Bool
+        }
+
+        private static func recording() throws -> [Packet] {
+            let file = "\(#filePath.dropLast("Codecs/VP9RecordingTests.swift".count))Recordings/vp9-k-svc.rtp"
+            var rest = [UInt8](try Data(contentsOf: URL(filePath: file)))[...]
+            var packets: [Packet] = []
+            while let high = rest.popFirst(), let low = rest.popFirst() {
+                let bytes = Array(rest.prefix(Int(high) << 8 | Int(low)))
+                rest = rest.dropFirst(bytes.count)
+                let packet = try bytes.withUnsafeBytes { bytes -> Packet in
+                    let header = RTPHeader.length(bytes)
+                    let payload = UnsafeRawBufferPointer(rebasing: bytes[header...])
+                    let indices = try #require(VP9PayloadDescriptor(payload)?.layerIndices)
+                    return Packet(
+                        bytes: Array(bytes), time: bytes[4..<8].reduce(0) { $0 << 8 | UInt32($1) },
+                        spatialLayer: Int(payload[indices] >> 1 & 7), refersBack: payload[0] & 0x40 != 0)
+                }
+                packets.append(packet)
+            }
+            return packets
+        }
+
+        /// As an SFU forwards them: numbers without a gap, and the marker on the last packet of each frame.
+        private static func forwarded(_ packets: [Packet]) -> [Packet] {
+            packets.indices.map { index in
+                var packet = packets[index]
+                (packet.bytes[2], packet.bytes[3]) = (UInt8(index >> 8), UInt8(index & 255))
+                let isLast = index + 1 == packets.count || packets[index + 1].time != packet.time
+                packet.bytes[1] = packet.bytes[1] & 0x7f | (isLast ? 0x80 : 0)
+                return packet
+            }
+        }
+
+        /// Decodes the packets with the receiver's elements.
+        /// - Returns: the height of each decoded frame, and the number of keyframe requests.
+        private func decode(_ packets: [Packet]) throws -> (heights: [Int], requests: Int) {
+            let decoder = try VideoDecoderBin.make(codec: .vp9)
+            let sink = try Element(factory: "fakesink")
+            sink.set("sync", false)
+            sink.set("async", false)
+            let pipeline = Pipeline()
+            pipeline.add([decoder, sink])
+            try decoder.link(sink)
+            let (heights, requests) = (Watched<[Int]>([]), Watched(0))
+            let decoded = try #require(decoder.staticPad("src"))
+            decoded.addProbe(.buffer) { [pad = decoded.unowned] _ in
+                let height = pad.currentCaps.flatMap(VideoInfo.init(caps:))?.height ?? 0
+                heights.change { $0.append(height) }
+                return .pass
+            }
+            let source = Pad(name: "src", direction: .source)
+            source.setEventFunction { event in
+                if event.isForceKeyUnit { requests.change { $0 += 1 } }
+                return .handled(true)
+            }
+            try source.link(try #require(decoder.staticPad("sink")))
+            source.setActive(true)
+            pipeline.setState(.playing)
+            defer {
+                pipeline.setState(.null)
+                source.setActive(false)
+            }
+            source.push(Event.streamStart(id: "test", groupID: 1))
+            source.push(
+                Event.caps(
+                    try Caps(
+                        "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)98, "
+                            + "encoding-name=(string)VP9")))
+            source.push(Event.timeSegment())
+            let start = try #require(packets.first).time
+            for packet in packets {
+                let buffer = packet.bytes.withUnsafeBytes(Buffer.init(copying:))
+                buffer.pts = ClockTime(packet.time &- start) * 100_000 / 9
+                #expect(source.push(buffer) == .ok)
+            }
+            return (heights.value, requests.value)
+        }
+
+        private func frames(_ packets: [Packet]) -> Int { Set(packets.map(\.time)).count }
+
+        @Test func allLayers() throws {
+            GStreamerRuntime.initialise()
+            let packets = try Self.recording()
+            #expect(packets.contains { $0.spatialLayer > 0 && $0.refersBack })
+            let (heights, requests) = try decode(packets)
+            #expect(heights == Array(repeating: 352, count: frames(packets)))
+            #expect(requests == 0)
+        }
+
+        /// An SFU forwards the lower layer only.
+        @Test func theLowerLayer() throws {
+            GStreamerRuntime.initialise()
+            let packets = Self.forwarded(try Self.recording().filter { $0.spatialLayer == 0 })
+            let (heights, requests) = try decode(packets)
+            #expect(heights == Array(repeating: 176, count: frames(packets)))
+            #expect(requests == 0)
+        }
+
+        /// An SFU leaves the lower layer out where the upper one does without it.
+        @Test func theUpperLayerBetweenKeyframes() throws {
+            GStreamerRuntime.initialise()
+            let packets = Self.forwarded(try Self.recording().filter { $0.spatialLayer > 0 || !$0.refersBack })
+            let (heights, requests) = try decode(packets)
+            #expect(heights == Array(repeating: 352, count: frames(packets)))
+            #expect(requests == 0)
+        }
+
+        /// An SFU switches down in the middle, as it may at any frame.
+        @Test func theLayersChange() throws {
+            GStreamerRuntime.initialise()
+            let all = try Self.recording()
+            let half = all[all.count / 2].time
+            let packets = Self.forwarded(all.filter { $0.spatialLayer == 0 || $0.time < half })
+            let (heights, requests) = try decode(packets)
+            let before = frames(packets.filter { $0.time < half })
+            #expect(heights.count == frames(packets) && requests == 0)
+            #expect(Set(heights.prefix(before)) == [352] && Set(heights.dropFirst(before)) == [176])
+        }
+
+        /// Behind each layer of a frame LiveKit's clients may append a trailer.
+        @Test func trailersOfLayers() throws {
+            GStreamerRuntime.initialise()
+            let trailer = try #require(FrameTrailer(timestamp: 1_795_399_078_000_000, frameID: 7).bytes)
+            let packets = try Self.recording().map { packet in
+                var packet = packet
+                let payload = Array(packet.bytes[packet.bytes.withUnsafeBytes(RTPHeader.length)...])
+                let ends = payload.withUnsafeBytes(VP9PayloadDescriptor.init)?.endsLayerFrame ?? false
+                if ends { packet.bytes += trailer }
+                return packet
+            }
+            let (heights, requests) = try decode(packets)
+            #expect(heights == Array(repeating: 352, count: frames(packets)))
+            #expect(requests == 0)
+        }
+    }
+}
