@@ -28,13 +28,17 @@ final class ICEAgentCore: @unchecked Sendable {
 
     // MARK: Any thread
 
-    // libnice does its own locking; this Mutex keeps the agent alive while another thread sends.
-    private struct Handle: @unchecked Sendable {
-        let agent: OpaquePointer
-        /// nil without a pair, or if a TURN server relays.
+    private struct Output: Sendable {
+        var hasPair = false
+        /// nil if libnice must send: to a TURN server, or over TCP.
         var route: DirectRoute?
+        /// Wait for the network thread: libnice 0.1.21 empties the queue of a TCP connection there, without the lock under
+        /// which other threads fill it.
+        var waiting: [[UInt8]] = []
     }
-    private let sendHandle: Mutex<Handle?>
+    private static let maximumWaiting = 256
+    /// nil after `beginClose`.
+    private let output = Mutex<Output?>(Output())
     private let closed = Atomic<Bool>(false)
     private let shared = Mutex<Shared>(Shared())
     private struct Shared {
@@ -113,7 +117,6 @@ final class ICEAgentCore: @unchecked Sendable {
         self.onEvent = onEvent
         self.onDatagram = onDatagram
         self.onBatchEnd = onBatchEnd
-        sendHandle = Mutex(Handle(agent: agent))
         gst_decart_nice_configure(
             agent, configuration.isControlling ? 1 : 0, configuration.policy == .relay ? 1 : 0, 0,
             configuration.checkRetransmissions)
@@ -124,30 +127,46 @@ final class ICEAgentCore: @unchecked Sendable {
     // MARK: - Any thread
 
     func send(_ datagram: UnsafeRawBufferPointer) -> Bool {
-        guard let base = datagram.baseAddress, let length = UInt32(exactly: datagram.count), length > 0 else {
-            return false
+        guard !datagram.isEmpty else { return false }
+        // The lock keeps the route's socket open: libnice closes it after `beginClose` only.
+        let (isSent, isFirst) = output.withLock { output in
+            if let route = output?.route { return (route.send(datagram), false) }
+            guard let count = output?.waiting.count, output?.hasPair == true, count < Self.maximumWaiting else {
+                return (false, false)
+            }
+            output?.waiting.append(Array(datagram))
+            return (true, count == 0)
         }
-        // Lock order: this mutex, then libnice's lock, which libnice releases before it calls back.
-        return sendHandle.withLock { handle in
-            guard let handle else { return false }
-            if let route = handle.route { return route.send(datagram) }
-            let sent = nice_agent_send(handle.agent, stream, 1, length, base.assumingMemoryBound(to: CChar.self))
-            return sent == Int32(clamping: length)
-        }
+        if isFirst { network.async { [weak self] in self?.sendWaiting() } }
+        return isSent
     }
 
     func send(_ datagrams: [UnsafeRawBufferPointer], onSent: (Int) -> Void) {
-        // The lock keeps the route's socket open: libnice closes it after `beginClose` only.
-        let isDone = sendHandle.withLock { handle in
-            guard handle?.route != nil else { return false }
-            handle?.route?.send(datagrams, onSent: onSent)
+        let isDone = output.withLock { output in
+            guard output?.route != nil else { return false }
+            output?.route?.send(datagrams, onSent: onSent)
             return true
         }
         guard !isDone else { return }
         for (index, datagram) in datagrams.enumerated() where send(datagram) { onSent(index) }
     }
 
-    var batches: (calls: Int, datagrams: Int) { sendHandle.withLock { $0?.route?.batches } ?? (0, 0) }
+    private func sendWaiting() {
+        let waiting = output.withLock { output in
+            defer { output?.waiting = [] }
+            return output?.waiting ?? []
+        }
+        for datagram in waiting {
+            datagram.withUnsafeBytes { bytes in
+                // One that the socket does not take is lost, as on the network.
+                _ = nice_agent_send(
+                    agent, stream, 1, UInt32(clamping: bytes.count),
+                    bytes.baseAddress?.assumingMemoryBound(to: CChar.self))
+            }
+        }
+    }
+
+    var batches: (calls: Int, datagrams: Int) { output.withLock { $0?.route?.batches } ?? (0, 0) }
     var selectedPair: ICECandidatePair? { shared.withLock { $0.pair } }
     var counters: ICECounters { shared.withLock { $0.counters } }
     var localFailure: String? { shared.withLock { $0.localFailure } }
@@ -155,7 +174,7 @@ final class ICEAgentCore: @unchecked Sendable {
     /// Stops sending. Returns true for the first call only: that caller must continue with `finishClose`.
     func beginClose() -> Bool {
         guard !closed.exchange(true, ordering: .sequentiallyConsistent) else { return false }
-        sendHandle.withLock { $0 = nil }
+        output.withLock { $0 = nil }
         return true
     }
 
@@ -483,7 +502,10 @@ final class ICEAgentCore: @unchecked Sendable {
         guard !isClosed else { return }
         let descriptor = gst_decart_nice_selected_descriptor(agent, stream)
         let route = DirectRoute(descriptor, to: &remote.pointee.addr)
-        sendHandle.withLock { $0?.route = route }
+        output.withLock {
+            $0?.hasPair = true
+            $0?.route = route
+        }
         readMedia(from: descriptor)
     }
 
