@@ -7,11 +7,19 @@ package struct CandidateLine: Sendable, Equatable {
         case malformed
         /// The address is an mDNS name (`.local`), which resolves only in the peer's own network.
         case mdns
-        /// The line is well-formed but unsupported: another component, TCP, a host name, or an address that must not be
-        /// contacted.
+        /// The line is well-formed but unsupported: another component, TCP that is not passive, a host name, or an address
+        /// that must not be contacted.
         case unusable
     }
 
+    package enum Transport: Sendable {
+        case udp
+        /// RFC 6544: the remote peer listens. Its active candidates need no answer, and both sides of a simultaneous open
+        /// would have to support it.
+        case passiveTCP
+    }
+
+    package let transport: Transport
     package let foundation: String
     package let priority: UInt32
     package let address: String
@@ -47,7 +55,9 @@ package struct CandidateLine: Sendable, Equatable {
         guard ["host", "srflx", "prflx", "relay"].contains(type) else { throw .malformed }
 
         // The line is well-formed; the remaining checks decide if the agent can use it.
-        guard component == 1, fields[2].lowercased() == "udp" else { throw .unusable }
+        guard component == 1, let transport = parseTransport(fields[2].lowercased(), fields.dropFirst(8)) else {
+            throw .unusable
+        }
         guard let address = IPAddress(String(fields[4])) else {
             throw fields[4].lowercased().hasSuffix(".local") ? .mdns : .unusable
         }
@@ -60,24 +70,39 @@ package struct CandidateLine: Sendable, Equatable {
             related = (String(fields[9]), port)
         }
         return CandidateLine(
-            foundation: String(foundation), priority: priority, address: String(fields[4]), port: port, type: type,
+            transport: transport, foundation: String(foundation), priority: priority, address: String(fields[4]),
+            port: port, type: type,
             relatedAddress: related?.address, relatedPort: related?.port,
             usernameFragment: usernameFragment(in: line))
+    }
+
+    private static func parseTransport(_ name: String, _ extensions: ArraySlice<Substring>) -> Transport? {
+        switch name {
+        case "udp": .udp
+        case "tcp" where value(of: "tcptype", in: extensions)?.lowercased() == "passive": .passiveTCP
+        default: nil
+        }
     }
 
     /// Returns the value of the extension `ufrag` of a candidate in any state of validity.
     package static func usernameFragment(in text: some StringProtocol) -> String? {
         guard text.utf8.count <= 1_024 else { return nil }
-        let fields = text.split(separator: " ")
-        guard let name = fields.dropFirst(8).firstIndex(of: "ufrag"), name + 1 < fields.endIndex else { return nil }
-        return String(fields[name + 1])
+        return value(of: "ufrag", in: text.split(separator: " ").dropFirst(8)).map { String($0) }
+    }
+
+    private static func value<Text: StringProtocol>(of name: String, in extensions: ArraySlice<Text>) -> Text? {
+        guard let index = extensions.firstIndex(where: { $0 == name }), index + 1 < extensions.endIndex else {
+            return nil
+        }
+        return extensions[index + 1]
     }
 
     /// The candidate as an SDP attribute. libnice's parser requires the "a=" prefix.
     package var sdpAttribute: String {
-        var text = "a=candidate:\(foundation) 1 UDP \(priority) \(address) \(port) typ \(type)"
+        let (name, end) = transport == .udp ? ("UDP", "") : ("TCP", " tcptype passive")
+        var text = "a=candidate:\(foundation) 1 \(name) \(priority) \(address) \(port) typ \(type)"
         if let relatedAddress, let relatedPort { text += " raddr \(relatedAddress) rport \(relatedPort)" }
-        return text
+        return text + end
     }
 }
 

@@ -64,8 +64,8 @@ package final class ICEAgent: Sendable {
         network.async { [core] in core.endOfRemoteCandidates() }
     }
 
-    /// Sends a datagram over the selected pair, from any thread. It neither blocks on the network nor allocates memory
-    /// here.
+    /// Sends a datagram over the selected pair, from any thread. It does not block on the network, and allocates memory
+    /// only if libnice must send: to a TURN server.
     ///
     /// - Returns: `false` without a pair, after `close()`, or if the socket's send buffer is full.
     @discardableResult

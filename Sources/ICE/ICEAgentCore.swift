@@ -24,17 +24,22 @@ final class ICEAgentCore: @unchecked Sendable {
     /// Datagrams that one connection may have read before it is the turn of the others.
     private static let maximumDatagrams = 64
 
-    let localCredentials: (usernameFragment: String, password: String)
+    let localCredentials: ICECredentials
+    private let isJoined: Bool
 
     // MARK: Any thread
 
-    // libnice does its own locking; this Mutex keeps the agent alive while another thread sends.
-    private struct Handle: @unchecked Sendable {
-        let agent: OpaquePointer
-        /// nil without a pair, or if a TURN server relays.
+    private struct Output: Sendable {
+        var hasPair = false
+        /// nil if libnice must send: to a TURN server, or over TCP.
         var route: DirectRoute?
+        /// Wait for the network thread: libnice 0.1.21 empties the queue of a TCP connection there, without the lock under
+        /// which other threads fill it.
+        var waiting: [[UInt8]] = []
     }
-    private let sendHandle: Mutex<Handle?>
+    private static let maximumWaiting = 256
+    /// nil after `beginClose`.
+    private let output = Mutex<Output?>(Output())
     private let closed = Atomic<Bool>(false)
     private let shared = Mutex<Shared>(Shared())
     private struct Shared {
@@ -65,7 +70,7 @@ final class ICEAgentCore: @unchecked Sendable {
     private var hasGathered = false
     private var hasLocalAddress = false
     private var gatheringTimer: NetworkTimer?
-    private var hasRemoteCredentials = false
+    private var remoteCredentials: ICECredentials?
     /// nil before the remote credentials are known.
     private var consent: ConsentChecks?
     /// libnice judges the pair, because there are no consent checks for it.
@@ -77,9 +82,12 @@ final class ICEAgentCore: @unchecked Sendable {
     private var remoteCandidateTimer: NetworkTimer?
     private var hasBeenConnected = false
     private var componentHasFailed = false
+    /// nil until the remote peer offers to accept TCP.
+    private var tcp: TCPFallback?
 
+    /// - Parameter session: of another agent, for which this one makes a TCP connection (`connect`); nil: one of its own.
     init(
-        configuration: ICEConfiguration, network: NetworkThread,
+        configuration: ICEConfiguration, network: NetworkThread, joining session: ICECredentials? = nil,
         onEvent: @escaping @Sendable (ICEEvent) -> Void,
         onDatagram: @escaping @Sendable (UnsafeMutableRawBufferPointer) -> Void,
         onBatchEnd: @escaping @Sendable () -> Void
@@ -93,6 +101,9 @@ final class ICEAgentCore: @unchecked Sendable {
                 network.context.pointer, NICE_COMPATIBILITY_RFC5245, NiceAgentOption(rawValue: options))
         else { throw .cannotCreateAgent }
         let stream = nice_agent_add_stream(agent, 1)
+        if let session {
+            nice_agent_set_local_credentials(agent, stream, session.usernameFragment, session.password)
+        }
         var fragment: UnsafeMutablePointer<CChar>?
         var password: UnsafeMutablePointer<CChar>?
         defer {
@@ -105,7 +116,9 @@ final class ICEAgentCore: @unchecked Sendable {
             gst_decart_nice_unref(agent)
             throw .cannotCreateAgent
         }
-        localCredentials = (String(cString: fragment), String(cString: password))
+        localCredentials = ICECredentials(
+            usernameFragment: String(cString: fragment), password: String(cString: password))
+        isJoined = session != nil
         self.agent = agent
         self.stream = stream
         self.configuration = configuration
@@ -113,41 +126,61 @@ final class ICEAgentCore: @unchecked Sendable {
         self.onEvent = onEvent
         self.onDatagram = onDatagram
         self.onBatchEnd = onBatchEnd
-        sendHandle = Mutex(Handle(agent: agent))
-        gst_decart_nice_configure(
-            agent, configuration.isControlling ? 1 : 0, configuration.policy == .relay ? 1 : 0, 0,
-            configuration.checkRetransmissions)
+        configure()
         attachReceive()
         connectSignals()
+    }
+
+    private func configure() {
+        gst_decart_nice_configure(
+            agent, configuration.isControlling ? 1 : 0, configuration.policy == .relay ? 1 : 0, isJoined ? 0 : 1,
+            isJoined || configuration.network.listensForTCP ? 1 : 0, configuration.checkRetransmissions)
     }
 
     // MARK: - Any thread
 
     func send(_ datagram: UnsafeRawBufferPointer) -> Bool {
-        guard let base = datagram.baseAddress, let length = UInt32(exactly: datagram.count), length > 0 else {
-            return false
+        guard !datagram.isEmpty else { return false }
+        // The lock keeps the route's socket open: libnice closes it after `beginClose` only.
+        let (isSent, isFirst) = output.withLock { output in
+            if let route = output?.route { return (route.send(datagram), false) }
+            guard let count = output?.waiting.count, output?.hasPair == true, count < Self.maximumWaiting else {
+                return (false, false)
+            }
+            output?.waiting.append(Array(datagram))
+            return (true, count == 0)
         }
-        // Lock order: this mutex, then libnice's lock, which libnice releases before it calls back.
-        return sendHandle.withLock { handle in
-            guard let handle else { return false }
-            if let route = handle.route { return route.send(datagram) }
-            let sent = nice_agent_send(handle.agent, stream, 1, length, base.assumingMemoryBound(to: CChar.self))
-            return sent == Int32(clamping: length)
-        }
+        if isFirst { network.async { [weak self] in self?.sendWaiting() } }
+        return isSent
     }
 
     func send(_ datagrams: [UnsafeRawBufferPointer], onSent: (Int) -> Void) {
-        // The lock keeps the route's socket open: libnice closes it after `beginClose` only.
-        let isDone = sendHandle.withLock { handle in
-            guard handle?.route != nil else { return false }
-            handle?.route?.send(datagrams, onSent: onSent)
+        let isDone = output.withLock { output in
+            guard output?.route != nil else { return false }
+            output?.route?.send(datagrams, onSent: onSent)
             return true
         }
         guard !isDone else { return }
         for (index, datagram) in datagrams.enumerated() where send(datagram) { onSent(index) }
     }
 
-    var batches: (calls: Int, datagrams: Int) { sendHandle.withLock { $0?.route?.batches } ?? (0, 0) }
+    private func sendWaiting() {
+        let waiting = output.withLock { output in
+            defer { output?.waiting = [] }
+            return output?.waiting ?? []
+        }
+        let carrier = tcp?.connected ?? self
+        for datagram in waiting {
+            datagram.withUnsafeBytes { bytes in
+                // One that the socket does not take is lost, as on the network.
+                _ = nice_agent_send(
+                    carrier.agent, carrier.stream, 1, UInt32(clamping: bytes.count),
+                    bytes.baseAddress?.assumingMemoryBound(to: CChar.self))
+            }
+        }
+    }
+
+    var batches: (calls: Int, datagrams: Int) { output.withLock { $0?.route?.batches } ?? (0, 0) }
     var selectedPair: ICECandidatePair? { shared.withLock { $0.pair } }
     var counters: ICECounters { shared.withLock { $0.counters } }
     var localFailure: String? { shared.withLock { $0.localFailure } }
@@ -155,7 +188,7 @@ final class ICEAgentCore: @unchecked Sendable {
     /// Stops sending. Returns true for the first call only: that caller must continue with `finishClose`.
     func beginClose() -> Bool {
         guard !closed.exchange(true, ordering: .sequentiallyConsistent) else { return false }
-        sendHandle.withLock { $0 = nil }
+        output.withLock { $0 = nil }
         return true
     }
 
@@ -165,8 +198,7 @@ final class ICEAgentCore: @unchecked Sendable {
         network.preconditionOnThread()
         guard !isClosed, servers == nil else { return }
         (configuration.servers, configuration.policy) = (list, policy)
-        gst_decart_nice_configure(
-            agent, configuration.isControlling ? 1 : 0, policy == .relay ? 1 : 0, 0, configuration.checkRetransmissions)
+        configure()
         gatherCandidates()
     }
 
@@ -219,16 +251,17 @@ final class ICEAgentCore: @unchecked Sendable {
                     "\(selection.omitted) of this host's addresses are not used for ICE, which uses at most "
                         + "\(AddressSelection.maximumOfFamily) of each family; local-address selects others"))
         }
-        for text in selection.chosen {
-            var address = NiceAddress()
-            nice_address_init(&address)
-            guard nice_address_set_from_string(&address, text) != 0,
-                nice_agent_add_local_address(agent, &address) != 0
-            else { continue }
+        for text in selection.chosen where addLocalAddress(text) {
             hasLocalAddress = true
-            if nice_address_ip_version(&address) == 6 { families.hasIPv6 = true } else { families.hasIPv4 = true }
+            if text.contains(":") { families.hasIPv6 = true } else { families.hasIPv4 = true }
         }
         return families
+    }
+
+    private func addLocalAddress(_ text: String) -> Bool {
+        var address = NiceAddress()
+        nice_address_init(&address)
+        return nice_address_set_from_string(&address, text) != 0 && nice_agent_add_local_address(agent, &address) != 0
     }
 
     /// Adds a TURN server. If gathering is in progress, libnice extends it to this server.
@@ -273,7 +306,12 @@ final class ICEAgentCore: @unchecked Sendable {
 
     fileprivate func gathered(_ candidate: UnsafeMutablePointer<NiceCandidate>) {
         // RFC 8838 §13: no candidate may follow end-of-candidates.
-        guard !isClosed, !hasGathered, candidate.pointee.transport == NICE_CANDIDATE_TRANSPORT_UDP else { return }
+        guard !isClosed, !hasGathered else { return }
+        // A peer needs no active candidates: it accepts connections of an address that it does not know.
+        let transport = candidate.pointee.transport
+        guard transport == NICE_CANDIDATE_TRANSPORT_UDP || transport == NICE_CANDIDATE_TRANSPORT_TCP_PASSIVE else {
+            return
+        }
         guard let line = nice_agent_generate_local_candidate_sdp(agent, candidate) else { return }
         defer { g_free(line) }
         let text = String(cString: line)
@@ -284,7 +322,7 @@ final class ICEAgentCore: @unchecked Sendable {
 
     func setRemoteCredentials(usernameFragment: String, password: String) {
         network.preconditionOnThread()
-        guard !isClosed, !hasRemoteCredentials else { return }
+        guard !isClosed, remoteCredentials == nil else { return }
         // RFC 8839 §5.4.
         guard (4...256).contains(usernameFragment.utf8.count), (22...256).contains(password.utf8.count),
             usernameFragment.utf8.allSatisfy(\.isICECharacter), password.utf8.allSatisfy(\.isICECharacter),
@@ -294,7 +332,7 @@ final class ICEAgentCore: @unchecked Sendable {
             change(to: .failed)
             return
         }
-        hasRemoteCredentials = true
+        remoteCredentials = ICECredentials(usernameFragment: usernameFragment, password: password)
         consent = ConsentChecks(
             local: localCredentials.usernameFragment, remote: usernameFragment, remotePassword: password)
         let early = earlyCandidates
@@ -306,8 +344,9 @@ final class ICEAgentCore: @unchecked Sendable {
     func checkConsent() {
         network.preconditionOnThread()
         guard !isClosed, let consent else { return }
+        if let agent = tcp?.connected { return agent.checkConsent() }
         guard gst_decart_nice_selected_descriptor(agent, stream) >= 0 else {
-            // A relayed pair has no socket of its own: libnice checks it, and fails after 50 s.
+            // A pair over TCP or a TURN server has no socket for datagrams: libnice checks it, and fails after 50 s.
             if !checksKeepalives { gst_decart_nice_check_keepalives(agent) }
             checksKeepalives = true
             return emit(.consentUnavailable)
@@ -340,7 +379,7 @@ final class ICEAgentCore: @unchecked Sendable {
         do throws(CandidateLine.Rejection) {
             let candidate = try CandidateLine.parse(text)
             shared.withLock { $0.counters.candidatesAccepted &+= 1 }
-            if hasRemoteCredentials { hand([candidate]) } else { earlyCandidates.append(candidate) }
+            if remoteCredentials != nil { hand([candidate]) } else { earlyCandidates.append(candidate) }
         } catch {
             shared.withLock { shared in
                 switch error {
@@ -356,12 +395,16 @@ final class ICEAgentCore: @unchecked Sendable {
         network.preconditionOnThread()
         guard !isClosed, !hasRemoteEnd else { return }
         hasRemoteEnd = true
-        if hasRemoteCredentials { passRemoteEnd() }
+        if remoteCredentials != nil { passRemoteEnd() }
     }
 
     private func hand(_ candidates: [CandidateLine]) {
         var list: UnsafeMutablePointer<GSList>?
         for candidate in candidates {
+            guard candidate.transport == .udp || isJoined else {
+                addTCP(candidate)
+                continue
+            }
             guard let parsed = nice_agent_parse_remote_candidate_sdp(agent, stream, candidate.sdpAttribute) else {
                 continue
             }
@@ -380,14 +423,82 @@ final class ICEAgentCore: @unchecked Sendable {
     private func passRemoteEnd() {
         _ = nice_agent_peer_candidate_gathering_done(agent, stream)
         // libnice may report FAILED while remote candidates still trickle in. Such a failure becomes final only here.
-        if componentHasFailed { change(to: .failed) }
+        if componentHasFailed { fail() }
         guard !hasUsableRemote, state != .failed else { return }
         // libnice runs no checks without a candidate pair, so it would never report a failure.
         remoteCandidateTimer = network.schedule(after: Self.remoteCandidateTimeout) { [weak self] in
             guard let self, !self.hasBeenConnected, !self.isClosed else { return }
-            self.emit(.warning("the remote peer sent no usable ICE candidate"))
-            self.change(to: .failed)
+            if self.tcp == nil { self.emit(.warning("the remote peer sent no usable ICE candidate")) }
+            self.fail()
         }
+    }
+
+    /// A failure is final if no remote candidate follows, and none is left for TCP.
+    private func fail() {
+        componentHasFailed = true
+        if hasRemoteEnd || hasBeenConnected, !(tcp?.isTrying ?? false) { change(to: .failed) }
+    }
+
+    // MARK: - ICE-TCP
+
+    private func addTCP(_ candidate: CandidateLine) {
+        guard configuration.policy == .all, selectedPair?.isRelayed ?? true else { return }
+        if tcp == nil {
+            tcp = TCPFallback(
+                network: network, headStart: configuration.tcpHeadStart,
+                connect: { [weak self] candidate, onEvent in self?.connect(to: candidate, onEvent) },
+                onEvent: { [weak self] event in self?.tcpChanged(event) })
+        }
+        tcp?.add(candidate)
+    }
+
+    /// Returns an agent that connects to the candidate with the credentials of this one's session.
+    private func connect(
+        to candidate: CandidateLine, _ onEvent: @escaping @Sendable (ICEEvent) -> Void
+    ) -> ICEAgentCore? {
+        guard !isClosed, let remoteCredentials, let onDatagram, let onBatchEnd,
+            let address = configuration.network.address(towards: candidate.address),
+            let other = try? ICEAgentCore(
+                configuration: ICEConfiguration(isControlling: gst_decart_nice_is_controlling(agent) != 0),
+                network: network, joining: localCredentials, onEvent: onEvent, onDatagram: onDatagram,
+                onBatchEnd: onBatchEnd)
+        else { return nil }
+        guard other.addLocalAddress(address), nice_agent_gather_candidates(other.agent, other.stream) != 0 else {
+            other.end()
+            return nil
+        }
+        gst_decart_nice_stop_listening(other.agent, other.stream)
+        other.setRemoteCredentials(
+            usernameFragment: remoteCredentials.usernameFragment, password: remoteCredentials.password)
+        other.hand([candidate])
+        other.endOfRemoteCandidates()
+        return other
+    }
+
+    private func tcpChanged(_ event: TCPFallback.Event) {
+        guard !isClosed else { return }
+        switch event {
+        case .connected(let other):
+            let pair = other.selectedPair
+            shared.withLock { $0.pair = pair }
+            output.withLock {
+                $0?.hasPair = true
+                $0?.route = nil
+            }
+            hasBeenConnected = true
+            change(to: .connected)
+            other.checkConsent()
+        case .ready: change(to: .ready)
+        case .lost: change(to: .failed)
+        case .exhausted:
+            if componentHasFailed { fail() }
+        case .other(let event): emit(event)
+        }
+    }
+
+    /// Closes an agent that only the network thread uses.
+    func end() {
+        if beginClose() { finishClose(onReleased: nil) }
     }
 
     // MARK: - libnice signals
@@ -454,7 +565,7 @@ final class ICEAgentCore: @unchecked Sendable {
     }
 
     private func componentChanged(to raw: UInt32) {
-        guard !isClosed else { return }
+        guard !isClosed, tcp?.connected == nil else { return }
         switch raw {
         case NICE_COMPONENT_STATE_GATHERING.rawValue: change(to: .gathering)
         case NICE_COMPONENT_STATE_CONNECTING.rawValue:
@@ -468,9 +579,7 @@ final class ICEAgentCore: @unchecked Sendable {
             componentHasFailed = false
             hasBeenConnected = true
             change(to: .ready)
-        case NICE_COMPONENT_STATE_FAILED.rawValue:
-            componentHasFailed = true
-            if hasRemoteEnd || hasBeenConnected { change(to: .failed) }
+        case NICE_COMPONENT_STATE_FAILED.rawValue: fail()
         default: break
         }
     }
@@ -478,12 +587,16 @@ final class ICEAgentCore: @unchecked Sendable {
     private func selected(
         local: UnsafeMutablePointer<NiceCandidate>, remote: UnsafeMutablePointer<NiceCandidate>
     ) {
+        guard !isClosed, tcp?.connected == nil else { return }
         let pair = ICECandidatePair(borrowing: local, remote)
         shared.withLock { $0.pair = pair }
-        guard !isClosed else { return }
+        if !pair.isRelayed { tcp?.stop() }
         let descriptor = gst_decart_nice_selected_descriptor(agent, stream)
         let route = DirectRoute(descriptor, to: &remote.pointee.addr)
-        sendHandle.withLock { $0?.route = route }
+        output.withLock {
+            $0?.hasPair = true
+            $0?.route = route
+        }
         readMedia(from: descriptor)
     }
 
@@ -546,6 +659,7 @@ final class ICEAgentCore: @unchecked Sendable {
         remoteCandidateTimer?.cancel()
         remoteCandidateTimer = nil
         servers?.cancel()
+        tcp?.stop()
         readMedia(from: -1)
         nice_agent_attach_recv(agent, stream, 1, network.context.pointer, nil, nil)
         // Keeps `self` alive after the handlers have released it, until libnice has closed the agent.

@@ -12,6 +12,8 @@ package struct ICEConfiguration: Sendable {
     package var network: ICENetwork
     /// How often a check without a response is sent again; tests shorten the checks.
     package var checkRetransmissions: UInt32 = 5
+    /// Time that UDP has for a pair before TCP is tried.
+    package var tcpHeadStart = Duration.seconds(2)
 
     package init(
         servers: [ICEServer] = [], policy: ICETransportPolicy = .all, isControlling: Bool,
@@ -32,6 +34,8 @@ package struct ICENetwork: Sendable, Equatable {
     package var ports: ClosedRange<UInt16>?
     /// nil: all addresses of the host.
     package var endpoint: LocalEndpoint?
+    /// Offers passive TCP candidates (RFC 6544) as well, on the same range of ports.
+    package var listensForTCP = false
 
     package init(ports: ClosedRange<UInt16>? = nil, endpoint: LocalEndpoint? = nil) {
         (self.ports, self.endpoint) = (ports, endpoint)
@@ -40,6 +44,13 @@ package struct ICENetwork: Sendable, Equatable {
     /// The addresses for candidates, as of now.
     func selection() -> AddressSelection {
         LocalAddresses.selection(of: endpoint?.addresses() ?? LocalAddresses.all())
+    }
+
+    /// The address from which a connection to `remote` begins; nil: none of its family.
+    func address(towards remote: String) -> String? {
+        let chosen = selection().chosen
+        let source = LocalAddresses.source(towards: remote)
+        return chosen.first { $0 == source } ?? chosen.first { $0.contains(":") == remote.contains(":") }
     }
 
     /// Why no local address got a socket.
@@ -58,6 +69,11 @@ package struct ICENetwork: Sendable, Equatable {
         return
             "no UDP port from \(ports.lowerBound) to \(ports.upperBound) is free; widen rtp-port-range"
     }
+}
+
+struct ICECredentials: Sendable {
+    let usernameFragment: String
+    let password: String
 }
 
 /// The selected candidate pair.

@@ -45,7 +45,7 @@ enum LocalAddresses {
         return Set(interfaces.filter { names.contains($0.name) }.map(\.address))
     }
 
-    private static func source(towards remote: String) -> String? {
+    static func source(towards remote: String) -> String? {
         var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
         guard gst_decart_source_address(remote, &text) != 0 else { return nil }
         return string(text)

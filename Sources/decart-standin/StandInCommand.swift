@@ -124,6 +124,9 @@ struct StandInCommand: ParsableCommand {
             valueName: "first-last"))
     var rtpPorts: String?
 
+    @Flag(help: "Offer passive TCP candidates as well, at ports as of --rtp-ports.")
+    var iceTcp = false
+
     @Option(help: ArgumentHelp("A fault; see FAULTS. May be given more than once.", valueName: "spec"))
     var fault: [String] = []
 
@@ -311,7 +314,8 @@ struct StandInCommand: ParsableCommand {
         configuration.tricklesCandidates = trickle
         configuration.allowsBrowsers = allowBrowser
         configuration.rooms.ice = try roomICE()
-        configuration.media.ports = try parsedPorts()
+        configuration.media.network.ports = try parsedPorts()
+        configuration.media.network.listensForTCP = iceTcp
         configuration.rooms.servesSingleConnections = !noSingleConnection
         configuration.rooms.carriesTrailers = !noPacketTrailers
         configuration.rooms.codec = serverCodec

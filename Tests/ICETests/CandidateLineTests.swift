@@ -24,6 +24,15 @@ struct CandidateLineTests {
             "candidate:4 1 udp 5 192.0.2.9 9 typ prflx raddr host.local rport 7",
             "a=candidate:4 1 UDP 5 192.0.2.9 9 typ prflx"
         ),
+        // As pion writes it for a LiveKit server (candidate_base.go, Marshal).
+        (
+            "candidate:233762139 1 tcp 1671430143 192.0.2.5 7881 typ host tcptype passive ufrag kZbNqNyGJVhYRoxV",
+            "a=candidate:233762139 1 TCP 1671430143 192.0.2.5 7881 typ host tcptype passive"
+        ),
+        (
+            "candidate:1 1 TCP 9 2001:db8::5 7881 typ srflx raddr 192.0.2.1 rport 80 generation 0 tcptype PASSIVE",
+            "a=candidate:1 1 TCP 9 2001:db8::5 7881 typ srflx raddr 192.0.2.1 rport 80 tcptype passive"
+        ),
     ])
     func rewrites(_ text: String, _ expected: String) throws {
         #expect(try CandidateLine.parse(text).sdpAttribute == expected)
@@ -52,6 +61,10 @@ struct CandidateLineTests {
         ("candidate:1 1 UDP 1 X.LOCAL 1 typ host", .mdns),
         ("candidate:1 2 udp 1 192.0.2.1 1 typ host", .unusable),
         ("candidate:1 1 tcp 1 192.0.2.1 9 typ host tcptype active", .unusable),
+        ("candidate:1 1 tcp 1 192.0.2.1 9 typ host tcptype so", .unusable),
+        ("candidate:1 1 tcp 1 192.0.2.1 9 typ host tcptype", .unusable),
+        ("candidate:1 1 tcp 1 192.0.2.1 9 typ host generation 0", .unusable),
+        ("candidate:1 1 ssltcp 1 192.0.2.1 9 typ host tcptype passive", .unusable),
         ("candidate:1 1 udp 1 example.org 1 typ host", .unusable),
         ("candidate:1 1 udp 1 192.0.2.1 0 typ host", .unusable),
         ("candidate:1 1 udp 1 0.0.0.0 1 typ host", .unusable),

@@ -9,13 +9,14 @@ final class TestPeer: Sendable {
     init(
         controlling: Bool, servers: [ICEServer] = [], policy: ICETransportPolicy = .all,
         network: NetworkThread = .shared, openTunnel: RelayTunnelOpener? = nil, tunnelsTCP: Bool = false,
-        local: ICENetwork = ICENetwork(), checkRetransmissions: UInt32? = nil
+        local: ICENetwork = ICENetwork(), checkRetransmissions: UInt32? = nil, tcpHeadStart: Duration = .seconds(2)
     ) throws {
         let (events, datagrams) = (events, datagrams)
         var configuration = ICEConfiguration(
             servers: servers, policy: policy, isControlling: controlling, openTunnel: openTunnel,
             tunnelsTCP: tunnelsTCP, network: local)
         if let checkRetransmissions { configuration.checkRetransmissions = checkRetransmissions }
+        configuration.tcpHeadStart = tcpHeadStart
         agent = try ICEAgent(
             configuration: configuration, network: network,
             onEvent: { events.append($0) },

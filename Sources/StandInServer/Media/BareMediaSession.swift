@@ -13,7 +13,7 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
     }
 
     private let deed: Deed
-    private let ports: ClosedRange<UInt16>?
+    private let iceNetwork: ICENetwork
     private let painter: FramePainter
     private let onEvent: @Sendable (MediaEvent) -> Void
     private let network = NetworkThread.shared
@@ -30,11 +30,11 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
     private var isOver = false
 
     init(
-        deed: Deed, ports: ClosedRange<UInt16>?, painter: FramePainter,
+        deed: Deed, network: ICENetwork, painter: FramePainter,
         onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         self.deed = deed
-        self.ports = ports
+        iceNetwork = network
         self.painter = painter
         self.onEvent = onEvent
     }
@@ -50,7 +50,7 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
             do {
                 let certificate = try DTLSCertificate.generate()
                 let agent = try ICEAgent(
-                    configuration: ICEConfiguration(isControlling: false, network: ICENetwork(ports: ports)),
+                    configuration: ICEConfiguration(isControlling: false, network: iceNetwork),
                     onEvent: { [weak self] event in self?.handle(event) },
                     onDatagram: { [weak self] datagram in self?.receive(datagram) })
                 (self.offer, self.agent, self.certificate) = (offer, agent, certificate)

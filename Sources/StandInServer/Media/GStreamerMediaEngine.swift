@@ -1,12 +1,13 @@
 import DecartProtocol
+package import ICE
 import WebRTCTransport
 
 /// The stand-in's settings for the media of each session.
 package struct MediaOptions: Sendable {
     /// Bitrate of the transformed video, bit/s.
     package var bitrate = 2_500_000
-    /// UDP ports of media; nil: any.
-    package var ports: ClosedRange<UInt16>?
+    /// Ports of media, and whether passive TCP candidates are offered.
+    package var network = ICENetwork()
     /// Encoded frames (H.264 and VP8) go back as they came; nothing is decoded, and no look applies.
     package var echoesEncoded = false
     /// Simulated inference time of a frame.
@@ -23,7 +24,7 @@ struct GStreamerMediaEngine: MediaEngine {
         offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
         if let deed = faults.bareDeed {
-            let session = BareMediaSession(deed: deed, ports: options.ports, painter: painter, onEvent: onEvent)
+            let session = BareMediaSession(deed: deed, network: options.network, painter: painter, onEvent: onEvent)
             session.start(offer: offer)
             return session
         }
@@ -37,7 +38,7 @@ struct GStreamerMediaEngine: MediaEngine {
         offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
         let media = ViewerMedia(
-            bitrate: options.bitrate, ports: options.ports, viewers: viewers, onEvent: onEvent)
+            bitrate: options.bitrate, network: options.network, viewers: viewers, onEvent: onEvent)
         media.start(answering: offer)
         return media
     }
@@ -47,7 +48,7 @@ struct GStreamerMediaEngine: MediaEngine {
         onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         let media = ViewerMedia(
-            bitrate: options.bitrate, ports: options.ports, viewers: viewers, msid: msid, audioMSID: audioMSID,
+            bitrate: options.bitrate, network: options.network, viewers: viewers, msid: msid, audioMSID: audioMSID,
             takesTrailers: takesTrailers, onEvent: onEvent)
         media.start()
         return media

@@ -28,7 +28,7 @@ final class GStreamerMediaSession: MediaSession, @unchecked Sendable {
         onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         life = MediaLifecycle(
-            label: "decart-standin.media", ports: options.ports, onLog: { onEvent(.logged($0)) },
+            label: "decart-standin.media", network: options.network, onLog: { onEvent(.logged($0)) },
             onFailure: { onEvent(.failed($0)) })
         self.options = options
         self.painter = painter

@@ -50,7 +50,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         isSingle: Bool, takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         life = MediaLifecycle(
-            label: "decart-standin.room", ports: options.ports, onLog: { onEvent(.logged($0)) },
+            label: "decart-standin.room", network: options.network, onLog: { onEvent(.logged($0)) },
             onFailure: { onEvent(.failed($0)) })
         self.options = options
         self.painter = painter

@@ -9,7 +9,7 @@ final class MediaLifecycle: @unchecked Sendable {
     private let queue: DispatchQueue
     private let onFailure: @Sendable (String) -> Void
     private let loggers: TransportLoggers
-    private let ports: ClosedRange<UInt16>?
+    private let network: ICENetwork
 
     // MARK: State (`queue`)
     /// Made on the queue, because the initialisation of GStreamer may take long.
@@ -25,15 +25,15 @@ final class MediaLifecycle: @unchecked Sendable {
     private var isOver = false
 
     /// - Parameters:
-    ///   - ports: UDP ports of the connections; nil: any.
+    ///   - network: ports of the connections.
     ///   - onLog: called with each line of the connections' log, on any thread.
     ///   - onFailure: called once at most, on the queue.
     init(
-        label: String, ports: ClosedRange<UInt16>?, onLog: @escaping @Sendable (String) -> Void,
+        label: String, network: ICENetwork, onLog: @escaping @Sendable (String) -> Void,
         onFailure: @escaping @Sendable (String) -> Void
     ) {
         queue = DispatchQueue(label: label)
-        self.ports = ports
+        self.network = network
         loggers = TransportLoggers(writing: onLog)
         self.onFailure = onFailure
     }
@@ -74,7 +74,7 @@ final class MediaLifecycle: @unchecked Sendable {
         let pipeline = pipeline
         var configuration = configuration
         configuration.loggers = loggers
-        configuration.network.ports = ports
+        configuration.network = network
         let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             self?.work("an event could not be handled") { onEvent(event) }
         }

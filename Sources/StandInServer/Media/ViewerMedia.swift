@@ -30,14 +30,14 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     ///   - audioMSID: `msid` of the audio track in a room.
     ///   - takesTrailers: The viewer gets the trailers of the frames.
     init(
-        bitrate: Int, ports: ClosedRange<UInt16>?, viewers: Viewers, msid: String? = nil, audioMSID: String? = nil,
+        bitrate: Int, network: ICENetwork, viewers: Viewers, msid: String? = nil, audioMSID: String? = nil,
         takesTrailers: Bool = false,
         onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         self.audioMSID = audioMSID
         self.takesTrailers = takesTrailers
         life = MediaLifecycle(
-            label: "decart-standin.viewer", ports: ports, onLog: { onEvent(.logged($0)) },
+            label: "decart-standin.viewer", network: network, onLog: { onEvent(.logged($0)) },
             onFailure: { onEvent(.failed($0)) })
         self.bitrate = bitrate
         self.viewers = viewers

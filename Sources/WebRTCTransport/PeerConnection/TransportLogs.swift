@@ -126,12 +126,17 @@ struct ICELog {
     private static func describe(_ candidate: String) -> (type: String, text: String) {
         do throws(CandidateLine.Rejection) {
             let line = try CandidateLine.parse(candidate)
-            return (line.type, "\(line.type), \(line.address.contains(":") ? "IPv6" : "IPv4"), udp")
+            let family = line.address.contains(":") ? "IPv6" : "IPv4"
+            return (line.type, "\(line.type), \(family), \(line.transport == .udp ? "udp" : "tcp")")
         } catch {
             switch error {
             case .malformed: return ("malformed", "malformed")
             case .mdns: return ("mDNS", "mDNS name")
-            case .unusable: return ("unusable", "unusable: TCP, a host name, or an address that must not be contacted")
+            case .unusable:
+                return (
+                    "unusable",
+                    "unusable: TCP that is not passive, a host name, or an address that must not be contacted"
+                )
             }
         }
     }

@@ -1,5 +1,6 @@
 import GStreamerKit
 import Glibc
+import ICE
 import StandInServer
 import TestSupport
 import Testing
@@ -50,7 +51,7 @@ extension ElementTests {
             let properties = "rtp-port-range=\(first)-\(first + 9) local-address=lo"
             try TransformPipeline.run(
                 with: { try .init($0, properties, prompt: "noir") },
-                standIn: { $0.media.ports = (first + 100)...(first + 119) }
+                standIn: { $0.media.network.ports = (first + 100)...(first + 119) }
             ) { pipeline, _ in
                 pipeline.play()
                 #expect(pipeline.waitForFrames(5))

@@ -47,7 +47,9 @@ def plain(structure):
     for at in range(structure.n_fields()):
         name = structure.nth_field_name(at)
         value = structure.get_value(name)
-        fields[name] = value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+        if isinstance(value, Gst.Structure):
+            value = plain(value)
+        fields[name] = value if isinstance(value, (bool, int, float, str, dict, type(None))) else str(value)
     return fields
 
 

@@ -1,4 +1,4 @@
-"""Rows for hosts behind a firewall: a range of UDP ports, or nothing but an HTTP proxy."""
+"""Rows for hosts behind a firewall: a range of UDP ports, no UDP, or nothing but an HTTP proxy."""
 
 import json
 import os
@@ -82,4 +82,58 @@ def proxy(run):
     run.dialled(0)
     said = json.dumps(client.messages)
     run.expect("secret-5317" not in said, "the password is in a message")
+    run.finish()
+
+
+def protocols(client):
+    return [connection.get("candidate-pair", {}).get("protocol") for connection in client.stats()["connections"].values()]
+
+
+def no_udp(way):
+    def body(run):
+        run.network()
+        run.lab.drop("meta l4proto udp")
+        client = run.start(f"transport={way}", standin=("--transport", way, "--ice-tcp"))
+        ends = protocols(client)
+        run.expect(ends and set(ends) == {"tcp"}, f"protocols {ends}")
+        run.expect(run.lab.dials_elsewhere() == len(ends), f"{run.lab.dials_elsewhere()} TCP connections for {len(ends)}")
+        # UDP has a head start of two seconds, on each of a room's connections.
+        run.measure("connected", run.connected_in, 4 if way == "webrtc" else 7)
+        since = time.monotonic()
+        time.sleep(long(10, 2))
+        frames = len([frame for frame in client.frames if frame.time > since and frame.is_new])
+        run.measure("new frames", frames / (time.monotonic() - since), 20, "fps", at_most=False)
+        run.dialled(1)
+        run.finish()
+    return body
+
+
+for _way in ("webrtc", "livekit"):
+    row(f"no UDP, ICE-TCP, {_way}", 18, f"no UDP passes, the service accepts TCP ({_way})")(no_udp(_way))
+
+
+@row("ICE-TCP after UDP", 20, "the service accepts TCP; UDP passes at first, and is then dropped while media flow")
+def after_udp(run):
+    client = run.start(standin=("--ice-tcp",))
+    run.expect(protocols(client) == ["udp"], f"protocols {protocols(client)}")
+    run.expect(run.lab.dials_elsewhere() == 0, "a TCP connection for media although UDP passes")
+    session, since = client.session(), time.monotonic()
+    run.lab.drop("meta l4proto udp")
+    # Frames in flight arrive for a moment. The control channel answers, so ICE restarts, and UDP gets its head start.
+    run.measure("frames over TCP", client.frame(since + 1).time - since, 7)
+    run.expect(protocols(client) == ["tcp"], f"protocols {protocols(client)}")
+    run.expect(client.session() == session, "another session")
+    run.finish()
+
+
+@row("ICE-TCP before TURN over TLS", 20, "no UDP passes; the service accepts TCP, and a TURN server over TLS is quicker")
+def before_relay(run):
+    run.network()
+    run.lab.drop("meta l4proto udp")
+    client = run.start(*turn(run, tls=True), standin=("--ice-tcp",))
+    client.wait(10, "pair without a relay", lambda: None if client.stats()["relayed"] else True)
+    run.expect(protocols(client) == ["tcp"], f"protocols {protocols(client)}")
+    since = time.monotonic()
+    run.measure("frames over TCP", client.frame(since).time - since, 1)
+    run.dialled(1)
     run.finish()
