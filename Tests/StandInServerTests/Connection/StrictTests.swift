@@ -47,7 +47,7 @@ struct StrictTests {
             #"{"type":"livekit_join","client_capabilities":{"x":1}}"#,
             "unknown field x in client_capabilities of livekit_join"
         ),
-        (#"{"type":"livekit_join","initial_state":{"type":"offer","sdp":""}}"#, "unknown field type in initial_state"),
+        (#"{"type":"livekit_join","initial_state":{"type":"offer","sdp":""}}"#, "unknown field sdp in initial_state"),
         (#"{"type":"set_image","image_data":null,"url":"x"}"#, "unknown field url in set_image"),
     ])
     func anythingElseIsNamedAndTheChannelCloses(message: String, words: String) throws {
