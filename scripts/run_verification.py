@@ -72,8 +72,8 @@ SUBJECTS = {
     "browser": Subject("the stand-in's page, and Chromium as a peer", [*checks("check_web.py"), [FAULTS, "browser"]]),
     "peers": Subject("webrtcbin, aiortc, LiveKit's and Decart's SDK", [
         [PYTHON, f"{SYSTEM}/Peers/selftest.py"], [PYTHON, f"{SYSTEM}/Peers/check_encoded_peers.py"],
-        [PYTHON, f"{SYSTEM}/Peers/check_rooms.py"], [FIRST_GENERATION, f"{SYSTEM}/Peers/check_first_generation.py"]],
-        repeats=False),
+        [PYTHON, f"{SYSTEM}/Peers/check_rooms.py"], [FIRST_GENERATION, f"{SYSTEM}/Peers/check_first_generation.py"],
+        [f"{SYSTEM}/Peers/check_models.py"]], repeats=False),
     "packages": Subject("the packages in fresh systems of Debian 12 and 13",
                         [[f"{SYSTEM}/Packages/check_packages.py"]], repeats=False),
     "sanitizers": Subject("AddressSanitizer and ThreadSanitizer", [[f"{REPO}/scripts/sanitize"]], repeats=False),

@@ -22,10 +22,10 @@ struct StandInCommand: ParsableCommand {
               cyberpunk     neon: dark inverted frame, glowing edges, violet cast
               noir          grey, with darker middle tones
               anything else the hue turned by 60 to 300 degrees by its hash
-              refuse-me     the prompt is rejected, as is one of more than 1000 characters
-            A reference image tints the frames; its bytes select the tint. It combines with a prompt. Models without \
-            image support reject it. Passthrough returns the frames unchanged. So does a session that offers before a \
-            prompt, image or passthrough was accepted: this reveals a client that would show its camera.
+              refuse-me     the prompt is rejected
+            A reference image tints the frames; its bytes select the tint. It combines with a prompt. Passthrough returns \
+            the frames unchanged. So does a session that offers before a prompt, image or passthrough was accepted: this \
+            reveals a client that would show its camera.
             Audio (Opus) is returned unchanged, whether it is offered at once, later, or withdrawn in between.
 
             FAULTS
@@ -170,6 +170,12 @@ struct StandInCommand: ParsableCommand {
                 + "Without it only pages of this machine may connect."))
     var allowBrowser = false
 
+    @Flag(
+        help: ArgumentHelp(
+            "Refuse messages, fields, query items and models that no SDK of Decart sends: an error that names the "
+                + "first of them, then close 1008."))
+    var strict = false
+
     @Flag(help: "Rooms let their participants use relays only.")
     var forceRelay = false
 
@@ -313,6 +319,7 @@ struct StandInCommand: ParsableCommand {
         configuration.transports = transports ?? []
         configuration.tricklesCandidates = trickle
         configuration.allowsBrowsers = allowBrowser
+        configuration.isStrict = strict
         configuration.rooms.ice = try roomICE()
         configuration.media.network.ports = try parsedPorts()
         configuration.media.network.listensForTCP = iceTcp

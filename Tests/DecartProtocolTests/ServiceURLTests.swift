@@ -147,22 +147,52 @@ struct ServiceURLTests {
         #expect(
             standard.format(for: .webrtc, orientation: .portrait)
                 == VideoFormat(width: 704, height: 1280, framerate: 22))
-        #expect(!standard.supportsReferenceImage && !standard.isCustom && !standard.supportsFastSpeed)
+        #expect(!standard.supportsReferenceImage && !standard.isCustom && standard.successor == nil)
         #expect(
             try DecartModel(named: "lucy-2.1").format(for: .webrtc)
                 == VideoFormat(width: 1088, height: 624, framerate: 20))
-        #expect(try DecartModel(named: "lucy-2.6").supportsFastSpeed)
-        #expect(try !DecartModel(named: "mirage_v2").supportsReferenceImage)
-        #expect(DecartModel.knownNames.count == 15)
-        for name in DecartModel.knownNames {
-            let model = try DecartModel(named: name)
-            #expect(model.format(for: .webrtc) != nil && model.format(for: .livekit)?.framerate == 30)
-        }
         let custom = try DecartModel(named: "my-model")
         #expect(custom.isCustom && custom.format(for: .webrtc) == nil && custom.supportsReferenceImage)
         for name in ["", "a b", "a\n", "a\u{0}", "a\u{A0}b", String(repeating: "m", count: 129)] {
             #expect(throws: ProtocolError.self) { try DecartModel(named: name) }
         }
+    }
+
+    /// The realtime models of the Python SDK 0.2.4 (`models.py`), all at 30 frames per second: height, tiers of speed.
+    static let current: [String: (height: Int, speeds: [String])] = [
+        "lucy-2.1": (720, []), "lucy-2.5": (720, ["fast"]), "lucy-2.6": (720, ["fast"]), "lucy-restyle-2": (704, []),
+        "lucy-latest": (720, ["fast"]), "lucy-vton-latest": (720, ["fast"]), "lucy-vton-3.5": (720, ["fast"]),
+        "lucy-vton-3.6": (720, ["fast"]), "lucy-restyle-latest": (704, []),
+    ]
+    /// Models that it has removed, as the last SDK with rooms had them (Python 0.1.4; `mirage_v2`: 0.1.2; nil: none had).
+    static let retired: [String: (Int, Int)?] = [
+        "lucy-2.1-vton-2": (1088, 624), "lucy-vton-2": (1088, 624), "lucy-vton-3": (1088, 624),
+        "mirage_v2": (1280, 704), "lucy_2_rt": nil, "lucy_v2v_14b_rt": nil,
+    ]
+
+    @Test func modelsAreThoseOfTheSDKs() throws {
+        #expect(DecartModel.currentNames == Self.current.keys.sorted())
+        for (name, (height, speeds)) in Self.current {
+            let model = try DecartModel(named: name)
+            #expect(model.format(for: .livekit) == VideoFormat(width: 1280, height: height, framerate: 30), "\(name)")
+            #expect(model.supportsFastSpeed == speeds.contains("fast") && model.successor == nil, "\(name)")
+        }
+        for (name, size) in Self.retired {
+            let model = try DecartModel(named: name)
+            let format = try #require(model.format(for: .livekit))
+            if let size { #expect((format.width, format.height) == size, "\(name)") }
+            #expect(format.framerate == 30 && DecartModel.currentNames.contains(model.successor ?? ""), "\(name)")
+        }
+    }
+
+    @Test func fullHDKeepsTheShape() {
+        func fullHD(_ width: Int, _ height: Int) -> [Int] {
+            let format = VideoFormat(width: width, height: height, framerate: 30).fullHD
+            return [format.width, format.height, format.framerate]
+        }
+        // DecartAI/sdk#140: lucy-2.1, which had 1088x624, delivers 1884x1080.
+        #expect(fullHD(1088, 624) == [1884, 1080, 30] && fullHD(624, 1088) == [1080, 1884, 30])
+        #expect(fullHD(1280, 720) == [1920, 1080, 30] && fullHD(1280, 704) == [1964, 1080, 30])
     }
 
     @Test(arguments: ["https://host", "wss://host/", "wss://host/v1/stream"])

@@ -57,9 +57,9 @@ struct SmallTypesTests {
     @Test func prompts() throws {
         #expect(try Prompt("  x \n").text == "x")
         #expect(try Prompt("").isEmpty)
-        #expect(try Prompt(String(repeating: "é", count: 1000)).text.count == 1000)
-        #expect(try Prompt(String(repeating: "👨‍👩‍👧‍👦", count: 1000)).text.count == 1000)
-        #expect(throws: ProtocolError.self) { try Prompt(String(repeating: "a", count: 1001)) }
+        #expect(try Prompt(String(repeating: "👨‍👩‍👧‍👦", count: 1001)).length == 1001)
+        #expect(try Prompt(String(repeating: "é", count: 32 << 10) + " ").text.utf8.count == 64 << 10)
+        #expect(throws: ProtocolError.self) { try Prompt(String(repeating: "a", count: (64 << 10) + 1)) }
         #expect(throws: ProtocolError.self) { try Prompt("a" + String(repeating: "\u{301}", count: 100_000)) }
         #expect(throws: ProtocolError.self) { try Prompt("a\u{0}b") }
     }

@@ -80,7 +80,7 @@ import Testing
     @Test func waitsForTheOrientation() {
         var output = Output { $0.waits = true }
         #expect(output.next() == "wait")
-        output.scheduler.prefer(width: 352, height: 640)
+        output.scheduler.orient(portrait: true)
         #expect(output.next() == "negotiate" && output.scheduler.beginNegotiation().height == 640)
     }
 

@@ -33,10 +33,10 @@ struct SessionPlan: Sendable {
     var size: CurrentFrameSize
     /// Warns that `codec=auto` lacks the codec that the service prefers.
     var codecWarning: String?
-    /// Warns that the model is not known to support `speed=fast`.
-    var speedWarning: String?
-    /// Warns of properties that a viewer ignores.
-    var viewerWarning: String?
+    /// Posted at the start.
+    var warnings: [SessionError] = []
+    /// nil for a viewer, which requests nothing.
+    var doubts: Doubts?
     /// Format of the output, unless downstream's caps fix another one.
     var output: VideoFormat
 }
@@ -52,21 +52,18 @@ extension SessionPlan {
             }
             base = try Self.base(settings)
             model = try DecartModel(named: settings.model)
-            options = Self.options(settings)
-            extraItems =
+            let items =
                 try settings.queryItems.map { items throws(ProtocolError) in
                     try QueryItems.parse(items.reveal())
                 } ?? []
-            if settings.speed == .fast, !model.supportsFastSpeed, subscribeToken == nil {
-                speedWarning =
-                    "The model \(model.name) is not known to support speed=fast; the service may ignore or refuse it."
-            }
+            extraItems = items
+            options = Self.options(settings).filter { option in !items.contains { $0.name == option.name } }
             trust = settings.caFile.map { .only(file: $0) } ?? .system
             let network = try Self.network(settings)
             route = try Self.route(settings, network.endpoint)
             fetcher = try Self.fetcher(settings, trust, route)
             key = try Self.key(settings, isRequired: !hasKeyHandler && fetcher == nil)
-            let asked = try Self.content(settings, model)
+            let asked = try Self.content(settings)
             let content = subscribeToken == nil ? asked : SessionContent()
             configuration = SessionConfiguration(
                 initial: content, retry: settings.retryPolicy,
@@ -83,7 +80,8 @@ extension SessionPlan {
             // The output's format must be fixed before `auto` has found the transport. It is that of a room, which the
             // service uses today.
             let format = try Self.format(settings, model)
-            output = format
+            let hasOwnSize = settings.width > 0 || settings.height > 0
+            output = settings.resolution == .fullHD && !hasOwnSize ? format.fullHD : format
             size = CurrentFrameSize(width: format.width, height: format.height)
             let servers = try Self.servers(settings, isLoopback: base.isLoopback)
             direct = try Self.media(settings, model, .webrtc, servers, size)
@@ -103,9 +101,15 @@ extension SessionPlan {
                 direct.connection.direction = .recvonly
                 (direct.isViewer, room.isViewer) = (true, true)
                 if !asked.isPassthrough {
-                    viewerWarning = "A viewer cannot change a session: prompt and reference-image are ignored."
+                    let text = "A viewer cannot change a session: prompt and reference-image are ignored."
+                    warnings.append(SessionError(.invalidInput, text, stage: .configuration))
                 }
-            } else if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty,
+                return
+            }
+            var doubts = Doubts(model)
+            warnings = doubts.about(settings, items) + doubts.about(asked.prompt, asked.image)
+            self.doubts = doubts
+            if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty,
                 !VideoCodec.h264.isAvailable
             {
                 codecWarning =
@@ -199,10 +203,8 @@ extension SessionPlan {
 
     typealias Option = (name: String, value: String)
 
-    private static func content(_ settings: TransformSettings, _ model: DecartModel) throws(ProtocolError)
-        -> SessionContent
-    {
-        let image = try settings.referenceImage?.image(for: model)
+    private static func content(_ settings: TransformSettings) throws(ProtocolError) -> SessionContent {
+        let image = try settings.referenceImage?.image()
         let prompt = settings.prompt.isEmpty ? nil : try Prompt(settings.prompt, enrich: settings.enrich)
         return SessionContent(prompt: prompt, image: image)
     }
@@ -222,7 +224,7 @@ extension SessionPlan {
             throw ProtocolError(
                 .modelNotFound,
                 "The frame size and rate of the model \(model.name) are unknown. "
-                    + "Use one of \(DecartModel.knownNames.joined(separator: ", ")), "
+                    + "Use one of \(DecartModel.currentNames.joined(separator: ", ")), "
                     + "or set width, height and framerate.")
         }
         // I420 halves both sides for chroma, so odd sizes are rounded up.

@@ -103,12 +103,8 @@ enum ReferenceImageSource: Sendable {
     case memory([UInt8])
 
     /// Reads and checks the image.
-    func image(for model: DecartModel) throws(ProtocolError) -> SessionImage {
-        guard model.supportsReferenceImage else {
-            throw ProtocolError(
-                .invalidOptions, "The model \(model.name) does not support reference images. Use another model.")
-        }
-        return switch self {
+    func image() throws(ProtocolError) -> SessionImage {
+        switch self {
         case .text(let text): try SessionImage(text)
         case .memory(let bytes): .image(try ReferenceImage(bytes: bytes))
         }
@@ -136,7 +132,7 @@ extension TransformSettings {
         static let typeName = "GstDecartOutputSize"
         var blurb: String {
             switch self {
-            case .model: "Constant: the model's size, or the size that downstream caps fix"
+            case .model: "Constant: the size of model and resolution, or the size that downstream caps fix"
             case .received: "The size that the service sends; caps follow it"
             }
         }
@@ -166,7 +162,7 @@ extension TransformSettings {
             switch self {
             case .standard: "The model's"
             case .hd: "1280x720"
-            case .fullHD: "1920x1080"
+            case .fullHD: "1080 pixels on the shorter side"
             }
         }
     }
@@ -178,7 +174,7 @@ extension TransformSettings {
         var blurb: String {
             switch self {
             case .standard: "The model's"
-            case .fast: "Lower latency, lower quality"
+            case .fast: "Lower latency at twice the price, in the US only; the same quality"
             }
         }
     }

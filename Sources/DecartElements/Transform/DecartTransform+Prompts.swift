@@ -13,14 +13,20 @@ extension DecartTransform {
                 update.prompt = try Prompt(settings.prompt, enrich: settings.enrich)
             }
             if changed.contains("reference-image") {
-                let model = try DecartModel(named: settings.model)
                 update.image = .removed
-                if let source = settings.referenceImage { update.image = .set(try source.image(for: model)) }
+                if let source = settings.referenceImage { update.image = .set(try source.image()) }
             }
+            warnOfDoubts(about: update)
             session?.controller.updatePrompt(update)
         } catch {
             warn(SessionError(error.code, error.message, stage: .configuration))
         }
+    }
+
+    private func warnOfDoubts(about update: PromptUpdate) {
+        let image: SessionImage? = if case .set(let image) = update.image { image } else { nil }
+        let warnings = state.withLock { $0.run?.doubts?.about(update.prompt, image) }
+        warnings?.forEach(warn)
     }
 
     // MARK: Action signals
@@ -61,9 +67,7 @@ extension DecartTransform {
         do throws(ProtocolError) {
             var update = PromptUpdate(image: .removed)
             let source = bytes.flatMap { $0.isEmpty ? nil : ReferenceImageSource.memory($0) }
-            if let source {
-                update.image = .set(try source.image(for: DecartModel(named: state.withLock(\.settings.model))))
-            }
+            if let source { update.image = .set(try source.image()) }
             if let text { update.prompt = try Prompt(text, enrich: enrich) }
             return request(update, session) {
                 $0.referenceImage = source
@@ -80,6 +84,7 @@ extension DecartTransform {
         _ update: PromptUpdate, _ session: ElementSession?, _ change: (inout TransformSettings) -> Void
     ) -> RequestID {
         state.withLock { change(&$0.settings) }
+        warnOfDoubts(about: update)
         let id = session?.controller.updatePrompt(update) ?? 0
         handle.unowned.withFrozenNotifications { element in
             if update.prompt != nil { ["prompt", "enrich"].forEach(element.notify) }

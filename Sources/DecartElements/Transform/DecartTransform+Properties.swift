@@ -155,6 +155,6 @@ extension DecartTransform {
             size.set(width: now.height, height: now.width)
         }
         input.configure(width: size.current.width, height: size.current.height, fit: settings.fit)
-        output.prefer(width: size.current.width, height: size.current.height)
+        output.orient(portrait: size.current.height > size.current.width)
     }
 }

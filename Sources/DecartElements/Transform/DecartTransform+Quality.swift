@@ -19,6 +19,7 @@ extension DecartTransform {
 
     private func judge(_ session: ElementSession) {
         watchInput(session)
+        watchResolution(session)
         let reading = state.withLock(\.snapshot.state.isConnected) ? self.reading(of: session) : nil
         let (verdict, isOther) = state.withLock { state in
             let before = state.quality.verdict
@@ -50,6 +51,12 @@ extension DecartTransform {
         (reading.framesEncoded, reading.isConnected) = (session.codecs.encoding.frames, isConnected)
         let stall = state.withLock { $0.sendWatch.add(reading) }
         if let stall { warn(SessionError(.invalidInput, stall.sentence, stage: .media)) }
+    }
+
+    private func watchResolution(_ session: ElementSession) {
+        guard state.withLock({ $0.run?.resolution != nil }), let size = session.receivedSize else { return }
+        let sentence = state.withLock { $0.run?.session === session ? $0.run?.resolution?.add(size) : nil }
+        if let sentence { warn(SessionError(.invalidOptions, sentence, stage: .media)) }
     }
 
     private func reading(of session: ElementSession) -> QualityReading? {

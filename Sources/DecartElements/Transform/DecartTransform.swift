@@ -70,6 +70,10 @@ final class DecartTransform: ElementImplementation {
         var fallback = RawFallbackState()
         /// Posted once if the service turns out to use LiveKit.
         var codecWarning: String?
+        /// nil for a viewer.
+        var doubts: Doubts?
+        /// Set with `resolution=1080p`, unless the element is a viewer.
+        var resolution: ResolutionWatch?
         /// Limits the warning about the encoder to one per start; a session may make several encoders.
         var hasWarnedOfEncoder = false
         /// The session starts with the first keyframe of an encoded input, whose format it negotiates.
@@ -445,14 +449,15 @@ final class DecartTransform: ElementImplementation {
         state.withLock {
             $0.run = Run(
                 session: session, size: plan.size, timing: timing, codecWarning: plan.codecWarning,
+                doubts: plan.doubts,
+                resolution: settings.resolution == .fullHD && plan.doubts != nil ? ResolutionWatch() : nil,
                 awaitsInput: settings.autoConnect && settings.subscribeToken == nil && input.encoded.isExpected,
                 sizes: settings.transport.kinds.map { plan.media(for: $0).format })
         }
         // Both properties may have changed meanwhile; any change from here on finds the session.
         updatePublishedAudio()
         updatePublishedVideo()
-        if let warning = plan.speedWarning { warn(SessionError(.invalidOptions, warning, stage: .configuration)) }
-        if let warning = plan.viewerWarning { warn(SessionError(.invalidInput, warning, stage: .configuration)) }
+        plan.warnings.forEach(warn)
         return true
     }
 
@@ -466,7 +471,7 @@ final class DecartTransform: ElementImplementation {
         }
         input.gate.prepare()
         input.gate.setMaximumRate(framesPerSecond: plan.expected.video.framerate)
-        input.configure(width: plan.output.width, height: plan.output.height, fit: settings.fit)
+        input.configure(width: size.current.width, height: size.current.height, fit: settings.fit)
         // A viewer has no input that could decide the orientation.
         let follows = settings.orientation == .auto && plan.subscribeToken == nil
         output.configure(
@@ -485,7 +490,7 @@ final class DecartTransform: ElementImplementation {
             if let fit = self?.state.withLock(\.settings.fit) {
                 input?.configure(width: now.width, height: now.height, fit: fit)
             }
-            output?.prefer(width: now.width, height: now.height)
+            output?.orient(portrait: now.height > now.width)
         }
     }
 

@@ -70,14 +70,15 @@ enum TransformProperties {
             }),
         .string(
             "model", \.model, nick: "Model",
-            blurb: "\(DecartModel.knownNames.joined(separator: ", ")), or a custom one with width, height and framerate"
+            blurb:
+                "\(DecartModel.currentNames.joined(separator: ", ")), or a custom one with width, height and framerate"
         ),
         .enumeration(
             "transport", \.transport, nick: "Transport",
             blurb: "How media travel; codec, bitrate and frame rate follow it where they are unset"),
         .enumeration(
             "resolution", \.resolution, nick: "Resolution",
-            blurb: "Resolution to request from the service; output-size decides what leaves the element"),
+            blurb: "Resolution to request from the service, and of the output unless width or height is set"),
         Property(
             PropertySpec(
                 "query-items", nick: "Query items",
@@ -109,7 +110,7 @@ enum TransformProperties {
         // MARK: Prompt
         .string(
             "prompt", \.prompt, nick: "Prompt",
-            blurb: "Prompt, at most 1000 characters (empty without reference-image = passthrough)"
+            blurb: "Prompt, at most 64 KiB; the service may take less (empty without reference-image = passthrough)"
         ).playing { $0.promptChanged("prompt") },
         .boolean(
             "enrich", \.enrich, nick: "Enrich", blurb: "Let the service elaborate the prompt"

@@ -1,7 +1,9 @@
 /// A validated text prompt.
 package struct Prompt: Sendable, Equatable {
-    /// Characters as the user counts them (grapheme clusters).
-    package static let maximumLength = 1000
+    /// Bytes of UTF-8.
+    package static let maximumSize = 64 << 10
+    /// The limit that Decart documents for other requests, in characters as the user counts them (grapheme clusters).
+    package static let usualLength = 1000
 
     package let text: String
     /// True if the service may rewrite the text.
@@ -10,16 +12,10 @@ package struct Prompt: Sendable, Equatable {
     /// Trims surrounding white space; the rest may be empty. Throws `INVALID_INPUT` if it is too long or contains NUL.
     package init(_ text: String, enrich: Bool = false) throws(ProtocolError) {
         let trimmed = text.trimmingWhitespace()
-        let length = trimmed.count
-        guard length <= Prompt.maximumLength else {
-            throw ProtocolError(
-                .invalidInput, "The prompt has \(length) characters; at most \(Prompt.maximumLength) are allowed.")
-        }
-        // A few characters can hide megabytes of combining marks.
-        guard trimmed.utf8.count <= 64 * Prompt.maximumLength else {
+        guard trimmed.utf8.count <= Prompt.maximumSize else {
             throw ProtocolError(
                 .invalidInput,
-                "The prompt has too many combining marks: it exceeds \(64 * Prompt.maximumLength) bytes.")
+                "The prompt has \(trimmed.utf8.count) bytes; at most \(Prompt.maximumSize) are sent. Shorten it.")
         }
         guard !trimmed.unicodeScalars.contains("\0") else {
             throw ProtocolError(.invalidInput, "The prompt has a NUL character in it.")
@@ -29,4 +25,5 @@ package struct Prompt: Sendable, Equatable {
     }
 
     package var isEmpty: Bool { text.isEmpty }
+    package var length: Int { text.count }
 }

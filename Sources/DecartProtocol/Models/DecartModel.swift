@@ -26,6 +26,15 @@ package struct VideoFormat: Sendable, Equatable {
     package func oriented(_ orientation: Orientation) -> VideoFormat {
         orientation == .landscape ? self : VideoFormat(width: height, height: width, framerate: framerate)
     }
+
+    /// The format that the service returns for `resolution=1080p`: the same shape with 1080 pixels on the shorter side,
+    /// as 1884x1080 for 1088x624 (DecartAI/sdk#140).
+    package var fullHD: VideoFormat {
+        let (shorter, longer) = (max(min(width, height), 1), max(width, height))
+        let scaled = (longer &* 1080 &+ shorter &- 1) / shorter
+        let landscape = VideoFormat(width: (scaled + 1) & ~1, height: 1080, framerate: framerate)
+        return landscape.oriented(height > width ? .portrait : .landscape)
+    }
 }
 
 /// A model of the service, by name. A name that is not in the table is a *custom model*: it is accepted, but the user
@@ -40,8 +49,10 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
     private struct Facts: Sendable, Equatable {
         let webrtc: VideoFormat
         let livekit: VideoFormat
-        let takesImage: Bool
+        var takesImage = true
         var isFast = false
+        /// The model to use instead.
+        var successor: String?
     }
 
     /// Throws `INVALID_OPTIONS` if the name is empty, longer than 128 bytes, or has white space or control characters.
@@ -68,40 +79,47 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
         return (transport == .webrtc ? facts.webrtc : facts.livekit).oriented(orientation)
     }
 
-    /// True if the model accepts a reference image. A custom model is assumed to accept one.
+    /// False if the SDKs disagree whether the model takes a reference image. A custom model is assumed to take one.
     package var supportsReferenceImage: Bool { facts?.takesImage ?? true }
 
     /// True if the model supports `speed=fast`. A custom model is assumed to support it.
     package var supportsFastSpeed: Bool { facts?.isFast ?? true }
 
-    /// All names in the table, in alphabetical order.
-    package static var knownNames: [String] { table.keys.sorted() }
+    /// The model that replaces this one, which Decart's SDKs have removed; nil: it is current, or custom.
+    package var successor: String? { facts?.successor }
 
+    /// The names of the current models, in alphabetical order.
+    package static var currentNames: [String] { table.filter { $0.value.successor == nil }.keys.sorted() }
+
+    /// Rooms: Python SDK 0.2.4, `models.py`, or the last one that had a retired model (0.1.4; `mirage_v2`: 0.1.2). Direct
+    /// connections: Decart's Swift guide. Images: Swift SDK 0.6.6 sends none to the restyle models, which take them
+    /// according to decart-python 07280d5.
     private static let table: [String: Facts] = {
         func hd(_ framerate: Int, height: Int = 720) -> VideoFormat {
             VideoFormat(width: 1280, height: height, framerate: framerate)
         }
+        func small(_ framerate: Int) -> VideoFormat { VideoFormat(width: 1088, height: 624, framerate: framerate) }
         let restyle = Facts(webrtc: hd(22, height: 704), livekit: hd(30, height: 704), takesImage: false)
-        let current = Facts(webrtc: hd(30), livekit: hd(30), takesImage: true, isFast: true)
-        let older22 = Facts(webrtc: hd(22), livekit: hd(30), takesImage: true)
-        let older20 = Facts(webrtc: hd(20), livekit: hd(30), takesImage: true)
+        var mirage = restyle
+        mirage.successor = "lucy-restyle-2"
+        let current = Facts(webrtc: hd(30), livekit: hd(30), isFast: true)
+        let tryOn = Facts(webrtc: small(20), livekit: small(30), successor: "lucy-vton-latest")
         return [
             "lucy-restyle-2": restyle,
             "lucy-restyle-latest": restyle,
-            "mirage_v2": restyle,
-            "lucy-2.1": Facts(
-                webrtc: VideoFormat(width: 1088, height: 624, framerate: 20), livekit: hd(30), takesImage: true),
+            "lucy-2.1": Facts(webrtc: small(20), livekit: hd(30)),
             "lucy-2.5": current,
             "lucy-2.6": current,
             "lucy-latest": current,
             "lucy-vton-3.5": current,
             "lucy-vton-3.6": current,
             "lucy-vton-latest": current,
-            "lucy_v2v_14b_rt": older22,
-            "lucy_2_rt": older20,
-            "lucy-2.1-vton-2": older20,
-            "lucy-vton-2": older20,
-            "lucy-vton-3": older20,
+            "mirage_v2": mirage,
+            "lucy_v2v_14b_rt": Facts(webrtc: hd(22), livekit: hd(30), successor: "lucy-latest"),
+            "lucy_2_rt": Facts(webrtc: hd(20), livekit: hd(30), successor: "lucy-latest"),
+            "lucy-2.1-vton-2": tryOn,
+            "lucy-vton-2": tryOn,
+            "lucy-vton-3": tryOn,
         ]
     }()
 }

@@ -3,9 +3,9 @@ package enum QueryItems {
     private static let maximumCount = 32
     /// Bytes.
     private static let maximumSize = 4096
-    /// Set from the other properties.
+    /// Set by the element alone. `resolution` and `speed` may have values that the properties do not know.
     private static let reserved: Set<String> = [
-        "api_key", "model", "resolution", "speed", "pixel_latency", "livekit_early_room_info", "ip", "port",
+        "api_key", "model", "pixel_latency", "livekit_early_room_info", "ip", "port",
     ]
 
     /// Throws `INVALID_OPTIONS`. The error names an item, but never quotes a value, which may be a secret.

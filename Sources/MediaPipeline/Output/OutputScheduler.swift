@@ -155,8 +155,11 @@ package struct OutputScheduler<Payload> {
     }
 
     /// The orientation is known.
-    package mutating func prefer(width: Int, height: Int) {
-        (configuration.preferred.width, configuration.preferred.height) = (width, height)
+    package mutating func orient(portrait: Bool) {
+        let (width, height) = (configuration.preferred.width, configuration.preferred.height)
+        if (height > width) != portrait {
+            (configuration.preferred.width, configuration.preferred.height) = (height, width)
+        }
         configuration.waits = false
         needsNegotiation = true
     }

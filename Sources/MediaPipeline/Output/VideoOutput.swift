@@ -88,7 +88,7 @@ package final class VideoOutput: Sendable {
     ///   - latency: ns, from a frame's arrival to its display; nil: it adapts.
     ///   - captureLatency: minimum latency, ns, if frames are to carry their input's running time; nil: their
     ///     arrival's.
-    ///   - waits: announces nothing downstream before `prefer` sets the orientation.
+    ///   - waits: announces nothing downstream before `orient`.
     package func configure(
         _ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime?, captureLatency: ClockTime?, waits: Bool
     ) {
@@ -112,8 +112,8 @@ package final class VideoOutput: Sendable {
     /// Sets the latest raw frame, in the output's size. Called only if the user asked for `passthrough`.
     func setRaw(_ buffer: Buffer) { state.withLock { $0.scheduler.setRaw(Frame(buffer: buffer)) } }
 
-    /// Sets the size, once the orientation is known, for what downstream's caps leave open.
-    package func prefer(width: Int, height: Int) { change { $0.prefer(width: width, height: height) } }
+    /// Turns the size that downstream's caps leave open, once the orientation is known.
+    package func orient(portrait: Bool) { change { $0.orient(portrait: portrait) } }
 
     /// `mayFill` returns false for an input that waits while nothing is sent. With `timestamps=capture` its timeline
     /// waits too, so gaps in the output are not filled.

@@ -35,8 +35,8 @@ enum Admission: Equatable {
         }
         let path = target.prefix { $0 != "?" }
         let viewedSessionID = Self.viewedSession(path)
-        guard path.hasSuffix(DecartModel.urlPath) || viewedSessionID != nil else {
-            self = .refused(HTTPAnswer(404, "unknown path: sessions are opened at \(DecartModel.urlPath)"))
+        guard path.hasSuffix(StrictRules.path) || viewedSessionID != nil else {
+            self = .refused(HTTPAnswer(404, "unknown path: sessions are opened at \(StrictRules.path)"))
             return
         }
         var items: [String: String] = [:]
@@ -52,9 +52,10 @@ enum Admission: Equatable {
             self = .refused(HTTPAnswer(404, "there is no such session"))
             return
         }
-        // A viewer's URL has no model.
-        guard let model = viewedSessionID == nil ? (try? DecartModel(named: items["model"] ?? ""))?.name : "" else {
-            self = .refused(HTTPAnswer(400, "no valid model is named"))
+        // A viewer's URL has no model. SDKs take any name (Python 0.2.4, models.py, `CustomModelDefinition`).
+        let model = viewedSessionID == nil ? items["model"] ?? "" : ""
+        guard viewedSessionID != nil || !model.isEmpty else {
+            self = .refused(HTTPAnswer(400, "no model is named"))
             return
         }
         guard !isFull else {
@@ -75,7 +76,8 @@ enum Admission: Equatable {
             model: model, wantsLatencyMarker: items["pixel_latency"] == "1",
             asksForRoom: items["livekit_early_room_info"] == "true", host: host, resolution: items["resolution"],
             speed: items["speed"], userAgent: items["user_agent"], serverCodec: items["livekit_server_codec"],
-            otherItems: items.filter { !known.contains($0.key) }, viewedSessionID: viewedSessionID,
+            otherItems: items.filter { !known.contains($0.key) },
+            strangeItem: StrictRules.unknown(inItems: items), viewedSessionID: viewedSessionID,
             maximumDuration: items["api_key"].flatMap { keys.clientTokens?.sessionLimit(of: $0) },
             limitAnswer: limitAnswer)
         self = .admitted(request, faults)

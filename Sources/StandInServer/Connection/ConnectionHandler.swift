@@ -82,6 +82,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         }
         if !script.plan.faults.isEmpty { log("faults: \(script.plan.faults.map(\.kind.name).joined(separator: ", "))") }
         if let answer = request.limitAnswer { return refuse(answer, context) }
+        if services.isStrict, let words = request.strangeItem { return refuse(words, context) }
         if let seconds = request.maximumDuration {
             later(
                 Double(seconds), [.endGeneration(reason: "timeout"), .close(code: 1000, reason: "session limit")],
@@ -97,6 +98,13 @@ final class ConnectionHandler: ChannelInboundHandler {
         log("refused: \(words)")
         if answer == .error { send(.error(words), context) }
         perform([.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")], context)
+    }
+
+    /// The client sends what no SDK of Decart sends.
+    private func refuse(_ words: String, _ context: ChannelHandlerContext) {
+        log("refused: \(words)")
+        send(.error(words), context)
+        close(.policyViolation, context)
     }
 
     private var isViewer: Bool { request.viewedSessionID != nil }
@@ -188,9 +196,13 @@ final class ConnectionHandler: ChannelInboundHandler {
     // MARK: Control messages
 
     private func receive(_ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        let bytes = Array(data.readableBytesView)
+        if services.isStrict, let value = try? JSONValue(decoding: bytes), let words = StrictRules.unknown(in: value) {
+            return refuse(words, context)
+        }
         let message: ClientMessage
         do {
-            message = try ClientMessage(decoding: Array(data.readableBytesView))
+            message = try ClientMessage(decoding: bytes)
         } catch {
             return malformed(error.message, size: data.readableBytes, context)
         }
@@ -277,7 +289,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private func makePainter(onFrame: @escaping @Sendable (_ starts: Bool) -> Void) -> FramePainter {
         FramePainter(
             look: look, carriesLatencyMarker: request.wantsLatencyMarker && services.answersLatencyMarker,
-            delay: services.media.delay, viewers: viewers
+            isFullHD: request.resolution == "1080p", delay: services.media.delay, viewers: viewers
         ) { [board = services.board] starts in
             board.wake()
             onFrame(starts)

@@ -6,7 +6,6 @@ struct ControlStateMachine {
     /// The configuration of one connection.
     struct Rules: Sendable {
         var identity: SessionIdentity
-        var takesReferenceImage: Bool
         /// Media transports that the session offers.
         var transports: Set<MediaTransportKind> = [.webrtc, .livekit]
         /// The client's URL requests a room: `opened()` sends no greeting, which would make the client send an offer.
@@ -155,9 +154,6 @@ struct ControlStateMachine {
     private func imageHash(of message: SetImageMessage) -> Result<UInt64?, Refusal> {
         if let refusal = refusalOfEverything { return .failure(refusal) }
         if case .prompt(let prompt) = message.text, let refusal = refusal(of: prompt) { return .failure(refusal) }
-        if message.image != .none, !rules.takesReferenceImage {
-            return .failure(Refusal(words: "this model takes no reference image"))
-        }
         switch message.image {
         case .none: return .success(nil)
         case .data(let base64): return ImageInput.hash(base64: base64).map(Optional.some)
@@ -180,9 +176,6 @@ struct ControlStateMachine {
 
     private func refusal(of prompt: String) -> Refusal? {
         if let refusal = refusalOfEverything { return refusal }
-        if prompt.count > Prompt.maximumLength {
-            return Refusal(words: "the prompt has \(prompt.count) of at most \(Prompt.maximumLength) characters")
-        }
         return prompt.contains(rules.refusalWord) ? Refusal(words: "the prompt was refused by moderation") : nil
     }
 

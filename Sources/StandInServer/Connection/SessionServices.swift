@@ -6,4 +6,5 @@ struct SessionServices: Sendable {
     let rooms: RoomBoard
     let media: MediaServices
     let answersLatencyMarker: Bool
+    let isStrict: Bool
 }

@@ -10,6 +10,8 @@ package final class FramePainter: Sendable {
     /// camera.
     private let look: Mutex<Look?>
     private let carriesLatencyMarker: Bool
+    /// Frames go back with 1080 pixels on the shorter side.
+    let isFullHD: Bool
     /// Simulated inference time of a frame.
     package let delay: Duration
     private let painted = Atomic<Int>(0)
@@ -28,9 +30,11 @@ package final class FramePainter: Sendable {
     ///   - onFrame: Called after each frame on the painting thread; `starts` is true for the first frame, and for the
     ///     first one after `awaitFrame`.
     package init(
-        look: Look?, carriesLatencyMarker: Bool, delay: Duration = .zero, viewers: Viewers = Viewers(),
+        look: Look?, carriesLatencyMarker: Bool, isFullHD: Bool = false, delay: Duration = .zero,
+        viewers: Viewers = Viewers(),
         onFrame: @escaping @Sendable (_ starts: Bool) -> Void
     ) {
+        self.isFullHD = isFullHD
         self.delay = delay
         self.viewers = viewers
         self.look = Mutex(look)
@@ -84,7 +88,6 @@ package final class FramePainter: Sendable {
             raw.wrappingAdd(1, ordering: .relaxed)
         }
         if let number { LatencyMarker.stamp(number, onto: frame.luma) }
-        measure { $0.size = MediaFigures.Size(width: frame.luma.width, height: frame.luma.height) }
         painted.wrappingAdd(1, ordering: .relaxed)
         onFrame(awaitsFrame.exchange(false, ordering: .relaxed))
     }

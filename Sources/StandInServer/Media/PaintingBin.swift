@@ -17,7 +17,7 @@ struct PaintingBin {
         let bin = try Bin(
             description: """
                 \(thinking)queue leaky=downstream max-size-buffers=\(Self.mostWaiting) max-size-bytes=0 max-size-time=0 \
-                ! videoconvert ! videoscale ! capsfilter name=size caps=video/x-raw,format=I420 \
+                ! videoconvert name=convert ! videoscale ! capsfilter name=size caps=video/x-raw,format=I420 \
                 ! fakesink name=end sync=false async=false
                 """,
             ghostUnlinkedPads: true)
@@ -33,6 +33,14 @@ struct PaintingBin {
         var frozen: FrozenFrame?
         let size = bin.child(named: "size")
         var isHalved = false
+        bin.child(named: "convert")?.staticPad("sink")?.addProbe(.downstreamEvent) { item in
+            guard case .event(let event) = item, let video = event.caps.flatMap(VideoInfo.init(caps:)) else {
+                return .pass
+            }
+            painter.measure { $0.size = MediaFigures.Size(width: video.width, height: video.height) }
+            if painter.isFullHD { Self.enlarge(size, video) }
+            return .pass
+        }
         end.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event):
@@ -79,8 +87,23 @@ struct PaintingBin {
 
     /// Applies to the next frames.
     private static func halve(_ size: Element?, _ video: VideoInfo) {
-        let width = max(video.width / 4 * 2, 16)
-        let height = max(video.height / 4 * 2, 16)
+        set(size, max(video.width / 4 * 2, 16), max(video.height / 4 * 2, 16))
+    }
+
+    /// Keeps the shape, as the service does: 1884x1080 for 1088x624 (DecartAI/sdk#140).
+    private static func enlarge(_ size: Element?, _ video: VideoInfo) {
+        func scaled(_ longer: Int, _ shorter: Int) -> Int { (longer * 540 + shorter - 1) / shorter * 2 }
+        // A client's frame of another shape would take too much memory.
+        guard min(video.width, video.height) > 0, max(video.width, video.height) / min(video.width, video.height) < 4
+        else { return }
+        if video.width >= video.height {
+            set(size, scaled(video.width, video.height), 1080)
+        } else {
+            set(size, 1080, scaled(video.height, video.width))
+        }
+    }
+
+    private static func set(_ size: Element?, _ width: Int, _ height: Int) {
         guard let caps = try? Caps("video/x-raw,format=I420,width=\(width),height=\(height)") else { return }
         size?.set("caps", caps: caps)
     }

@@ -160,7 +160,6 @@ struct ChildPipeline: Sendable {
         return ControlStateMachine.Rules(
             identity: SessionIdentity(
                 id: id, serverIP: channel.localAddress?.ipAddress, serverPort: channel.localAddress?.port),
-            takesReferenceImage: (try? DecartModel(named: request.model))?.supportsReferenceImage ?? true,
             transports: recorded.isEmpty ? configuration.transports : recorded, asksForRoom: request.asksForRoom,
             trickles: configuration.tricklesCandidates || plan.bendsCandidates,
             isViewer: request.viewedSessionID != nil, idleOutput: configuration.idleOutput)

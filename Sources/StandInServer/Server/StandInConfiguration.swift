@@ -13,6 +13,8 @@ package struct StandInConfiguration: Sendable {
     /// of that authority, and `tls_bad_*` have their own. Excludes `tls`; needs the openssl command.
     package var throwawayAuthority: String?
     package var keys = KeyPolicy()
+    /// Refuses messages, fields, query items and models that no SDK of Decart sends.
+    package var isStrict = false
     /// Pages of any origin may connect, with any `Host`.
     package var allowsBrowsers = false
     /// Supported transports; if both, the client's first message decides.

@@ -39,7 +39,7 @@ package final class StandInServer: Sendable {
             board: SessionBoard(), viewers: ViewerBoard(), journal: Journal(showsPrompts: configuration.showsPrompts),
             rooms: RoomBoard(configuration.rooms),
             media: MediaServices(engine: engine, delay: configuration.media.delay, log: configuration.log),
-            answersLatencyMarker: configuration.answersLatencyMarker)
+            answersLatencyMarker: configuration.answersLatencyMarker, isStrict: configuration.isStrict)
         faultBoard = FaultBoard(FaultPlan(configuration.faults))
         replay = configuration.replay.map(ReplayBoard.init)
     }

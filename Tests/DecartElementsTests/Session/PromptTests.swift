@@ -127,20 +127,43 @@ extension ElementTests {
             }
         }
 
-        @Test func aPromptThatIsTooLongIsNotSent() throws {
-            let long = String(repeating: "x", count: 1001)
+        /// No SDK limits prompts (Python 0.2.4, types.py, `Prompt`): the service decides.
+        @Test func aLongPromptIsSentWithOneWarning() throws {
+            let first = "anime " + String(repeating: "x", count: 1000)
+            let second = "film noir " + String(repeating: "é", count: 2000)
+            let raw = try Reference.input()
+            try TransformPipeline.run(with: { try .init($0, prompt: first) }) { pipeline, standIn in
+                pipeline.play()
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains("1006 characters") && warning.text.contains("1000"))
+                #expect(warning.details?.string("code") == "INVALID_INPUT")
+                #expect(pipeline.waitForPicture(raw.applying(prompt: first)))
+                pipeline.transform.set("prompt", GValueBox(second))
+                #expect(pipeline.waitForPicture(raw.applying(prompt: second)))
+                #expect(standIn.sessions.first?.prompts == [first, second])
+                #expect(pipeline.takeProblems().count == 1)
+            }
+        }
+
+        @Test func aPromptAbove64KiBIsRefusedAndTheSessionGoesOn() throws {
+            let long = String(repeating: "x", count: (64 << 10) + 1)
+            let raw = try Reference.input()
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(1))
                     pipeline.transform.set("prompt", GValueBox(long))
                     let warning = try #require(pipeline.waitForProblem(.warning))
-                    #expect(warning.text.contains("1000"))
-                    #expect(standIn.sessions.first?.prompts == ["film noir"])
+                    #expect(warning.text.contains("65537 bytes"))
+                    #expect(pipeline.transform.emit("set-prompt", [GValueBox(long), GValueBox(false)])?.int == 0)
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    pipeline.transform.set("prompt", GValueBox("anime"))
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                    #expect(standIn.sessions.first?.prompts == ["film noir", "anime"])
                 }
                 try TransformPipeline.run(try .init(standIn, prompt: long)) { pipeline in
                     #expect(pipeline.play() == .failure)
-                    #expect(pipeline.waitForError()?.text.contains("1000") == true)
+                    #expect(pipeline.waitForError()?.text.contains("65537 bytes") == true)
                 }
                 #expect(standIn.sessions.count == 1)
             }

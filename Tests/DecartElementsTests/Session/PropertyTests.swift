@@ -182,8 +182,7 @@ extension ElementTests {
 
         /// The service decides on a speed that the model is not known to offer.
         @Test func fastSpeedOfAnotherModelIsAWarning() throws {
-            let model = try #require(
-                DecartModel.knownNames.first { (try? DecartModel(named: $0))?.supportsFastSpeed == false })
+            let model = "lucy-2.1"
             try TransformPipeline.run(with: { try .init($0, "model=\(model) speed=fast", prompt: "film noir") }) {
                 pipeline, standIn in
                 pipeline.play()
@@ -192,6 +191,58 @@ extension ElementTests {
                 #expect(pipeline.waitForFrames(2))
                 #expect(standIn.sessions.first?.request.speed == "fast")
                 #expect(pipeline.takeProblems().count == 1)
+            }
+        }
+
+        /// Values that the properties do not know go out as query items, in place of the properties'.
+        @Test func anUnknownSpeedIsSentWithOneWarning() throws {
+            try TransformPipeline.run(with: {
+                try .init($0, "resolution=720p speed=fast", prompt: "film noir")
+            }) { pipeline, standIn in
+                pipeline.transform.set("query-items", GValueBox("resolution=1080p&speed=turbo"))
+                pipeline.play()
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains("speed") && warning.details?.string("code") == "INVALID_OPTIONS")
+                #expect(pipeline.waitForFrames(2))
+                let request = try #require(standIn.sessions.first?.request)
+                #expect(request.speed == "turbo" && request.resolution == "1080p")
+                #expect(pipeline.takeProblems().count == 1)
+            }
+        }
+
+        @Test func aRetiredModelNamesTheCurrentOne() throws {
+            try TransformPipeline.run(with: { try .init($0, "model=mirage_v2", prompt: "film noir") }) {
+                pipeline, standIn in
+                pipeline.play()
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains("mirage_v2") && warning.text.contains("lucy-restyle-2"))
+                #expect(pipeline.waitForFrames(2))
+                #expect(standIn.sessions.first?.request.model == "mirage_v2")
+                #expect(pipeline.takeProblems().count == 1)
+            }
+        }
+
+        /// Against what Decart's SDKs send (`StrictRules`).
+        @Test func nothingIsSentThatNoSDKSends() throws {
+            let properties = "model=lucy-2.5 resolution=720p speed=fast timestamps=capture reference-image=file_1"
+            try StandIn.run({ $0.isStrict = true }) { standIn in
+                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir")) { pipeline in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(2))
+                    pipeline.transform.set("prompt", GValueBox("anime"))
+                    #expect(standIn.wait { $0.first?.prompts.last == "anime" })
+                    pipeline.transform.set("reference-image", GValueBox(String?.none))
+                    pipeline.transform.set("prompt", GValueBox(""))
+                    #expect(standIn.wait { $0.first?.passthroughCount == 1 })
+                    #expect(pipeline.waitForFrames(2))
+                    #expect(pipeline.takeProblems().isEmpty)
+                }
+                standIn.expectGoodConduct()
+                try TransformPipeline.run(try .init(standIn, "model=lucy-2.5", prompt: "film noir")) { pipeline in
+                    pipeline.transform.set("query-items", GValueBox("trace=1"))
+                    pipeline.play()
+                    #expect(pipeline.waitForError()?.text.contains("unknown query item trace") == true)
+                }
             }
         }
 

@@ -197,8 +197,6 @@ struct ObservationTests {
             #expect(try ask(port, "POST", "/control/prompt?session=\(id)", body: "noir").contains("200 OK"))
             #expect(server.server.wait(milliseconds: 20_000) { $0[0].look?.style == .grey })
             #expect(server.server.sessions[0].promptCount == 0)
-            let long = try ask(port, "POST", "/control/prompt", body: String(repeating: "x", count: 1001))
-            #expect(long.hasPrefix("HTTP/1.1 400 ") && long.contains("{\"error\":"))
             #expect(try ask(port, "POST", "/control/prompt?session=none", body: "x").hasPrefix("HTTP/1.1 404 "))
             client.close()
         }

@@ -1,0 +1,108 @@
+#!/usr/bin/python3
+"""Compares the models of the element with those of Decart's newest SDK for Python, whose wheel pip downloads.
+
+Prints "ok NAME", "not ok NAME: why" or, without a package registry, "skip NAME: why". GST_DECART names another checkout
+with a release build.
+"""
+
+import ast
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.path.append(f"{REPO}/Tests/System/Host")
+from plugin_path import registry, system_path  # noqa: E402
+
+LIMIT = 20  # s, for every wait
+failed = False
+
+
+def report(name, why=""):
+    global failed
+    failed = failed or bool(why)
+    print(f"not ok models: {name}: {why}" if why else f"ok models: {name}", flush=True)
+
+
+def download(folder):
+    """Returns the path of the newest wheel, or None."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest",
+               folder, "decart"]
+    try:
+        subprocess.run(command, check=True, timeout=120, capture_output=True)
+    except (subprocess.SubprocessError, OSError):
+        return None
+    return next(iter(glob.glob(f"{folder}/*.whl")), None)
+
+
+def realtime_models(source):
+    """Returns the arguments of each realtime model in models.py, by name, without running it."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == "_MODELS":
+            tables = dict(zip((key.value for key in node.value.keys), node.value.values))
+            calls = tables["realtime"].values
+            return {fields["name"]: fields for fields in (
+                {word.arg: ast.literal_eval(word.value) for word in call.keywords} for call in calls)}
+    return {}
+
+
+def element_model(Gst, name):
+    """Returns width, height and frame rate of the output, and the texts of the warnings with speed=fast."""
+    pipeline = Gst.parse_launch(
+        "videotestsrc is-live=true ! video/x-raw,width=320,height=180,framerate=30/1"
+        f" ! decarttransform model={name} speed=fast api-key=x base-url=ws://127.0.0.1:9 auto-connect=false fallback=black"
+        " ! fakesink name=out")
+    pad = pipeline.get_by_name("out").get_static_pad("sink")
+    pipeline.set_state(Gst.State.PLAYING)
+    try:
+        end = time.monotonic() + LIMIT
+        while not (caps := pad.get_current_caps()) and time.monotonic() < end:
+            time.sleep(0.02)
+        warnings = []
+        while message := pipeline.get_bus().pop_filtered(Gst.MessageType.WARNING | Gst.MessageType.ERROR):
+            error = message.parse_warning if message.type == Gst.MessageType.WARNING else message.parse_error
+            warnings.append(error()[0].message)
+        if not caps:
+            return None, warnings
+        fields = caps.get_structure(0)
+        _, rate, _ = fields.get_fraction("framerate")
+        return (fields.get_value("width"), fields.get_value("height"), rate), warnings
+    finally:
+        pipeline.set_state(Gst.State.NULL)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        wheel = download(folder)
+        if not wheel:
+            return print("skip models: pip cannot download the package decart")
+        with zipfile.ZipFile(wheel) as archive:
+            models = realtime_models(archive.read("decart/models.py").decode())
+        checkout = os.environ.get("GST_DECART", REPO)
+        os.environ["GST_REGISTRY_1_0"] = registry(folder)
+        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(f"{checkout}/.build/release/libgstdecart.so", folder)
+        import gi
+        gi.require_version("Gst", "1.0")
+        from gi.repository import Gst
+        Gst.init(None)
+
+        version = os.path.basename(wheel).split("-")[1]
+        blurb = Gst.ElementFactory.make("decarttransform").find_property("model").blurb
+        names = set(blurb.split(", or ")[0].split(", "))
+        report(f"those of the SDK {version}", ", ".join(sorted(names ^ set(models))))
+        for name, fields in models.items():
+            wanted = (fields["width"], fields["height"], fields["fps"])
+            found, warnings = element_model(Gst, name)
+            report(f"format of {name}", "" if found == wanted else f"{found}, not {wanted}; {warnings}")
+            is_fast = not any("speed=fast" in text for text in warnings)
+            wanted = "fast" in fields.get("supported_speeds", ())
+            report(f"speed of {name}", "" if is_fast == wanted else f"fast is {is_fast}; {warnings}")
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
