@@ -219,7 +219,8 @@ def outage(seconds, bound, dials):
     return body
 
 
-row("F8 nothing for 30 s", 48, "all packets dropped for 30 s")(outage(30, 8, (4, 5)))
+# Dials at 6 and 23 s, each for 15 s.
+row("F8 nothing for 30 s", 48, "all packets dropped for 30 s")(outage(30, 8, (3, 4)))
 
 
 def turn(run, tls=False):
@@ -451,7 +452,7 @@ def f15(run):
     session, since = client.session(), time.monotonic()
     names.silent = True
     run.standin.control("POST", "close?code=1012")
-    # The first retry begins after a second at most, and times out 5 s later.
+    # The first retry begins after a second at most, and its name lookup times out 5 s later.
     client.message("warning", since + 0.5, 10)
     run.measure("noticed", client.all("warning", since + 0.5)[0]["t"] - since, 1 + 5)
     time.sleep(max(0, long(20, 8) - (time.monotonic() - since)))
