@@ -34,7 +34,8 @@ struct GenerationTests {
     @Test(arguments: [nil, "timeout", "disconnect", "error", "a word that nobody knows"])
     func theSessionStays(reason: String?) throws {
         var driver = try ended(reason)
-        #expect(driver.state == .connected && driver.snapshot.generationSeconds == 61)
+        #expect(driver.state == .connected && driver.snapshot.billedSeconds == 61)
+        #expect(driver.snapshot.generationSeconds == nil)
         // Only a note for the log: no new connection, no warning.
         let notes = driver.takeActions()
         #expect(notes.count == 1)
@@ -51,13 +52,31 @@ struct GenerationTests {
         driver.wait(.seconds(60))
         #expect(driver.takeActions().isEmpty && driver.opens() == 0)
         driver.server(.generationTick(seconds: 62))
-        #expect(driver.snapshot.generationSeconds == 62)
+        #expect(driver.snapshot.generationSeconds == 62 && driver.snapshot.billedSeconds == 62)
+    }
+
+    /// Each generation of a session may have a count of its own, and each session has.
+    @Test func theSumOfBilledSecondsNeverFalls() throws {
+        var driver = try ended()
+        for seconds in [1.0, 2, 3] { driver.server(.generationTick(seconds: seconds)) }
+        #expect(driver.snapshot.generationSeconds == 3 && driver.snapshot.billedSeconds == 64)
+        driver.handle(.channelClosed(driver.attempt, code: 1012, reason: ""))
+        #expect(driver.snapshot.generationSeconds == nil && driver.snapshot.billedSeconds == 64)
+        driver.waitForRetry()
+        driver.reconnect()
+        driver.server(.generationTick(seconds: 1))
+        driver.server(.generationTick(seconds: -1e300))
+        #expect(driver.snapshot.generationSeconds == 0 && driver.snapshot.billedSeconds == 65)
+        driver.handle(.stop)
+        #expect(driver.snapshot.generationSeconds == nil && driver.snapshot.billedSeconds == 65)
+        driver.handle(.start)
+        #expect(driver.snapshot.billedSeconds == 65)
     }
 
     @Test func aTickStartsItToo() throws {
         var driver = try ended()
         driver.server(.generationTick(seconds: nil))
-        #expect(driver.state == .generating && driver.snapshot.generationSeconds == 61)
+        #expect(driver.state == .generating && driver.snapshot.generationSeconds == nil)
     }
 
     @Test func anEndBeforeTheFirstGeneration() throws {

@@ -85,6 +85,8 @@ struct Attempt: Sendable {
     var relaysAreMissing = false
     var offers = OfferAnswerState()
     var generation = Generation.unknown
+    /// As last reported.
+    var billedSeconds = 0.0
     var watchdog: MediaWatchdog
     var connectedAt: Duration?
     var renewal = Renewal.none

@@ -67,6 +67,7 @@ extension SessionMachine {
     private mutating func leave(_ attempt: Attempt) {
         guard attempt.role == .current else { return }
         snapshot = attempt.snapshot
+        snapshot.generationSeconds = nil
         phase = .idle
         emit(.cancel(.renewal))
     }
