@@ -30,8 +30,11 @@ package struct SessionConfiguration: Sendable, Equatable {
     /// Time to wait for the service to report that there is a queue. An attempt loses this time if the service reports
     /// nothing.
     package var statusTimeout: Duration = .milliseconds(250)
-    /// The media path is dead if frames were sent for this long and none arrived.
-    package var mediaTimeout: Duration = .seconds(5)
+    /// If frames were sent for this long and none arrived, a lost path, or one without any frame so far, is dead; media
+    /// on any other path have stalled.
+    package var stallTimeout: Duration = .seconds(5)
+    /// Length of a stall after which another session begins; nil: never.
+    package var mediaTimeout: Duration? = .seconds(15)
     /// The session is dead if, after a generation ended, frames were sent for this long and neither another generation
     /// nor media came.
     package var generationTimeout: Duration = .seconds(15)
@@ -78,7 +81,5 @@ extension SessionConfiguration {
     func renewal(of length: Duration) -> Duration? {
         renewBefore > .zero ? max(length / 2, length - renewBefore) : nil
     }
-    var watchdog: MediaWatchdog {
-        MediaWatchdog(timeout: mediaTimeout, idleTimeout: generationTimeout, interval: mediaSampleInterval)
-    }
+    var watchdog: MediaWatchdog { MediaWatchdog(interval: mediaSampleInterval) }
 }
