@@ -212,6 +212,9 @@ package final class RoomConnection: @unchecked Sendable {
         handle(.mute(kinds, endsRoomMute: endsRoomMute))
     }
 
+    /// Resumes the stay, because only then the room restarts ICE on the connection for which it makes the offers.
+    package func restartICE() { handle(.mediaStalled) }
+
     private func setSubscriberMedia() {
         subscriber?.setMedia(video: .recvonly, audio: desired.audio ? .recvonly : nil)
     }

@@ -36,6 +36,8 @@ package enum RoomEvent: Sendable, Equatable {
     /// No packets pass on a connected path, but ICE can restart it.
     case pathLost(LiveKitSignalTarget)
     case pathRestored(LiveKitSignalTarget)
+    /// Packets pass on all paths, but no media arrive.
+    case mediaStalled
     /// The addresses of this machine have changed.
     case networkChanged
     case timerFired(RoomTimer)

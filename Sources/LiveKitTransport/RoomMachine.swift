@@ -5,9 +5,9 @@
 //
 // There are two peer connections: we make the publisher's offer when the server knows our track, and again when our media
 // change; the server makes the subscriber's offer whenever our subscriptions change. A viewer has a subscriber only. Only
-// one offer of ours is in flight at a time. A connected stay resumes after the loss of its signalling connection or of a media path; `RoomResume`
-// is one such resume. Any other loss, and a resume that is refused or takes too long, ends the stay; the session may
-// then join a room again.
+// one offer of ours is in flight at a time. A connected stay resumes after the loss of its signalling connection or of a
+// media path, and when media stall; `RoomResume` is one such resume. Any other loss, and a resume that is refused or
+// takes too long, ends the stay; the session may then join a room again.
 package import DecartProtocol
 import DecartSession
 import LiveKitProtocol
@@ -114,6 +114,12 @@ package struct RoomMachine: Sendable {
             guard lostPaths.remove(target.rawValue) != nil else { return }
             if lostPaths.isEmpty { emit(.reportPaths(areLost: false)) }
             checkRestored(now)
+        case .mediaStalled:
+            guard phase == .connected, !participantSID.isEmpty else { return }
+            beginResume(
+                RoomResume(
+                    cause: "No media arrive from the room.", reason: .rrSubscriberFailed, restartsICE: true, now: now),
+                now, jitter)
         case .networkChanged:
             // The wait, or the dial, was meant for the former network.
             guard let resume, resume.step < .joining else { return }

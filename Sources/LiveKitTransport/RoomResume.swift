@@ -32,7 +32,7 @@ struct RoomResume: Sendable, Equatable {
     /// Other URLs of the room, the nearest first.
     private let regions: [String]
 
-    /// Beyond this time the session joins a new room instead. It also reconnects as soon as no media arrive.
+    /// Beyond this time the session joins a new room instead; earlier, if media are missing for too long.
     static let limit: Duration = .seconds(30)
     static let openTimeout: Duration = .seconds(5)
     /// Limits the wait for the server's first message.

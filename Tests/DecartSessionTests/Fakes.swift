@@ -107,6 +107,8 @@ final class FakeMedia: MediaTransport {
         var forgotten = 0
         var candidates: [CandidateMessage?] = []
         var stops = 0
+        var keyframeRequests = 0
+        var restarts = 0
         var traffic = MediaTraffic(sent: 0, received: 0)
     }
 
@@ -122,6 +124,8 @@ final class FakeMedia: MediaTransport {
     var stops: Int { state.withLock { $0.stops } }
 
     func start(_ start: MediaStart) { state.withLock { $0.start = start } }
+    func restartICE() { state.withLock { $0.restarts += 1 } }
+    func requestKeyframe() { state.withLock { $0.keyframeRequests += 1 } }
     func rollbackOffer() { state.withLock { $0.forgotten += 1 } }
     func apply(answer sdp: String) { state.withLock { $0.answers.append(sdp) } }
     func apply(offer sdp: String) { state.withLock { $0.offers.append(sdp) } }

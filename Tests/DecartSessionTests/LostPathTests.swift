@@ -73,6 +73,9 @@ struct LostPathTests {
         driver.handle(.media(old, .pathRecovered))
         driver.wait(.seconds(4))
         #expect(driver.takeActions().isEmpty && driver.state == .connected)
+        // From now on it is a stall on a path that carries packets.
+        driver.wait(.seconds(10))
+        #expect(driver.warnings().count == 1 && driver.state == .connected)
         driver.wait(.seconds(2))
         #expect(driver.state == .reconnecting)
     }

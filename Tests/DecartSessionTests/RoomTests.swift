@@ -173,7 +173,7 @@ struct RoomTests {
         #expect(error.isPermanent && error.message.contains("transport=webrtc"))
     }
 
-    /// The service must find our track first. Once it has sent media, silence means a dead path.
+    /// The service must find our track first.
     @Test func theServiceMayTakeItsTimeBeforeTheFirstPicture() throws {
         var driver = try opened(.livekit)
         driver.server(info)
@@ -185,9 +185,9 @@ struct RoomTests {
         driver.flow = MediaTraffic(sent: 12, received: 12)
         driver.wait(.seconds(1))
         driver.flow = MediaTraffic(sent: 12, received: 0)
-        driver.wait(.milliseconds(4500))
-        #expect(driver.state == .connected)
-        driver.wait(.seconds(1))
+        driver.wait(.seconds(14))
+        #expect(driver.state == .connected && driver.warnings().count == 1)
+        driver.wait(.seconds(2))
         #expect(driver.state == .reconnecting)
 
         driver = try opened(.livekit)

@@ -101,6 +101,19 @@ struct SessionControllerTests {
         #expect(world.with { $0.snapshot.state } == .reconnecting)
     }
 
+    @Test func aStallReachesTheMediaPath() throws {
+        let world = try World()
+        try world.connect()
+        let media = try #require(world.reported.media.last)
+        media.state.withLock { $0.traffic.received = 1 }
+        for _ in 1...12 {
+            media.state.withLock { $0.traffic.sent += 15 }
+            world.scheduler.advance(.milliseconds(500))
+        }
+        #expect(media.state.withLock { $0.restarts == 1 && $0.keyframeRequests == 1 })
+        #expect(world.with { $0.snapshot.state } == .connected && world.reported.channels.count == 1)
+    }
+
     @Test func aFactoryThatFailsIsAFailedAttempt() throws {
         let error = SessionError(.invalidOptions, "No such encoder.", stage: .configuration, isPermanent: true)
         let world = try World(failing: error)

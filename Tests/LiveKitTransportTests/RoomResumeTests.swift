@@ -377,6 +377,32 @@ struct RoomResumeTests {
         #expect(driver.failures().first?.message.hasSuffix("The media path could not be restored.") == true)
     }
 
+    /// Media are missing, packets are not. LiveKit restarts ICE on the subscriber in a resume
+    /// (livekit/client-sdk-js, `RTCEngine.resumeConnection`).
+    @Test func aStallRestartsICEOnBothConnections() {
+        var driver = connected()
+        driver.handle(.mediaStalled)
+        driver.handle(.mediaStalled)
+        #expect(
+            driver.takeActions() == [
+                .reportResuming(cause: "No media arrive from the room."), .close,
+                .resume(RoomResumeRequest(sid: "PA_me", reason: .rrSubscriberFailed)),
+            ])
+        driver.handle(.opened)
+        driver.server(reconnect)
+        #expect(driver.takeActions().last == .restartICE([.video]))
+        driver.handle(.offerMade(sdp: "new credentials"))
+        driver.server(.answer(.with { $0.sdp = "their credentials" }))
+        #expect(driver.takeActions().contains(where: isResumed))
+    }
+
+    @Test func aStallThatCannotBeResumedChangesNothing() {
+        var driver = RoomDriver(at: .publishing)
+        _ = driver.takeActions()
+        driver.handle(.mediaStalled)
+        #expect(driver.takeActions().isEmpty)
+    }
+
     /// Without media each second counts.
     @Test func attemptsAreFrequentWithoutMedia() {
         var driver = connected()

@@ -45,6 +45,8 @@ final class RawServer: Sendable {
             /// Addresses of the clients.
             var peers: [String] = []
             var frames: [ClientFrame] = []
+            /// Connections that have ended.
+            var ended = 0
             /// Application bytes, decrypted.
             var bytes = 0
             var open: [any Channel] = []
@@ -83,14 +85,17 @@ final class RawServer: Sendable {
         }
     }
 
+    /// - Parameter isFull: the system takes one connection and delays others until `admit`.
     init(
-        _ script: Script = Script(), tls: NIOSSLContext? = nil, host: String = "127.0.0.1"
+        _ script: Script = Script(), tls: NIOSSLContext? = nil, host: String = "127.0.0.1", isFull: Bool = false
     ) async throws {
         group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
         let log = Log()
         self.log = log
         channel = try await ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .serverChannelOption(.backlog, value: CInt(isFull ? 0 : 256))
+            .serverChannelOption(.autoRead, value: !isFull)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     log.content.withLock {
@@ -121,6 +126,13 @@ final class RawServer: Sendable {
     func waitForRequest(_ count: Int = 1) async -> Bool {
         await log.wait(on: group.next()) { $0.requests.count >= count }
     }
+
+    /// Waits until this number of connections have ended; false after 20 s.
+    func waitForEnd(_ count: Int = 1) async -> Bool {
+        await log.wait(on: group.next()) { $0.ended >= count }
+    }
+
+    func admit() async throws { try await channel.setOption(.autoRead, value: true).get() }
 
     /// Closes every connection without a close frame.
     func cut() {
@@ -204,6 +216,10 @@ private final class RawHandler: ChannelInboundHandler {
             if let answer = script.onFrame(frame) { write(context, answer) }
             if frame.opcode == 8 { context.close(promise: nil) }
         }
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        log.change { $0.ended += 1 }
     }
 
     private func head(_ context: ChannelHandlerContext) {

@@ -224,6 +224,23 @@ struct HonestServerTests {
         }
     }
 
+    /// TCP connects after the dial was given up: the server gets no request, for which it would open a session.
+    @Test func aDialThatIsGivenUpRequestsNothing() async throws {
+        let server = try await RawServer(isFull: true)
+        let first = try Client(port: server.port)
+        let events = first.open()
+        let second = try Client(port: server.port)
+        let given = second.open()
+        second.channel.close()
+        #expect(await given.rest() == [.closed(code: nil, reason: "")])
+        try await server.admit()
+        #expect(await events.next()?.isOpened == true)
+        #expect(await server.waitForEnd())
+        #expect(server.connections == 2 && server.requests.count == 1)
+        first.channel.close()
+        try await server.shutdown()
+    }
+
     @Test func aPeerThatDoesNotReadIsGivenUp() async throws {
         var script = Script()
         script.isDeaf = true

@@ -23,4 +23,5 @@ protocol ElementMedia: MediaTransport {
 
 extension ElementMedia {
     var traffic: MediaTraffic { path.traffic }
+    func requestKeyframe() { path.requestKeyframe() }
 }

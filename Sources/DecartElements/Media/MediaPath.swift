@@ -277,6 +277,12 @@ final class MediaPath: @unchecked Sendable {
     /// RIDs of the simulcast layers that are sent now, highest resolution first. Any thread.
     var sentLayers: [String] { sendBranch.sentLayers }
 
+    /// The service may wait for a keyframe of ours too.
+    func requestKeyframe() {
+        receiveBranch.requestKeyframe()
+        sendBranch.requestKeyframe()
+    }
+
     // MARK: Building
 
     /// Builds the decoder behind a connection that has negotiated its codec.

@@ -114,7 +114,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     func restartICE() {
         guard let connection, isConnected, !isOffering else { return }
         do {
-            let sdp = try connection.createOffer(restartsICE: true, reason: "the path is lost")
+            let sdp = try connection.createOffer(restartsICE: true, reason: "no media arrive")
             (isOffering, offered) = (true, desired)
             onEvent(.offer(sdp: sdp))
         } catch {

@@ -97,6 +97,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     func apply(candidate: CandidateMessage?) {}
     func rollbackOffer() {}
 
+    func restartICE() { room?.restartICE() }
+
     func stop() {
         path.count(connections, isLast: true)
         room?.stop()

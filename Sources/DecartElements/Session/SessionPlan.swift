@@ -69,6 +69,7 @@ extension SessionPlan {
                 initial: content, retry: settings.retryPolicy,
                 connectionTimeout: settings.connectionTimeout)
             configuration.keepsMediaWhileReconnecting = true
+            configuration.mediaTimeout = settings.mediaTimeout > .zero ? settings.mediaTimeout : nil
             configuration.maximumDuration = settings.maximumDuration
             configuration.limitWait = settings.longestLimitWait
             // A viewer's session is another's to renew, and a token that limits sessions opens no second one.

@@ -41,6 +41,8 @@ struct TransformSettings: Sendable {
     /// May contain a password.
     var httpProxy: String?
     var connectionTimeout: Duration = .seconds(15)
+    /// Zero: never.
+    var mediaTimeout: Duration = .seconds(15)
     var minBitrate = 300_000
     /// bit/s, as `minBitrate`; 0: the transport's default.
     var maxBitrate = 0

@@ -1,4 +1,4 @@
-// Time in each state and reconnects, over the life of an element, as a value.
+// Time in each state, reconnects and billed seconds, over the life of an element, as a value.
 import DecartProtocol
 import DecartSession
 
@@ -14,10 +14,17 @@ struct SessionHistory: Sendable {
     /// Sessions that another one has replaced before their end.
     private(set) var renewals: UInt64 = 0
 
+    /// Seconds billed since the latest start of the element, and before that.
+    private var billed = 0.0
+    private var billedBefore = 0.0
+    var billedSeconds: Double { billedBefore + billed }
+
     /// - Parameter now: monotonic time, as for all methods.
     init(now: Duration) { since = now }
 
     mutating func changed(to snapshot: SessionSnapshot, now: Duration) {
+        if snapshot.billedSeconds < billed { billedBefore += billed }
+        billed = snapshot.billedSeconds
         guard snapshot.state != state else { return }
         times[state, default: .zero] += now - since
         (state, since) = (snapshot.state, now)

@@ -175,6 +175,7 @@ enum TransformStatistics {
         for state in SessionState.allCases {
             times[state.rawValue] = GValueBox(uint64: UInt64(from.history.time(in: state, now: from.now).clockTime))
         }
+        stats["total-generation-seconds"] = GValueBox(double: from.history.billedSeconds)
         stats["time-in-state"] = GValueBox(structure: times)
     }
 

@@ -18,7 +18,7 @@ extension SessionSnapshot: PropertyStorage {
         ) { $0.queue?.size ?? -1 },
         .double(
             "generation-seconds", in: -1...1e12, nick: "Generation seconds",
-            blurb: "Seconds of generation that the service has billed (-1 = none yet)"
+            blurb: "Seconds billed, while the service generates (else -1); stats has total-generation-seconds"
         ) { $0.generationSeconds ?? -1 },
         Property(
             PropertySpec(

@@ -146,7 +146,10 @@ enum TransformProperties {
             shown: URLRedaction.redacted),
         .duration(
             "connection-timeout", \.connectionTimeout, of: .seconds(1), in: 1...600, nick: "Connection timeout",
-            blurb: "Seconds for opening the control channel, and again for connecting the media"),
+            blurb: "Seconds for opening the control channel, and again for connecting the media, in each attempt"),
+        .duration(
+            "media-timeout", \.mediaTimeout, of: .seconds(1), in: 0...600, nick: "Media timeout",
+            blurb: "Seconds without media on a working connection after which another session begins (0 = never)"),
 
         // MARK: Encoding
         .uint(

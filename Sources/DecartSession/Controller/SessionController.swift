@@ -215,6 +215,8 @@ package final class SessionController: @unchecked Sendable {
             media[id]?.rollbackOffer()
         case .restartICE(let id):
             media[id]?.restartICE()
+        case .requestKeyframe(let id):
+            media[id]?.requestKeyframe()
         case .probeChannel(let id):
             channels[id]?.probe()
         case .applyCandidate(let id, let candidate):

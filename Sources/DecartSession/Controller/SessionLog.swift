@@ -39,9 +39,9 @@ struct SessionLog {
             let limit = configuration.retry.maximumRetries.map(String.init) ?? "unlimited"
             logger.info("retry \(snapshot.retries) of \(limit) in \(delay.text)")
         case .report(let report): reported(report)
-        case .restartICE: logger.info("the media path is lost and the control channel answers: restarts ICE")
+        case .restartICE: logger.info("no media arrive, and the control channel answers: restarts ICE")
         case .closeChannel, .probeChannel, .applyAnswer, .applyOffer, .rollbackOffer, .applyCandidate, .sampleMedia,
-            .schedule, .cancel:
+            .requestKeyframe, .schedule, .cancel:
             break
         }
     }

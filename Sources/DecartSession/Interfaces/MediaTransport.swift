@@ -69,8 +69,11 @@ package protocol MediaTransport: AnyObject, Sendable {
     /// nil marks the end of candidates.
     func apply(candidate: CandidateMessage?)
 
-    /// Offers to restart ICE, if the media path has its own offers; `offer` follows.
+    /// Restarts ICE: offers to do so (`offer` follows), or resumes the stay in a room.
     func restartICE()
+
+    /// Media are missing: requests a keyframe from the service, and sends one.
+    func requestKeyframe()
 
     /// True if the path uses an address of this host that is not among `addresses`.
     func usesOther(than addresses: Set<String>) -> Bool
@@ -85,5 +88,6 @@ package protocol MediaTransport: AnyObject, Sendable {
 
 extension MediaTransport {
     package func restartICE() {}
+    package func requestKeyframe() {}
     package func usesOther(than addresses: Set<String>) -> Bool { false }
 }

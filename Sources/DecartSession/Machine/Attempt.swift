@@ -87,6 +87,8 @@ struct Attempt: Sendable {
     var generation = Generation.unknown
     /// A cause that an `error` has named in a running generation, until a later message about that.
     var announcedCause: DecartErrorCode?
+    /// As last reported.
+    var billedSeconds = 0.0
     var watchdog: MediaWatchdog
     var connectedAt: Duration?
     var renewal = Renewal.none

@@ -81,8 +81,9 @@ package enum SessionAction: Sendable, Equatable {
     /// Applies the service's offer to the same path; the media event `answer` follows.
     case applyOffer(AttemptID, sdp: String)
     case rollbackOffer(AttemptID)
-    /// The media event `offer` follows.
+    /// The media event `offer` follows, except in a room.
     case restartICE(AttemptID)
+    case requestKeyframe(AttemptID)
     case applyCandidate(AttemptID, CandidateMessage?)
     case sampleMedia(AttemptID)
     case stopMedia(AttemptID)

@@ -12,7 +12,8 @@ package struct SessionConfiguration: Sendable, Equatable {
     /// Content to request from the service first.
     package var initial: SessionContent
     package var retry: RetryPolicy
-    /// Limits opening the channel and, separately, the time from offer to connected media.
+    /// Limits opening the channel and, separately, the time from offer to connected media, in each attempt: with a
+    /// shorter limit, no retry would succeed at a service that is slow to answer.
     package var connectionTimeout: Duration
     package var transport = TransportChoice.webrtc
     /// The transport that other sessions detected; `auto` starts with it.
@@ -26,14 +27,14 @@ package struct SessionConfiguration: Sendable, Equatable {
     package var renegotiationTimeout: Duration = .seconds(10)
     package var promptAckTimeout: Duration = .seconds(15)
     package var imageAckTimeout: Duration = .seconds(30)
-    /// Retries have shorter timeouts, so that an outage costs no more than necessary.
-    package var retryOpenTimeout: Duration = .seconds(5)
-    package var retryMediaTimeout: Duration = .seconds(10)
     /// Time to wait for the service to report that there is a queue. An attempt loses this time if the service reports
     /// nothing.
     package var statusTimeout: Duration = .milliseconds(250)
-    /// The media path is dead if frames were sent for this long and none arrived.
-    package var mediaTimeout: Duration = .seconds(5)
+    /// If frames were sent for this long and none arrived, a lost path, or one without any frame so far, is dead; media
+    /// on any other path have stalled.
+    package var stallTimeout: Duration = .seconds(5)
+    /// Length of a stall after which another session begins; nil: never.
+    package var mediaTimeout: Duration? = .seconds(15)
     /// The session is dead if, after a generation ended, frames were sent for this long and neither another generation
     /// nor media came.
     package var generationTimeout: Duration = .seconds(15)
@@ -80,7 +81,5 @@ extension SessionConfiguration {
     func renewal(of length: Duration) -> Duration? {
         renewBefore > .zero ? max(length / 2, length - renewBefore) : nil
     }
-    var watchdog: MediaWatchdog {
-        MediaWatchdog(timeout: mediaTimeout, idleTimeout: generationTimeout, interval: mediaSampleInterval)
-    }
+    var watchdog: MediaWatchdog { MediaWatchdog(interval: mediaSampleInterval) }
 }

@@ -30,17 +30,10 @@ extension SessionMachine {
                 id: id, role: role, startedAt: now, snapshot: facts,
                 isTransportPresumed: detection.isAutomatic && facts.transport != nil, watchdog: configuration.watchdog))
         pauseIfSilent(id)
-        let timeout = attemptTimeout(configuration.retryOpenTimeout)
-        emit(.openChannel(id, facts.transport, timeout: timeout))
+        emit(.openChannel(id, facts.transport, timeout: configuration.connectionTimeout))
         // The channel keeps this timeout itself and knows the cause best. The timer guards against a channel that does
         // not.
-        emit(.schedule(.opening(id), after: timeout + .seconds(1)))
-    }
-
-    /// Returns the user's timeout for the first attempt, and a shorter one for later attempts.
-    func attemptTimeout(_ retryLimit: Duration) -> Duration {
-        backOff.count == 0 && !hasBeenConnected
-            ? configuration.connectionTimeout : min(configuration.connectionTimeout, retryLimit)
+        emit(.schedule(.opening(id), after: configuration.connectionTimeout + .seconds(1)))
     }
 
     /// Ends an attempt with its channel, media path and timers.
@@ -74,6 +67,7 @@ extension SessionMachine {
     private mutating func leave(_ attempt: Attempt) {
         guard attempt.role == .current else { return }
         snapshot = attempt.snapshot
+        snapshot.generationSeconds = nil
         phase = .idle
         emit(.cancel(.renewal))
     }

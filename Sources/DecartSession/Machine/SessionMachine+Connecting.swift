@@ -94,7 +94,7 @@ extension SessionMachine {
     }
 
     private mutating func scheduleMediaTimeout(_ id: AttemptID) {
-        emit(.schedule(.mediaConnect(id), after: attemptTimeout(configuration.retryMediaTimeout)))
+        emit(.schedule(.mediaConnect(id), after: configuration.connectionTimeout))
     }
 
     // MARK: Rooms

@@ -32,6 +32,7 @@ extension SessionMachine {
             guard attempt.step == .connected else { return }
             attempts[id]?.pathIsLost = true
             attempts[id]?.channelAnswers = false
+            attempts[id]?.watchdog.pathLost()
             emit(.probeChannel(id))
         case .pathRecovered:
             attempts[id]?.pathIsLost = false
@@ -84,10 +85,13 @@ extension SessionMachine {
     // MARK: Samples
 
     mutating func sampled(_ traffic: MediaTraffic, _ id: AttemptID) {
-        guard let attempt = attempts[id], attempt.step == .connected else { return }
+        guard attempts[id]?.step == .connected else { return }
+        attempts[id]?.watchdog.sample(traffic, now: now)
+        guard let attempt = attempts[id] else { return }
+        let limit = silenceLimit(attempt, hasMedia: traffic.received > 0)
+        let isDead = limit.map { attempt.watchdog.silence >= $0 } ?? false
         switch attempt.role {
-        case .lingering:
-            if attempts[id]?.watchdog.sample(traffic, now: now) == true { end(id) }
+        case .lingering: if isDead { end(id) }
         case .suspended(var suspension):
             if let last = suspension.lastReceived, traffic.received != last {
                 resumeSuspended()
@@ -96,30 +100,56 @@ extension SessionMachine {
                 attempts[id]?.role = .suspended(suspension)
             }
         case .current, .candidate:
-            // A service in a room starts only once it has found our track there, so its first media may take longer.
-            let isFresh = attempt.transport == .livekit && traffic.received == 0
-            let minimum = isFresh ? configuration.connectionTimeout : .zero
-            let isDead = attempts[id]?.watchdog.sample(traffic, now: now, minimumTimeout: minimum) == true
-            if isDead { mediaMissing(attempt) }
+            if let limit, isDead {
+                mediaMissing(attempt, for: limit)
+            } else if traffic.received > 0,
+                attempts[id]?.watchdog.beginsStall(after: configuration.stallTimeout) == true
+            {
+                mediaStalled(attempt)
+            }
         }
     }
 
-    private mutating func mediaMissing(_ attempt: Attempt) {
-        if attempts[attempt.id]?.watchdog.expectsMedia == true {
-            let error = SessionError.noMedia(for: configuration.mediaTimeout)
-            attemptFailed(attempt.id, error, loss: canSuspend(attempt) ? .path : .connection)
+    /// Silence after which the attempt ends; nil: never.
+    private func silenceLimit(_ attempt: Attempt, hasMedia: Bool) -> Duration? {
+        // A service in a room starts only once it has found our track there, so its first media may take longer.
+        let first = attempt.transport == .livekit && !hasMedia ? configuration.connectionTimeout : .zero
+        guard attempt.watchdog.expectsMedia else { return max(configuration.generationTimeout, first) }
+        let isHealthy = attempt.role == .current && hasMedia && !attempt.pathIsLost
+        return isHealthy ? configuration.mediaTimeout : max(configuration.stallTimeout, first)
+    }
+
+    private mutating func mediaMissing(_ attempt: Attempt, for time: Duration) {
+        if attempt.watchdog.expectsMedia {
+            attemptFailed(attempt.id, .noMedia(for: time), loss: canSuspend(attempt) ? .path : .connection)
         } else {
-            attemptFailed(attempt.id, .noGeneration(for: configuration.generationTimeout))
+            attemptFailed(attempt.id, .noGeneration(for: time))
         }
     }
 
-    /// The media path is lost, but messages arrive: the service may restart ICE with us.
+    /// Media are missing on a path that carries packets. Another session would cost more than a pause of the service, so
+    /// this one continues until `mediaTimeout`.
+    private mutating func mediaStalled(_ attempt: Attempt) {
+        var error = SessionError.noMedia(for: configuration.stallTimeout)
+        let next = configuration.mediaTimeout.map {
+            "; another one begins after \($0.components.seconds) s (media-timeout)"
+        }
+        error.message += " The session continues\(next ?? "")."
+        warn(error, attempt.id)
+        emit(.requestKeyframe(attempt.id))
+        restartICE(attempt)
+    }
+
+    private mutating func restartICE(_ attempt: Attempt) {
+        // A room has its own offers.
+        let mayOffer = !configuration.isViewer && attempt.offers.refusalOfRemoteOffer == nil
+        if attempt.transport == .livekit || mayOffer { emit(.restartICE(attempt.id)) }
+    }
+
+    /// The media path is lost, but messages arrive: the service may restart ICE with us. A room does so by itself.
     mutating func channelAnswered(_ id: AttemptID) {
         guard let attempt = live(id), attempt.pathIsLost, !attempt.channelAnswers else { return }
         attempts[id]?.channelAnswers = true
-        guard attempt.transport == .webrtc, !configuration.isViewer, attempt.offers.refusalOfRemoteOffer == nil else {
-            return
-        }
-        emit(.restartICE(id))
+        if attempt.transport == .webrtc { restartICE(attempt) }
     }
 }

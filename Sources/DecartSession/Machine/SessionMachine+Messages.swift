@@ -37,10 +37,10 @@ extension SessionMachine {
         case .generationStarted:
             generationRuns(id)
         case .generationTick(let seconds):
-            if let seconds { attempts[id]?.snapshot.generationSeconds = seconds }
+            billed(seconds, attempt)
             generationRuns(id)
         case .generationEnded(let seconds, let reason):
-            if let seconds { attempts[id]?.snapshot.generationSeconds = seconds }
+            billed(seconds, attempt)
             generationEnded(id, reason?.printable(limit: 200) ?? "")
         case .error(let text, let word):
             serviceError(text, word, attempt)
@@ -98,6 +98,15 @@ extension SessionMachine {
         }
     }
 
+    /// - Parameter seconds: of the session or of the generation so far. It is not published when the count begins again.
+    private mutating func billed(_ seconds: Double?, _ attempt: Attempt) {
+        guard let seconds else { return }
+        let count = min(max(seconds, 0), 1e12)
+        billedSeconds += count < attempt.billedSeconds ? count : count - attempt.billedSeconds
+        attempts[attempt.id]?.billedSeconds = count
+        attempts[attempt.id]?.snapshot.generationSeconds = count
+    }
+
     private mutating func generationRuns(_ id: AttemptID) {
         attempts[id]?.generation = .running
         attempts[id]?.announcedCause = nil
@@ -109,6 +118,7 @@ extension SessionMachine {
     private mutating func generationEnded(_ id: AttemptID, _ reason: String) {
         let code = SessionError.causeOfGenerationEnd(reason)
         attempts[id]?.generation = .ended(code)
+        attempts[id]?.snapshot.generationSeconds = nil
         attempts[id]?.watchdog.pause()
         guard let code else {
             return report(.note("The service ended the generation" + (reason.isEmpty ? "" : ": \(reason)")))

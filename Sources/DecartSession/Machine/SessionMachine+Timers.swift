@@ -28,9 +28,10 @@ extension SessionMachine {
             guard let attempt = live(id), let error = attempt.mediaClosed else { return }
             attemptFailed(id, attempt.causeOfEnd ?? error)
         case .renegotiationAnswer(let id):
-            guard live(id) != nil, attempts[id]?.offers.rollback() == true else { return }
+            guard let attempt = live(id), attempts[id]?.offers.rollback() == true else { return }
             emit(.rollbackOffer(id))
-            report(.warning(.renegotiationTimeout))
+            // The warning about a stall covers the restart of ICE that it causes.
+            if !attempt.watchdog.isStalled { report(.warning(.renegotiationTimeout)) }
         case .mediaSample(let id):
             guard attempts[id]?.step == .connected else { return }
             emit(.schedule(timer, after: configuration.mediaSampleInterval))

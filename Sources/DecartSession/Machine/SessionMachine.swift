@@ -39,6 +39,8 @@ package struct SessionMachine: Sendable {
     var earlyRetries = 0
     var limit: SessionLimit
     var limitWait: LimitWait
+    /// In all attempts.
+    var billedSeconds = 0.0
     /// The application sends no video on purpose.
     private var isMuted = false
     /// Time and randomness of the event that is handled.
@@ -199,6 +201,7 @@ package struct SessionMachine: Sendable {
         if let current { snapshot = current.snapshot }
         snapshot.state = state
         snapshot.retries = backOff.count
+        snapshot.billedSeconds = billedSeconds
     }
 
     mutating func emit(_ action: SessionAction) { actions.append(action) }

@@ -31,8 +31,10 @@ package struct SessionSnapshot: Sendable, Equatable {
     package var granted: Duration?
     /// The service has muted our video track.
     package var isMutedByService = false
-    /// Seconds of generation billed, as last reported by the service.
+    /// Seconds billed, as last reported by the service; nil: it does not generate.
     package var generationSeconds: Double?
+    /// Seconds billed in all attempts so far.
+    package var billedSeconds = 0.0
     /// Kept until the next start or connection.
     package var lastError: SessionError?
     /// Retries begun since the last stable connection.

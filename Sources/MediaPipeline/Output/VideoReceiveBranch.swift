@@ -128,9 +128,11 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         // The old elements are removed, so any failure from now on is a new one.
         shared.withLock { $0.hasFailed = false }
         try build()
-        isolator.push(upstream: Event.forceKeyUnitUpstream())
+        requestKeyframe()
         return true
     }
+
+    package func requestKeyframe() { isolator.push(upstream: Event.forceKeyUnitUpstream()) }
 
     private func giveUpUselessDecoder() -> Bool {
         guard let target, let name = decoderName else { return false }

@@ -17,13 +17,13 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     static let maximumBodySize = 64 << 10
 
     enum Outcome {
-        case requested
         case upgraded
         case failed(any Error)
     }
 
     private let url: ServiceURL
     private let userAgent: String
+    private let mayRequest: () -> Bool
     private let onOutcome: (ChannelHandlerContext, Outcome) -> Void
     /// Generates the handshake's key and verifies its hash. NIO's own upgrade handler is not used, because it hides
     /// rejections.
@@ -36,11 +36,15 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     private var held: [NIOAny] = []
     private var isHolding = false
 
+    /// - Parameter mayRequest: called before the request; false: the owner has given up, and the server must not open a
+    ///   session for it.
     init(
-        url: ServiceURL, userAgent: String, onOutcome: @escaping (ChannelHandlerContext, Outcome) -> Void
+        url: ServiceURL, userAgent: String, mayRequest: @escaping () -> Bool,
+        onOutcome: @escaping (ChannelHandlerContext, Outcome) -> Void
     ) {
         self.url = url
         self.userAgent = userAgent
+        self.mayRequest = mayRequest
         self.onOutcome = onOutcome
     }
 
@@ -69,13 +73,13 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     private func request(_ context: ChannelHandlerContext) {
         guard !isRequested else { return }
         isRequested = true
+        guard mayRequest() else { return context.close(promise: nil) }
         var headers = HTTPHeaders([
             ("Host", url.hostHeader), ("Connection", "Upgrade"), ("Upgrade", "websocket"), ("User-Agent", userAgent),
         ])
         if let bearer = url.bearer { headers.add(name: "Authorization", value: "Bearer " + bearer.reveal()) }
         upgrader.addCustom(upgradeRequestHeaders: &headers)
         let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: url.requestTarget, headers: headers)
-        onOutcome(context, .requested)
         context.write(wrapOutboundOut(.head(head)), promise: nil)
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
     }

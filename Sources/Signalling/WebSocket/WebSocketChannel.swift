@@ -182,9 +182,9 @@ private final class Connection: @unchecked Sendable {
         let decoder = HTTPResponseDecoder(
             leftOverBytesStrategy: .forwardBytes, limitConfiguration: UpgradeHandler.decoderLimits)
         try pipeline.addHandler(ByteToMessageHandler(decoder), name: PipelineName.decoder)
-        let upgrade = UpgradeHandler(url: url, userAgent: configuration.userAgent) { [weak self] context, outcome in
-            self?.upgrade(context, outcome)
-        }
+        let upgrade = UpgradeHandler(
+            url: url, userAgent: configuration.userAgent, mayRequest: { [weak self] in self?.mayRequest() ?? false },
+            onOutcome: { [weak self] context, outcome in self?.upgrade(context, outcome) })
         try pipeline.addHandler(upgrade)
     }
 
@@ -199,13 +199,16 @@ private final class Connection: @unchecked Sendable {
         channel.close(promise: nil)
     }
 
+    private func mayRequest() -> Bool {
+        guard case .connecting = phase else { return false }
+        phase = .upgrading
+        requestedAt = .now()
+        if url.isSecure { logger.info("\(place): TLS connected after \(elapsed)") }
+        return true
+    }
+
     private func upgrade(_ context: ChannelHandlerContext, _ outcome: UpgradeHandler.Outcome) {
         switch outcome {
-        case .requested:
-            guard case .connecting = phase else { return }
-            phase = .upgrading
-            requestedAt = .now()
-            if url.isSecure { logger.info("\(place): TLS connected after \(elapsed)") }
         case .failed(let error):
             let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
             fail(error, certificate: tls?.peerCertificate)

@@ -27,6 +27,7 @@ extension ElementTests {
 
         @Test(arguments: [
             ("width", 640, 0), ("height", 360, 0), ("framerate", 24, 0), ("connection-timeout", 7, 15),
+            ("media-timeout", 0, 15),
             ("min-bitrate", 400_000, 300_000), ("max-bitrate", 4_000_000, 0),
             ("latency", 50, -1), ("timestamps", 1, 0),
             ("orientation", 2, 0), ("fit", 1, 0), ("ice-transport-policy", 1, 0), ("codec", 3, 0),

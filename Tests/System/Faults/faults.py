@@ -1,4 +1,4 @@
-"""Rows for the faults F1 to F27: each runs in its own network and compares the measured times with bounds.
+"""Rows for the faults F1 to F28: each runs in its own network and compares the measured times with bounds.
 
 A row is a function with a `Row` as its argument. Bounds are those of the fault table, in seconds from the start of the
 fault unless noted.
@@ -122,6 +122,31 @@ for _output in ("same", "new_ssrc", "new_mid"):
         f"the generation ends after 4 s and restarts 8 s later ({_output}), same session")(generation(_output))
 
 
+def stall(*options, standin=(), dials=1):
+    def body(run):
+        client = run.start(*options, standin=standin)
+        session, since = client.session(), time.monotonic()
+        run.standin.inject("media_silent:for=8")
+        warning = client.message("warning", since, 10)
+        run.measure("warning", warning["t"] - since, 6)
+        run.expect("media-timeout" in warning["text"], f"the warning: {warning['text']}")
+        run.measure("frames after the stall", client.frame(since + 7).time - since, 9)
+        time.sleep(long(10, 3))
+        run.expect(client.session() == session, "another session")
+        run.expect(len(client.all("warning")) == 1, f"warnings: {[w['text'] for w in client.all('warning')]}")
+        run.expect(client.stats()["ice-restarts"] > 0, "ICE was not restarted")
+        run.expect(len(run.standin.sessions()) == 1, f"{len(run.standin.sessions())} sessions, not 1")
+        run.dialled(dials)
+        run.finish()
+    return body
+
+
+row("F28 media stall", 32, "the service sends no frame for 8 s, the network is healthy: same session")(stall())
+# A room has two connections to the same port, and is resumed once.
+row("F28 media stall in a room", 32, "the same in a room")(
+    stall("transport=livekit", standin=("--transport", "livekit"), dials=3))
+
+
 # --- The network goes away --------------------------------------------------------------------------------------
 
 
@@ -219,7 +244,8 @@ def outage(seconds, bound, dials):
     return body
 
 
-row("F8 nothing for 30 s", 48, "all packets dropped for 30 s")(outage(30, 8, (4, 5)))
+# Dials at 6 and 23 s, each for 15 s.
+row("F8 nothing for 30 s", 48, "all packets dropped for 30 s")(outage(30, 8, (3, 4)))
 
 
 def turn(run, tls=False):
@@ -451,7 +477,7 @@ def f15(run):
     session, since = client.session(), time.monotonic()
     names.silent = True
     run.standin.control("POST", "close?code=1012")
-    # The first retry begins after a second at most, and times out 5 s later.
+    # The first retry begins after a second at most, and its name lookup times out 5 s later.
     client.message("warning", since + 0.5, 10)
     run.measure("noticed", client.all("warning", since + 0.5)[0]["t"] - since, 1 + 5)
     time.sleep(max(0, long(20, 8) - (time.monotonic() - since)))

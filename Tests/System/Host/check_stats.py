@@ -45,7 +45,8 @@ AUDIO = "audiotestsrc is-live=true ! session. session.audio_src ! fakesink"
 TYPES = {"guint64": "uint64", "gint64": "int64", "gdouble": "double", "gchararray": "string", "gboolean": "boolean",
          "gint": "int", "guint": "uint", "GstStructure": "structure"}
 # Doubles that count.
-DURATIONS = ("total-encode-time", "total-decode-time", "total-freezes-duration", "total-packet-send-delay")
+DURATIONS = ("total-encode-time", "total-decode-time", "total-freezes-duration", "total-packet-send-delay",
+             "total-generation-seconds")
 # uint64 that is no counter.
 VALUES = ("retries",)
 

@@ -45,6 +45,7 @@ COUNTERS = [
     ("frames_late", "frames-late", 1, "Decoded frames dropped because downstream was busy."),
     ("encode_seconds", "total-encode-time", 1, "Time that frames spent in the encoder."),
     ("decode_seconds", "total-decode-time", 1, "Time that frames spent in the decoder."),
+    ("generation_seconds", "total-generation-seconds", 1, "Generation that the service has billed."),
     ("freezes", "freeze-count", 1, "Freezes of the received video."),
     ("freeze_seconds", "total-freezes-duration", 1, "Duration of the freezes."),
     ("packets_sent", "packets-sent", 1, "Video packets sent."),
