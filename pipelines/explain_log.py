@@ -65,6 +65,8 @@ def explain(lines):
 
 
 def main():
+    if "--help" in sys.argv:
+        return print(__doc__)
     if len(sys.argv) > 2 or (len(sys.argv) == 2 and sys.argv[1].startswith("-")):
         sys.exit(__doc__)
     try:
