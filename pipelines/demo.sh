@@ -27,9 +27,8 @@ while [ $# -gt 0 ]; do
             [[ $seconds =~ ^[0-9]+$ ]] || fail "--seconds needs a number"
             ;;
         *)
-            sed -n '2,/^set /{ /^set /d; s/^# \{0,1\}//; p }' "${BASH_SOURCE[0]}"
-            [ "$1" = --help ] || exit 2
-            exit 0
+            usage
+            exit 2
             ;;
     esac
     shift

@@ -27,6 +27,8 @@ def billed(control):
 
 
 def main():
+    if "--help" in sys.argv:
+        return print(__doc__)
     url, control = sys.argv[1:3]
     Gst.init(None)
     window = "videoconvert ! autovideosink" if "--show" in sys.argv else "fakesink sync=true"

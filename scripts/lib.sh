@@ -12,6 +12,15 @@ oldest_good_libssl=3.0.22
 
 say() { printf '%s\n' "$*"; }
 
+# usage: print the comment at the top of the script.
+usage() { sed -n '2,/^set /{ /^set /d; s/^# \{0,1\}//; p }' "$0"; }
+
+# Each script answers --help before it does anything else: a file that is sourced sees the arguments of the script.
+if [ "${1:-}" = --help ]; then
+    usage
+    exit 0
+fi
+
 fail() {
     printf '%s: %s\n' "${0##*/}" "$*" >&2
     exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the example programs in C and Swift to .build/examples: live-c, live-swift and manager-c. The package itself
-# must have been built.
+# Compiles the example programs in C and Swift to .build/examples: minimal-c, minimal-swift and manager-c. The package
+# itself must have been built.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
@@ -18,11 +18,11 @@ compile() {
         { tail -n 20 "$program.log" >&2; fail "${source##*/} does not compile"; }
 }
 
-mapfile -t flags < <(pkg-config --cflags gstreamer-video-1.0 | tr ' ' '\n' | grep .)
-mapfile -t libraries < <(pkg-config --libs gstreamer-video-1.0 | tr ' ' '\n' | grep '^-[lL]')
-compile live-c "$examples/live.c" cc -std=gnu11 -Wall -O2 "${flags[@]}"
+mapfile -t flags < <(pkg-config --cflags gstreamer-1.0 | tr ' ' '\n' | grep .)
+mapfile -t libraries < <(pkg-config --libs gstreamer-1.0 | tr ' ' '\n' | grep '^-[lL]')
+compile minimal-c "$examples/minimal.c" cc -std=gnu11 -Wall -O2 "${flags[@]}"
 compile manager-c "$examples/manager.c" cc -std=gnu11 -Wall -O2 "${flags[@]}"
 
 # Swift finds GStreamer through the package's module map. It needs only the include folders of C's flags, behind -Xcc.
 mapfile -t flags < <(printf '%s\n' "${flags[@]}" | sed -n 's/^-I/-Xcc\n-I/p')
-compile live-swift "$examples/live.swift" swiftc -swift-version 6 -O -I "$repo/Sources/CGStreamer" "${flags[@]}"
+compile minimal-swift "$examples/minimal.swift" swiftc -swift-version 6 -O -I "$repo/Sources/CGStreamer" "${flags[@]}"

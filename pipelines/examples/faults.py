@@ -67,6 +67,8 @@ class Pipeline:
 
 
 def main():
+    if "--help" in sys.argv:
+        return print(__doc__)
     Gst.init(None)
     standin = subprocess.Popen(
         ["decart-standin", "--quiet", "--port", "0", "--control", "0"], stdout=subprocess.PIPE, text=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A live view that takes commands while it runs. live.c and live.swift are the same program.
+"""A live view that takes commands while it runs, with recordings that follow each other without a lost frame.
 
     source pipelines/env.sh
     pipelines/examples/live.py [--sink DESCRIPTION] SOURCE-DESCRIPTION

@@ -3,10 +3,10 @@
 
     check_examples.py [WORD...]
 
-live.py, live.c and live.swift get the same commands. Their reports on recordings are compared with the files and
-with a copy of all frames that they displayed. rtsp.py serves two viewers; faults.py and the scripts run as they are, each
+The minimal programs get two prompts. live.py gets commands; its reports on recordings are compared with the files and
+with a copy of all frames that it displayed. rtsp.py serves two viewers; faults.py and the scripts run as they are, each
 script in a copy of the repository. Scripts that act after fixed times (TIMED_SCRIPTS) run for scripts/verify only
-(DECART_VERIFY=1). With words, the checks whose name contains one of them run.
+(DECART_VERIFY=1). With words, the checks whose name contains one of them run. minimal.rs is not run.
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only.
 """
@@ -38,8 +38,9 @@ from gi.repository import Gst  # noqa: E402
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 EXAMPLES = os.path.join(REPO, "pipelines", "examples")
-PROGRAMS = {"Python": "live.py", "C": "live-c", "Swift": "live-swift"}
-WIDTH, HEIGHT = 320, 176  # small, because three programs and their stand-in share two cores
+LIVE = os.path.join(EXAMPLES, "live.py")
+LINES = 40  # of a minimal program
+WIDTH, HEIGHT = 320, 176  # small, because several programs and their stand-in share two cores
 LIMIT = 90  # s, for every wait
 VIDEO = (f"videotestsrc is-live=true horizontal-speed=8"
          f" ! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate=20/1")
@@ -263,7 +264,7 @@ def recorded(program, path):
 
 
 def exchange_commands(program, displayed, files, results):
-    """Sends the commands common to all programs. Appends the reported extent of each recording to `results`."""
+    """Sends the commands. Appends the reported extent of each recording to `results`."""
     one, two, three, four = files
     program.wait_for_line("^state: connecting$")
     program.wait_for_line("^state: generating$")
@@ -299,6 +300,54 @@ def exchange_commands(program, displayed, files, results):
     wait_for_frames(program, 10)
     program.send("quit")
     results.append(recorded(program, four))
+
+
+def check_minimal(name, command, url, work, environment):
+    displayed = Displayed(os.path.join(work, f"{name.partition(':')[0]}.i420"))
+    program = Program([*command, f"{VIDEO} ! decarttransform name=decart base-url={url} api-key=x prompt=Lego"
+                       f" width={WIDTH} height={HEIGHT} framerate=20 ! {displayed.sink()}"], environment)
+    try:
+        wait_until("a transformed frame", lambda: displayed.look() == "lego")
+        program.send("Film noir")
+        program.wait_for_line("^accepted$")
+        wait_until("the new look", lambda: displayed.look() == "noir")
+        program.send("refuse-me")
+        program.wait_for_line("refused")
+        status = program.end()
+        expect(status == 0, f"status {status}: {program.lines[-3:]}")
+    finally:
+        program.kill()
+    report(name)
+
+
+def check_numpy(name, url, environment):
+    if not (python := os.environ.get("DECART_TEST_PYTHON")):
+        print(f"skip examples: {name}: no virtual environment for Python", flush=True)
+        return
+    video = VIDEO.replace("is-live=true", "is-live=true num-buffers=150")
+    result = subprocess.run([python, os.path.join(EXAMPLES, "numpy_frames.py"), f"{video} ! decarttransform name=decart"
+                             f" base-url={url} api-key=x prompt=Cyberpunk width={WIDTH} height={HEIGHT} framerate=20"],
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT, check=False, env=environment)
+    expect(result.returncode == 0, f"status {result.returncode}: {result.stdout[-300:]}")
+    expect("accepted: Film noir" in result.stdout, result.stdout[-300:])
+    means = re.findall(rf"^\d+ \({HEIGHT}, {WIDTH}, 3\) (\d+) (\d+) (\d+)$", result.stdout, re.MULTILINE)
+    spread = [max(mean) - min(mean) for mean in (tuple(map(int, mean)) for mean in means)]
+    expect(len(spread) >= 4 and max(spread[:2]) > 8 and spread[-1] <= 2, f"mean colours {means}")
+    report(name)
+
+
+def minimal_problems():
+    """The minimal programs are short, and README.md has the one in Python."""
+    with open(os.path.join(REPO, "README.md"), encoding="utf-8") as file:
+        readme = file.read()
+    for file in sorted(os.listdir(EXAMPLES)):
+        if file.startswith(("minimal.", "numpy_")):
+            with open(os.path.join(EXAMPLES, file), encoding="utf-8") as program:
+                text = program.read()
+            if (lines := text.count("\n")) > LINES:
+                yield f"{file} has {lines} lines, at most {LINES}"
+            if file == "minimal.py" and f"```python\n{text}```" not in readme:
+                yield f"README.md does not have {file}"
 
 
 def check_program(name, command, url, work, environment):
@@ -356,7 +405,7 @@ def check_looks(name, files):
 
 def check_camera(name, command, url, work, environment):
     """Tests with two cameras, and with a custom source, which cannot be switched."""
-    path = os.path.join(work, f"{name}.webm")
+    path = os.path.join(work, "cameras.webm")
     source = f"decartsrc name=decart base-url={url} api-key=x prompt=Lego width={WIDTH} height={HEIGHT} framerate=20"
     program = Program([command, "--sink", "fakesink sync=true", source], environment)
     try:
@@ -571,18 +620,20 @@ def programs_checks(url, work, environment):
     built = subprocess.run([os.path.join(copy, "pipelines", "examples", "build.sh")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            text=True, timeout=250, check=False, env=build_environment)
     report("the programs compile", built.stdout or f"status {built.returncode}" if built.returncode else "")
-    programs = {name: os.path.join(EXAMPLES if program.endswith(".py") else os.path.join(copy, ".build", "examples"), program)
-                for name, program in PROGRAMS.items()}
-    for name, command in programs.items():
-        yield name, check_program, command, url, work, environment
+    report("the minimal programs are short, and README.md has one", "; ".join(minimal_problems()))
+    folder = os.path.join(copy, ".build", "examples")
+    for name, command in (("minimal.py", ["/usr/bin/python3", os.path.join(EXAMPLES, "minimal.py")]),
+                          ("minimal.c", [os.path.join(folder, "minimal-c")]),
+                          ("minimal.swift", [os.path.join(folder, "minimal-swift")])):
+        yield f"{name}: prompts are applied, and a refusal is printed", check_minimal, command, url, work, environment
+    yield "numpy_frames.py: the arrays have the looks of the prompts", check_numpy, url, environment
+    yield "live.py", check_program, LIVE, url, work, environment
     # Not --exists, which requires the plugin's version to equal GStreamer's.
     if subprocess.run(["gst-inspect-1.0", "decartsrc"], capture_output=True, check=False, env=environment).returncode == 0:
         with_cameras = {**environment, "GST_PLUGIN_PATH": build_cameras(work),
                         "GST_REGISTRY_1_0": os.path.join(work, "cameras-registry")}
         shutil.copy(environment["GST_REGISTRY_1_0"], with_cameras["GST_REGISTRY_1_0"])
-        for name, command in programs.items():
-            yield (f"{name}: camera switches to the other camera during a recording", check_camera, command, url, work,
-                   with_cameras)
+        yield "live.py: camera switches to the other camera during a recording", check_camera, LIVE, url, work, with_cameras
     else:
         print("skip examples: camera switches to the other camera: the plugin has no decartsrc", flush=True)
     yield "faults.py: frames come through a queue and a restart of the service", check_faults, environment

@@ -1,16 +1,21 @@
 #!/usr/bin/python3
-"""Checks that the log at level INFO tells 22 faults apart, and that no secret is in it.
+"""Checks that the log at level INFO tells 22 faults apart, and that no secret is in it; and that explain_log.py names the
+cause of the mistakes that users make.
 
 Runs `gst-launch-1.0` with the built plugin against a stand-in in each fault, in a network namespace of its own, and
 lets `pipelines/explain_log.py` name the cause from the log. Its first cause must be the right one. A row that drops packets
 at random runs for scripts/verify only (DECART_VERIFY=1), or if an argument names it.
 
-Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Needs root for the namespaces.
+A mistake (MISTAKES) is a command of a user, run on a terminal of its own; explain_log.py gets what it prints, and must
+name the right cause alone, or none if nothing is wrong. Each text of explain_log.py must be in the sources.
+
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". The faults need root for the namespaces.
 """
 
 import concurrent.futures
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -122,11 +127,114 @@ CASES = {
     "wrong fingerprint": Case("fingerprint", "sdp_bad_fingerprint", standin=["--transport", "webrtc"]),
     "DTLS timeout": Case("dtls-timeout", "dtls_silent", standin=["--transport", "webrtc"]),
     "no common codec": Case("no-codec", "sdp_other_codec", standin=["--transport", "webrtc"]),
-    "encoder missing": Case("no-encoder", options=["codec=h264"], environment=without_h264),
+    "encoder missing": Case("encoder", options=["codec=h264"], environment=without_h264),
     "prompt refused": Case("prompt-refused", options=["prompt=refuse-me"]),
     "no acknowledgement": Case("no-acknowledgement", "ack_none"),
     "media silent": Case("media-silent", "media_silent:at=3"),
 }
+
+
+def transform(options="", source="", sink="fakesink"):
+    source = source or "videotestsrc is-live=true num-buffers=45 ! video/x-raw,width=320,height=176,framerate=30/1"
+    return (f"gst-launch-1.0 {source} ! decarttransform base-url=URL api-key=x prompt=Lego width=320 height=176 max-retries=0"
+            f" {options} ! {sink}")
+
+
+H264 = "videotestsrc is-live=true num-buffers=45 ! video/x-raw,width=320,height=176,framerate=30/1{} ! x264enc tune=zerolatency"
+# The cause that must be named, and the command; None: nothing is wrong. URL and PORT are the stand-in's.
+MISTAKES = {
+    "no key": ("no-key", "gst-launch-1.0 videotestsrc ! decarttransform base-url=URL ! fakesink"),
+    "no scheme": ("base-url", transform("base-url=127.0.0.1:PORT")),
+    "unencrypted": ("unencrypted", transform("base-url=ws://192.0.2.1")),
+    "TLS on a plain port": ("no-tls", transform("base-url=wss://127.0.0.1:PORT")),
+    "key in the URL": ("base-url", transform("base-url='URL/?api_key=x'")),
+    "wrong model": ("model", transform("model=lucy-9 width=0")),
+    "long prompt": ("prompt", transform("prompt=" + 1001 * "x")),
+    "proxy down": ("proxy", transform("base-url=wss://198.51.100.1 http-proxy=http://127.0.0.1:9")),
+    "scheme of the proxy": ("proxy", transform("http-proxy=socks5://127.0.0.1:9")),
+    "model without images": ("image-model", transform("reference-image=small.png")),
+    "one RTP port": ("ports", transform("rtp-port-range=50000")),
+    "TURN without a password": ("ice-servers", transform("turn-servers='<\"turn://127.0.0.1:3478\">'")),
+    "no image": ("image", transform("model=lucy-latest reference-image=none.png")),
+    "text as an image": ("image", transform("model=lucy-latest reference-image=text.png")),
+    "encoded, another size": ("encoded-size", transform("width=640 height=352", source=H264.format(""))),
+    "encoded, 4:4:4": ("profile", transform(source=H264.format(",format=Y444"))),
+    "no camera": ("camera", "gst-launch-1.0 decartsrc device=none base-url=URL api-key=x prompt=Lego ! fakesink"),
+    "pngenc": ("videoconvert", transform(sink="pngenc ! fakesink")),
+    "RGB behind": ("videoconvert", transform(sink="video/x-raw,format=RGB ! fakesink")),
+    "appsink of RGB": ("videoconvert", transform(sink="appsink caps=video/x-raw,format=RGB")),
+    "no such encoder": ("encoder", transform("encoder=nvh264enc")),
+    "wrong description of an encoder": ("encoder", transform("encoder='x264enc foo=1'")),
+    "wrong enum": ("property", transform("transport=foo")),
+    "no such property": ("property", transform("promt=Lego")),
+    "codec that cannot be sent": ("link", transform(source="videotestsrc ! theoraenc")),
+    "plugin not found": ("plugin", "gst-launch-1.0 videotestsrc ! decarttransfrom ! fakesink"),
+    "port in use": ("port-in-use", "decart-standin --port PORT"),
+    "no such fault": ("fault", "decart-standin --fault nonsense"),
+    "key of a fault": ("fault", "decart-standin --fault ack_none:nonsense=1"),
+    "http:// is a scheme": (None, transform("base-url=http://127.0.0.1:PORT")),
+    "source that is not live": (None, transform(source="videotestsrc num-buffers=45")),
+    "tee without queues": (None, transform(sink="tee name=t t. ! fakesink async=false t. ! fakesink async=false")),
+    "muxer without queues": (None, transform(sink="videoconvert ! vp8enc deadline=1 ! webmmux ! filesink location=out.webm")),
+    "image of 16 x 16": (None, transform("model=lucy-latest reference-image=small.png")),
+    "PNG named GIF": (None, transform("model=lucy-latest reference-image=small.gif")),
+}
+
+
+# What a busy machine shows too.
+BUSY = {"loss", "path-lost", "media-silent", "no-udp"}
+
+
+def check_mistake(name, work, environment):
+    """Why the cause is not the right one; empty if it is."""
+    cause, command = MISTAKES[name]
+    command = command.replace("URL", f"ws://127.0.0.1:{environment['PORT']}").replace("PORT", environment["PORT"])
+    output = os.path.join(work, f"{name.replace('/', '')}.log")
+    with open(output, "w", encoding="utf-8") as log:
+        process = subprocess.Popen(shlex.split(command), cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        process.wait(LIMIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    with open(output, encoding="utf-8", errors="replace") as log:
+        lines = log.readlines()
+    causes = [found for found, _, _ in explain_log.explain(lines) if found not in BUSY]
+    return "" if causes == ([cause] if cause else []) else f"{causes} instead of {cause}: {' | '.join(line.strip() for line in lines[-4:])[:400]}"
+
+
+def check_mistakes(names):
+    """Yields name and reason of each mistake, with a stand-in for all."""
+    with tempfile.TemporaryDirectory() as work:
+        standin = subprocess.Popen([STANDIN, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            environment = {key: value for key, value in os.environ.items() if not key.startswith(("GST_", "DECART_"))}
+            environment.update(
+                PORT=re.search(r":(\d+)\s*$", standin.stdout.readline())[1], PATH=f"{os.path.abspath(RELEASE)}:{os.environ['PATH']}",
+                GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, work), GST_REGISTRY_1_0=registry(work),
+                GST_DEBUG="decart*:INFO", LC_ALL="C.UTF-8")
+            subprocess.run(shlex.split("gst-launch-1.0 -q videotestsrc num-buffers=1 ! video/x-raw,width=16,height=16 ! pngenc"
+                                       " ! filesink location=small.png"), cwd=work, env=environment, check=True)
+            shutil.copy(f"{work}/small.png", f"{work}/small.gif")
+            with open(f"{work}/text.png", "w", encoding="ascii") as file:
+                file.write("This is no image.\n")
+            with concurrent.futures.ThreadPoolExecutor(max_workers=5) as pool:
+                yield from zip(names, pool.map(lambda name: check_mistake(name, work, environment), names))
+        finally:
+            standin.kill()
+            standin.wait()
+
+
+def stale_texts():
+    """Texts of explain_log.py that are not in the sources."""
+    sources = ""
+    for folder, _, files in os.walk(os.path.join(REPO, "Sources")):
+        for file in files:
+            if file.endswith(".swift"):
+                with open(os.path.join(folder, file), encoding="utf-8") as source:
+                    # Literals that are added up are one text.
+                    sources += re.sub(r'"\s*\+ "', "", source.read())
+    return [part for _, _, texts in explain_log.CAUSES for text in texts for part in text.split("…") if part not in sources]
 
 
 class Run:
@@ -246,13 +354,20 @@ def run_in_namespace(name):
 def main():
     if sys.argv[1:2] == ["--case"]:
         return run_here(sys.argv[2])
+    words = sys.argv[1:]
+    stale = stale_texts()
+    print(f"not ok logs: texts of explain_log.py that the sources do not have: {stale}" if stale
+          else "ok logs: the sources have each text of explain_log.py", flush=True)
+    failed = bool(stale)
+    for name, why in check_mistakes([name for name in MISTAKES if not words or name in words]):
+        failed = failed or bool(why)
+        print(f"not ok logs: {name}: {why}" if why else f"ok logs: {name}", flush=True)
     if os.geteuid() != 0 or not shutil.which("nft") or not shutil.which("turnserver"):
-        print("skip logs: needs root, nft and turnserver")
-        return 0
-    names = sys.argv[1:] or [name for name, case in CASES.items() if VERIFYING or not case.is_random]
+        print("skip logs: faults: needs root, nft and turnserver")
+        return 1 if failed else 0
+    names = [name for name in words if name in CASES] if words else [name for name, case in CASES.items() if VERIFYING or not case.is_random]
     # Those that wait longest begin first.
     names.sort(key=lambda name: CASES[name].cause not in ("no-acknowledgement", "dtls-timeout", "no-turn", "no-udp"))
-    failed = False
     with concurrent.futures.ThreadPoolExecutor(max_workers=7) as pool:
         for name, why in pool.map(run_in_namespace, names):
             failed = failed or bool(why)

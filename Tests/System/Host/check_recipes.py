@@ -11,7 +11,9 @@ it. The commands are the page's, and a block that ends is run again after half a
 early. Only the window is replaced: ffplay by ffmpeg, and autovideosink by a file. Both write frames of 16 x 16 pixels.
 The viewer of Janus is janus_viewer.py. The prompt's look is grey, the input are colour bars: a recipe passes with 100
 frames whose bars are grey and get darker, if no frame has the input's colours. Black frames, which the element gives
-before the first transformed one, do not count.
+before the first transformed one, do not count. A block with "file NAME FRAMES [FILES]" runs once and must end by itself.
+Then as many files must match the name, one if no number is there, and each must have exactly so many frames, all with the
+look, or with "FRAMES+" at least so many with it.
 
 Prints "ok NAME: figures", "not ok NAME: why" or "skip NAME: why". With words only the recipes whose name contains one
 of them run.
@@ -19,6 +21,7 @@ of them run.
 
 import argparse
 import concurrent.futures
+import glob
 import os
 import re
 import shlex
@@ -49,8 +52,22 @@ GREY, COLOURFUL = 24, 90
 SINK = (f"videoscale add-borders=false ! video/x-raw,format=RGB,width={SIDE},height={SIDE},pixel-aspect-ratio=1/1"
         " ! filesink buffer-mode=unbuffered append=true location=frames")
 ROLES = ("server", "session", "viewer")
+FILE = re.compile(r"file (\S+) (\d+)(\+?)(?: (\d+))?")
 # Programs that a recipe needs besides GStreamer, if not ffmpeg alone; it is skipped without them.
-PROGRAMS = {"RTMP with nginx": ["nginx", "ffmpeg"], "Janus": ["janus"], "RTSP, push to a server": []}
+PROGRAMS = {"RTMP with nginx": ["nginx", "ffmpeg"], "Janus": ["janus"], "RTSP, push to a server": [], "Lower delay": [],
+            "Firewall": ["nft"]}
+# The recipe's rules are for a firewall that lets nothing else out; the stand-in's port takes the place of 443.
+FIREWALL = """
+nft -f - <<'END'
+table inet filter {
+    chain output {
+        type filter hook output priority 0; policy drop;
+        ct state established,related accept
+        tcp dport 9001 accept
+    }
+}
+END
+"""
 
 DRIVER = """
 ip link set lo up
@@ -96,7 +113,7 @@ def recipes():
         sections = re.split(r"^## ", file.read(), flags=re.M)[1:]
     for section in sections:
         name, _, text = section.partition("\n")
-        blocks = re.findall(r"^<!-- not run here: check_recipes\.py, (\w+) -->\n```sh\n(.*?)^```$", text, re.M | re.S)
+        blocks = re.findall(r"^<!-- not run here: check_recipes\.py, ([^>]+) -->\n```sh\n(.*?)^```$", text, re.M | re.S)
         if blocks:
             yield name.strip(), blocks
 
@@ -104,15 +121,19 @@ def recipes():
 def problem(name, blocks):
     """Why the blocks are no recipe; empty if they are."""
     roles = [role for role, _ in blocks]
-    if unknown := set(roles) - set(ROLES):
+    if unknown := [role for role in roles if role not in ROLES and not FILE.fullmatch(role)]:
         return f"unknown roles {sorted(unknown)}"
     if any(not is_complete(text.rstrip("\n")) for _, text in blocks):
         return "a block is no complete command"
     if not any("decarttransform" in text for _, text in blocks):
         return "no block has a session"
-    if name != "Janus" and not any("autovideosink" in text or "ffplay" in text for _, text in blocks):
+    if name != "Janus" and not makes_files(blocks) and not any("autovideosink" in text or "ffplay" in text for _, text in blocks):
         return "no block has a viewer"
     return ""
+
+
+def makes_files(blocks):
+    return all(FILE.fullmatch(role) for role, _ in blocks)
 
 
 def bars(frame):
@@ -152,12 +173,12 @@ class Run:
     def __init__(self, name, blocks, work, environment):
         self.folder = tempfile.mkdtemp(dir=work)
         os.symlink(os.path.join(REPO, "pipelines"), os.path.join(self.folder, "pipelines"))
-        script = DRIVER
+        script = DRIVER + (FIREWALL if name == "Firewall" else "")
         for number, (role, text) in enumerate(blocks):
-            block = f"{number}-{role}"
+            block = f"{number}-{role.partition(' ')[0]}"
             with open(os.path.join(self.folder, f"{block}.sh"), "w", encoding="utf-8") as file:
                 file.write(await_server(text) + text.replace("autovideosink", SINK))
-            script += f"repeat {block} &\n"
+            script += f"bash {block}.sh >{number}.log 2>&1 || exit 1\n" if makes_files(blocks) else f"repeat {block} &\n"
         if name == "Janus":
             with open(os.path.join(self.folder, "viewer.sh"), "w", encoding="utf-8") as file:
                 viewer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "janus_viewer.py")
@@ -165,7 +186,7 @@ class Run:
             script += "repeat viewer &\n"
         with open(os.path.join(self.folder, "driver.log"), "wb") as log:
             self.process = subprocess.Popen(
-                [*NAMESPACES, "bash", "-c", script + "wait\n"], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
+                [*NAMESPACES, "bash", "-c", script + ("" if makes_files(blocks) else "wait\n")], cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log)
 
     def frames(self):
@@ -185,10 +206,52 @@ class Run:
                     yield f"{file}: {lines[-1][:160]}"
 
 
+def decoded(path, environment):
+    """The frames of a file, in the form of those of a viewer."""
+    raw = f"{path}.frames"
+    description = f"filesrc location={path} ! decodebin ! videoconvert ! {SINK.replace('location=frames', f'location={raw}')}"
+    subprocess.run(["gst-launch-1.0", "-q", *shlex.split(description)], env=environment, timeout=LIMIT, check=True)
+    return frames_of(raw)
+
+
+def is_beside(frame):
+    """The left half has the input's colours, the right half none."""
+    at = ROW * SIDE * 3
+    spreads = [max(frame[pixel:pixel + 3]) - min(frame[pixel:pixel + 3]) for pixel in range(at, at + SIDE * 3, 3)]
+    return max(spreads[1:7]) > COLOURFUL and max(spreads[9:15]) <= GREY
+
+
+def check_file(role, text, folder, environment):
+    """Why the files of a block are not right, and the least number of frames with the look."""
+    pattern, wanted, more, files = FILE.fullmatch(role).groups()
+    paths = glob.glob(os.path.join(folder, pattern))
+    look = is_beside if "compositor" in text else has_look if "decarttransform" in text else is_input
+    counts = [(sum(map(look, frames)), len(frames)) for frames in (decoded(path, environment) for path in paths)]
+    bad = [f"{good} of {count}" for good, count in counts if good < int(wanted) or not more and count != int(wanted)]
+    why = f"{len(paths)} files {pattern}" if len(paths) != int(files or 1) else f"{pattern}: frames with the look: {bad}" if bad else ""
+    return why, f"{pattern}: {min(counts, default=(0, 0))[0]} frames"
+
+
+def check_files(name, blocks, work, environment):
+    begun = time.monotonic()
+    run = Run(name, blocks, work, environment)
+    try:
+        status = run.process.wait(HANG)
+        measured(f"recipes: {name}: the time that it takes", time.monotonic() - begun, "s", at_most=LIMIT)
+        if status:
+            return report(name, f"status {status}: {'; '.join(run.last_lines())}")
+        results = [check_file(role, text, run.folder, environment) for role, text in blocks]
+        report(name, "; ".join(why for why, _ in results if why), ", ".join(figures for _, figures in results))
+    except subprocess.SubprocessError as error:
+        report(name, f"{error}: {'; '.join(run.last_lines())}")
+    finally:
+        run.end()
+
+
 def check(name, blocks, work, environment):
     if why := problem(name, blocks):
         return report(name, why)
-    missing = [program for program in PROGRAMS.get(name, ["ffmpeg"]) if not shutil.which(program)]
+    missing = [program for program in PROGRAMS.get(name, [] if makes_files(blocks) else ["ffmpeg"]) if not shutil.which(program)]
     if "rtspclientsink" in str(blocks) and subprocess.run(["gst-inspect-1.0", "--exists", "rtspclientsink"], env=environment,
                                                           check=False).returncode:
         missing.append("rtspclientsink")
@@ -196,6 +259,8 @@ def check(name, blocks, work, environment):
         missing.append("virtual environment for Python")
     if missing:
         return report(name, skipped=f"no {', '.join(missing)}")
+    if makes_files(blocks):
+        return check_files(name, blocks, work, environment)
     begun, first = time.monotonic(), None
     run = Run(name, blocks, work, environment)
     try:
@@ -228,7 +293,7 @@ def main():
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
     found = list(recipes())
-    if len(found) < 9:
+    if len(found) < 14:
         report("the page has its recipes", f"found {[name for name, _ in found]}")
     chosen = [each for each in found if not options.words or any(word in each[0] for word in options.words)]
     if not VERIFYING and not options.words:
