@@ -296,6 +296,10 @@ package_version() {
     printf '%s+git%s.%s\n' "$version" "$(date -u -d "@$time" +%Y%m%d%H%M%S)" "${commit/+/.}"
 }
 
+# For the C and C++ of the packages, whose flags Package.swift cannot set: clang reads these beside its arguments. Unlike
+# -Xcc they are no arguments of swift's, so that a `swift build` by hand does not compile everything again.
+c_hardening='#+-D_FORTIFY_SOURCE=2 +-fstack-protector-strong'
+
 # shellcheck disable=SC2120 # only other scripts pass arguments
 # build [ARGUMENT...]: run `swift build -c release`, and print its output only if it fails.
 build() {
@@ -307,7 +311,11 @@ build() {
     else
         say "Building (the first build takes minutes)"
     fi
-    if ! (cd "$repo" && DECART_COMMIT=$(commit_name) swift build -c release "$@") >"$log" 2>&1; then
+    if ! (cd "$repo" && DECART_COMMIT=$(commit_name) CCC_OVERRIDE_OPTIONS="$c_hardening" \
+        swift build -c release "$@") >"$log" 2>&1; then
+        if grep -q 'was compiled with module cache path' "$log"; then
+            fail "this folder was built at another path. Remove that build, and try again: rm -r $(readlink -f "$release_folder")"
+        fi
         grep -E '(^|: )error:' "$log" | head -n 20 >&2 || tail -n 40 "$log" >&2
         fail "the build failed; complete output: $log"
     fi
