@@ -172,6 +172,8 @@ let package = Package(
                     productLinking + [
                         "-Xlinker", "-z", "-Xlinker", "defs", "-Xlinker",
                         "--version-script=\(Context.packageDirectory)/Sources/DecartPlugin/exports.map",
+                        // Without it, the file has the path of the build as the name of its version definition.
+                        "-Xlinker", "-soname", "-Xlinker", "libgstdecart.so",
                     ])
             ]),
         .executableTarget(
