@@ -20,8 +20,11 @@ let isFuzzed = Context.environment["DECART_FUZZ"] != nil
 let isSanitized = isFuzzed || Context.environment["DECART_WITHOUT_PLUGIN"] != nil
 
 // Products carry their own Swift runtime, so that they run on machines without Swift. The two libraries are parts of
-// Foundation that the driver does not link statically by itself.
-let staticRuntime = isSanitized ? [] : ["-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims"]
+// Foundation that the driver does not link statically by itself. The loader resolves all symbols at once, and then makes
+// their table read-only.
+let productLinking =
+    (isSanitized ? [] : ["-static-stdlib", "-l_FoundationCollections", "-l_FoundationCShims"])
+    + ["relro", "now"].flatMap { ["-Xlinker", "-z", "-Xlinker", $0] }
 
 let package = Package(
     name: "gst-decart",
@@ -166,9 +169,11 @@ let package = Package(
             swiftSettings: swiftSettings,
             linkerSettings: [
                 .unsafeFlags(
-                    staticRuntime + [
+                    productLinking + [
                         "-Xlinker", "-z", "-Xlinker", "defs", "-Xlinker",
                         "--version-script=\(Context.packageDirectory)/Sources/DecartPlugin/exports.map",
+                        // Without it, the file has the path of the build as the name of its version definition.
+                        "-Xlinker", "-soname", "-Xlinker", "libgstdecart.so",
                     ])
             ]),
         .executableTarget(
@@ -177,7 +182,7 @@ let package = Package(
                 "StandInServer", "DecartProtocol", "ICE", "CRelease",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(staticRuntime)]),
+            swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(productLinking)]),
         // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice. It
         // calls C for webrtcbin, which it is measured against.
         .executableTarget(
@@ -194,7 +199,7 @@ let package = Package(
                 "ConnectionCheck", "DecartProtocol", "ICE", "Signalling", "CRelease",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(staticRuntime)]),
+            swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(productLinking)]),
 
         .testTarget(
             name: "DecartProtocolTests", dependencies: ["DecartProtocol", "TestSupport"], swiftSettings: testSettings),

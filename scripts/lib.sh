@@ -266,13 +266,48 @@ release_version() {
     sed -n 's/^#define DECART_VERSION "\(.*\)"$/\1/p' "$repo/Sources/CRelease/include/CRelease.h"
 }
 
-# commit_name: print the commit that a build names, with "+changes" if files differ from it; nothing outside of git.
+# has_git: whether the sources are a checkout. A tarball may lie in the checkout of another project.
+has_git() {
+    [ "$(git -C "$repo" rev-parse --show-toplevel 2>/dev/null)" = "$(cd "$repo" && pwd -P)" ]
+}
+
+# source_fact NAME: print the fact `commit`, `time` (of the commit) or `names` (tags and branches) of the sources, if
+# they know it. A checkout has git's formats in .git_archival.txt; in a tarball, git has replaced them by the facts.
+source_fact() {
+    local format
+    format=$(sed -n "s/^$1: //p" "$repo/.git_archival.txt" 2>/dev/null || true)
+    case $format in
+        \$Format:*) if has_git; then git -C "$repo" log -1 --format="$(sed 's/^.Format://; s/.$//' <<<"$format")"; fi ;;
+        *) printf '%s\n' "$format" ;;
+    esac
+}
+
+# commit_name: print the commit that a build names, with "+changes" if files differ from it; nothing if it is not known.
 commit_name() {
     local commit
-    commit=$(git -C "$repo" rev-parse --short=12 HEAD 2>/dev/null) || return 0
-    git -C "$repo" diff --quiet HEAD -- 2>/dev/null || commit+=+changes
+    commit=$(source_fact commit | cut -c -12)
+    [ -n "$commit" ] || return 0
+    if has_git && ! git -C "$repo" diff --quiet HEAD --; then commit+=+changes; fi
     printf '%s\n' "$commit"
 }
+
+# package_version: print the version of packages. A tag has that of the sources. Any other commit adds its time, by which
+# apt takes a later build for newer, and its name; files that differ from the commit add the present time.
+package_version() {
+    local version commit time
+    version=$(release_version)
+    commit=$(commit_name)
+    time=$(source_fact time)
+    case "$commit: $(source_fact names)," in
+        *+changes:*) time=$(date +%s) ;;
+        :* | *" tag: v$version,"*) printf '%s\n' "$version" && return ;;
+    esac
+    printf '%s+git%s.%s\n' "$version" "$(date -u -d "@$time" +%Y%m%d%H%M%S)" "${commit/+/.}"
+}
+
+# For the C and C++ of the packages, whose flags Package.swift cannot set: clang reads these beside its arguments. Unlike
+# -Xcc they are no arguments of swift's, so that a `swift build` by hand does not compile everything again.
+c_hardening='#+-D_FORTIFY_SOURCE=2 +-fstack-protector-strong'
 
 # shellcheck disable=SC2120 # only other scripts pass arguments
 # build [ARGUMENT...]: run `swift build -c release`, and print its output only if it fails.
@@ -285,7 +320,11 @@ build() {
     else
         say "Building (the first build takes minutes)"
     fi
-    if ! (cd "$repo" && DECART_COMMIT=$(commit_name) swift build -c release "$@") >"$log" 2>&1; then
+    if ! (cd "$repo" && DECART_COMMIT=$(commit_name) CCC_OVERRIDE_OPTIONS="$c_hardening" \
+        swift build -c release "$@") >"$log" 2>&1; then
+        if grep -q 'was compiled with module cache path' "$log"; then
+            fail "this folder was built at another path. Remove that build, and try again: rm -r $(readlink -f "$release_folder")"
+        fi
         grep -E '(^|: )error:' "$log" | head -n 20 >&2 || tail -n 40 "$log" >&2
         fail "the build failed; complete output: $log"
     fi

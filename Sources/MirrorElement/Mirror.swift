@@ -14,7 +14,7 @@ package final class Mirror: VideoFilterImplementation {
         summary:
             "Mirrors the video as it will be displayed, always or for front cameras; passes it on untouched otherwise",
         author: "The gst-decart authors",
-        documentation: "file:///usr/share/doc/gstreamer1.0-decart/PROPERTIES.md#mirror",
+        documentation: "file:///usr/share/doc/gstreamer1.0-decart/docs/PROPERTIES.md#mirror",
         pads: [
             PadTemplate(name: "sink", direction: .sink, presence: .always, caps: caps),
             PadTemplate(name: "src", direction: .source, presence: .always, caps: caps),

@@ -18,7 +18,7 @@ final class DecartSource: ElementImplementation {
         summary:
             "Captures a camera, sends its frames to Decart's realtime service over WebRTC and outputs the transformed video",
         author: "The gst-decart authors",
-        documentation: "file:///usr/share/doc/gstreamer1.0-decart/PROPERTIES.md#decartsrc",
+        documentation: "file:///usr/share/doc/gstreamer1.0-decart/docs/PROPERTIES.md#decartsrc",
         pads: [
             PadTemplate(name: "src", direction: .source, presence: .always, caps: VideoOutput.templateCaps),
             PadTemplate(name: "preview", direction: .source, presence: .request, caps: InputChain.caps),

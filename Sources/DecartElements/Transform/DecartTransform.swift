@@ -18,7 +18,7 @@ final class DecartTransform: ElementImplementation {
         classification: "Filter/Effect/Video/Network",
         summary: "Sends live video to Decart's realtime service over WebRTC and gives the transformed video back",
         author: "The gst-decart authors",
-        documentation: "file:///usr/share/doc/gstreamer1.0-decart/PROPERTIES.md#decarttransform",
+        documentation: "file:///usr/share/doc/gstreamer1.0-decart/docs/PROPERTIES.md#decarttransform",
         pads: [
             PadTemplate(
                 name: "sink", direction: .sink, presence: .always, caps: "\(InputChain.caps); \(EncodedInput.caps)"),

@@ -52,6 +52,13 @@ else
 fi
 check "has no executable stack" "$(readelf -lW "$plugin" | awk '/GNU_STACK/ && /RWE/')"
 check "has no text relocations" "$(grep TEXTREL <<<"$dynamic" || true)"
+for product in "$plugin" "$release_folder/decart-standin" "$release_folder/decart-check"; do
+    lacking=
+    grep -q 'FLAGS.*BIND_NOW' <<<"$(readelf -dW "$product")" || lacking+="BIND_NOW "
+    grep -q GNU_RELRO <<<"$(readelf -lW "$product")" || lacking+="RELRO "
+    grep -q 'Type: *DYN' <<<"$(readelf -hW "$product")" || lacking+="PIE"
+    check "${product##*/} has full RELRO at a position that is not fixed" "${lacking:+it lacks $lacking}"
+done
 
 # --- Processes that load it -------------------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ import argparse
 import contextlib
 import glob
 import hashlib
+import importlib.machinery
+import importlib.util
 import os
 import re
 import shutil
@@ -23,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from measured import VERIFYING, measured  # noqa: E402
@@ -32,7 +35,10 @@ CACHE = f"{REPO}/.build/chroots"
 RESULTS = f"{REPO}/.build/packages"
 MIRROR = "http://deb.debian.org/debian"
 RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
-OURS = ("gstreamer1.0-decart", "decart-standin")
+OURS = ("gstreamer1.0-decart", "decart-check", "decart-standin")
+DOCUMENTED = ("gstreamer1.0-decart", "decart-standin")
+# What the README's line installs with apt's default settings, beside a minimal Debian.
+PACKAGES, MEGABYTES = 320, 800
 FRAMES, SECONDS = 100, 15
 PYTEST_SECONDS = 60
 REGISTRIES = 20
@@ -50,6 +56,17 @@ def check(name, problem):
         print(f"not ok packages: {name}: {' '.join(str(problem).split())[:400]}", flush=True)
     else:
         print(f"ok packages: {name}", flush=True)
+
+
+def documents_module():
+    loader = importlib.machinery.SourceFileLoader("documents", f"{REPO}/debian/documents")
+    sys.dont_write_bytecode = True
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("documents", loader))
+    loader.exec_module(module)
+    return module
+
+
+DOCUMENTS = documents_module()
 
 
 class Failed(Exception):
@@ -180,6 +197,20 @@ def transformed_frames(video):
     return count
 
 
+def check_weight(system, title, install):
+    """How many packages the README's line installs, and how large they are, with Recommends as apt's default has them."""
+    _, output = system.run(install.replace("apt install", "apt-get -o APT::Install-Recommends=true "
+                                           "-o APT::Get::Assume-Yes=false --assume-no install"), network=True)
+    count = re.search(r"(\d+) newly installed", output)
+    size = re.search(r"After this operation, ([\d,.]+) ([kMG])B of additional", output)
+    if not count or not size:
+        return check(f"{title}: apt says what it would install", output[-300:])
+    megabytes = float(size[1].replace(",", "")) * {"k": 0.001, "M": 1, "G": 1000}[size[2]]
+    measured(f"packages: {title}: packages with apt's default settings", int(count[1]), "packages", at_most=PACKAGES)
+    measured(f"packages: {title}: size with apt's default settings", megabytes, "MB", at_most=MEGABYTES)
+    figures.append((title, "with apt's default settings", f"{count[1]} packages, {megabytes:.0f} MB"))
+
+
 def check_use(system, title, debs, commit):
     """The README's lines: frames within the time, nothing of Swift, and nothing left after a purge."""
     install, use = readme_lines()
@@ -189,9 +220,11 @@ def check_use(system, title, debs, commit):
           glob.glob(f"{system.folder}/usr/**/*swift*", recursive=True))
     begun = time.monotonic()
     system.must("apt-get -qq update", network=True, limit=120)
+    check_weight(system, title, install)
     updated = time.monotonic()
     system.must(install, network=True, limit=300)
     installed = time.monotonic()
+    system.must("apt-get -qq install ./decart-check_*.deb", network=True, limit=120)
     before = system.files()
     walked = time.monotonic()
     status, output = system.run(f"set -e\n{use}", limit=HANG)
@@ -214,6 +247,10 @@ def check_use(system, title, debs, commit):
     check(f"{title}: plugin and stand-in name version and commit", [text for text in wanted if text not in inspected])
     check(f"{title}: gst-inspect-1.0 shows a release date",
           "" if re.search(r"Source release date +\d{4}-\d\d-\d\d$", inspected, re.M) else inspected)
+
+    shutil.copy(f"{REPO}/debian/tests/session", f"{system.folder}{HOME}")
+    status, output = system.run("./session", limit=HANG)
+    check(f"{title}: debian/tests/session", status and output[-400:])
 
     owned = set(system.must(f"dpkg -L {' '.join(OURS)}").split())
     scripts = [name for name in before if re.fullmatch(rf"/var/lib/dpkg/info/({'|'.join(map(re.escape, OURS))})\."
@@ -327,6 +364,62 @@ def check_elements(system, title):
         check(f"{title}: the elements", f"status {status}: {output[-300:]}")
 
 
+def hardening_problems(path):
+    """What the ELF file lacks. Swift's own runtime has no fortified functions, so these are those of the C sources."""
+    def readelf(option):
+        return subprocess.run(["readelf", option, "--wide", path], capture_output=True, text=True, check=True, timeout=60).stdout
+
+    wanted = {"BIND_NOW": r"FLAGS.*BIND_NOW", "RELRO": r"GNU_RELRO", "PIE": r"Type: *DYN", "fortified functions": r" __\w+_chk@"}
+    found = readelf("-d") + readelf("-l") + readelf("-h") + readelf("--dyn-syms")
+    return [f"{os.path.basename(path)}: {name}" for name, pattern in wanted.items() if not re.search(pattern, found)]
+
+
+def tree_problems(documents, folder):
+    """Pages that a tree of documents lacks, and dead links of its pages."""
+    pages = [os.path.relpath(path, folder) for path in glob.glob(f"{folder}/**/*.md", recursive=True)]
+    yield from (page for page in os.listdir(f"{REPO}/docs") if page.endswith(".md") and f"docs/{page}" not in pages)
+    yield from (f"{page}: {link}" for page in pages for link in documents.dead_links(folder, page))
+
+
+def check_contents(debs):
+    """What the packages contain beside the programs."""
+    fields = {name: subprocess.run(["dpkg-deb", "-f", deb, name], capture_output=True, text=True, check=True).stdout.strip()
+              for deb in debs if "gstreamer1.0-decart" in deb for name in ("GStreamer-Elements", "Homepage", "Section")}
+    check("the package names its elements", "" if fields["GStreamer-Elements"] == "decartmirror, decartsrc, decarttransform"
+          else fields["GStreamer-Elements"] or "no field")
+    check("the package has a section and a homepage", [name for name, value in fields.items() if not value])
+    symbols = glob.glob(f"{RESULTS}/debug/*-dbgsym_*.deb")
+    check("each package has its symbols in another one", f"{len(symbols)} packages" if len(symbols) != len(debs) else "")
+    with tempfile.TemporaryDirectory() as folder:
+        for deb in debs:
+            subprocess.run(["dpkg-deb", "--extract", deb, folder], check=True, timeout=60)
+        programs = glob.glob(f"{folder}/usr/bin/*") + glob.glob(f"{folder}/usr/lib/*/gstreamer-1.0/*.so")
+        check("plugin and programs are hardened", [problem for path in programs for problem in hardening_problems(path)]
+              or len(programs) != 3 and programs)
+        for package in DOCUMENTED:
+            tree = f"{folder}/usr/share/doc/{package}"
+            check(f"the documents of {package} are complete, without a dead link", list(tree_problems(DOCUMENTS, tree)))
+        check("licences and notices", [f"{package}: {name}" for package in OURS for name in ("copyright", "NOTICE")
+                                       if not os.path.exists(f"{folder}/usr/share/doc/{package}/{name}")])
+    for wheel in glob.glob(f"{RESULTS}/*.whl"):
+        names = zipfile.ZipFile(wheel).namelist()
+        check("the wheel has licences and notices", [name for name in ("LICENSE", "NOTICE", "copyright")
+                                                     if not any(path.endswith(f"/{name}") for path in names)])
+
+
+def check_repeated():
+    """Another run gives the same files."""
+    def digests():
+        return {os.path.basename(path): hashlib.sha256(open(path, "rb").read()).hexdigest()
+                for path in glob.glob(f"{RESULTS}/**", recursive=True) if re.search(r"\.(deb|whl|gz)$", path)}
+
+    first = digests()
+    subprocess.run([f"{REPO}/scripts/package"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=900)
+    second = digests()
+    check("two runs of scripts/package give the same files",
+          [name for name in {*first, *second} if first.get(name) != second.get(name)])
+
+
 def check_files(debs):
     lint = subprocess.run(["lintian", "--fail-on", "error", *debs], capture_output=True, text=True, timeout=200)
     check("lintian finds no error", "" if lint.returncode == 0 else
@@ -341,16 +434,38 @@ def check_files(debs):
     check("the tarball has the same files", sorted(listed ^ {name.rstrip("/") for name in names.splitlines()}))
 
 
+def check_documents(release):
+    """The trees of debian/documents, the paths in them that are named, and the packages that debian/copyright lists."""
+    with tempfile.TemporaryDirectory() as folder:
+        DOCUMENTS.copy(folder)
+        check("the packages' documents are complete, without a dead link", list(tree_problems(DOCUMENTS, folder)))
+        named = set()
+        for path in glob.glob(f"{REPO}/docs/man/*") + glob.glob(f"{REPO}/Sources/**/*.swift", recursive=True):
+            with open(path, encoding="utf-8") as file:
+                named |= set(re.findall(r"/usr/share/doc/([\w.-]+)((?:/[\w.-]+)*)", file.read().replace("\\-", "-")))
+        check("the documents that help and manual pages name are in the packages", sorted(
+            package + path for package, path in named
+            if package not in DOCUMENTED or not os.path.exists(folder + path.rstrip(".")))
+            if len(named) > 2 else ["found no path"])
+    linked = set()
+    for name in glob.glob(f"{release}/*.product/Objects.LinkFileList"):
+        if os.path.basename(os.path.dirname(name)) in ("gstdecart.product", "decart-check.product", "decart-standin.product"):
+            with open(name, encoding="utf-8") as file:
+                modules = set(re.findall(r"/(\w+)\.build/", file.read()))
+            linked |= {path.split("/")[-3] for module in modules
+                       for path in glob.glob(f"{release}/../../checkouts/*/Sources/{module}")}
+    check("debian/copyright lists what is linked", sorted(linked ^ set(DOCUMENTS.linked_packages())))
+
+
 def check_without_packages():
     """What debian/rules installs is there, and the fixture of pipelines/pytest works with the existing build."""
     release = os.path.abspath(os.environ.get("DECART_RELEASE", f"{REPO}/.build/release"))
     with open(f"{REPO}/debian/rules", encoding="utf-8") as file:
         rules = file.read()
-    built = set(re.findall(r"\$\(RELEASE\)/(\S+)", rules))
+    built = set(re.findall(r"\$\(RELEASE\)/(\w\S*)", rules))
     check("debian/rules installs programs and plugin", sorted({"decart-check", "decart-standin", "libgstdecart.so"} ^ built))
     check("what debian/rules installs is built", sorted(name for name in built if not os.path.exists(f"{release}/{name}")))
-    listed = [line for name in glob.glob(f"{REPO}/debian/*.docs") for line in open(name, encoding="utf-8").read().split()]
-    check("the documents of debian/*.docs exist", [name for name in listed if not glob.glob(f"{REPO}/{name}")])
+    check_documents(release)
     check("each program has a manual page",
           sorted(name for name in built if not name.endswith(".so") and not glob.glob(f"{REPO}/docs/man/{name}*.1")))
     with open(f"{REPO}/debian/env.sh.in", encoding="utf-8") as file:
@@ -410,6 +525,8 @@ def main():
     if built.returncode or not debs:
         sys.exit(1)
     check_files(debs)
+    check_contents(debs)
+    check_repeated()
     for release, title in RELEASES.items():
         with contextlib.ExitStack() as stack:
             def make_system():
