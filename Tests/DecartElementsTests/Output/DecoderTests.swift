@@ -1,5 +1,6 @@
 import CGStreamer
 import GStreamerKit
+import StandInServer
 import Synchronization
 import Testing
 import WebRTCTransport

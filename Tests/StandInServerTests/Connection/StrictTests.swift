@@ -65,7 +65,7 @@ struct StrictTests {
     @Test(arguments: [
         ("model=lucy-2.6&resolution=1080p&speed=fast&pixel_latency=1&user_agent=x&livekit_server_codec=vp9", nil),
         ("model=lucy-2.6&trace=1", "trace"), ("model=lucy-2.6&speed=turbo", "speed: turbo"),
-        // Python 0.2.0 removed it, and JS 0.1.14 did.
+        // Python 0.2.0 and JS 0.1.14 have removed it.
         ("model=mirage_v2", "model: mirage_v2"),
     ])
     func queryItemsAndModels(items: String, words: String?) throws {

@@ -1,5 +1,6 @@
 import DecartProtocol
 import GStreamerKit
+import LiveKitProtocol
 import StandInServer
 import Synchronization
 import Testing
