@@ -52,6 +52,7 @@ else
 fi
 check "has no executable stack" "$(readelf -lW "$plugin" | awk '/GNU_STACK/ && /RWE/')"
 check "has no text relocations" "$(grep TEXTREL <<<"$dynamic" || true)"
+check "has a name without the path of its build" "$(readelf -p .dynstr "$plugin" | grep -F libgstdecart.so | grep / || true)"
 for product in "$plugin" "$release_folder/decart-standin" "$release_folder/decart-check"; do
     lacking=
     grep -q 'FLAGS.*BIND_NOW' <<<"$(readelf -dW "$product")" || lacking+="BIND_NOW "
