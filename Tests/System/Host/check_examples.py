@@ -6,7 +6,7 @@
 The minimal programs get two prompts. live.py gets commands; its reports on recordings are compared with the files and
 with a copy of all frames that it displayed. rtsp.py serves two viewers; faults.py and the scripts run as they are, each
 script in a copy of the repository. Scripts that act after fixed times (TIMED_SCRIPTS) run for scripts/verify only
-(DECART_VERIFY=1). With words, the checks whose name contains one of them run. minimal.rs is not run.
+(DECART_VERIFY=1). With words, the checks whose name contains one of them run. ../Packages/rust_example.py has minimal.rs.
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only.
 """
@@ -679,4 +679,5 @@ def main():
     sys.exit(failed)
 
 
-main()
+if __name__ == "__main__":
+    main()
