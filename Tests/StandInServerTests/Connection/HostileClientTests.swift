@@ -15,7 +15,7 @@ struct HostileClientTests {
         try TestServer.run { server in
             let client = try server.greeted()
             client.sendText(text.utf8)
-            guard case .message(.error(let words)) = try client.next() else { throw TestClient.TimedOut() }
+            guard case .message(.error(let words, _)) = try client.next() else { throw TestClient.TimedOut() }
             #expect(!words.isEmpty)
             try expectAlive(client)
             #expect(server.server.sessions.first?.malformedCount == 1)

@@ -105,7 +105,7 @@ struct MediaTests {
             _ = try client.expectGreeting()
             for _ in 0..<3 {
                 try client.send(.offer(sdp: sdp))
-                guard case .message(.error(let words)) = try client.next() else { throw TestClient.TimedOut() }
+                guard case .message(.error(let words, _)) = try client.next() else { throw TestClient.TimedOut() }
                 #expect(!words.isEmpty)
             }
             try client.send(prompt("lego"))

@@ -151,7 +151,7 @@ struct RoomTests {
         try TestServer.run(configuration) { server in
             let control = try server.greeted(TestServer.roomTarget)
             try control.send(.livekitJoin(LiveKitJoin()))
-            guard case .message(.error(let words)) = try control.next() else { throw TestClient.TimedOut() }
+            guard case .message(.error(let words, _)) = try control.next() else { throw TestClient.TimedOut() }
             #expect(words.contains("livekit_join"))
             control.close()
         }
@@ -159,7 +159,7 @@ struct RoomTests {
         try TestServer.run(configuration) { server in
             let control = try server.connect()
             try control.send(.offer(sdp: "v=0"))
-            guard case .message(.error(let words)) = try control.next() else { throw TestClient.TimedOut() }
+            guard case .message(.error(let words, _)) = try control.next() else { throw TestClient.TimedOut() }
             #expect(words.contains("livekit_join"))
             control.close()
         }
