@@ -56,7 +56,7 @@ struct StrictTests {
         try TestServer.run(configuration) { server in
             let client = try server.greeted()
             client.sendText(message.utf8)
-            guard case .message(.error(let error)) = try client.next() else { throw TestClient.TimedOut() }
+            guard case .message(.error(let error, _)) = try client.next() else { throw TestClient.TimedOut() }
             #expect("\(error)".contains(words), "\(error)")
             #expect(try client.next() == .closeFrame(code: 1008))
         }
@@ -77,7 +77,7 @@ struct StrictTests {
                 _ = try client.expectGreeting()
                 return client.close()
             }
-            guard case .message(.error(let error)) = try client.next() else { throw TestClient.TimedOut() }
+            guard case .message(.error(let error, _)) = try client.next() else { throw TestClient.TimedOut() }
             #expect("\(error)".contains(words), "\(error)")
             #expect(try client.next() == .closeFrame(code: 1008))
         }
