@@ -46,7 +46,8 @@ package struct BackOff: Sendable, Equatable {
 }
 
 /// The pace of dials while no session is free: all that the account may run at once are in use ("Concurrent session limit
-/// reached", close code 1013, HTTP 429), or the service has no capacity (`upstream_capacity`). The wait for one of them to end is not counted as a retry.
+/// reached", close code 1013, HTTP 429), or the service has no capacity (`upstream_capacity`). The wait for a free one is not
+/// counted as a retry.
 struct LimitWait: Sendable {
     /// Least time between two dials. With the spread and the time to connect, a free session is used within 6 s.
     static let interval: Duration = .seconds(5)
