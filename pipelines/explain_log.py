@@ -14,13 +14,12 @@ import sys
 # Short name, remedy, texts of the sources with "…" for any text. The first row with a text in a line decides about the line.
 CAUSES = [
     ("no-key", "set DECART_API_KEY or api-key-file", ["No API key: set", "The API key is empty", "that api-key-file names cannot be read"]),
-    ("key", "check the API key", ["rejected the API key", "INVALID_API_KEY"]),
+    ("key", "check the API key", ["rejected the API key", "Check the key and whether it permits"]),
     ("credits", "top up the account's credits", ["INSUFFICIENT_CREDITS"]),
     ("key-url", "check api-key-url and that backend", ["No API key from api-key-url"]),
     ("base-url", "correct base-url", ["base-url…must begin with", "base-url…must not carry", "base-url…has no valid host and port"]),
     ("unencrypted", "use wss://, or set insecure=true", ["is unencrypted and …is another machine"]),
     ("model", "correct model, or set width, height and framerate", ["The frame size and rate of the model", "MODEL_NOT_FOUND"]),
-    ("image-model", "set another model, or leave reference-image out", ["does not support reference images"]),
     ("image", "correct reference-image", ["The reference image cannot be read", "The reference image is", "The reference image has"]),
     ("prompt", "correct prompt", ["The prompt has"]),
     ("ports", "correct rtp-port-range, or free its ports", ["rtp-port-range must be", "o UDP port from"]),

@@ -52,10 +52,11 @@ extension ElementTests {
         }
 
         @Test func anotherProfileThanTheServiceTakesIsRefused() throws {
-            try tests.run(EncodedTests.h264("profile=high", "speed-preset=veryfast"), echo: false) { run in
+            let source = EncodedTests.h264("profile=high-4:2:2").replacing(" ! x264enc", with: " ! videoconvert ! x264enc")
+            try tests.run(source, echo: false) { run in
                 run.pipeline.play()
                 let error = run.pipeline.waitForError()
-                let text = "The service does not take H.264 of the profile high"
+                let text = "The service does not take H.264 of the profile high-4:2:2"
                 #expect(error?.text.hasPrefix(text) == true, "\(error?.text ?? "no error")")
                 #expect(run.pipeline.collect(milliseconds: 100).count { $0.kind == .error } == 1)
             }

@@ -96,14 +96,16 @@ def no_udp(way):
         client = run.start(f"transport={way}", standin=("--transport", way, "--ice-tcp"))
         ends = protocols(client)
         run.expect(ends and set(ends) == {"tcp"}, f"protocols {ends}")
-        run.expect(run.lab.dials_elsewhere() == len(ends), f"{run.lab.dials_elsewhere()} TCP connections for {len(ends)}")
+        # libnice may open another one for the check that the remote peer triggers.
+        run.expect(run.lab.dials_elsewhere() <= 2 * len(ends), f"{run.lab.dials_elsewhere()} TCP connections for {len(ends)}")
         # UDP has a head start of two seconds, on each of a room's connections.
         run.measure("connected", run.connected_in, 4 if way == "webrtc" else 7)
         since = time.monotonic()
         time.sleep(long(10, 2))
         frames = len([frame for frame in client.frames if frame.time > since and frame.is_new])
         run.measure("new frames", frames / (time.monotonic() - since), 20, "fps", at_most=False)
-        run.dialled(1)
+        # A room has a signalling connection of its own.
+        run.dialled(1 if way == "webrtc" else 2)
         run.finish()
     return body
 

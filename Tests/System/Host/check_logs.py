@@ -152,7 +152,6 @@ MISTAKES = {
     "long prompt": ("prompt", transform("prompt=" + 1001 * "x")),
     "proxy down": ("proxy", transform("base-url=wss://198.51.100.1 http-proxy=http://127.0.0.1:9")),
     "scheme of the proxy": ("proxy", transform("http-proxy=socks5://127.0.0.1:9")),
-    "model without images": ("image-model", transform("reference-image=small.png")),
     "one RTP port": ("ports", transform("rtp-port-range=50000")),
     "TURN without a password": ("ice-servers", transform("turn-servers='<\"turn://127.0.0.1:3478\">'")),
     "no image": ("image", transform("model=lucy-latest reference-image=none.png")),

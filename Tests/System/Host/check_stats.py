@@ -439,9 +439,12 @@ def check_models():
     output = subprocess.run(["gst-inspect-1.0", "--no-colors", "decarttransform"], capture_output=True, text=True,
                             timeout=60, check=True).stdout
     blurb = re.search(r"^  model +: (.*), or a custom", output, re.M)[1]
-    documented = {model for _, title, cells in tables("docs/MODELS.md") if title == "model" for model in in_backticks(cells[0])}
-    compare("MODELS.md has every model of the sources", documented, coded)
-    compare("MODELS.md has every model of gst-inspect-1.0", documented, set(blurb.split(", ")))
+    rows = [cells for _, title, cells in tables("docs/MODELS.md") if title == "model"]
+    # The rows of retired models have fewer columns.
+    current, retired = ({model for cells in rows if len(cells) == columns for model in in_backticks(cells[0])}
+                        for columns in (5, 4))
+    compare("MODELS.md has every model of the sources", current | retired, coded)
+    compare("MODELS.md has every model of gst-inspect-1.0", current, set(blurb.split(", ")))
 
 
 def perform(name, part, *arguments):
