@@ -148,9 +148,9 @@ extension ElementTests {
                 let output = try #require(pipeline.transform.staticPad("src"))
                 let answered: ClockTime = options.isEmpty ? 10_000_000 : 110_000_000
                 let lateness = Watched<[Double]>([])
-                output.addProbe(.buffer) { item in
+                output.addProbe(.buffer) { [weak pipeline] item in
                     if case .buffer(let buffer) = item, let pts = buffer.pts,
-                        let now = pipeline.transform.currentRunningTime
+                        let now = pipeline?.transform.currentRunningTime
                     {
                         lateness.change { $0.append(Double(Int64(bitPattern: now &- pts &- answered)) / 1e6) }
                     }
