@@ -52,7 +52,8 @@ extension ElementTests {
         }
 
         @Test func anotherProfileThanTheServiceTakesIsRefused() throws {
-            let source = EncodedTests.h264("profile=high-4:2:2").replacing(" ! x264enc", with: " ! videoconvert ! x264enc")
+            let source = EncodedTests.h264("profile=high-4:2:2")
+                .replacing(" ! x264enc", with: " ! videoconvert ! x264enc")
             try tests.run(source, echo: false) { run in
                 run.pipeline.play()
                 let error = run.pipeline.waitForError()
