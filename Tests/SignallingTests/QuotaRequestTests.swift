@@ -14,9 +14,9 @@ struct QuotaRequestTests {
         script.respond = { _ in APIKeyFetcherTests.answer(head, body) }
         try await withServer(script) { server in
             let key = try APIKey(Self.key)
-            let url = try ServiceURL(base: "ws://127.0.0.1:\(server.port)/v1/stream").realtimeQuota(key: key)
+            let base = try ServiceURL(base: "ws://127.0.0.1:\(server.port)/v1/stream")
             let answers = EventQueue<Result<RealtimeQuota, SessionError>>()
-            QuotaRequest(url: url, key: key, trust: .system, userAgent: "test").send(limit: .seconds(50)) {
+            AccountRequests(base: base, key: key, trust: .system, userAgent: "test").quota(limit: .seconds(50)) {
                 answers.yield($0)
             }
             let answer = try #require(await answers.next("the quota"))

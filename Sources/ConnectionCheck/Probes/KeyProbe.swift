@@ -29,22 +29,19 @@ enum KeyProbe {
         _ key: APIKey, _ configuration: CheckConfiguration, _ completion: @escaping Completion
     ) {
         let (watch, base) = (Stopwatch(), configuration.base)
-        let quota = QuotaRequest(
-            url: base.realtimeQuota(key: key), key: key, trust: configuration.trust, route: configuration.route,
+        let requests = AccountRequests(
+            base: base, key: key, trust: configuration.trust, route: configuration.route,
             userAgent: configuration.userAgent)
         // Creating the TLS context reads files.
         DispatchQueue.global().async {
-            ClientTokenRequest(
-                url: base.clientTokens(key: key), key: key, trust: configuration.trust,
-                route: configuration.route, userAgent: configuration.userAgent
-            ).send(limit: configuration.limit) { error in
-                if let error {
+            requests.clientToken(limit: configuration.limit) { token in
+                if case .failure(let error) = token {
                     return completion(failure(error, watch.elapsed, base))
                 }
-                let left = max(configuration.limit - watch.elapsed, .milliseconds(1))
                 // Both requests share the limit of the probe.
+                let left = max(configuration.limit - watch.elapsed, .milliseconds(1))
                 DispatchQueue.global().async {
-                    quota.send(limit: left) { completion(accepted(base, watch.elapsed, $0)) }
+                    requests.quota(limit: left) { completion(accepted(base, watch.elapsed, $0)) }
                 }
             }
         }
@@ -52,7 +49,7 @@ enum KeyProbe {
 
     /// A quota that cannot be read is no failure: the token has shown what a session needs.
     private static func accepted(
-        _ base: ServiceURL, _ duration: Duration, _ answer: QuotaRequest.Answer
+        _ base: ServiceURL, _ duration: Duration, _ answer: Result<RealtimeQuota, SessionError>
     ) -> ProbeResult {
         let text = "The service accepted the permanent key: it issued a client token, which is discarded."
         var result = ProbeResult(.key, base.host, .ok, duration, text)

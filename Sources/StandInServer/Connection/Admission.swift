@@ -68,6 +68,7 @@ enum Admission: Equatable {
             self = .refused(HTTPAnswer(429, LimitAnswer.words))
             return
         }
+        // The session's record has fields of their own for these.
         let known: Set = [
             "api_key", "model", "pixel_latency", "livekit_early_room_info", "resolution", "speed", "user_agent",
             "fault", "livekit_server_codec",
@@ -77,7 +78,7 @@ enum Admission: Equatable {
             asksForRoom: items["livekit_early_room_info"] == "true", host: host, resolution: items["resolution"],
             speed: items["speed"], userAgent: items["user_agent"], serverCodec: items["livekit_server_codec"],
             otherItems: items.filter { !known.contains($0.key) },
-            strangeItem: StrictRules.unknown(inItems: items), viewedSessionID: viewedSessionID,
+            unknownItem: StrictRules.unknown(inItems: items), viewedSessionID: viewedSessionID,
             maximumDuration: items["api_key"].flatMap { keys.clientTokens?.sessionLimit(of: $0) },
             limitAnswer: limitAnswer)
         self = .admitted(request, faults)

@@ -82,7 +82,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         }
         if !script.plan.faults.isEmpty { log("faults: \(script.plan.faults.map(\.kind.name).joined(separator: ", "))") }
         if let answer = request.limitAnswer { return refuse(answer, context) }
-        if services.isStrict, let words = request.strangeItem { return refuse(words, context) }
+        if services.isStrict, let words = request.unknownItem { return refuse(words, context) }
         if let seconds = request.maximumDuration {
             later(
                 Double(seconds), [.endGeneration(reason: "timeout"), .close(code: 1000, reason: "session limit")],

@@ -1,5 +1,5 @@
-// What clients may send with `--strict`: what Decart's SDKs send. Each table is read from the sources that it names, and
-// from nothing of `DecartProtocol`, so that the stand-in does not share a mistake of the elements.
+// With `--strict`, a client may send only what Decart's SDKs send. Each table comes from the sources that it names, not from
+// `DecartProtocol`, so that the stand-in does not share a mistake of the elements.
 package import DecartProtocol
 
 package enum StrictRules {
@@ -53,7 +53,7 @@ package enum StrictRules {
         "lucy-vton-2", "lucy-vton-3", "lucy-2.1-vton-2",
     ]
 
-    /// - Returns: the first thing in the message that no SDK sends, in words; nil: there is none.
+    /// Describes the first field of the message that no SDK sends; nil: there is none.
     package static func unknown(in message: JSONValue) -> String? {
         guard let type = message["type"]?.string, let fields = messages[type] else {
             return "unknown message type \(LogText.clean(message["type"]?.string ?? "(none)"))"
@@ -73,7 +73,7 @@ package enum StrictRules {
         return nil
     }
 
-    /// The same for the items of a URL.
+    /// Describes the first query item, or value of one, that no SDK sends; nil: there is none.
     package static func unknown(inItems sent: [String: String]) -> String? {
         for (name, value) in sent.sorted(by: { $0.key < $1.key }) {
             guard let values = items[name] else { return "unknown query item \(LogText.clean(name))" }

@@ -28,9 +28,7 @@ package enum ServerCodec: String, Sendable, CaseIterable {
         switch self {
         case .query: requested.flatMap(VideoCodec.init(rawValue:)) ?? .h264
         case .client: nil
-        case .h264: .h264
-        case .vp8: .vp8
-        case .vp9: .vp9
+        case .h264, .vp8, .vp9: VideoCodec(rawValue: rawValue)
         }
     }
 }

@@ -17,8 +17,8 @@ package struct ConnectionRequest: Sendable, Equatable {
     package let serverCodec: String?
     /// Query items that the stand-in does not know.
     package var otherItems: [String: String] = [:]
-    /// What no SDK of Decart sends in a URL, in words.
-    package var strangeItem: String?
+    /// Describes the first query item that no SDK of Decart sends; nil: there is none.
+    package var unknownItem: String?
     /// ID of the session to watch, if this is a viewer.
     package var viewedSessionID: String?
     /// Seconds that the client token permits; nil: unlimited.

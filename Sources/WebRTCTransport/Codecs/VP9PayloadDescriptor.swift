@@ -70,7 +70,7 @@ package struct VP9LayerJoiner: Sendable {
     ///   the decoder would take it for a frame; that of the highest one follows the whole frame.
     package mutating func correct(_ packet: UnsafeRawBufferPointer) -> [UInt8]? {
         let header = RTPHeader.length(packet)
-        let padding = packet.count > header && packet[0] & 0x20 != 0 ? Int(packet[packet.count - 1]) : 0
+        let padding = RTPHeader.padding(packet, header: header)
         // Packets of nothing but padding, which probe the network, have the timestamp of the frame before.
         guard packet.count - padding > header else { return nil }
         let (time, endsFrame) = (packet.bigEndian32(at: 4), packet[1] & 0x80 != 0)

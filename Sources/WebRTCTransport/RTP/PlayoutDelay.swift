@@ -11,9 +11,9 @@ package struct PlayoutDelay: Sendable {
     /// Where the next sample goes.
     private var place = 0
     private let kind: MediaKind
-    /// Of the media, so many are to be ready in time: a late frame is shown late; late samples are silence.
+    /// The share of the media that the delay covers. A later frame is shown late; later audio is replaced by silence.
     private var share: Double { kind == .video ? 0.9 : 0.97 }
-    /// Video follows a queue that drains sooner, for the same reason.
+    /// The latest media that decide. Few frames, so that the delay of the video falls soon after a queue has drained.
     private var mostSamples: Int { kind == .video ? 45 : 256 }
     /// The delay with which the share of the last seconds would have been in time.
     package private(set) var target: ClockTime = 0

@@ -93,13 +93,18 @@ package enum RTPHeader {
         return fixed + 4 + Int(packet.bigEndian16(at: fixed + 2)) * 4
     }
 
+    /// Bytes of padding at the end of the packet. A damaged packet may claim more than it has.
+    package static func padding(_ packet: UnsafeRawBufferPointer, header: Int) -> Int {
+        packet.count > header && packet[0] & 0x20 != 0 ? Int(packet[packet.count - 1]) : 0
+    }
+
     /// The packet that an RTX packet repeats (RFC 4588 section 4); nil if it repeats none, as padding does.
     /// - Returns: the packet, and the number that it had.
     package static func restore(
         _ packet: UnsafeRawBufferPointer, payloadType: Int, ssrc: UInt32
     ) -> (packet: [UInt8], sequence: UInt16)? {
         let header = length(packet)
-        let padding = packet.count > header && packet[0] & 0x20 != 0 ? Int(packet[packet.count - 1]) : 0
+        let padding = padding(packet, header: header)
         guard packet.count - padding >= header + 2 else { return nil }
         var bytes = Array(packet[..<header])
         bytes += packet[(header + 2)...]

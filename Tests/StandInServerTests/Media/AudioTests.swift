@@ -60,45 +60,36 @@ struct AudioTests {
 
     @Test func inARoom() throws {
         try withServer { server, port in
-            let control = try TestClient(port: port, target: TestServer.roomTarget)
-            defer { control.close() }
-            try control.send(.livekitJoin(LiveKitJoin()))
-            guard case .message(.livekitRoomInfo(let info)) = try control.next() else { throw TestClient.TimedOut() }
-            try control.send(.prompt(PromptMessage(text: "lego", enhance: false)))
-            let peer = try RoomPeer(RoomClient(port: port, token: info.token.reveal()))
-            defer { peer.stop() }
-            // Video first; the output track is offered once the first offer is answered.
-            try peer.pump { if case .offer = $0 { true } else { false } }
-            try peer.publish(audio: false)
-            try peer.pump { if case .offer = $0 { true } else { false } }
-            #expect(
-                try peer.waits { peer.frames.load(ordering: .relaxed) > 5 },
-                "\(peer.progress), the stand-in: \(server.sessions)")
-            #expect(peer.subscriber.audioDirection == nil)
+            try RoomPeer.withVideo(port: port) { peer in
+                #expect(
+                    try peer.waits { peer.frames.load(ordering: .relaxed) > 5 },
+                    "\(peer.progress), the stand-in: \(server.sessions)")
+                #expect(peer.subscriber.audioDirection == nil)
 
-            try peer.publish(audio: true)
-            var announced: [LiveKitTrackInfo] = []
-            try peer.pump {
-                if case .update(let update) = $0 { announced = update.participants.first?.tracks ?? [] }
-                if case .offer = $0 { return true } else { return false }
+                try peer.publish(audio: true)
+                var announced: [LiveKitTrackInfo] = []
+                try peer.pump {
+                    if case .update(let update) = $0 { announced = update.participants.first?.tracks ?? [] }
+                    if case .offer = $0 { return true } else { return false }
+                }
+                #expect(announced.map(\.type) == [.video, .audio] && announced.last?.source == .microphone)
+                #expect(try peer.waits { peer.tone.hears(440) })
+
+                try peer.publish(audio: false)
+                try peer.pump {
+                    if case .update(let update) = $0 { announced = update.participants.first?.tracks ?? [] }
+                    if case .offer = $0 { return true } else { return false }
+                }
+                #expect(announced.map(\.type) == [.video])
+                #expect(peer.subscriber.audioDirection == .inactive)
+                let images = peer.frames.load(ordering: .relaxed)
+                #expect(try peer.waits { peer.frames.load(ordering: .relaxed) > images + 10 })
+
+                try peer.publish(audio: true)
+                try peer.waitForOffer()
+                let buffers = peer.tone.buffers
+                #expect(try peer.waits { peer.tone.buffers > buffers + 20 } && peer.tone.hears(440))
             }
-            #expect(announced.map(\.type) == [.video, .audio] && announced.last?.source == .microphone)
-            #expect(try peer.waits { peer.tone.hears(440) })
-
-            try peer.publish(audio: false)
-            try peer.pump {
-                if case .update(let update) = $0 { announced = update.participants.first?.tracks ?? [] }
-                if case .offer = $0 { return true } else { return false }
-            }
-            #expect(announced.map(\.type) == [.video])
-            #expect(peer.subscriber.audioDirection == .inactive)
-            let images = peer.frames.load(ordering: .relaxed)
-            #expect(try peer.waits { peer.frames.load(ordering: .relaxed) > images + 10 })
-
-            try peer.publish(audio: true)
-            try peer.pump { if case .offer = $0 { true } else { false } }
-            let buffers = peer.tone.buffers
-            #expect(try peer.waits { peer.tone.buffers > buffers + 20 } && peer.tone.hears(440))
         }
     }
 }

@@ -23,17 +23,9 @@ struct RoomCodecTests {
         let server = StandInServer(configuration: configuration)
         let port = try server.start()
         defer { server.stop() }
-        let control = try TestClient(port: port, target: TestServer.roomTarget + query)
-        defer { control.close() }
-        try control.send(.livekitJoin(LiveKitJoin()))
-        guard case .message(.livekitRoomInfo(let info)) = try control.next() else { throw TestClient.TimedOut() }
-        try control.send(.prompt(PromptMessage(text: "lego", enhance: false)))
-        let peer = try RoomPeer(RoomClient(port: port, token: info.token.reveal()))
-        defer { peer.stop() }
-        try peer.pump { if case .offer = $0 { true } else { false } }
-        try peer.publish(audio: false)
-        try peer.pump { if case .offer = $0 { true } else { false } }
-        #expect(peer.publisher.negotiatedCodec == .vp8 && peer.subscriber.negotiatedCodec == codec)
-        #expect(try peer.waits { peer.frames.load(ordering: .relaxed) > 2 }, "\(peer.progress)")
+        try RoomPeer.withVideo(port: port, query: query) { peer throws in
+            #expect(peer.publisher.negotiatedCodec == .vp8 && peer.subscriber.negotiatedCodec == codec)
+            #expect(try peer.waits { peer.frames.load(ordering: .relaxed) > 2 }, "\(peer.progress)")
+        }
     }
 }

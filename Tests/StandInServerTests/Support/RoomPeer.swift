@@ -55,6 +55,24 @@ final class RoomPeer: @unchecked Sendable {
         pipeline.setState(.playing)
     }
 
+    /// Opens a session with a prompt, joins its room and publishes video. The body runs once the room has offered the output
+    /// track.
+    static func withVideo(port: Int, query: String = "", _ body: (RoomPeer) throws -> Void) throws {
+        let control = try TestClient(port: port, target: TestServer.roomTarget + query)
+        defer { control.close() }
+        try control.send(.livekitJoin(LiveKitJoin()))
+        guard case .message(.livekitRoomInfo(let info)) = try control.next() else { throw TestClient.TimedOut() }
+        try control.send(.prompt(PromptMessage(text: "lego", enhance: false)))
+        let peer = try RoomPeer(RoomClient(port: port, token: info.token.reveal()))
+        defer { peer.stop() }
+        try peer.waitForOffer()
+        try peer.publish(audio: false)
+        try peer.waitForOffer()
+        try body(peer)
+    }
+
+    func waitForOffer() throws { try pump { if case .offer = $0 { true } else { false } } }
+
     /// Announces video, optionally audio too, and offers.
     func publish(audio: Bool) throws {
         let tracks: [(String, LiveKitTrackType, LiveKitTrackSource)] =

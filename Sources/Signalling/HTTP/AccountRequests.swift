@@ -1,0 +1,92 @@
+// Requests about the account of a permanent key, which open no session: a client token, which proves the key and is
+// discarded by its user, and the quota of sessions.
+package import DecartProtocol
+package import DecartSession
+import NIOHTTP1
+
+package struct AccountRequests: Sendable {
+    private let base: ServiceURL
+    private let key: APIKey
+    private let trust: TLSTrust
+    private let route: NetworkRoute
+    private let userAgent: String
+
+    package init(
+        base: ServiceURL, key: APIKey, trust: TLSTrust, route: NetworkRoute = NetworkRoute(), userAgent: String
+    ) {
+        self.base = base
+        self.key = key
+        self.trust = trust
+        self.route = route
+        self.userAgent = userAgent
+    }
+
+    /// Requests a token with the shortest life that the service offers. See `quota` for the rest.
+    package func clientToken(
+        limit: Duration, completion: @escaping @Sendable (Result<ClientToken, SessionError>) -> Void
+    ) {
+        send(
+            .POST, base.clientTokens(key: key), #"{"expiresIn":1}"#, limit, ClientToken.maximumSize, "a client token",
+            { try? ClientToken(decoding: $0) }, completion)
+    }
+
+    /// Blocks briefly to read the trusted root certificates. HTTP 404 means that the service has no such request.
+    /// - Parameter completion: called once, on the network thread; must not block.
+    package func quota(
+        limit: Duration, completion: @escaping @Sendable (Result<RealtimeQuota, SessionError>) -> Void
+    ) {
+        send(
+            .GET, base.realtimeQuota(key: key), "", limit, RealtimeQuota.maximumSize, "the quota",
+            { try? RealtimeQuota(decoding: $0) }, completion)
+    }
+
+    private func send<Answer>(
+        _ method: HTTPMethod, _ url: ServiceURL, _ body: String, _ limit: Duration, _ maximumSize: Int, _ what: String,
+        _ decode: @escaping @Sendable ([UInt8]) -> Answer?,
+        _ completion: @escaping @Sendable (Result<Answer, SessionError>) -> Void
+    ) {
+        var fields = HTTPHeaders([
+            ("Host", url.hostHeader), ("Connection", "close"), ("User-Agent", userAgent),
+            ("Accept", "application/json"), ("X-API-KEY", key.reveal()),
+        ])
+        if !body.isEmpty {
+            fields.add(name: "Content-Type", value: "application/json")
+            fields.add(name: "Content-Length", value: String(body.utf8.count))
+        }
+        let request = HTTPRequest(
+            host: url.host, port: url.port, isSecure: url.isSecure,
+            head: HTTPRequestHead(version: .http1_1, method: method, uri: url.requestTarget, headers: fields),
+            body: body, maximumSize: maximumSize, trust: trust, route: route, limit: limit, resolveLimit: limit)
+        HTTPExchange(request) { outcome in
+            if case .answer(let head, let body) = outcome, (200...299).contains(head.status.code),
+                let answer = decode(body)
+            {
+                completion(.success(answer))
+            } else {
+                completion(.failure(Self.error(of: outcome, what, url)))
+            }
+        }.start()
+    }
+
+    private static func error(of outcome: HTTPExchange.Outcome, _ what: String, _ url: ServiceURL) -> SessionError {
+        switch outcome {
+        case .answer(let head, _) where (200...299).contains(head.status.code):
+            let type = head.headers.first(name: "Content-Type")?.lowercased() ?? ""
+            if type.hasPrefix("text/html") { return UpgradeRefusal(head: head, body: [], url: url).error }
+            return SessionError(
+                .server, "\(url.host) answered the request for \(what) with something else. Check base-url.",
+                stage: .upgrade)
+        case .answer(let head, let body): return UpgradeRefusal(head: head, body: body, url: url).error
+        case .tooLong:
+            return SessionError(
+                .server, "The answer of \(url.host) is larger than that of the service. Check base-url.",
+                stage: .upgrade)
+        case .timedOut:
+            return SessionError(
+                .connectionTimeout,
+                "\(url.host):\(url.port) did not answer the request for \(what) in time. Check the service.",
+                stage: .upgrade)
+        case .failed(let error): return error
+        }
+    }
+}
