@@ -201,6 +201,17 @@ struct RefusalTests {
         }
     }
 
+    /// A room refuses the token that it got from the service; the user's key is not at fault.
+    @Test func aRoomRefusesAToken() async throws {
+        var script = Script()
+        script.respond = { _ in [UInt8]("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n".utf8) }
+        try await withServer(script) { server in
+            let client = try Client(port: server.port, roomToken: "token-of-a-room")
+            let message = try #require(await client.failure()).message
+            #expect(message.contains("the token of the room") && !message.contains("API key"), "\(message)")
+        }
+    }
+
     @Test func closingWithoutAnAnswerIsALostConnection() async throws {
         var script = Script()
         script.respond = { _ in [] }

@@ -23,9 +23,12 @@ package struct UpgradeRefusal {
         case 401, 403:
             error.code = .invalidAPIKey
             error.isPermanent = true
+            // A room gets a token of the service in place of the key.
             error.message =
-                "\(url.host) rejected the API key (HTTP \(status)\(details)). "
-                + "Check the key and whether it permits the model."
+                url.bearer == nil
+                ? "\(url.host) rejected the API key (HTTP \(status)\(details)). "
+                    + "Check the key and whether it permits the model."
+                : "\(url.host) rejected the token of the room (HTTP \(status)\(details))."
         case 404 where url.isForViewers, 410 where url.isForViewers:
             error.code = .server
             error.isPermanent = true
