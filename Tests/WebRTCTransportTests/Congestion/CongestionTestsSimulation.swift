@@ -1,215 +1,218 @@
 import Testing
 import WebRTCTransport
 
-/// Tests the whole controller on a simulated link in virtual time: RTT 100 ms, drop-tail queue of 300 ms.
-@Suite(.timeLimit(.minutes(10)))
-struct CongestionSimulationTests {
-    static let seeds: [UInt64] = [1, 2, 3, 4]
+extension Simulation {
+    /// Tests the whole controller on a simulated link in virtual time: RTT 100 ms, drop-tail queue of 300 ms.
+    @Suite(.timeLimit(.minutes(10)))
+    struct CongestionSimulationTests {
+        static let seeds: [UInt64] = [1, 2, 3, 4]
 
-    /// A seed also selects pacing and feedback interval.
-    static func call(_ seed: UInt64) -> SimulatedCall {
-        var call = SimulatedCall()
-        call.seed = seed
-        call.start = 1_500_000
-        call.isPaced = seed % 2 == 0
-        call.feedbackInterval = seed > 2 ? 100_000 : 33_000
-        return call
-    }
-
-    private static func dip(_ now: Int64) -> Int { now >= 10 * second && now < 40 * second ? 500_000 : 5_000_000 }
-
-    @Test(arguments: seeds)
-    func thirtySecondsOf500kbits(seed: UInt64) throws {
-        var call = Self.call(seed)
-        call.capacity = Self.dip
-        let result = call.run(until: 80 * second)
-        #expect(result.target(at: 10 * second) == 2_500_000)
-        let down = try #require(result.timeUntil(10 * second, until: 40 * second) { $0 <= 600_000 })
-        #expect(down <= 5 * second)
-        #expect(result.delay(percentile: 0.95, (10 * second + down)..<(40 * second)) < 400_000)
-        // The queue drains during the first seconds and stays short afterwards.
-        #expect(result.delay(percentile: 0.95, (15 * second)..<(40 * second)) < 150_000)
-        #expect(result.mean((15 * second)..<(40 * second)) > 350_000)
-        let up = try #require(result.timeUntil(40 * second, until: 80 * second) { $0 >= 2_000_000 })
-        #expect(up <= 30 * second)
-        // Recovery is gradual: the target never rises by more than half within a second.
-        for sample in result.samples where sample.time >= 40 * second && sample.time < 79 * second {
-            #expect(result.target(at: sample.time + second) <= sample.target.target * 3 / 2)
+        /// A seed also selects pacing and feedback interval.
+        static func call(_ seed: UInt64) -> SimulatedCall {
+            var call = SimulatedCall()
+            call.seed = seed
+            call.start = 1_500_000
+            call.isPaced = seed % 2 == 0
+            call.feedbackInterval = seed > 2 ? 100_000 : 33_000
+            return call
         }
-        let reasons = Set(result.events.map(\.target.reason))
-        #expect(reasons.contains(.delay) && reasons.contains(.ceiling))
-    }
 
-    /// The network counts as the limit from the dip until it has proven to carry the maximum again.
-    @Test(arguments: seeds)
-    func theNetworkLimitsDuringTheDipAlone(seed: UInt64) throws {
-        var call = Self.call(seed)
-        call.capacity = Self.dip
-        let samples = call.run(until: 80 * second).samples
-        #expect(!samples.contains { $0.time < 10 * second && $0.target.isLimitedByNetwork })
-        let noticed = try #require(samples.first { $0.time >= 10 * second && $0.target.isLimitedByNetwork })
-        #expect(noticed.time < 11 * second)
-        #expect(
-            samples.allSatisfy { !(noticed.time..<(40 * second)).contains($0.time) || $0.target.isLimitedByNetwork })
-        #expect(samples.last?.target.isLimitedByNetwork == false)
-    }
+        private static func dip(_ now: Int64) -> Int { now >= 10 * second && now < 40 * second ? 500_000 : 5_000_000 }
 
-    /// The encoder produces twice the user's maximum, more than the network carries: only the standing queue shows it.
-    @Test(arguments: seeds)
-    func aQueueAtTheMaximumIsALimitOfTheNetwork(seed: UInt64) {
-        var call = Self.call(seed)
-        call.range = 100_000...600_000
-        call.start = 600_000
-        call.capacity = { _ in 900_000 }
-        call.overshoot = 2
-        let result = call.run(until: 20 * second)
-        let queueing = result.samples.filter { $0.time > 2 * second && $0.queueing > 150_000 }
-        #expect(!queueing.isEmpty)
-        // A queue counts as standing after half a second and a round trip.
-        let limited = queueing.filter(\.target.isLimitedByNetwork)
-        #expect(limited.count * 2 > queueing.count, "\(limited.count) of \(queueing.count)")
-    }
-
-    /// A queue of 1.6 s would persist at exactly the rate of the path.
-    @Test(arguments: seeds)
-    func aLongQueueDrains(seed: UInt64) throws {
-        var call = Self.call(seed)
-        call.capacity = Self.dip
-        call.queueLimit = 1_600_000
-        let result = call.run(until: 40 * second)
-        #expect(result.delay(percentile: 1, (10 * second)..<(12 * second)) > 400_000)
-        #expect(result.delay(percentile: 1, (14 * second)..<(40 * second)) < 400_000)
-        // The reduction made to drain the queue is reverted.
-        #expect(result.mean((15 * second)..<(40 * second)) > 350_000)
-    }
-
-    @Test(arguments: [1, 2, 3] as [Int])
-    func randomLossAloneDoesNotCollapse(percent: Int) {
-        for seed in Self.seeds {
+        @Test(arguments: seeds)
+        func thirtySecondsOf500kbits(seed: UInt64) throws {
             var call = Self.call(seed)
-            call.loss = Double(percent) / 100
-            #expect(call.run(until: 60 * second).mean((20 * second)..<(60 * second)) >= 2_000_000)
+            call.capacity = Self.dip
+            let result = call.run(until: 80 * second)
+            #expect(result.target(at: 10 * second) == 2_500_000)
+            let down = try #require(result.timeUntil(10 * second, until: 40 * second) { $0 <= 600_000 })
+            #expect(down <= 5 * second)
+            #expect(result.delay(percentile: 0.95, (10 * second + down)..<(40 * second)) < 400_000)
+            // The queue drains during the first seconds and stays short afterwards.
+            #expect(result.delay(percentile: 0.95, (15 * second)..<(40 * second)) < 150_000)
+            #expect(result.mean((15 * second)..<(40 * second)) > 350_000)
+            let up = try #require(result.timeUntil(40 * second, until: 80 * second) { $0 >= 2_000_000 })
+            #expect(up <= 30 * second)
+            // Recovery is gradual: the target never rises by more than half within a second.
+            for sample in result.samples where sample.time >= 40 * second && sample.time < 79 * second {
+                #expect(result.target(at: sample.time + second) <= sample.target.target * 3 / 2)
+            }
+            let reasons = Set(result.events.map(\.target.reason))
+            #expect(reasons.contains(.delay) && reasons.contains(.ceiling))
         }
-    }
 
-    /// The sender does not cause this loss.
-    @Test(arguments: [5, 9] as [Int])
-    func lossOfARadioLinkDoesNotCollapse(percent: Int) {
-        for seed in Self.seeds {
+        /// The network counts as the limit from the dip until it has proven to carry the maximum again.
+        @Test(arguments: seeds)
+        func theNetworkLimitsDuringTheDipAlone(seed: UInt64) throws {
             var call = Self.call(seed)
-            call.loss = Double(percent) / 100
-            let result = call.run(until: 60 * second)
-            #expect(result.mean((20 * second)..<(60 * second)) >= 1_700_000)
-        }
-    }
-
-    @Test(arguments: seeds)
-    func jitterAloneDoesNotCollapse(seed: UInt64) {
-        for keepsOrder in [true, false] {
-            var call = Self.call(seed)
-            call.jitter = 20_000
-            call.keepsOrder = keepsOrder
-            #expect(call.run(until: 60 * second).mean((20 * second)..<(60 * second)) >= 1_500_000)
-        }
-    }
-
-    @Test(arguments: seeds)
-    func lostFeedbackIsTolerated(seed: UInt64) throws {
-        var call = Self.call(seed)
-        call.feedbackLoss = 0.5
-        #expect(call.run(until: 60 * second).mean((10 * second)..<(60 * second)) >= 2_250_000)
-        call.capacity = Self.dip
-        let result = call.run(until: 80 * second)
-        let down = try #require(result.timeUntil(10 * second, until: 40 * second) { $0 <= 650_000 })
-        #expect(down <= 6 * second)
-    }
-
-    @Test(arguments: [300_000, 500_000, 1_000_000, 2_000_000])
-    func startingOnASlowLinkFindsItsCapacity(capacity: Int) {
-        for seed in Self.seeds {
-            var call = Self.call(seed)
-            call.capacity = { _ in capacity }
-            let result = call.run(until: 60 * second)
-            #expect((capacity * 6 / 10...capacity * 11 / 10).contains(result.mean((5 * second)..<(60 * second))))
-            #expect(result.delay(percentile: 0.95, (6 * second)..<(60 * second)) < 200_000)
-        }
-    }
-
-    @Test(arguments: seeds)
-    func goodQualityWithinFiveSecondsOnAGoodLink(seed: UInt64) {
-        #expect(Self.call(seed).run(until: 6 * second).target(at: 5 * second) >= 2_400_000)
-    }
-
-    @Test(arguments: seeds)
-    func anOutageHalvesAndIsForgotten(seed: UInt64) {
-        var call = Self.call(seed)
-        call.outage = (10 * second)..<(13 * second)
-        let result = call.run(until: 45 * second)
-        #expect(result.target(at: 12_900_000) <= 1_300_000)
-        // At most two halvings, however many packets were lost.
-        #expect(result.targets((10 * second)..<(20 * second)).min() ?? 0 >= 620_000)
-        #expect(result.target(at: 44 * second) >= 2_000_000)
-    }
-
-    @Test(arguments: seeds)
-    func withoutTrafficTheEstimateDoesNotClimb(seed: UInt64) {
-        var call = Self.call(seed)
-        call.demand = { $0 < 20 * second ? 200_000 : .max }
-        let result = call.run(until: 60 * second)
-        let idle = result.samples.filter { $0.time < 20 * second }
-        #expect(idle.allSatisfy { $0.target.target == 1_500_000 })
-        #expect(result.target(at: 59 * second) == 2_500_000)
-    }
-
-    @Test(arguments: seeds)
-    func afterCongestionIdleTimeIsNoEvidence(seed: UInt64) {
-        var call = Self.call(seed)
-        call.capacity = Self.dip
-        // The encoder produces little after the dip.
-        call.demand = { $0 < 38 * second ? .max : 200_000 }
-        let result = call.run(until: 90 * second)
-        #expect(result.target(at: 89 * second) <= 700_000)
-    }
-
-    @Test(arguments: seeds)
-    func receiverReportsAloneFollowTheCapacityToo(seed: UInt64) throws {
-        var call = Self.call(seed)
-        call.feedback = .reports
-        call.feedbackInterval = second
-        call.capacity = Self.dip
-        let result = call.run(until: 80 * second)
-        let down = try #require(result.timeUntil(10 * second, until: 40 * second) { $0 <= 600_000 })
-        #expect(down <= 8 * second)
-        #expect(result.mean((15 * second)..<(40 * second)) > 300_000)
-        let up = try #require(result.timeUntil(40 * second, until: 80 * second) { $0 >= 2_000_000 })
-        #expect(up <= 30 * second)
-        #expect(result.events.contains { $0.target.reason == .reports })
-        #expect(!result.events.contains { $0.target.reason == .delay || $0.target.reason == .loss })
-    }
-
-    @Test(arguments: [(50_000, 0.03), (200_000, 0.1)] as [(Int64, Double)])
-    func slowLossyLinks(oneWay: Int64, loss: Double) {
-        for seed in Self.seeds {
-            var call = Self.call(seed)
-            call.capacity = { _ in 500_000 }
-            call.oneWay = oneWay
-            call.loss = loss
-            let result = call.run(until: 60 * second)
-            #expect((150_000...550_000).contains(result.mean((5 * second)..<(60 * second))))
-        }
-    }
-
-    @Test
-    func eventsAreChangesAndNotTooMany() {
-        var call = Self.call(1)
-        call.capacity = Self.dip
-        let events = call.run(until: 80 * second).events
-        for (before, after) in zip(events, events.dropFirst()) {
-            #expect(after.time - before.time >= 100_000)
+            call.capacity = Self.dip
+            let samples = call.run(until: 80 * second).samples
+            #expect(!samples.contains { $0.time < 10 * second && $0.target.isLimitedByNetwork })
+            let noticed = try #require(samples.first { $0.time >= 10 * second && $0.target.isLimitedByNetwork })
+            #expect(noticed.time < 11 * second)
             #expect(
-                after.target.reason != before.target.reason
-                    || after.target.isLimitedByNetwork != before.target.isLimitedByNetwork
-                    || abs(after.target.target - before.target.target) * 50 >= before.target.target)
+                samples.allSatisfy { !(noticed.time..<(40 * second)).contains($0.time) || $0.target.isLimitedByNetwork }
+            )
+            #expect(samples.last?.target.isLimitedByNetwork == false)
+        }
+
+        /// The encoder produces twice the user's maximum, more than the network carries: only the standing queue shows it.
+        @Test(arguments: seeds)
+        func aQueueAtTheMaximumIsALimitOfTheNetwork(seed: UInt64) {
+            var call = Self.call(seed)
+            call.range = 100_000...600_000
+            call.start = 600_000
+            call.capacity = { _ in 900_000 }
+            call.overshoot = 2
+            let result = call.run(until: 20 * second)
+            let queueing = result.samples.filter { $0.time > 2 * second && $0.queueing > 150_000 }
+            #expect(!queueing.isEmpty)
+            // A queue counts as standing after half a second and a round trip.
+            let limited = queueing.filter(\.target.isLimitedByNetwork)
+            #expect(limited.count * 2 > queueing.count, "\(limited.count) of \(queueing.count)")
+        }
+
+        /// A queue of 1.6 s would persist at exactly the rate of the path.
+        @Test(arguments: seeds)
+        func aLongQueueDrains(seed: UInt64) throws {
+            var call = Self.call(seed)
+            call.capacity = Self.dip
+            call.queueLimit = 1_600_000
+            let result = call.run(until: 40 * second)
+            #expect(result.delay(percentile: 1, (10 * second)..<(12 * second)) > 400_000)
+            #expect(result.delay(percentile: 1, (14 * second)..<(40 * second)) < 400_000)
+            // The reduction made to drain the queue is reverted.
+            #expect(result.mean((15 * second)..<(40 * second)) > 350_000)
+        }
+
+        @Test(arguments: [1, 2, 3] as [Int])
+        func randomLossAloneDoesNotCollapse(percent: Int) {
+            for seed in Self.seeds {
+                var call = Self.call(seed)
+                call.loss = Double(percent) / 100
+                #expect(call.run(until: 60 * second).mean((20 * second)..<(60 * second)) >= 2_000_000)
+            }
+        }
+
+        /// The sender does not cause this loss.
+        @Test(arguments: [5, 9] as [Int])
+        func lossOfARadioLinkDoesNotCollapse(percent: Int) {
+            for seed in Self.seeds {
+                var call = Self.call(seed)
+                call.loss = Double(percent) / 100
+                let result = call.run(until: 60 * second)
+                #expect(result.mean((20 * second)..<(60 * second)) >= 1_700_000)
+            }
+        }
+
+        @Test(arguments: seeds)
+        func jitterAloneDoesNotCollapse(seed: UInt64) {
+            for keepsOrder in [true, false] {
+                var call = Self.call(seed)
+                call.jitter = 20_000
+                call.keepsOrder = keepsOrder
+                #expect(call.run(until: 60 * second).mean((20 * second)..<(60 * second)) >= 1_500_000)
+            }
+        }
+
+        @Test(arguments: seeds)
+        func lostFeedbackIsTolerated(seed: UInt64) throws {
+            var call = Self.call(seed)
+            call.feedbackLoss = 0.5
+            #expect(call.run(until: 60 * second).mean((10 * second)..<(60 * second)) >= 2_250_000)
+            call.capacity = Self.dip
+            let result = call.run(until: 80 * second)
+            let down = try #require(result.timeUntil(10 * second, until: 40 * second) { $0 <= 650_000 })
+            #expect(down <= 6 * second)
+        }
+
+        @Test(arguments: [300_000, 500_000, 1_000_000, 2_000_000])
+        func startingOnASlowLinkFindsItsCapacity(capacity: Int) {
+            for seed in Self.seeds {
+                var call = Self.call(seed)
+                call.capacity = { _ in capacity }
+                let result = call.run(until: 60 * second)
+                #expect((capacity * 6 / 10...capacity * 11 / 10).contains(result.mean((5 * second)..<(60 * second))))
+                #expect(result.delay(percentile: 0.95, (6 * second)..<(60 * second)) < 200_000)
+            }
+        }
+
+        @Test(arguments: seeds)
+        func goodQualityWithinFiveSecondsOnAGoodLink(seed: UInt64) {
+            #expect(Self.call(seed).run(until: 6 * second).target(at: 5 * second) >= 2_400_000)
+        }
+
+        @Test(arguments: seeds)
+        func anOutageHalvesAndIsForgotten(seed: UInt64) {
+            var call = Self.call(seed)
+            call.outage = (10 * second)..<(13 * second)
+            let result = call.run(until: 45 * second)
+            #expect(result.target(at: 12_900_000) <= 1_300_000)
+            // At most two halvings, however many packets were lost.
+            #expect(result.targets((10 * second)..<(20 * second)).min() ?? 0 >= 620_000)
+            #expect(result.target(at: 44 * second) >= 2_000_000)
+        }
+
+        @Test(arguments: seeds)
+        func withoutTrafficTheEstimateDoesNotClimb(seed: UInt64) {
+            var call = Self.call(seed)
+            call.demand = { $0 < 20 * second ? 200_000 : .max }
+            let result = call.run(until: 60 * second)
+            let idle = result.samples.filter { $0.time < 20 * second }
+            #expect(idle.allSatisfy { $0.target.target == 1_500_000 })
+            #expect(result.target(at: 59 * second) == 2_500_000)
+        }
+
+        @Test(arguments: seeds)
+        func afterCongestionIdleTimeIsNoEvidence(seed: UInt64) {
+            var call = Self.call(seed)
+            call.capacity = Self.dip
+            // The encoder produces little after the dip.
+            call.demand = { $0 < 38 * second ? .max : 200_000 }
+            let result = call.run(until: 90 * second)
+            #expect(result.target(at: 89 * second) <= 700_000)
+        }
+
+        @Test(arguments: seeds)
+        func receiverReportsAloneFollowTheCapacityToo(seed: UInt64) throws {
+            var call = Self.call(seed)
+            call.feedback = .reports
+            call.feedbackInterval = second
+            call.capacity = Self.dip
+            let result = call.run(until: 80 * second)
+            let down = try #require(result.timeUntil(10 * second, until: 40 * second) { $0 <= 600_000 })
+            #expect(down <= 8 * second)
+            #expect(result.mean((15 * second)..<(40 * second)) > 300_000)
+            let up = try #require(result.timeUntil(40 * second, until: 80 * second) { $0 >= 2_000_000 })
+            #expect(up <= 30 * second)
+            #expect(result.events.contains { $0.target.reason == .reports })
+            #expect(!result.events.contains { $0.target.reason == .delay || $0.target.reason == .loss })
+        }
+
+        @Test(arguments: [(50_000, 0.03), (200_000, 0.1)] as [(Int64, Double)])
+        func slowLossyLinks(oneWay: Int64, loss: Double) {
+            for seed in Self.seeds {
+                var call = Self.call(seed)
+                call.capacity = { _ in 500_000 }
+                call.oneWay = oneWay
+                call.loss = loss
+                let result = call.run(until: 60 * second)
+                #expect((150_000...550_000).contains(result.mean((5 * second)..<(60 * second))))
+            }
+        }
+
+        @Test
+        func eventsAreChangesAndNotTooMany() {
+            var call = Self.call(1)
+            call.capacity = Self.dip
+            let events = call.run(until: 80 * second).events
+            for (before, after) in zip(events, events.dropFirst()) {
+                #expect(after.time - before.time >= 100_000)
+                #expect(
+                    after.target.reason != before.target.reason
+                        || after.target.isLimitedByNetwork != before.target.isLimitedByNetwork
+                        || abs(after.target.target - before.target.target) * 50 >= before.target.target)
+            }
         }
     }
 }
