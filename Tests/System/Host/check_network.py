@@ -211,6 +211,8 @@ def fine(network):
     say("all fine: the table", "" if status == 0 and [row[1] for row in rows] == [
         "DNS", "TCP", "TLS", "key", "STUN", "TURN", "TURN", "TURN"] and "Everything that was tried works." in table else table)
     say("no key: nothing is sent", verdict(network, 0, None, {"key": SKIPPED}, "there is no key", key=None))
+    say("--deep without a key fails", verdict(network, 6, "key", {"key": SKIPPED, "session": "key"}, "Not run: there is no key",
+                                            ("--deep",), key=None))
 
 
 @network("the name is not resolved")
