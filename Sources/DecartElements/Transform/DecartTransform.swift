@@ -367,13 +367,13 @@ final class DecartTransform: ElementImplementation {
     private func checkInstallation() -> Bool {
         let (error, settings) = state.withLock { ($0.buildError, $0.settings) }
         if let error {
-            handle.unowned.postError(Self.missing(error.message))
+            handle.unowned.postError(.missing(error.message))
             return false
         }
         let codecs = settings.videoCodecs
         let needed = ["capssetter"] + codecs.flatMap { [$0.payloader, $0.depayloader] }
         if let lacking = needed.first(where: { !GStreamerRuntime.hasElement($0) }) {
-            refuse(Self.missing("'\(lacking)'"))
+            refuse(.missing(DebianPackage.list([lacking])))
             return false
         }
         let (input, output) = state.withLock { ($0.input, $0.output) }
@@ -387,9 +387,9 @@ final class DecartTransform: ElementImplementation {
         }
         if let codec = lacking {
             refuse(
-                Self.missing(
-                    "\(codec.encodingName) needs an encoder (\(codec.encoders.joined(separator: " or "))) "
-                        + "and a decoder (\(codec.decoders.joined(separator: " or ")))"))
+                .missing(
+                    "\(codec.encodingName) needs the encoder \(DebianPackage.list(codec.encoders)), and the decoder "
+                        + DebianPackage.list(codec.decoders)))
             return false
         }
         if let warning = securityWarning { Self.log(.warning, handle.unowned, warning) }
@@ -412,11 +412,6 @@ final class DecartTransform: ElementImplementation {
 
     /// Least latency, ns, to report with `timestamps=capture`; the measured delay may raise it.
     private static let captureLatency: ClockTime = 500_000_000
-
-    static func missing(_ what: String) -> ElementProblem {
-        ElementProblem(
-            .coreMissingPlugin, "A GStreamer element is missing: \(what). Install the package that contains it.")
-    }
 
     /// Checks the settings and prepares input, output and session; `begin` connects.
     private func start() -> Bool {

@@ -69,7 +69,7 @@ package final class AudioTrack: @unchecked Sendable {
         defer { state.withLock { $0.isComing = false } }
         do throws(GStreamerError) {
             if let lacking = Self.needed.first(where: { !GStreamerRuntime.hasElement($0) }) {
-                throw GStreamerError(.missingElement(lacking), "the GStreamer element '\(lacking)' is not installed")
+                throw GStreamerError.missing(lacking)
             }
             gate.renew()
             let input = try AudioInput(
