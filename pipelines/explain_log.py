@@ -42,6 +42,7 @@ CAUSES = [
     ("b-frames", "encode the input without B-frames", ["input has B-frames"]),
     ("videoconvert", "put videoconvert behind the element",
      ["Put videoconvert behind", "refused a buffer: …notLinked", "refused a buffer: …notNegotiated"]),
+    ("no-video", "link video to the element's pad sink", ["no video is linked to the pad"]),
     ("no-codec", "set codec to one that the service knows", ["o video codec in common", "rejected the video"]),
     ("encoder", "install the package of the element, or correct encoder",
      ["A GStreamer element is missing", "is not installed", "he property encoder cannot be used", "INVALID_OPTIONS…, …media)", "INVALID_OPTIONS… in stage …media"]),

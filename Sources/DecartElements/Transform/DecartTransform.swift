@@ -76,8 +76,12 @@ final class DecartTransform: ElementImplementation {
         var resolution: ResolutionWatch?
         /// Limits the warning about the encoder to one per start; a session may make several encoders.
         var hasWarnedOfEncoder = false
-        /// The session starts with the first keyframe of an encoded input, whose format it negotiates.
+        /// The session starts with the first keyframe of an encoded input, whose format it negotiates, or with the first
+        /// caps of video if only audio is linked.
         var awaitsInput = false
+        /// Buffers of audio that had come a second ago.
+        var audioCount: UInt64?
+        var hasWarnedOfAudio = false
         /// Format of the last keyframe of an encoded input.
         var sentFormat: EncodedVideoFormat?
         /// Sizes that an encoded input may have, in either orientation.
@@ -106,6 +110,7 @@ final class DecartTransform: ElementImplementation {
         self.handle = handle
         let pacing = InputPacing()
         audio = AudioTrack(element: handle, pacing: pacing, log: LogCategories.media)
+        audio.onEnd { [weak self] in self?.audioEnded() }
         let bin = handle.unowned
         bin.suppressSourceAndSinkFlags()
         if let source = handle.makePad(template: "src") {
@@ -233,7 +238,9 @@ final class DecartTransform: ElementImplementation {
         input.arrived(event)
         switch event.kind {
         // The elements behind the pad are for raw video and do not get other caps.
-        case .caps: if let caps = event.caps, take(caps, input) { return .drop }
+        case .caps:
+            if let caps = event.caps, take(caps, input) { return .drop }
+            beginAwaited()
         case .segment:
             input.gate.take(segment: event)
             // The frames behind this pad have their running time as time stamp.
@@ -429,6 +436,7 @@ final class DecartTransform: ElementImplementation {
             return false
         }
         prepare(input, output, plan, settings)
+        let isAudioAlone = settings.publishVideo && lacksVideo(settings)
         let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
         trackStats.begin()
         let host = MediaHost(
@@ -446,7 +454,8 @@ final class DecartTransform: ElementImplementation {
                 session: session, size: plan.size, timing: timing, codecWarning: plan.codecWarning,
                 doubts: plan.doubts,
                 resolution: settings.resolution == .fullHD && plan.doubts != nil ? ResolutionWatch() : nil,
-                awaitsInput: settings.autoConnect && settings.subscribeToken == nil && input.encoded.isExpected,
+                awaitsInput: settings.autoConnect && settings.subscribeToken == nil
+                    && (isAudioAlone || input.encoded.isExpected),
                 sizes: settings.transport.kinds.map { plan.media(for: $0).format })
         }
         // Both properties may have changed meanwhile; any change from here on finds the session.

@@ -163,6 +163,7 @@ MISTAKES = {
     "pngenc": ("videoconvert", transform(sink="pngenc ! fakesink")),
     "RGB behind": ("videoconvert", transform(sink="video/x-raw,format=RGB ! fakesink")),
     "appsink of RGB": ("videoconvert", transform(sink="appsink caps=video/x-raw,format=RGB")),
+    "audio alone": ("no-video", "gst-launch-1.0 audiotestsrc is-live=true num-buffers=60 ! decarttransform base-url=URL api-key=x ! fakesink"),
     "no such encoder": ("encoder", transform("encoder=nvh264enc")),
     "wrong description of an encoder": ("encoder", transform("encoder='x264enc foo=1'")),
     "wrong enum": ("property", transform("transport=foo")),
