@@ -200,7 +200,10 @@ struct CheckCommand: ParsableCommand {
                 // The element uses its default server only for a service on another machine, which the relay is not.
                 if let stun = configuration.stun { settings.stunServer = "stun:\(hostAndPort(stun))" }
             }
-            let summary = try DeepSession(settings).run()
+            let isWatched = isatty(STDERR_FILENO) == 1
+            let summary = try DeepSession(settings).run { line in
+                if isWatched { Output.write("session, \(line)\n", to: STDERR_FILENO) }
+            }
             output.session = summary
             output.results.append(summary.result(host))
         } catch {
