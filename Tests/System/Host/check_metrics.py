@@ -176,6 +176,13 @@ def check_files():
     tool("promtool check config", "promtool", "check", "config", "prometheus.yml")
     if shutil.which("systemd-analyze"):
         tool("systemd-analyze verify", "systemd-analyze", "verify", "./decart-graph.service")
+        with open(os.path.join(REPO, "docs", "GUIDE.md"), encoding="utf-8") as file:
+            template = re.search(r"^```ini\n(.*?)^```$", file.read(), re.M | re.S)[1]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "decart@front.service")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(template)
+            tool("systemd-analyze verify: the template unit of docs/GUIDE.md", "systemd-analyze", "verify", path)
     else:
         print("skip metrics: systemd-analyze verify: not installed", flush=True)
 
