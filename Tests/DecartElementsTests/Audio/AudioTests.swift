@@ -89,6 +89,47 @@ extension ElementTests {
             }
         }
 
+        /// A pipeline whose element gets audio and no video.
+        private func withAudioAlone(_ body: (TransformPipeline, StandIn) throws -> Void) throws {
+            try TransformPipeline.run(
+                with: {
+                    try .init(
+                        description: """
+                            decarttransform name=t \(TransformPipeline.bare) base-url=\($0.url) api-key=x prompt=noir \
+                            \(TransformPipeline.custom) t.src ! fakesink name=out sync=false \
+                            \(TransformPipeline.tone(440)) ! t.audio_sink
+                            """)
+                }, body)
+        }
+
+        /// A session is billed, so it begins with the first video.
+        @Test func audioAloneBeginsNoSession() throws {
+            try withAudioAlone { pipeline, standIn in
+                pipeline.play()
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains("no video is linked"), "\(warning.text)")
+                #expect(standIn.sessions.isEmpty)
+                let video = try Bin(
+                    description: "\(TransformPipeline.liveSource) ! identity", ghostUnlinkedPads: true)
+                pipeline.pipeline.add(video)
+                try #require(video.staticPad("src")).link(try #require(pipeline.transform.staticPad("sink")))
+                video.syncStateWithParent()
+                #expect(pipeline.waitForFrames(3))
+                #expect(standIn.sessions.count == 1 && pipeline.takeProblems().count == 1)
+            }
+        }
+
+        @Test func theEndOfAudioAloneIsTheEnd() throws {
+            try withAudioAlone { pipeline, standIn in
+                pipeline.play()
+                pipeline.pipeline.child(named: "tone")?.send(Event.eos())
+                #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
+                #expect(pipeline.isEnded && standIn.sessions.isEmpty)
+                let problems = pipeline.takeProblems()
+                #expect(problems.count == 1 && problems.first?.kind == .warning, "\(problems.map(\.text))")
+            }
+        }
+
         @Test func thereIsOneOfEach() throws {
             try TransformPipeline.run(with: { try .init($0) }) { pipeline, _ in
                 // The first round is in NULL; the second, after the release, in PLAYING.

@@ -127,6 +127,17 @@ extension ElementTests {
             }
         }
 
+        /// The parser of descriptions waits with a refused link for a pad that may come: `audio_src` is one.
+        @Test(arguments: ["pngenc", "video/x-raw,format=RGB"])
+        func aRefusedLinkIsAnError(downstream: String) throws {
+            try TransformPipeline.run(with: { try .init($0, downstream: downstream) }) { pipeline, _ in
+                pipeline.play()
+                let error = try #require(pipeline.waitForError())
+                #expect(error.text == "Nothing is linked to 'src'. Put videoconvert behind the element.")
+                #expect(error.domain == "gst-core-error-quark")
+            }
+        }
+
         @Test func receivedSizeFollowsTheService() throws {
             try TransformPipeline.run(with: { try .init($0, "output-size=received", prompt: "film noir") }) {
                 pipeline, _ in

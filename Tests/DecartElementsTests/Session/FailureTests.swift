@@ -154,6 +154,7 @@ extension ElementTests {
                 pipeline.play()
                 let error = try #require(pipeline.waitForError())
                 #expect(error.text.contains("nosuchencoder"), "\(error.text)")
+                #expect(error.text.contains("property encoder"), "\(error.text)")
                 let errors = pipeline.collect(milliseconds: 100).filter { $0.kind == .error }
                 #expect(errors.count == 1)
             }

@@ -112,7 +112,7 @@ extension ElementTests {
                     try TransformPipeline.run(try .init(standIn, "reference-image=\(path)")) { pipeline in
                         #expect(pipeline.play() == .failure)
                         let error = try #require(pipeline.waitForError())
-                        #expect(error.text.contains("reference image"))
+                        #expect(error.text.contains("reference image") && error.text.contains("'\(path)'"))
                         #expect(error.details?.string("code") == "INVALID_INPUT")
                         #expect(error.name == FailureTests.settings)
                     }

@@ -7,7 +7,8 @@ lets `pipelines/explain_log.py` name the cause from the log. Its first cause mus
 at random runs for scripts/verify only (DECART_VERIFY=1), or if an argument names it.
 
 A mistake (MISTAKES) is a command of a user, run on a terminal of its own; explain_log.py gets what it prints, and must
-name the right cause alone, or none if nothing is wrong. Each text of explain_log.py must be in the sources.
+name the right cause alone, or none if nothing is wrong. The message itself must name the remedy (REMEDIES). Each text of
+explain_log.py must be in the sources.
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". The faults need root for the namespaces.
 """
@@ -162,6 +163,7 @@ MISTAKES = {
     "pngenc": ("videoconvert", transform(sink="pngenc ! fakesink")),
     "RGB behind": ("videoconvert", transform(sink="video/x-raw,format=RGB ! fakesink")),
     "appsink of RGB": ("videoconvert", transform(sink="appsink caps=video/x-raw,format=RGB")),
+    "audio alone": ("no-video", "gst-launch-1.0 audiotestsrc is-live=true num-buffers=60 ! decarttransform base-url=URL api-key=x ! fakesink"),
     "no such encoder": ("encoder", transform("encoder=nvh264enc")),
     "wrong description of an encoder": ("encoder", transform("encoder='x264enc foo=1'")),
     "wrong enum": ("property", transform("transport=foo")),
@@ -179,6 +181,13 @@ MISTAKES = {
     "PNG named GIF": (None, transform("model=lucy-latest reference-image=small.gif")),
 }
 
+
+# Words of the message by cause; of some mistakes.
+REMEDIES = {
+    "no-key": r"DECART_API_KEY", "image": r"The file is '(none|text)\.png'", "videoconvert": r"Put videoconvert behind the element",
+    "encoder": r"The property encoder cannot be used", "port-in-use": r"port \d+: Address already in use.*another --port",
+    "no such encoder": r"nvh264enc \(package gstreamer1\.0-plugins-bad\)",
+}
 
 # What a busy machine shows too.
 BUSY = {"loss", "path-lost", "media-silent", "no-udp"}
@@ -202,7 +211,11 @@ def check_mistake(name, work, environment):
     with open(output, encoding="utf-8", errors="replace") as log:
         lines = log.readlines()
     causes = [found for found, _, _ in explain_log.explain(lines) if found not in BUSY]
-    return "" if causes == ([cause] if cause else []) else f"{causes} instead of {cause}: {' | '.join(line.strip() for line in lines[-4:])[:400]}"
+    said = " | ".join(line.strip() for line in lines[-4:])[:400]
+    if causes != ([cause] if cause else []):
+        return f"{causes} instead of {cause}: {said}"
+    lacking = [words for key, words in REMEDIES.items() if key in (cause, name) and not re.search(words, "".join(lines))]
+    return f"it does not say {lacking}: {said}" if lacking else ""
 
 
 def check_mistakes(names):

@@ -113,13 +113,18 @@ class Run:
             raise Problem(f"the exporter does not start: {self.errors()}")
 
     def start_standin(self, port):
-        self.standin = subprocess.Popen([STANDIN, "--quiet", "--port", str(port)], stdout=subprocess.PIPE,
+        self.standin = subprocess.Popen([STANDIN, "--quiet", "--port", str(port), "--control", "0"], stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
         self.processes.append(self.standin)
-        line = self.standin.stdout.readline().split()
-        if not line:
+        lines = [self.standin.stdout.readline().split() for _ in range(2)]
+        if not all(lines):
             raise Problem("the stand-in does not start")
-        return line[-1]
+        self.control = lines[1][-1]
+        return lines[0][-1]
+
+    def ticks(self):
+        """Seconds that the stand-in has billed."""
+        return sum(session["ticks"] for session in json.loads(fetch(f"{self.control}/control/sessions"))["sessions"])
 
     def errors(self):
         with open(self.log, encoding="utf-8", errors="replace") as file:
@@ -153,14 +158,41 @@ class Run:
 
 # --- In the suite -----------------------------------------------------------------------------------------------------
 
+def dashboard():
+    """The expressions of the dashboard."""
+    with open(os.path.join(EXAMPLE, "dashboard.json"), encoding="utf-8") as file:
+        return [target["expr"] for panel in json.load(file)["panels"] for target in panel["targets"]]
+
+
 def check_files():
+    # YAML takes JSON.
+    rules = [{"record": f"panel_{number}", "expr": expression} for number, expression in enumerate(dashboard())]
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+        json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, file)
+        file.flush()
+        tool("promtool takes the expressions of the dashboard", "promtool", "check", "rules", file.name)
     tool("promtool check rules", "promtool", "check", "rules", "alerts.yml")
     tool("promtool test rules", "promtool", "test", "rules", "alerts_test.yml")
     tool("promtool check config", "promtool", "check", "config", "prometheus.yml")
     if shutil.which("systemd-analyze"):
         tool("systemd-analyze verify", "systemd-analyze", "verify", "./decart-graph.service")
+        with open(os.path.join(REPO, "docs", "GUIDE.md"), encoding="utf-8") as file:
+            template = re.search(r"^```ini\n(.*?)^```$", file.read(), re.M | re.S)[1]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "decart@front.service")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(template)
+            tool("systemd-analyze verify: the template unit of docs/GUIDE.md", "systemd-analyze", "verify", path)
     else:
         print("skip metrics: systemd-analyze verify: not installed", flush=True)
+
+
+def check_refusal():
+    """Nothing is sent to a service that bills it unless it is named."""
+    result = subprocess.run([os.path.join(EXAMPLE, "exporter.py"), "--base-url", "wss://192.0.2.1", "--source", ""],
+                            capture_output=True, text=True, timeout=LIMIT, check=False)
+    report("no test pattern goes to another machine", "" if result.returncode == 2 and "--source" in result.stderr
+           else f"status {result.returncode}: {result.stderr}")
 
 
 def check_exporter(folder):
@@ -192,11 +224,14 @@ def check_exporter(folder):
             used = set(re.findall(r"decart_\w+", "\n".join(re.findall(r"expr: (.*)", file.read()))))
         # No receiver report may have arrived yet.
         exported = {name for name, _ in values} | set(re.findall(r"^# TYPE (\w+)", text, re.M))
-        report("the alerts use metrics that exist", sorted(used - exported) or "")
+        used |= set(re.findall(r"decart_\w+", " ".join(dashboard())))
+        report("alerts and dashboard use metrics that exist", sorted(used - exported) or "")
+        quality = [dict(labels)["quality"] for name, labels in values if name == "decart_connection_quality"]
+        report("each session has one quality", "" if len(quality) == 2 else quality or "none")
         with open(os.path.join(EXAMPLE, "README.md"), encoding="utf-8") as file:
             manual = set(re.findall(r"`(decart_\w+)`", file.read()))
         report("README.md lists metrics that exist", sorted(manual - exported) or "")
-        report("/-/healthy responds", "" if fetch(f"{run.address}/-/healthy") == "healthy\n" else "not healthy")
+        report("/health responds", "" if fetch(f"{run.address}/health") == "healthy\n" else "not healthy")
         reports, end = run.reports(), time.monotonic() + LIMIT
         while "WATCHDOG=1" not in reports and time.monotonic() < end:
             time.sleep(0.2)
@@ -264,7 +299,9 @@ def check_full(folder):
         before = run.metrics()
         time.sleep(MINUTE)
         seconds, used = time.monotonic() - begun, processor_time(run.exporter) - used
-        after = run.metrics()
+        after, ticks = run.metrics(), run.ticks()
+        measured("metrics: billed seconds of all sessions beside the stand-in's ticks",
+                 abs(sum(series(after, "decart_generation_seconds_total")) - ticks), "s", at_most=SESSIONS)
         size = len(fetch(f"{run.address}/metrics"))
         durations = [float(value) for value in prometheus.query('scrape_duration_seconds{job="decart"}[1m]')[0]]
         ups = prometheus.query('up{job="decart"}[1m]')[0]
@@ -349,6 +386,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="decart-metrics-")
     try:
         check_files()
+        check_refusal()
         check_exporter(tempfile.mkdtemp(dir=folder))
         if VERIFYING or "--full" in sys.argv[1:]:
             check_stall(tempfile.mkdtemp(dir=folder))

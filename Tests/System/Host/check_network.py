@@ -9,7 +9,10 @@ and nftables. Needs root.
 import contextlib
 import json
 import os
+import pty
 import queue
+import re
+import select
 import shutil
 import subprocess
 import sys
@@ -139,7 +142,7 @@ class Network:
                 raise RuntimeError("the TURN server does not listen")
 
     def check(self, *options, key=KEY, password=PASSWORD, url=f"wss://{HOST}:{netlab.PORT}", json_output=True,
-              turns=netlab.SERVER):
+              turns=netlab.SERVER, stderr=subprocess.STDOUT):
         """Runs decart-check; returns the exit code, the output, and the seconds that it took."""
         turn_file = f"{self.folder}/turn.txt"
         with open(turn_file, "w", encoding="ascii") as file:
@@ -152,7 +155,7 @@ class Network:
         environment.update(GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, self.folder),
                            GST_REGISTRY_1_0=registry(self.folder), **({"DECART_API_KEY": key} if key else {}))
         begun = time.monotonic()
-        process = self.lab.start(self.lab.client, command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        process = self.lab.start(self.lab.client, command, stdout=subprocess.PIPE, stderr=stderr,
                                  stdin=subprocess.DEVNULL, env=environment)
         output = process.communicate(timeout=200)[0].decode()
         return process.returncode, output, time.monotonic() - begun
@@ -211,6 +214,8 @@ def fine(network):
     say("all fine: the table", "" if status == 0 and [row[1] for row in rows] == [
         "DNS", "TCP", "TLS", "key", "STUN", "TURN", "TURN", "TURN"] and "Everything that was tried works." in table else table)
     say("no key: nothing is sent", verdict(network, 0, None, {"key": SKIPPED}, "there is no key", key=None))
+    say("--deep without a key fails", verdict(network, 6, "key", {"key": SKIPPED, "session": "key"}, "Not run: there is no key",
+                                            ("--deep",), key=None))
 
 
 @network("the name is not resolved")
@@ -358,7 +363,14 @@ def many_networks(network):
 
 
 def deep(network):
-    status, output, _ = network.check("--deep")
+    """With standard error on a terminal, which shows the progress."""
+    terminal, end = pty.openpty()
+    status, output, _ = network.check("--deep", stderr=end)
+    progress = os.read(terminal, 65536).decode() if select.select([terminal], [], [], 0)[0] else ""
+    os.close(end)
+    os.close(terminal)
+    if not re.search(r"session, \d+ s: \w+, \d+ frames", progress):
+        return f"the progress is: {progress}"
     session = json.loads(output).get("session", {})
     good = (status == 0 and session.get("frames-received", 0) > 0 and session.get("frames-per-second", 0) > 0
             and session.get("connect-ms", 0) > 0 and not [m for m in session.get("messages", []) if m["kind"] == "error"])
