@@ -18,9 +18,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "Host"))
-from plugin_path import registry, system_path  # noqa: E402
+from checks import Results, gstreamer  # noqa: E402
 
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(HERE, "..", "..", "..", ".build", "release"))
 RED, BLUE = (0xC0, 0x40, 0x30), (0x28, 0x78, 0xC8)
 FRAMES = 30
 LIMIT = 90  # s, for every wait
@@ -224,36 +223,32 @@ def run(gst, script, codec, has_audio, environment):
 
 
 def main():
+    report = Results("encoded peers")
     try:
         import aiortc  # noqa: F401  # pylint: disable=import-outside-toplevel,unused-import
         import websockets  # noqa: F401  # pylint: disable=import-outside-toplevel,unused-import
     except ImportError as error:
-        print(f"skip encoded peers: {error}")
+        report.skip(error)
         return 0
     environment = dict(os.environ)
     os.environ.pop("DECART_API_KEY", None)
     with tempfile.TemporaryDirectory() as work:
-        os.environ["GST_REGISTRY_1_0"] = registry(work)
-        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work)
+        os.environ.update(gstreamer(work))
         import gi  # pylint: disable=import-outside-toplevel
         gi.require_version("Gst", "1.0")
         from gi.repository import Gst  # pylint: disable=import-outside-toplevel
         Gst.init(None)
-        cases = [(f"encoded peers: {script.removesuffix('_peer.py')} {codec}", script, codec)
+        cases = [(f"{script.removesuffix('_peer.py')} {codec}", script, codec)
                  for script in ("aiortc_peer.py", "webrtcbin_peer.py") for codec in ("h264", "vp8")]
 
         def perform(case):
             name, script, codec = case
-            try:
-                why, figures = run(Gst, script, codec, script.startswith("aiortc") and codec == "h264", environment)
-            except Exception as error:  # A thread's own fault is a failure of its case.
-                why, figures = f"{type(error).__name__}: {error}", ""
-            print(f"not ok {name}: {why}" if why else f"ok {name}: {figures}", flush=True)
-            return bool(why)
+            report(name, *run(Gst, script, codec, script.startswith("aiortc") and codec == "h264", environment))
 
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            failed = any(list(pool.map(perform, [case for case in cases if not sys.argv[1:] or sys.argv[1] in case[0]])))
-    return 1 if failed else 0
+            list(pool.map(lambda case: report.perform(case[0], perform, case),
+                          [case for case in cases if not sys.argv[1:] or sys.argv[1] in case[0]]))
+    return report.failed
 
 
 if __name__ == "__main__":

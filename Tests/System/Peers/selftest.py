@@ -15,8 +15,8 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.dirname(HERE))
-from measured import VERIFYING  # noqa: E402
+sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
+from checks import VERIFYING, Results  # noqa: E402
 
 LIMIT = 60  # s, for every wait
 # On a busy machine webrtcbin's own sockets lose packets, and it decodes a frame or two after each keyframe.
@@ -178,19 +178,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("filter", nargs="?", default="", help="run the cases whose name contains this")
     options = parser.parse_args()
-
-    def perform(chosen):
-        name, case = chosen
-        try:
-            why = case()
-        except Exception as error:  # A thread's own fault is a failure of its case.
-            why = f"{type(error).__name__}: {error}"
-        print(f"not ok peers: {name}: {why}" if why else f"ok peers: {name}", flush=True)
-        return bool(why)
-
+    report = Results("peers")
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        failures = list(pool.map(perform, [each for each in cases() if options.filter in each[0]]))
-    sys.exit(any(failures))
+        list(pool.map(lambda case: report.perform(case[0], lambda: report(case[0], case[1]())),
+                      [each for each in cases() if options.filter in each[0]]))
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":
