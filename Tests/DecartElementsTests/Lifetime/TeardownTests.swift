@@ -98,24 +98,22 @@ extension ElementTests {
 
         @Test func pauseKeepsTheSession() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", forbidden: raw) }) {
+                pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
+                for _ in 0..<2 {
+                    #expect(pipeline.pipeline.setState(.paused) == .noPreroll)
+                    let before = pipeline.frames
+                    _ = pipeline.collect(milliseconds: 300)
+                    #expect(pipeline.frames - before <= 1)
                     pipeline.play()
                     #expect(pipeline.waitForFrames(5))
-                    for _ in 0..<2 {
-                        #expect(pipeline.pipeline.setState(.paused) == .noPreroll)
-                        let before = pipeline.frames
-                        _ = pipeline.collect(milliseconds: 300)
-                        #expect(pipeline.frames - before <= 1)
-                        pipeline.play()
-                        #expect(pipeline.waitForFrames(5))
-                    }
-                    #expect(pipeline.current.leaks == 0)
-                    #expect(standIn.sessions.count == 1)
-                    #expect(standIn.sessions.first?.isOpen == true)
-                    #expect(pipeline.timesRise)
                 }
-                standIn.expectGoodConduct()
+                #expect(pipeline.current.leaks == 0)
+                #expect(standIn.sessions.count == 1)
+                #expect(standIn.sessions.first?.isOpen == true)
+                #expect(pipeline.timesRise)
             }
         }
 
