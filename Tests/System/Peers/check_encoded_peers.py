@@ -10,7 +10,6 @@ import concurrent.futures
 import json
 import os
 import queue
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,10 +18,10 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "Host"))
 from checks import Results, gstreamer  # noqa: E402
+from peer_process import LIMIT, PeerProcess, near  # noqa: E402
 
 RED, BLUE = (0xC0, 0x40, 0x30), (0x28, 0x78, 0xC8)
 FRAMES = 30
-LIMIT = 90  # s, for every wait
 ENCODERS = {
     "h264": "x264enc tune=zerolatency speed-preset=ultrafast bitrate=800 key-int-max=1000"
             " ! video/x-h264,profile=constrained-baseline",
@@ -31,61 +30,33 @@ ENCODERS = {
 DECODERS = {"h264": "avdec_h264", "vp8": "vp8dec"}
 
 
-class Peer:
-    """A peer process that answers the offer of one client."""
+class Peer(PeerProcess):
+    """Answers the offer of one client."""
 
     def __init__(self, script, codec, options, environment, send):
-        self.process = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, script), "answer", codec, "--address", "127.0.0.1", "--size", "320x240",
-             "--lifetime", str(3 * LIMIT), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-            env=environment)
-        self.stats = queue.Queue()
-        self.errors = []
+        super().__init__(script, "answer", codec, "--address", "127.0.0.1", "--size", "320x240", *options,
+                         environment=environment)
         self.to_client = send
-        threading.Thread(target=self.read, daemon=True).start()
+        self.start(self.say)
 
-    def read(self):
-        for line in self.process.stdout:
-            message = json.loads(line)
-            if message["type"] == "answer":
-                self.to_client({"type": "answer", "sdp": message["sdp"]})
-            elif message["type"] == "candidate":
-                fields = ("candidate", "sdpMid", "sdpMLineIndex")
-                self.to_client({"type": "ice-candidate", "candidate": message["candidate"] and {
-                    name: message.get(name) for name in fields}})
-            elif message["type"] == "first-frame":
-                self.to_client({"type": "generation_started"})
-            elif message["type"] == "stats":
-                self.stats.put(message)
-            elif message["type"] == "error":
-                self.errors.append(message["message"])
-
-    def write(self, message):
-        try:
-            self.process.stdin.write(json.dumps(message) + "\n")
-        except (BrokenPipeError, ValueError):
-            pass
+    def say(self, message):
+        if message["type"] == "answer":
+            self.to_client({"type": "answer", "sdp": message["sdp"]})
+        elif message["type"] == "candidate":
+            fields = ("candidate", "sdpMid", "sdpMLineIndex")
+            self.to_client({"type": "ice-candidate", "candidate": message["candidate"] and {
+                name: message.get(name) for name in fields}})
+        elif message["type"] == "first-frame":
+            self.to_client({"type": "generation_started"})
 
     def take(self, message):
         if message["type"] == "offer":
-            self.write(message)
+            self.send(message)
         elif message["type"] == "ice-candidate":
             candidate = message["candidate"]
             # The peers' agents bind to 127.0.0.1 only.
             if candidate is None or " 127.0.0.1 " in candidate["candidate"]:
-                self.write({"type": "candidate", **(candidate or {"candidate": None})})
-
-    def request_stats(self):
-        self.write({"type": "stats"})
-        return self.stats.get(timeout=LIMIT)
-
-    def end(self):
-        self.write({"type": "quit"})
-        try:
-            self.process.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+                self.send({"type": "candidate", **(candidate or {"candidate": None})})
 
 
 class Service:
@@ -125,11 +96,7 @@ class Service:
     def end(self):
         self.server.shutdown()
         if self.peer:
-            self.peer.end()
-
-
-def near(colour, wanted):
-    return colour is not None and all(abs(one - other) < 25 for one, other in zip(colour, wanted))
+            self.peer.quit()
 
 
 class Element:
