@@ -1,5 +1,6 @@
 import GStreamerKit
 import StandInServer
+import TestSupport
 import Testing
 
 extension ElementTests {

@@ -116,7 +116,7 @@ extension ElementTests {
             try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, _ in
                 let target = pipeline.pipeline
                 Crowd.run(threads: 3, rounds: Verification.count(25, gate: 12)) { thread, round in
-                    var random = SeededRandom(seed: UInt64(thread * 1000 + round))
+                    var random = SeededGenerator(seed: UInt64(thread * 1000 + round))
                     let states: [ElementState] = [.null, .ready, .paused, .playing, .playing]
                     _ = target.setState(states.randomElement(using: &random) ?? .playing)
                     _ = target.state(timeout: .milliseconds(Int.random(in: 0...40, using: &random)))

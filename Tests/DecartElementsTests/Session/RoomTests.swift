@@ -189,7 +189,7 @@ extension ElementTests {
 
         /// NULL returns in every phase of a room.
         @Test func atAnyMoment() throws {
-            var random = SeededRandom(seed: 11)
+            var random = SeededGenerator(seed: 11)
             for fault in ["", "room_info_slow:delay=5", "room_ice_none", "room_token_refused"] {
                 for _ in 0..<Verification.count(8, gate: 2) {
                     try withFault(fault) { _, pipeline in

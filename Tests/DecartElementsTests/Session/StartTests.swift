@@ -244,7 +244,7 @@ extension ElementTests {
         }
 
         @Test(arguments: MediaWay.demanded) func nullAtAnyMoment(way: MediaWay) throws {
-            var random = SeededRandom(seed: 13)
+            var random = SeededGenerator(seed: 13)
             try StandIn.run({ $0.transports = way.served }) { standIn in
                 for _ in 0..<Verification.count(10, gate: 3) {
                     let properties = "transport=\(way.transport)"

@@ -356,7 +356,7 @@ extension ElementTests {
 
         /// NULL returns in every phase; `TransformPipeline.run` checks that, and that no element is left.
         @Test func atAnyMoment() throws {
-            var random = SeededRandom(seed: 12)
+            var random = SeededGenerator(seed: 12)
             try withSession { standIn, owner, token in
                 for token in [token, try unknown.encoded()] {
                     for _ in 0..<Verification.count(8, gate: 3) {
