@@ -77,12 +77,11 @@ extension ElementTests {
         }
 
         @Test func aRefusedConnection() throws {
-            // The port was bound and closed again, so that connections to it are refused.
-            let server = try SilentServer(.opens)
-            server.close()
+            let taken = try LoopbackSocket(stream: true, backlog: nil)
+            defer { withExtendedLifetime(taken) {} }
             try expectError(
                 Self.openReadWrite, code: "NETWORK_ERROR", saying: "127.0.0.1",
-                "base-url=\(server.url) \(Self.key) \(TransformPipeline.custom)")
+                "base-url=ws://127.0.0.1:\(taken.port) \(Self.key) \(TransformPipeline.custom)")
         }
 
         @Test func aRefusedKey() throws {

@@ -326,7 +326,7 @@ def main():
     if not chromium.PROGRAM:
         print("skip web: the page in a browser: chromium is not installed")
         return
-    standin, browser = ControlledStandIn(RELEASE, "--web"), None
+    standin, browser = ControlledStandIn("--web"), None
     with tempfile.TemporaryDirectory() as folder:
         os.environ["GST_REGISTRY_1_0"] = registry(folder)
         os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), folder)
