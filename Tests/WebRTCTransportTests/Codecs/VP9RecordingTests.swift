@@ -156,6 +156,22 @@ extension Transport {
             #expect(Set(heights.prefix(frames(all))) == [176] && Set(heights.dropFirst(frames(all))) == [352])
         }
 
+        /// A frame whose upper layer claims 16384x16384 pixels is dropped with what depends on it, until a keyframe comes.
+        @Test func aLayerOfTooManyPixels() throws {
+            GStreamerRuntime.initialise()
+            var packets = try Self.recording()
+            let middle = packets[packets.count / 2].time
+            let target = try #require(packets.firstIndex { $0.time == middle && $0.spatialLayer > 0 })
+            let header = packets[target].bytes.withUnsafeBytes(RTPHeader.length)
+            let payload = Array(packets[target].bytes[header...])
+            let length = try #require(payload.withUnsafeBytes(VP9PayloadDescriptor.init)?.length)
+            let size: [UInt8] = [0x82, 0x49, 0x83, 0x42, 0x13, 0xff, 0xf3, 0xff, 0xf0]
+            packets[target].bytes.replaceSubrange((header + length)..<(header + length + size.count), with: size)
+            let (heights, requests) = try decode(packets)
+            #expect(heights == Array(repeating: 352, count: frames(packets.filter { $0.time < middle })))
+            #expect(requests > 0)
+        }
+
         /// Behind each layer of a frame LiveKit's clients may append a trailer.
         @Test func trailersOfLayers() throws {
             GStreamerRuntime.initialise()
