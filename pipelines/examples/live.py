@@ -26,33 +26,14 @@ import gi
 gi.require_version("Gst", "1.0")
 from gi.repository import GLib, GObject, Gst  # noqa: E402
 
+from recorder import Recorder  # noqa: E402
+
 # The view may be late, but must not block the recording: its queue drops frames, the recording's queue drops none.
 VIEW = "queue leaky=downstream max-size-buffers=0 max-size-bytes=0 max-size-time=1000000000"
-# async=false: a sink that joins a playing pipeline must not make it wait for the sink's first frame.
-RECORDER = ("queue max-size-buffers=0 max-size-bytes=0 max-size-time=3000000000 ! videoconvert"
-            " ! vp8enc deadline=1 cpu-used=8 target-bitrate=0 keyframe-max-dist=60 ! webmmux offset-to-zero=true"
-            " ! filesink name=file async=false")
 
 
 def say(text):
     print(text, flush=True)
-
-
-class Recording:
-    """One file, and the branch of the tee that writes it. Frames are counted from 1, over all recordings."""
-
-    def __init__(self, path):
-        self.path, self.first, self.last = path, 0, 0
-        self.pad = None  # the tee's
-        self.bin = Gst.parse_bin_from_description(RECORDER, True)
-        # The location is a property, not part of the description, because a file name may contain any character.
-        self.bin.get_by_name("file").set_property("location", path)
-        # A pipeline posts EOS only once all of its sinks have; message-forward makes this bin post its own.
-        self.bin.set_property("message-forward", True)
-
-    @property
-    def sink(self):
-        return self.bin.get_static_pad("sink")
 
 
 class Live:
@@ -61,73 +42,28 @@ class Live:
         self.decart = self.pipeline.get_by_name("decart")
         if not self.decart:
             sys.exit("live: no element is named decart")
-        self.tee = self.pipeline.get_by_name("outputs")
+        self.recorder = Recorder(self.pipeline.get_by_name("outputs"))
+        self.recordings = []  # branches whose files are not complete
         self.loop = GLib.MainLoop()
         self.failed = False
         self.state = None
-        self.lock = threading.Lock()  # guards the next three, which the streaming thread uses too
-        self.frames = 0
-        self.wanted = None  # the recording that the commands requested; None = no recording
-        self.current = None  # the one that gets the frames
-        self.recordings = []
-        self.tee.get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.on_frame)
         bus = self.pipeline.get_bus()
         bus.add_signal_watch()
         bus.connect("message", self.on_message)
 
-    # Called on the streaming thread, before any branch gets the frame. A switch here loses no frame.
-    def on_frame(self, _pad, _info):
-        with self.lock:
-            if self.wanted is not self.current:
-                self.switch()
-            self.frames += 1
-            if self.current:
-                self.current.last = self.frames
-        return Gst.PadProbeReturn.OK
-
-    def switch(self):
-        old, self.current = self.current, self.wanted
-        if self.current:
-            self.current.first = self.frames + 1
-            self.current.pad = self.tee.request_pad_simple("src_%u")
-            self.current.pad.link(self.current.sink)
-        if old:
-            old.pad.unlink(old.sink)
-            self.tee.release_request_pad(old.pad)
-            # Its queue passes this on behind the last frame: the file is completed while the stream goes on.
-            old.sink.send_event(Gst.Event.new_eos())
-
-    # The methods below run on the main thread.
-
-    def want(self, recording):
-        with self.lock:
-            replaced, self.wanted = self.wanted, recording
-            unused = replaced and replaced is not self.current
-        if unused:
-            self.finished(replaced)
-
     def record(self, path):
-        if any(recording.path == path for recording in self.recordings):
+        if any(branch.path == path for branch in self.recordings):
             return say(f"record: {path} is being written")
-        recording = Recording(path)
-        # Opens the file before the branch is part of the pipeline, which a failure therefore does not stop.
-        if recording.bin.set_state(Gst.State.READY) == Gst.StateChangeReturn.FAILURE:
-            recording.bin.set_state(Gst.State.NULL)
-            return say(f"record: cannot write {path}")
-        self.recordings.append(recording)
-        self.pipeline.add(recording.bin)
-        recording.bin.sync_state_with_parent()
-        self.want(recording)
+        try:
+            self.recordings.append(self.recorder.start(path))
+        except OSError as error:
+            say(f"record: cannot write {path}: {error.strerror}")
 
-    def finished(self, recording):
-        self.recordings.remove(recording)
-        recording.bin.set_state(Gst.State.NULL)
-        self.pipeline.remove(recording.bin)
-        if recording.first:
-            count = recording.last - recording.first + 1
-            say(f"recorded {recording.path}: frames {recording.first} to {recording.last}, {count} in all")
-        else:
-            say(f"recorded {recording.path}: no frame")
+    def finished(self, branch):
+        self.recordings.remove(branch)
+        branch.set_state(Gst.State.NULL)
+        self.pipeline.remove(branch)
+        say(f"recorded {branch.path}: frames {branch.first} to {branch.last}, {branch.last - branch.first + 1} in all")
 
     def prompt(self, text):
         # The element posts the result as the message decart-prompt-result with the same id.
@@ -143,10 +79,10 @@ class Live:
     def query(self):
         known, position = self.pipeline.query_position(Gst.Format.TIME)
         state = self.decart.get_property("connection-state").value_nick
-        with self.lock:
-            frames, path = self.frames, self.current.path if self.current else "off"
+        recording = self.recorder.current
         seconds = position / Gst.SECOND if known else 0
-        say(f"query: {state}, position {seconds:.2f} s, {frames} frames, recording {path}")
+        say(f"query: {state}, position {seconds:.2f} s, {self.recorder.frames} frames,"
+            f" recording {recording.path if recording else 'off'}")
 
     def quit(self):
         # EOS, not a change of state: it follows the last frame through the pipeline, and files are completed.
@@ -159,7 +95,7 @@ class Live:
         if word == "record" and rest:
             self.record(rest)
         elif word == "stop":
-            self.want(None)
+            self.recorder.stop()
         elif word == "prompt":
             self.prompt(rest)
         elif word in ("camera", "query", "quit"):
@@ -193,8 +129,8 @@ class Live:
             else:
                 say(f"prompt: refused: {structure.get_string('error')}")
         elif structure.has_name("GstBinForwarded") and structure.get_value("message").type == Gst.MessageType.EOS:
-            for recording in [each for each in self.recordings if each.bin == source]:
-                self.finished(recording)
+            if source in self.recordings:
+                self.finished(source)
 
     def read_commands(self):
         for line in sys.stdin:

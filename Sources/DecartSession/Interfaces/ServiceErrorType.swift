@@ -1,7 +1,7 @@
 package import DecartProtocol
 
 /// The service's words for the cause of an `error`, and what each means here. Source of the words:
-/// `RealtimeWebSocketErrorType` of the JavaScript SDK.
+/// `RealtimeWebSocketErrorType` of DecartAI/sdk#144 (2026-05-20), which was not merged.
 package enum ServiceErrorType: String, Sendable, CaseIterable {
     case invalidAPIKey = "invalid_api_key"
     case originNotAllowed = "origin_not_allowed"

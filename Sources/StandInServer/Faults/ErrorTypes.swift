@@ -1,4 +1,4 @@
-/// The words of `error_type` in an `error`: `RealtimeWebSocketErrorType` of the JavaScript SDK (DecartAI/sdk#144,
+/// The words of `error_type` in an `error`: `RealtimeWebSocketErrorType` of DecartAI/sdk#144 (2026-05-20, not merged,
 /// packages/sdk/src/realtime/types.ts). Not those of the elements, so that a mistake there shows.
 package enum ErrorTypes {
     package static let all = [

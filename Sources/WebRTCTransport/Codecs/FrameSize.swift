@@ -55,6 +55,19 @@ extension VideoCodec {
         return sizes
     }
 
+    /// False if the RTP packet begins an upper spatial layer of a size that is not acceptable. The depayloader puts no index
+    /// behind the layers of a frame, so `vp9Sizes` finds the size of the lowest one only.
+    package static func hasAcceptableVP9Layer(_ packet: UnsafeRawBufferPointer) -> Bool {
+        let header = RTPHeader.length(packet)
+        guard packet.count > header else { return true }
+        let payload = UnsafeRawBufferPointer(rebasing: packet[header...])
+        guard let descriptor = VP9PayloadDescriptor(payload), descriptor.beginsLayerFrame,
+            let place = descriptor.layerIndices, payload[place] & 0x0e != 0
+        else { return true }
+        let frame = UnsafeRawBufferPointer(rebasing: payload[descriptor.length...])
+        return vp9Size(frame)?.allSatisfy(\.isAcceptable) ?? false
+    }
+
     private static func vp9Frames(_ frame: UnsafeRawBufferPointer) -> [Int] {
         guard let marker = frame.last, marker >> 5 == 6 else { return [frame.count] }
         let (count, width) = (Int(marker & 7) + 1, Int(marker >> 3 & 3) + 1)

@@ -118,6 +118,13 @@ package enum VideoDecoderBin {
     /// three oversized frames in a row the depayloader posts an error.
     static func limitFrames(_ codec: VideoCodec, _ depayloader: Element) {
         guard let frames = depayloader.staticPad("src") else { return }
+        if codec == .vp9 {
+            // The depayloader takes the dropped packet for a lost one, and requests a keyframe.
+            depayloader.staticPad("sink")?.addProbe(.buffer) { item in
+                guard case .buffer(let packet) = item else { return .pass }
+                return packet.withBytes(VideoCodec.hasAcceptableVP9Layer) ?? true ? .pass : .drop
+            }
+        }
         var gate = FrameGate(codec: codec)
         frames.addProbe(.buffer) { [own = frames.unowned, owner = depayloader.unowned] item in
             guard case .buffer(let buffer) = item else { return .pass }

@@ -37,6 +37,7 @@ def browser_restarts(run):
                f"credentials were not renewed: {rounds}")
     run.expect(len({each["fingerprint"] for each in rounds}) == 1, "the certificate changed")
     run.expect(all(each["dtls"] == "connected" for each in rounds), f"DTLS: {rounds}")
+    run.expect(all(max(each["pixel"]) - min(each["pixel"]) < 12 for each in rounds), f"a frame is not grey: {rounds}")
     # Twenty frames a second for 3 s, but for those that wait for a restart.
     run.expect(all(after["frames"] - before["frames"] > 50 for before, after in zip(rounds, rounds[1:])),
                f"frames were lost: {[each['frames'] for each in rounds]}")

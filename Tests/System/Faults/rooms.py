@@ -2,12 +2,13 @@
 
 import contextlib
 import os
+import queue
 import socket
 import threading
 import time
 
 import netlab
-from session import long, row
+from session import Client, StandIn, long, row
 
 ROOM = ("transport=livekit",)
 STANDIN = ("--transport", "livekit")
@@ -111,10 +112,11 @@ def refused(run):
 
 
 class Proxy:
-    """Forwards TCP connections in the client's namespace, and can stop those to a room without closing them."""
+    """Forwards TCP connections in the client's namespace, what the service sends `delay` seconds late. It can stop those
+    to a room without closing them."""
 
-    def __init__(self, run, port=9100):
-        self.run = run
+    def __init__(self, run, port=9100, delay=0):
+        self.run, self.delay = run, delay
         self.stalled = []
         self.connections = []
         with netlab.inside(run.lab.client):
@@ -136,16 +138,28 @@ class Proxy:
             far.sendall(first)
             pair = {"near": near, "far": far, "room": b"/rtc" in first.split(b"\r\n")[0], "stalled": False}
             self.connections.append(pair)
-            threading.Thread(target=self.forward, args=(pair, far, near), daemon=True).start()
+            threading.Thread(target=self.forward, args=(pair, far, near, self.delay), daemon=True).start()
             self.forward(pair, near, far)
 
-    def forward(self, pair, source, target):
-        with contextlib.suppress(OSError):
+    def forward(self, pair, source, target, delay=0):
+        chunks = queue.SimpleQueue()
+        threading.Thread(target=self.deliver, args=(pair, chunks, target), daemon=True).start()
+        try:
             while chunk := source.recv(65536):
+                chunks.put((time.monotonic() + delay, chunk))
+        except OSError:
+            pass  # a reset, which ends the other connection like an orderly end
+        chunks.put((time.monotonic() + delay, b""))
+
+    def deliver(self, pair, chunks, target):
+        with contextlib.suppress(OSError):
+            while True:
+                due, chunk = chunks.get()
+                time.sleep(max(0, due - time.monotonic()))
                 if not pair["stalled"]:
-                    target.sendall(chunk)
-            if not pair["stalled"]:
-                target.shutdown(socket.SHUT_RDWR)
+                    target.sendall(chunk) if chunk else target.shutdown(socket.SHUT_RDWR)
+                if not chunk:
+                    return
 
     def stall(self):
         """Nothing passes on the connections to rooms any more; they stay open."""
@@ -172,6 +186,49 @@ def stalled(run):
         run.measure("resumed", time.monotonic() - stay.since, 10)
         stay.continues("stalled", 0)
         run.finish(gaps=False)
+    finally:
+        proxy.close()
+
+
+def open_sessions(run):
+    return [each["number"] for each in run.standin.sessions() if each["state"] != "closed"]
+
+
+@row("slow service", 90, "each message of the service comes 7 s late: the first connection and retries")
+def slow(run):
+    run.network()
+    proxy = Proxy(run, delay=long(7, 1))
+    try:
+        run.standin = StandIn(run)
+        run.client = client = Client(run, base_url=proxy.url)
+        client.frame(seconds=40)
+        run.expect(client.prompt("noir street")["accepted"], "the prompt was not accepted")
+        for _ in range(2):
+            session, since = client.session(), time.monotonic()
+            run.standin.control("POST", "close?code=1012")
+            run.recovered(since, session, 60)
+        run.dialled(3)
+        run.expect(len(open_sessions(run)) == 1, f"open sessions: {open_sessions(run)}")
+        run.finish()
+    finally:
+        proxy.close()
+
+
+@row("slow service, given up", 12, "no answer of the service comes in time: no session is left there")
+def given_up(run):
+    run.network()
+    proxy = Proxy(run, delay=600)
+    try:
+        run.standin = StandIn(run)
+        run.client = client = Client(run, "connection-timeout=1", "max-retries=2", base_url=proxy.url)
+        client.message("error", seconds=20)
+        run.dialled(1, 3)
+        until = time.monotonic() + 60
+        while (open_sessions(run) or not run.standin.sessions()) and time.monotonic() < until:
+            time.sleep(0.2)
+        run.expect(run.standin.sessions(), "no dial reached the service: this proves nothing")
+        run.expect(not open_sessions(run), f"open sessions: {open_sessions(run)}")
+        run.finish(errors=1)
     finally:
         proxy.close()
 

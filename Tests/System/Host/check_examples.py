@@ -33,7 +33,7 @@ from gi.repository import Gst  # noqa: E402
 
 EXAMPLES = os.path.join(REPO, "pipelines", "examples")
 LIVE = os.path.join(EXAMPLES, "live.py")
-LINES = 40  # of a minimal program
+LINES = 40  # of a short example
 WIDTH, HEIGHT = 320, 176  # small, because several programs and their stand-in share two cores
 LIMIT = 90  # s, for every wait
 VIDEO = (f"videotestsrc is-live=true horizontal-speed=8"
@@ -305,11 +305,11 @@ def check_numpy(name, url, environment):
 
 
 def minimal_problems():
-    """The minimal programs are short, and README.md has the one in Python."""
+    """The short examples are short, and README.md has the minimal one in Python."""
     with open(os.path.join(REPO, "README.md"), encoding="utf-8") as file:
         readme = file.read()
     for file in sorted(os.listdir(EXAMPLES)):
-        if file.startswith(("minimal.", "numpy_")):
+        if file.startswith(("minimal.", "numpy_", "recorder.")):
             with open(os.path.join(EXAMPLES, file), encoding="utf-8") as program:
                 text = program.read()
             if (lines := text.count("\n")) > LINES:
@@ -587,7 +587,7 @@ def programs_checks(url, work, environment):
     built = subprocess.run([os.path.join(copy, "pipelines", "examples", "build.sh")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            text=True, timeout=250, check=False, env=build_environment)
     report("the programs compile", built.stdout or f"status {built.returncode}" if built.returncode else "")
-    report("the minimal programs are short, and README.md has one", "; ".join(minimal_problems()))
+    report("the short examples are short, and README.md has one", "; ".join(minimal_problems()))
     folder = os.path.join(copy, ".build", "examples")
     for name, command in (("minimal.py", ["/usr/bin/python3", os.path.join(EXAMPLES, "minimal.py")]),
                           ("minimal.c", [os.path.join(folder, "minimal-c")]),

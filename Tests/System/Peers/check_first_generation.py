@@ -1,6 +1,7 @@
 """Tests the stand-in with the last official SDK of the protocol's first generation (`decart` 0.0.39, on aiortc).
 
-That SDK needs all of the service's candidates in the answer: it cannot apply one that arrives as a message.
+That SDK needs all of the service's candidates in the answer: it cannot apply one that arrives as a message. The stand-in is
+strict: it refuses whatever its tables of the SDKs do not have.
 
 Runs in a network namespace of its own, because aiortc ignores the loopback interface, and the SDK configures a public
 STUN server that must not be contacted. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why" per check, the format
@@ -205,15 +206,17 @@ CHECKS = [
 ]
 
 
-def check(body):
-    """Returns the reason of the failure, or None."""
+def check(body, *options):
+    """Returns the reason of the failure, or None. The body gets the address of the stand-in and, with the option `--control`,
+    of its control port."""
     problems = Problems()
     logger = logging.getLogger("decart")
     logger.addHandler(problems)
     logger.propagate = False
-    standin, url = start_standin()
+    standin, url = start_standin(*options)
     try:
-        asyncio.run(asyncio.wait_for(body(url), 2 * LIMIT))
+        addresses = [url, standin.stdout.readline().split()[-1]] if "--control" in options else [url]
+        asyncio.run(asyncio.wait_for(body(*addresses), 2 * LIMIT))
         if problems.unexpected():
             return "the SDK logs: " + "; ".join(problems.unexpected()).replace("\n", " ")[:1000]
         if standin.poll() is not None:
@@ -235,7 +238,7 @@ def main():
         return 0
     for name, body in CHECKS:
         if len(sys.argv) < 2 or sys.argv[1] in name:
-            report(name, check(body))
+            report(name, check(body, "--strict"))
     return report.failed
 
 

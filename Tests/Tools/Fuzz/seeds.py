@@ -4,6 +4,7 @@
     seeds.py FOLDER    writes a folder for each target
 """
 
+import base64
 import os
 import re
 import struct
@@ -70,6 +71,10 @@ def packets():
     yield b"\x02" + b"\x90\x0c\0\x9d\x01\x2a" + le(640, 2) + le(352, 2) + bytes(8)
     yield b"\x03" + bytes.fromhex("82498342104ff01600") + bytes(8)
     yield b"\x03" + bytes.fromhex("86" "00" "4008") + bytes(8) + b"\xc1\x02\x02\xc1"
+    # Two layers of VP9 in one frame, as K-SVC has them.
+    yield b"\x03" + b"".join(bytes([0x80, marker, 0, 1, 0, 0, 0, 1, 0, 0, 0, 77, 0xac, 0x92, 1, layer, 9, 0x86, *range(6)])
+                             for marker, layer in ((0x62, 0), (0xe2, 2)))
+    yield b"\x03" + bytes.fromhex("ae9205000938028001600500 02c002040148010286".replace(" ", ""))
     yield b"\x04" + bytes.fromhex("000000016764002 8acd940780227e5c0440000030004000003 00f03c60c658".replace(" ", ""))
     # Frames of the LiveKit SDK with time and number, and one with bytes of the application.
     yield b"\x05" + bytes.fromhex("0000000161e0007e408e0328e89c10e128fef7fff99f1813b28ff9fdfbfffffff6ea4c4b5453")
@@ -86,6 +91,11 @@ def responses():
     json = "Content-Type: application/json"
     yield response("200 OK", b'{"apiKey":"k","expiresAt":"2026-01-01T00:00:00Z","token":"a.b.c"}', json)
     yield response("200 OK", b'{"api_key":"k","constraints":{"maxSessionDuration":60}}', json)
+    claims = base64.urlsafe_b64encode(b'{"constraints":{"realtime":{"maxSessionDuration":60}}}').rstrip(b"=")
+    yield response("200 OK", b'{"token":"e30.' + claims + b'.c2ln"}', json)
+    for quota in (b'{"limit":2,"active":3,"remaining":-1}', b'{"limit":null,"active":null,"remaining":null}'):
+        yield response("200 OK", quota, json)
+    yield response("402 Payment Required", b'{"detail":[{"msg":"x","error_type":"insufficient_credits"}]}', json)
     yield response("401 Unauthorized", b'{"error":"\x1b]0;x\x07 canary-0123456789"}', json)
     yield response("503 Busy", b"later\r\n", "Content-Type: text/plain", "Retry-After: 7")
     yield response("302 Found", b"", "Location: http://elsewhere/")

@@ -93,6 +93,23 @@ struct VP9LayerTests {
         #expect(correct(&joiner, Self.packet(Self.whole, layer: 0x02, time: 1)) == nil)
     }
 
+    /// The gate behind the depayloader sees the size of the lowest layer.
+    @Test func theSizeOfAnUpperLayerCounts() {
+        // A keyframe of 320x176, of 16384x16384, and one that ends in its size.
+        let small: [UInt8] = [0x82, 0x49, 0x83, 0x42, 0x10, 0x13, 0xf0, 0x0a, 0xf0]
+        let large: [UInt8] = [0x82, 0x49, 0x83, 0x42, 0x13, 0xff, 0xf3, 0xff, 0xf0]
+        func isAcceptable(_ flags: UInt8, _ layer: UInt8, _ body: [UInt8]) -> Bool {
+            Self.packet(flags, layer: layer, time: 1, body: body).withUnsafeBytes(VideoCodec.hasAcceptableVP9Layer)
+        }
+        for layer: UInt8 in [0x02, 0x03, 0x04, 0xe3] {
+            #expect(isAcceptable(Self.begin, layer, small))
+            #expect(!isAcceptable(Self.begin, layer, large) && !isAcceptable(Self.whole, layer, Array(large.prefix(8))))
+            // Within the frame of the layer.
+            #expect(isAcceptable(Self.end, layer, large))
+        }
+        #expect(isAcceptable(Self.begin, 0x00, large))
+    }
+
     // MARK: Trailers
 
     @Test func theTrailerOfALowerLayerIsRemoved() {
@@ -151,6 +168,7 @@ struct VP9LayerTests {
                 #expect(found.length < bytes.count && found.layerIndices ?? 0 < found.length)
             }
             let tail = Bool.random(using: &random) ? Self.trailer : []
+            _ = bytes.withUnsafeBytes(VideoCodec.hasAcceptableVP9Layer)
             if let corrected = correct(&joiner, [0x80] + bytes + tail) {
                 #expect(corrected.count <= 1 + bytes.count + 21)
             }

@@ -49,6 +49,18 @@ extension Transport {
             }
         }
 
+        /// The same packets again, from the next frame on.
+        private static func repeated(_ packets: [Packet]) -> [Packet] {
+            guard let first = packets.first, let last = packets.last else { return [] }
+            return packets.map { packet in
+                let time = packet.time &+ (last.time &- first.time) &+ 3000
+                var bytes = packet.bytes
+                bytes.replaceSubrange(4..<8, with: withUnsafeBytes(of: time.bigEndian, Array.init))
+                return Packet(
+                    bytes: bytes, time: time, spatialLayer: packet.spatialLayer, refersBack: packet.refersBack)
+            }
+        }
+
         /// Decodes the packets with the receiver's elements.
         /// - Returns: the height of each decoded frame, and the number of keyframe requests.
         private func decode(_ packets: [Packet]) throws -> (heights: [Int], requests: Int) {
@@ -133,6 +145,32 @@ extension Transport {
             let before = frames(packets.filter { $0.time < half })
             #expect(heights.count == frames(packets) && requests == 0)
             #expect(Set(heights.prefix(before)) == [352] && Set(heights.dropFirst(before)) == [176])
+        }
+
+        /// An SFU switches up at a keyframe, with which the recording begins.
+        @Test func theUpperLayerComes() throws {
+            GStreamerRuntime.initialise()
+            let all = try Self.recording()
+            let packets = Self.forwarded(all.filter { $0.spatialLayer == 0 } + Self.repeated(all))
+            let (heights, requests) = try decode(packets)
+            #expect(heights.count == frames(packets) && requests == 0)
+            #expect(Set(heights.prefix(frames(all))) == [176] && Set(heights.dropFirst(frames(all))) == [352])
+        }
+
+        /// A frame whose upper layer claims 16384x16384 pixels is dropped with what depends on it, until a keyframe comes.
+        @Test func aLayerOfTooManyPixels() throws {
+            GStreamerRuntime.initialise()
+            var packets = try Self.recording()
+            let middle = packets[packets.count / 2].time
+            let target = try #require(packets.firstIndex { $0.time == middle && $0.spatialLayer > 0 })
+            let header = packets[target].bytes.withUnsafeBytes(RTPHeader.length)
+            let payload = Array(packets[target].bytes[header...])
+            let length = try #require(payload.withUnsafeBytes(VP9PayloadDescriptor.init)?.length)
+            let size: [UInt8] = [0x82, 0x49, 0x83, 0x42, 0x13, 0xff, 0xf3, 0xff, 0xf0]
+            packets[target].bytes.replaceSubrange((header + length)..<(header + length + size.count), with: size)
+            let (heights, requests) = try decode(packets)
+            #expect(heights == Array(repeating: 352, count: frames(packets.filter { $0.time < middle })))
+            #expect(requests > 0)
         }
 
         /// Behind each layer of a frame LiveKit's clients may append a trailer.

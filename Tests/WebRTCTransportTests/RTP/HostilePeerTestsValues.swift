@@ -199,6 +199,29 @@ struct HostilePeerValueTests {
         #expect(sizes(.h264, [0, 0, 1, 0x67, 0x42]) == nil)
     }
 
+    /// VP9 bitstream annex B: the size of each frame counts.
+    @Test func superframes() {
+        func keyframe(_ width: UInt64, _ height: UInt64) -> [UInt8] {
+            // The colour configuration has four bits.
+            let rest = 1 << 36 | (width - 1) << 20 | (height - 1) << 4
+            return [0x82, 0x49, 0x83, 0x42] + (0..<5).map { UInt8(truncatingIfNeeded: rest >> (32 - 8 * $0)) }
+        }
+        func superframe(_ frames: [[UInt8]]) -> [UInt8] {
+            let marker = 0xc0 | UInt8(frames.count - 1)
+            return frames.flatMap { $0 } + [marker] + frames.map { UInt8($0.count) } + [marker]
+        }
+        let (small, medium, large) = (keyframe(320, 176), keyframe(640, 352), keyframe(9000, 16))
+        let layers = superframe([small, medium])
+        #expect(sizes(.vp9, layers) == [FrameSize(width: 320, height: 176), FrameSize(width: 640, height: 352)])
+        var damaged = layers
+        damaged[small.count + medium.count + 1] = 200
+        #expect(sizes(.vp9, damaged) == nil)
+        var gate = FrameGate(codec: .vp9)
+        func judge(_ bytes: [UInt8]) -> FrameGate.Verdict { bytes.withUnsafeBytes { gate.judge($0) } }
+        let verdicts = [layers, superframe([small, large]), damaged, layers].map { judge($0) }
+        #expect(verdicts == [.pass, .drop, .drop, .pass])
+    }
+
     @Test(arguments: VideoCodec.allCases)
     func anyBytesDoNotTrap(codec: VideoCodec) {
         var generator = SeededGenerator(seed: 9)

@@ -1,5 +1,5 @@
-// HTTP responses: key responses of the user's backend, the service's responses to the WebSocket upgrade, and the locations
-// that WHEP servers name. It starts behind NIO's parser. No error may contain the key or control characters.
+// HTTP responses: key responses of the user's backend, the service's responses to the WebSocket upgrade and its quota, and
+// the locations that WHEP servers name. It starts behind NIO's parser. No error may contain the key or control characters.
 import DecartProtocol
 import DecartSession
 import NIOHTTP1
@@ -7,7 +7,7 @@ import Signalling
 
 private let canary = "canary-0123456789"
 
-private func check(_ error: SessionError) {
+func check(_ error: SessionError) {
     precondition(!error.message.isEmpty && error.message.unicodeScalars.count < 1000)
     precondition(error.message.unicodeScalars.allSatisfy { $0.value >= 0x20 && !(0x7f...0x9f).contains($0.value) })
     precondition(!error.message.contains(canary) && !"\(error)".contains(canary))
@@ -41,7 +41,9 @@ private func response(_ bytes: [UInt8]) -> (HTTPResponseHead, body: [UInt8]) {
 func httpInput(_ bytes: [UInt8]) {
     let (head, body) = response(bytes)
     switch KeyAnswer(status: Int(head.status.code), body: body, host: "backend.example").result {
-    case .success(let token): precondition("\(token.key)" == "<redacted>")
+    case .success(let token):
+        precondition("\(token.key)" == "<redacted>")
+        precondition([token.sessionLimit, token.key.sessionLimit].allSatisfy { ($0 ?? .seconds(1)) > .zero })
     case .failure(let error): check(error)
     }
     guard let key = try? APIKey(canary), let base = try? ServiceURL(base: "ws://127.0.0.1:1") else {
@@ -58,5 +60,6 @@ func httpInput(_ bytes: [UInt8]) {
             precondition(location.contains(canary) || !url.requestTarget.contains(canary))
         }
     }
+    if let quota = try? RealtimeQuota(decoding: body) { _ = quota.isUsedUp }
     if let room = try? LiveKitRoomInfo(decoding: body) { precondition("\(room.token)" == "<redacted>") }
 }

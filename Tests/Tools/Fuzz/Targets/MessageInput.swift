@@ -1,9 +1,13 @@
-// Messages of the control channel, and recordings of them.
+// Messages of the control channel, with the causes of errors, and recordings of messages.
 import DecartProtocol
+import DecartSession
 
 func messageInput(_ bytes: [UInt8]) {
     if let message = try? ServerMessage(decoding: bytes) {
         _ = "\(message)"
+        if case .error(let text, let word) = message {
+            check(SessionError.service(text, type: ServiceErrorType(word, text: text), stage: .channel))
+        }
         _ = try? message.encoded()
     }
     if let recording = try? ControlRecording(parsing: bytes) {

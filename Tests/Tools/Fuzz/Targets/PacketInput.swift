@@ -1,5 +1,6 @@
-// Packets after SRTP: RTCP compounds with feedback, RTP header extensions in both directions, frame headers, trailers of
-// frames, Opus packets, and packets in any order. The first byte selects the parser, so that one corpus serves all of them.
+// Packets after SRTP: RTCP compounds with feedback, RTP header extensions in both directions, frame headers, packets of VP9
+// with layers, trailers of frames, Opus packets, and packets in any order. The first byte selects the parser, so that one
+// corpus serves all of them.
 import DecartProtocol
 import GStreamerKit
 import MediaPipeline
@@ -79,6 +80,23 @@ private func trailer(_ bytes: UnsafeRawBufferPointer) {
     if let again = found.bytes { precondition(FrameTrailer(reading: again) == found) }
 }
 
+/// The input as a VP9 payload, as one packet, and as packets of 24 bytes.
+private func layers(_ bytes: UnsafeRawBufferPointer) {
+    if let found = VP9PayloadDescriptor(bytes) {
+        precondition(found.length < bytes.count && found.layerIndices ?? 0 < found.length)
+    }
+    for size in [24, bytes.count + 1] {
+        var joiner = VP9LayerJoiner()
+        for start in stride(from: 0, to: bytes.count, by: size) {
+            let packet = UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + size, bytes.count)])
+            _ = VideoCodec.hasAcceptableVP9Layer(packet)
+            guard let corrected = joiner.correct(packet) else { continue }
+            // Only a bit changes, and a trailer may be removed.
+            precondition(corrected.count > RTPHeader.length(packet) && corrected.count <= packet.count)
+        }
+    }
+}
+
 private func opus(_ bytes: UnsafeRawBufferPointer) {
     guard let duration = OpusPacket.duration(bytes) else { return }
     GStreamerRuntime.initialise()
@@ -102,6 +120,7 @@ func packetInput(_ bytes: [UInt8]) {
         case 7: arrivals(bytes)
         default:
             let codec = VideoCodec.allCases[Int(first % 8) - 2]
+            if codec == .vp9 { layers(bytes) }
             var gate = FrameGate(codec: codec)
             if gate.judge(bytes) == .pass {
                 precondition(codec.announcedSizes(in: bytes)?.allSatisfy(\.isAcceptable) == true)
