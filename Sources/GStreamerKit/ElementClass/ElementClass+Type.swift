@@ -15,7 +15,7 @@ private final class ClassBox: Sendable {
     }
 }
 
-private let classQuark = g_quark_from_static_string("gst-decart-class")
+private let classQuark = g_quark_from_string("gst-decart-class")
 private let registration = Mutex(())
 
 func registerType(_ elementClass: ElementClass) -> GType {
@@ -101,7 +101,7 @@ func parentClass<C>(of instance: UnsafeMutableRawPointer, as type: C.Type) -> Un
     return g_type_class_peek(box.parentType)?.assumingMemoryBound(to: C.self)
 }
 
-private let stoppingQuark = g_quark_from_static_string("gst-decart-stopping")
+private let stoppingQuark = g_quark_from_string("gst-decart-stopping")
 
 /// The last reference of an element that runs is going away, which is a mistake of the application. GstElement only
 /// says so, and GObject then frees what the element's threads still use. Returns true if the element lives on until

@@ -13,9 +13,10 @@ package enum Flip: Sendable, Equatable { case leftToRight, topToBottom }
 enum MetaTag {
     case memory, memoryReference, orientation
 
-    private static let memoryQuark = g_quark_from_static_string("memory")
-    private static let memoryReferenceQuark = g_quark_from_static_string("memory-reference")
-    private static let orientationQuark = g_quark_from_static_string("orientation")
+    // GLib copies the names: a Swift literal may be on the stack during the call only.
+    private static let memoryQuark = g_quark_from_string("memory")
+    private static let memoryReferenceQuark = g_quark_from_string("memory-reference")
+    private static let orientationQuark = g_quark_from_string("orientation")
 
     func isOn(_ api: GType) -> Bool {
         let quark =

@@ -143,7 +143,7 @@ private let deviceType = subclass(of: gst_device_get_type(), "DecartVirtualCamer
 
 private let providerType = subclass(of: gst_device_provider_get_type(), "DecartVirtualCameraProvider") { pointer, _ in
     guard let type = pointer?.assumingMemoryBound(to: GstDeviceProviderClass.self) else { return }
-    gst_device_provider_class_set_static_metadata(
+    gst_device_provider_class_set_metadata(
         type, "Virtual cameras", "Video/Source", "Test pictures as cameras", "The gst-decart authors")
     type.pointee.start = { provider in
         let number = UInt(bitPattern: provider)

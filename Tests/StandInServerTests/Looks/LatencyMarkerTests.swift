@@ -6,7 +6,7 @@ import Testing
 struct LatencyMarkerTests {
     @Test func layoutIsTheProtocols() throws {
         let frame = TestPicture.flat(120, width: 320, height: 64)
-        #expect(LatencyMarker.stamp(0x1234, onto: try #require(frame.luma)))
+        #expect(try frame.withLuma { LatencyMarker.stamp(0x1234, onto: $0) })
         // Sync 1010, then 0001 0010 0011 0100, then the checksum 1 ^ 2 ^ 3 ^ 4 = 4 = 0100.
         let expected = "1010" + "0001001000110100" + "0100"
         let luma = frame.planes[0]
@@ -21,28 +21,29 @@ struct LatencyMarkerTests {
 
     @Test func everyNumberComesBack() throws {
         let frame = TestPicture.flat(120, width: 192, height: 32)
-        let luma = try #require(frame.luma)
-        for number in stride(from: UInt16(0), through: .max, by: 257) {
-            LatencyMarker.stamp(number, onto: luma)
-            #expect(LatencyMarker.read(from: luma) == number)
+        try frame.withLuma { luma in
+            for number in stride(from: UInt16(0), through: .max, by: 257) {
+                LatencyMarker.stamp(number, onto: luma)
+                #expect(LatencyMarker.read(from: luma) == number)
+            }
         }
     }
 
     @Test(arguments: [(1, 2), (2, 1), (2, 4), (3, 4), (3, 2), (2, 2)])
     func aScaledPictureIsStillReadable(numerator: Int, denominator: Int) throws {
         let original = TestPicture.gradient(width: 640, height: 352)
-        LatencyMarker.stamp(0xbeef, onto: try #require(original.luma))
+        try original.withLuma { LatencyMarker.stamp(0xbeef, onto: $0) }
         let luma = original.planes[0]
         let scaled = TestPicture(width: 640 * numerator / denominator, height: 352 * numerator / denominator)
         scaled.fill(
             luma: { x, y in Int(luma[y * denominator / numerator * 640 + x * denominator / numerator]) },
             blue: { _, _ in 128 }, red: { _, _ in 128 })
-        #expect(LatencyMarker.read(from: try #require(scaled.luma)) == 0xbeef)
+        #expect(try scaled.withLuma { LatencyMarker.read(from: $0) } == 0xbeef)
     }
 
     @Test func noiseDoesNotHideTheNumber() throws {
         let frame = TestPicture.gradient()
-        LatencyMarker.stamp(0xa55a, onto: try #require(frame.luma))
+        try frame.withLuma { LatencyMarker.stamp(0xa55a, onto: $0) }
         let luma = frame.planes[0]
         var seed: UInt64 = 42
         func noise() -> Int {
@@ -51,12 +52,12 @@ struct LatencyMarkerTests {
         }
         let width = frame.width
         frame.fill(luma: { x, y in Int(luma[y * width + x]) + noise() }, blue: { _, _ in 128 }, red: { _, _ in 128 })
-        #expect(LatencyMarker.read(from: try #require(frame.luma)) == 0xa55a)
+        #expect(try frame.withLuma { LatencyMarker.read(from: $0) } == 0xa55a)
     }
 
     @Test func oneSpoiltRowIsOutvoted() throws {
         let frame = TestPicture.flat(120, width: 320, height: 64)
-        LatencyMarker.stamp(0x0f0f, onto: try #require(frame.luma))
+        try frame.withLuma { LatencyMarker.stamp(0x0f0f, onto: $0) }
         let luma = frame.planes[0]
         // Row 1 of the blocks: data inverted, sync unchanged.
         frame.fill(
@@ -64,25 +65,25 @@ struct LatencyMarkerTests {
                 let value = Int(luma[y * 320 + x])
                 return (40..<48).contains(y) && (32..<192).contains(x) ? 250 - value : value
             }, blue: { _, _ in 128 }, red: { _, _ in 128 })
-        #expect(LatencyMarker.read(from: try #require(frame.luma)) == 0x0f0f)
+        #expect(try frame.withLuma { LatencyMarker.read(from: $0) } == 0x0f0f)
     }
 
     @Test func nothingIsReadWhereNothingWasStamped() throws {
-        #expect(LatencyMarker.read(from: try #require(TestPicture.gradient().luma)) == nil)
-        #expect(LatencyMarker.read(from: try #require(TestPicture.flat(200).luma)) == nil)
+        #expect(try TestPicture.gradient().withLuma { LatencyMarker.read(from: $0) } == nil)
+        #expect(try TestPicture.flat(200).withLuma { LatencyMarker.read(from: $0) } == nil)
         let frame = TestPicture.flat(120, width: 192, height: 32)
-        LatencyMarker.stamp(7, onto: try #require(frame.luma))
+        try frame.withLuma { LatencyMarker.stamp(7, onto: $0) }
         let luma = frame.planes[0]
         // One data column is inverted in all rows, so the checksum fails.
         frame.fill(
             luma: { x, y in (64..<72).contains(x) ? 250 - Int(luma[y * 192 + x]) : Int(luma[y * 192 + x]) },
             blue: { _, _ in 128 }, red: { _, _ in 128 })
-        #expect(LatencyMarker.read(from: try #require(frame.luma)) == nil)
+        #expect(try frame.withLuma { LatencyMarker.read(from: $0) } == nil)
     }
 
     @Test func aSmallPictureIsLeftAlone() throws {
         let frame = TestPicture.flat(120, width: 191, height: 32)
-        #expect(!LatencyMarker.stamp(1, onto: try #require(frame.luma)))
+        #expect(try !frame.withLuma { LatencyMarker.stamp(1, onto: $0) })
         #expect(Set(frame.planes[0]) == [120])
     }
 }

@@ -31,7 +31,7 @@ struct LookTests {
         for prompt in [nil, ""] {
             let testFrame = TestPicture.gradient()
             let before = testFrame.planes
-            Look(prompt: prompt, imageHash: nil).apply(to: try #require(testFrame.frame))
+            try testFrame.withFrame { Look(prompt: prompt, imageHash: nil).apply(to: $0) }
             #expect(testFrame.planes == before)
         }
     }
@@ -42,7 +42,7 @@ struct LookTests {
         for prompt in Self.prompts {
             for image in [nil, StableHash.fnv1a([1, 2, 3])] {
                 let testFrame = TestPicture.gradient()
-                Look(prompt: prompt, imageHash: image).apply(to: try #require(testFrame.frame))
+                try testFrame.withFrame { Look(prompt: prompt, imageHash: image).apply(to: $0) }
                 results.append(("\(prompt), image \(image != nil)", testFrame.planes))
             }
         }
@@ -58,7 +58,7 @@ struct LookTests {
         for luma in [60, 100, 126, 180] {
             let testFrame = TestPicture.flat(luma)
             let before = testFrame.planes
-            Look(prompt: prompt, imageHash: nil).apply(to: try #require(testFrame.frame))
+            try testFrame.withFrame { Look(prompt: prompt, imageHash: nil).apply(to: $0) }
             #expect(difference(testFrame.planes, before) > 5, "luma \(luma)")
         }
     }
@@ -72,7 +72,7 @@ struct LookTests {
             red: { _, y in y % 2 == 0 ? 255 : 0 })
         let before = testFrame.planes
         let look = Look(prompt: prompt, imageHash: 77)
-        look.apply(to: try #require(testFrame.frame))
+        try testFrame.withFrame { look.apply(to: $0) }
         let planes = testFrame.planes
         if case .hue = look.style {
             #expect(planes[0] == before[0])
@@ -88,8 +88,8 @@ struct LookTests {
         for prompt in Self.prompts {
             let one = TestPicture.gradient()
             let other = TestPicture.gradient()
-            Look(prompt: prompt, imageHash: 5).apply(to: try #require(one.frame))
-            Look(prompt: prompt, imageHash: 5).apply(to: try #require(other.frame))
+            try one.withFrame { Look(prompt: prompt, imageHash: 5).apply(to: $0) }
+            try other.withFrame { Look(prompt: prompt, imageHash: 5).apply(to: $0) }
             #expect(one.planes == other.planes)
         }
     }
@@ -97,7 +97,7 @@ struct LookTests {
     @Test func mosaicIsMadeOfEvenBricks() throws {
         let testFrame = TestPicture.gradient()
         let before = testFrame.planes[0]
-        Look(style: .mosaic).apply(to: try #require(testFrame.frame))
+        try testFrame.withFrame { Look(style: .mosaic).apply(to: $0) }
         let luma = testFrame.planes[0]
         // The inside of the second brick in the second row has one value, the mean of the original.
         var inside = Set<UInt8>()
@@ -113,7 +113,7 @@ struct LookTests {
 
     @Test func posterisedHasFewLevels() throws {
         let testFrame = TestPicture.gradient()
-        Look(style: .posterised).apply(to: try #require(testFrame.frame))
+        try testFrame.withFrame { Look(style: .posterised).apply(to: $0) }
         #expect(Set(testFrame.planes[0]).count == 5)
         #expect(Set(testFrame.planes[1]).count <= 5)
     }
@@ -121,7 +121,7 @@ struct LookTests {
     @Test func neonInvertsAndLightsEdges() throws {
         let testFrame = TestPicture(width: 64, height: 64)
         testFrame.fill(luma: { x, _ in x < 32 ? 40 : 200 }, blue: { _, _ in 100 }, red: { _, _ in 150 })
-        Look(style: .neon).apply(to: try #require(testFrame.frame))
+        try testFrame.withFrame { Look(style: .neon).apply(to: $0) }
         let row = Array(testFrame.planes[0][..<64])
         #expect(row[10] > row[50])
         #expect(row[31] == 235)
@@ -129,7 +129,7 @@ struct LookTests {
 
     @Test func greyHasNoColour() throws {
         let testFrame = TestPicture.gradient()
-        Look(style: .grey).apply(to: try #require(testFrame.frame))
+        try testFrame.withFrame { Look(style: .grey).apply(to: $0) }
         #expect(Set(testFrame.planes[1]) == [128])
         #expect(Set(testFrame.planes[2]) == [128])
     }
@@ -137,7 +137,7 @@ struct LookTests {
     @Test func hueTurnsColoursAndKeepsLuma() throws {
         let testFrame = TestPicture.flat(100)
         testFrame.fill(luma: { _, _ in 100 }, blue: { _, _ in 168 }, red: { _, _ in 128 })
-        Look(style: .hue(degrees: 90)).apply(to: try #require(testFrame.frame))
+        try testFrame.withFrame { Look(style: .hue(degrees: 90)).apply(to: $0) }
         #expect(Set(testFrame.planes[0]) == [100])
         // (40, 0) rotated by 90° is (0, 40); the tint adds 20 in the same direction.
         #expect(testFrame.planes[1].allSatisfy { abs(Int($0) - 128) <= 1 })
@@ -154,7 +154,7 @@ struct LookTests {
         #expect(tints.count > 8)
         let testFrame = TestPicture.flat(100)
         let look = Look(prompt: nil, imageHash: 3)
-        look.apply(to: try #require(testFrame.frame))
+        try testFrame.withFrame { look.apply(to: $0) }
         #expect(Set(testFrame.planes[1]) == [UInt8(128 + (look.tint?.blue ?? 0))])
         #expect(Set(testFrame.planes[0]) == [100])
     }

@@ -12,10 +12,10 @@ struct FramePainterTests {
         }
         let image = TestPicture.gradient()
         let before = image.planes
-        painter.paint(try #require(image.frame))
+        try image.withFrame { painter.paint($0) }
         #expect(image.planes == before)
         painter.setLook(Look(style: .grey))
-        painter.paint(try #require(image.frame))
+        try image.withFrame { painter.paint($0) }
         #expect(image.planes != before)
         #expect(painter.counts.painted == 2)
         #expect(painter.counts.raw == 1)
@@ -28,9 +28,9 @@ struct FramePainterTests {
             let painter = FramePainter(
                 look: Look(prompt: prompt, imageHash: 9), carriesLatencyMarker: carries, onFrame: { _ in })
             let image = TestPicture.gradient()
-            LatencyMarker.stamp(0x5ca1, onto: try #require(image.luma))
-            painter.paint(try #require(image.frame))
-            let number = LatencyMarker.read(from: try #require(image.luma))
+            try image.withLuma { LatencyMarker.stamp(0x5ca1, onto: $0) }
+            try image.withFrame { painter.paint($0) }
+            let number = try image.withLuma { LatencyMarker.read(from: $0) }
             if carries { #expect(number == 0x5ca1) }
             #expect(difference(image.planes, TestPicture.gradient().planes) > 8)
         }
@@ -39,7 +39,7 @@ struct FramePainterTests {
     @Test func noNumberIsInvented() throws {
         let painter = FramePainter(look: Look(style: .neon), carriesLatencyMarker: true) { _ in }
         let image = TestPicture.gradient()
-        painter.paint(try #require(image.frame))
-        #expect(LatencyMarker.read(from: try #require(image.luma)) == nil)
+        try image.withFrame { painter.paint($0) }
+        #expect(try image.withLuma { LatencyMarker.read(from: $0) } == nil)
     }
 }

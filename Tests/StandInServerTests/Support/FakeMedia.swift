@@ -140,11 +140,7 @@ final class FakeRoomMedia: RoomMedia {
 
     /// Passes one frame through the painter.
     func paint() {
-        let image = TestPicture.gradient()
-        // The frame borrows the image's memory.
-        withExtendedLifetime(image) {
-            if let frame = image.frame { painter.paint(frame) }
-        }
+        try? TestPicture.gradient().withFrame { painter.paint($0) }
     }
 }
 
@@ -192,7 +188,7 @@ final class FakeMediaSession: MediaSession {
     /// Passes one frame through the painter.
     func paint() -> [[UInt8]] {
         let image = TestPicture.gradient()
-        if let frame = image.frame { painter.paint(frame) }
+        try? image.withFrame { painter.paint($0) }
         return image.planes
     }
 }

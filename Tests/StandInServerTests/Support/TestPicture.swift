@@ -1,4 +1,5 @@
 import StandInServer
+import Testing
 
 /// A frame in its own memory. Its strides exceed its width, so that a kernel that confuses them fails.
 final class TestPicture {
@@ -25,12 +26,18 @@ final class TestPicture {
 
     deinit { storage.deallocate() }
 
-    var frame: I420Frame? {
-        guard let luma, let blueChroma = chroma(0), let redChroma = chroma(1) else { return nil }
-        return I420Frame(luma: luma, blueChroma: blueChroma, redChroma: redChroma)
+    // Planes borrow the memory, so they are lent to closures.
+
+    @discardableResult func withFrame<Value>(_ body: (I420Frame) throws -> Value) throws -> Value {
+        let (luma, blue, red) = (try #require(luma), try #require(chroma(0)), try #require(chroma(1)))
+        return try body(I420Frame(luma: luma, blueChroma: blue, redChroma: red))
     }
 
-    var luma: Plane? {
+    @discardableResult func withLuma<Value>(_ body: (Plane) throws -> Value) throws -> Value {
+        try body(try #require(luma))
+    }
+
+    private var luma: Plane? {
         Plane(
             UnsafeMutableRawBufferPointer(rebasing: storage[..<(lumaStride * height)]),
             stride: lumaStride, width: width, height: height)
