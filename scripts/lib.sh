@@ -209,6 +209,28 @@ require_packages() {
     warn_of_old_libssl
 }
 
+# confirm_installation SECTION...: on a terminal, ask before packages of these sections are installed and OpenSSL is
+# upgraded, unless --install was given (see take_install). Without a terminal there is no question.
+confirm_installation() {
+    local package installed missing answer
+    if [ "${may_install:-}" = yes ] || ! [ -t 0 ] || ! [ -t 2 ] || ! command -v dpkg-query >/dev/null; then return 0; fi
+    missing=$(packages_in "$@" | missing_packages | tr '\n' ' ')
+    read -r package installed <<<"$(installed_libssl)"
+    if [ -n "$package" ] && [ -n "$(newer_version "$package" "$installed")" ]; then missing+="$package (an upgrade) "; fi
+    [ -n "$missing" ] || return 0
+    read -r -p "To be installed: ${missing% }. Go on? [y/N] " answer
+    [[ $answer == [yY]* ]] || fail "nothing is installed. To install without a question, type: $0 --install"
+}
+
+# newer_version PACKAGE VERSION: print the version to which apt would upgrade a package, or nothing.
+newer_version() {
+    local candidate
+    candidate=$(apt-cache policy "$1" | awk '/Candidate:/ { print $2 }')
+    if [ -n "$candidate" ] && [ "$candidate" != "(none)" ] && dpkg --compare-versions "$candidate" gt "$2"; then
+        printf '%s\n' "$candidate"
+    fi
+}
+
 # Prints name and version of the installed OpenSSL library, or nothing if there is none.
 installed_libssl() {
     local package
@@ -244,8 +266,8 @@ upgrade_libssl() {
     if is_old_libssl "$installed"; then
         update_lists || true
     fi
-    candidate=$(apt-cache policy "$package" | awk '/Candidate:/ { print $2 }')
-    if [ -n "$candidate" ] && [ "$candidate" != "(none)" ] && dpkg --compare-versions "$candidate" gt "$installed"; then
+    candidate=$(newer_version "$package" "$installed")
+    if [ -n "$candidate" ]; then
         # Packages of the same source depend on the same version.
         for name in "$package" libssl-dev openssl; do
             if is_installed "$name"; then upgrade+=("$name"); fi
@@ -309,6 +331,11 @@ package_version() {
 # -Xcc they are no arguments of swift's, so that a `swift build` by hand does not compile everything again.
 c_hardening='#+-D_FORTIFY_SOURCE=2 +-fstack-protector-strong'
 
+# Shows each 25th step of a build on a terminal, and reads the others.
+show_steps() {
+    if [ -t 2 ]; then awk '/^\[[0-9]+\/[0-9]+\]/ && ++count % 25 == 1 { print "  " $0; fflush() }' >&2; else cat >/dev/null; fi
+}
+
 # shellcheck disable=SC2120 # only other scripts pass arguments
 # build [ARGUMENT...]: run `swift build -c release`, and print its output only if it fails.
 build() {
@@ -321,7 +348,7 @@ build() {
         say "Building (the first build takes minutes)"
     fi
     if ! (cd "$repo" && DECART_COMMIT=$(commit_name) CCC_OVERRIDE_OPTIONS="$c_hardening" \
-        swift build -c release "$@") >"$log" 2>&1; then
+        swift build -c release "$@") 2>&1 | tee "$log" | show_steps; then
         if grep -q 'was compiled with module cache path' "$log"; then
             fail "this folder was built at another path. Remove that build, and try again: rm -r $(readlink -f "$release_folder")"
         fi

@@ -152,6 +152,9 @@ class Runner:
     def run_swift(self, step, command, tests, environment, base, tries=2):
         events, log = f"{base}.events", f"{base}.log"
         command = command + ["--event-stream-output-path", events, "--event-stream-version", "0"]
+        # A crash leaves its backtrace in the log. Frames only: the other sections name memory contents.
+        environment = dict(environment, SWIFT_BACKTRACE="enable=yes,interactive=no,color=no,threads=crashed,images=none,"
+                                                        "registers=none,limit=32,timeout=60s")
         status = self.run_process(step, command, environment, log)
         results, running, waiting = swift_results(events, tests, status, log)
         if running or waiting:
@@ -249,12 +252,20 @@ def last_line(log):
     return one_line(lines[-1], 200) if lines else "no output"
 
 
+def crash(log):
+    """The innermost frames of a crash that the Swift runtime wrote into the log, in one line."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        text = file.read().rpartition("*** Program crashed: ")[2]
+    frames = re.findall(r"^ *\d+ (?:\[\w+\] )*(?: *0x[0-9a-f]+ )?(.*)$", text, re.MULTILINE)
+    return one_line(f"{text.partition(' ***')[0]} in {' < '.join(frames)}", 1000) if frames else ""
+
+
 def ending(status, log):
     """How a process ended that left a test without a result."""
     if status is None:
         return f"timeout after {LIMIT} s"
     if status < 0:
-        return f"it ended by {signal.Signals(-status).name}, its last line: {last_line(log)}"
+        return f"it ended by {signal.Signals(-status).name}, {crash(log) or f'its last line: {last_line(log)}'}"
     return f"it ended with status {status}, its last line: {last_line(log)}"
 
 

@@ -243,48 +243,6 @@ package nonisolated enum LiveKitReconnectReason: SwiftProtobuf.Enum, Swift.CaseI
 
 }
 
-package nonisolated enum LiveKitConnectionQuality: SwiftProtobuf.Enum, Swift.CaseIterable {
-  package typealias RawValue = Int
-  case poor // = 0
-  case good // = 1
-  case excellent // = 2
-  case lost // = 3
-  case UNRECOGNIZED(Int)
-
-  package init() {
-    self = .poor
-  }
-
-  package init?(rawValue: Int) {
-    switch rawValue {
-    case 0: self = .poor
-    case 1: self = .good
-    case 2: self = .excellent
-    case 3: self = .lost
-    default: self = .UNRECOGNIZED(rawValue)
-    }
-  }
-
-  package var rawValue: Int {
-    switch self {
-    case .poor: return 0
-    case .good: return 1
-    case .excellent: return 2
-    case .lost: return 3
-    case .UNRECOGNIZED(let i): return i
-    }
-  }
-
-  // The compiler won't synthesize support with the UNRECOGNIZED case.
-  package static let allCases: [LiveKitConnectionQuality] = [
-    .poor,
-    .good,
-    .excellent,
-    .lost,
-  ]
-
-}
-
 package nonisolated enum LiveKitTrackType: SwiftProtobuf.Enum, Swift.CaseIterable {
   package typealias RawValue = Int
   case audio // = 0
@@ -576,14 +534,6 @@ package nonisolated struct LiveKitSignalRequest: Sendable {
     set {message = .subscription(newValue)}
   }
 
-  package var trackSetting: LiveKitUpdateTrackSettings {
-    get {
-      if case .trackSetting(let v)? = message {return v}
-      return LiveKitUpdateTrackSettings()
-    }
-    set {message = .trackSetting(newValue)}
-  }
-
   package var leave: LiveKitLeaveRequest {
     get {
       if case .leave(let v)? = message {return v}
@@ -625,7 +575,6 @@ package nonisolated struct LiveKitSignalRequest: Sendable {
     case addTrack(LiveKitAddTrackRequest)
     case mute(LiveKitMuteTrackRequest)
     case subscription(LiveKitUpdateSubscription)
-    case trackSetting(LiveKitUpdateTrackSettings)
     case leave(LiveKitLeaveRequest)
     case syncState(LiveKitSyncState)
     case ping(Int64)
@@ -943,11 +892,6 @@ package nonisolated struct LiveKitJoinResponse: @unchecked Sendable {
     set {_uniqueStorage()._subscriberPrimary = newValue}
   }
 
-  package var alternativeURL: String {
-    get {_storage._alternativeURL}
-    set {_uniqueStorage()._alternativeURL = newValue}
-  }
-
   package var clientConfiguration: LiveKitClientConfiguration {
     get {_storage._clientConfiguration ?? LiveKitClientConfiguration()}
     set {_uniqueStorage()._clientConfiguration = newValue}
@@ -956,11 +900,6 @@ package nonisolated struct LiveKitJoinResponse: @unchecked Sendable {
   package var hasClientConfiguration: Bool {_storage._clientConfiguration != nil}
   /// Clears the value of `clientConfiguration`. Subsequent reads from it will return its default value.
   package mutating func clearClientConfiguration() {_uniqueStorage()._clientConfiguration = nil}
-
-  package var serverRegion: String {
-    get {_storage._serverRegion}
-    set {_uniqueStorage()._serverRegion = newValue}
-  }
 
   /// Seconds.
   package var pingTimeout: Int32 {
@@ -1024,8 +963,6 @@ package nonisolated struct LiveKitReconnectResponse: Sendable {
   /// Clears the value of `serverInfo`. Subsequent reads from it will return its default value.
   package mutating func clearServerInfo() {self._serverInfo = nil}
 
-  package var lastMessageSeq: UInt32 = 0
-
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
   package init() {}
@@ -1055,8 +992,6 @@ package nonisolated struct LiveKitClientConfiguration: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  package var resumeConnection: LiveKitClientConfigSetting = .unset
-
   package var forceRelay: LiveKitClientConfigSetting = .unset
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
@@ -1069,51 +1004,11 @@ package nonisolated struct LiveKitServerInfo: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  package var edition: LiveKitServerInfo.Edition = .standard
-
   package var version: String = String()
 
   package var `protocol`: Int32 = 0
 
-  package var region: String = String()
-
-  package var nodeID: String = String()
-
   package var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  package nonisolated enum Edition: SwiftProtobuf.Enum, Swift.CaseIterable {
-    package typealias RawValue = Int
-    case standard // = 0
-    case cloud // = 1
-    case UNRECOGNIZED(Int)
-
-    package init() {
-      self = .standard
-    }
-
-    package init?(rawValue: Int) {
-      switch rawValue {
-      case 0: self = .standard
-      case 1: self = .cloud
-      default: self = .UNRECOGNIZED(rawValue)
-      }
-    }
-
-    package var rawValue: Int {
-      switch self {
-      case .standard: return 0
-      case .cloud: return 1
-      case .UNRECOGNIZED(let i): return i
-      }
-    }
-
-    // The compiler won't synthesize support with the UNRECOGNIZED case.
-    package static let allCases: [LiveKitServerInfo.Edition] = [
-      .standard,
-      .cloud,
-    ]
-
-  }
 
   package init() {}
 }
@@ -1205,51 +1100,23 @@ package nonisolated struct LiveKitRegionInfo: Sendable {
 
   package var url: String = String()
 
-  package var distance: Int64 = 0
-
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
   package init() {}
 }
 
-package nonisolated struct LiveKitRoomMovedResponse: @unchecked Sendable {
+package nonisolated struct LiveKitRoomMovedResponse: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  package var room: LiveKitRoom {
-    get {_storage._room ?? LiveKitRoom()}
-    set {_uniqueStorage()._room = newValue}
-  }
-  /// Returns true if `room` has been explicitly set.
-  package var hasRoom: Bool {_storage._room != nil}
-  /// Clears the value of `room`. Subsequent reads from it will return its default value.
-  package mutating func clearRoom() {_uniqueStorage()._room = nil}
+  package var token: String = String()
 
-  package var token: String {
-    get {_storage._token}
-    set {_uniqueStorage()._token = newValue}
-  }
-
-  package var participant: LiveKitParticipantInfo {
-    get {_storage._participant ?? LiveKitParticipantInfo()}
-    set {_uniqueStorage()._participant = newValue}
-  }
-  /// Returns true if `participant` has been explicitly set.
-  package var hasParticipant: Bool {_storage._participant != nil}
-  /// Clears the value of `participant`. Subsequent reads from it will return its default value.
-  package mutating func clearParticipant() {_uniqueStorage()._participant = nil}
-
-  package var otherParticipants: [LiveKitParticipantInfo] {
-    get {_storage._otherParticipants}
-    set {_uniqueStorage()._otherParticipants = newValue}
-  }
+  package var otherParticipants: [LiveKitParticipantInfo] = []
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
   package init() {}
-
-  fileprivate var _storage = _StorageClass.defaultInstance
 }
 
 /// Sent before the offers of a resumed connection.
@@ -1278,8 +1145,6 @@ package nonisolated struct LiveKitSyncState: Sendable {
 
   package var publishTracks: [LiveKitTrackPublishedResponse] = []
 
-  package var dataChannels: [LiveKitDataChannelInfo] = []
-
   package var offer: LiveKitSessionDescription {
     get {_offer ?? LiveKitSessionDescription()}
     set {_offer = newValue}
@@ -1289,8 +1154,6 @@ package nonisolated struct LiveKitSyncState: Sendable {
   /// Clears the value of `offer`. Subsequent reads from it will return its default value.
   package mutating func clearOffer() {self._offer = nil}
 
-  package var trackSidsDisabled: [String] = []
-
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
   package init() {}
@@ -1298,22 +1161,6 @@ package nonisolated struct LiveKitSyncState: Sendable {
   fileprivate var _answer: LiveKitSessionDescription? = nil
   fileprivate var _subscription: LiveKitUpdateSubscription? = nil
   fileprivate var _offer: LiveKitSessionDescription? = nil
-}
-
-package nonisolated struct LiveKitDataChannelInfo: Sendable {
-  // SwiftProtobuf.Message conformance is added in an extension below. See the
-  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
-  // methods supported on all messages.
-
-  package var label: String = String()
-
-  package var id: UInt32 = 0
-
-  package var target: LiveKitSignalTarget = .publisher
-
-  package var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  package init() {}
 }
 
 /// Base64 of it, in the URL's alphabet, is the query item `join_request` of `/rtc/v1`.
@@ -1409,11 +1256,6 @@ package nonisolated struct LiveKitJoinRequest: @unchecked Sendable {
     set {_uniqueStorage()._reconnect = newValue}
   }
 
-  package var reconnectReason: LiveKitReconnectReason {
-    get {_storage._reconnectReason}
-    set {_uniqueStorage()._reconnectReason = newValue}
-  }
-
   package var participantSid: String {
     get {_storage._participantSid}
     set {_uniqueStorage()._participantSid = newValue}
@@ -1440,59 +1282,9 @@ package nonisolated struct LiveKitClientInfo: Sendable {
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  package var sdk: LiveKitClientInfo.SDK = .unknown
-
-  package var version: String = String()
-
-  package var `protocol`: Int32 = 0
-
-  package var os: String = String()
-
   package var capabilities: [LiveKitClientInfo.Capability] = []
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  package nonisolated enum SDK: SwiftProtobuf.Enum, Swift.CaseIterable {
-    package typealias RawValue = Int
-    case unknown // = 0
-    case rust // = 8
-    case python // = 9
-    case cpp // = 10
-    case UNRECOGNIZED(Int)
-
-    package init() {
-      self = .unknown
-    }
-
-    package init?(rawValue: Int) {
-      switch rawValue {
-      case 0: self = .unknown
-      case 8: self = .rust
-      case 9: self = .python
-      case 10: self = .cpp
-      default: self = .UNRECOGNIZED(rawValue)
-      }
-    }
-
-    package var rawValue: Int {
-      switch self {
-      case .unknown: return 0
-      case .rust: return 8
-      case .python: return 9
-      case .cpp: return 10
-      case .UNRECOGNIZED(let i): return i
-      }
-    }
-
-    // The compiler won't synthesize support with the UNRECOGNIZED case.
-    package static let allCases: [LiveKitClientInfo.SDK] = [
-      .unknown,
-      .rust,
-      .python,
-      .cpp,
-    ]
-
-  }
 
   package nonisolated enum Capability: SwiftProtobuf.Enum, Swift.CaseIterable {
     package typealias RawValue = Int
@@ -1538,8 +1330,6 @@ package nonisolated struct LiveKitConnectionSettings: Sendable {
 
   package var autoSubscribe: Bool = false
 
-  package var adaptiveStream: Bool = false
-
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
   package init() {}
@@ -1583,25 +1373,7 @@ package nonisolated struct LiveKitRoom: Sendable {
 
   package var name: String = String()
 
-  package var emptyTimeout: UInt32 = 0
-
-  package var maxParticipants: UInt32 = 0
-
-  package var creationTime: Int64 = 0
-
-  package var enabledCodecs: [LiveKitCodec] = []
-
-  package var metadata: String = String()
-
   package var numParticipants: UInt32 = 0
-
-  package var activeRecording: Bool = false
-
-  package var numPublishers: UInt32 = 0
-
-  package var departureTimeout: UInt32 = 0
-
-  package var creationTimeMs: Int64 = 0
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -1635,8 +1407,6 @@ package nonisolated struct LiveKitCodec: Sendable {
   // methods supported on all messages.
 
   package var mime: String = String()
-
-  package var fmtpLine: String = String()
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -1672,10 +1442,6 @@ package nonisolated struct LiveKitParticipantInfo: Sendable {
 
   package var tracks: [LiveKitTrackInfo] = []
 
-  package var metadata: String = String()
-
-  package var joinedAt: Int64 = 0
-
   package var name: String = String()
 
   package var version: UInt32 = 0
@@ -1689,19 +1455,9 @@ package nonisolated struct LiveKitParticipantInfo: Sendable {
   /// Clears the value of `permission`. Subsequent reads from it will return its default value.
   package mutating func clearPermission() {self._permission = nil}
 
-  package var region: String = String()
-
   package var isPublisher: Bool = false
 
   package var kind: LiveKitParticipantInfo.Kind = .standard
-
-  package var attributes: Dictionary<String,String> = [:]
-
-  package var disconnectReason: LiveKitDisconnectReason = .unknownReason
-
-  package var joinedAtMs: Int64 = 0
-
-  package var clientProtocol: Int32 = 0
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -1818,28 +1574,10 @@ package nonisolated struct LiveKitParticipantUpdate: Sendable {
   package init() {}
 }
 
-package nonisolated struct LiveKitConnectionQualityInfo: Sendable {
-  // SwiftProtobuf.Message conformance is added in an extension below. See the
-  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
-  // methods supported on all messages.
-
-  package var participantSid: String = String()
-
-  package var quality: LiveKitConnectionQuality = .poor
-
-  package var score: Float = 0
-
-  package var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  package init() {}
-}
-
 package nonisolated struct LiveKitConnectionQualityUpdate: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
-
-  package var updates: [LiveKitConnectionQualityInfo] = []
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -1860,57 +1598,9 @@ package nonisolated struct LiveKitVideoLayer: Sendable {
   /// Bits per second.
   package var bitrate: UInt32 = 0
 
-  package var ssrc: UInt32 = 0
-
-  package var spatialLayer: Int32 = 0
-
   package var rid: String = String()
 
-  package var repairSsrc: UInt32 = 0
-
   package var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  package nonisolated enum Mode: SwiftProtobuf.Enum, Swift.CaseIterable {
-    package typealias RawValue = Int
-    case unused // = 0
-    case oneSpatialLayerPerStream // = 1
-    case multipleSpatialLayersPerStream // = 2
-    case oneSpatialLayerPerStreamIncompleteRtcpSr // = 3
-    case UNRECOGNIZED(Int)
-
-    package init() {
-      self = .unused
-    }
-
-    package init?(rawValue: Int) {
-      switch rawValue {
-      case 0: self = .unused
-      case 1: self = .oneSpatialLayerPerStream
-      case 2: self = .multipleSpatialLayersPerStream
-      case 3: self = .oneSpatialLayerPerStreamIncompleteRtcpSr
-      default: self = .UNRECOGNIZED(rawValue)
-      }
-    }
-
-    package var rawValue: Int {
-      switch self {
-      case .unused: return 0
-      case .oneSpatialLayerPerStream: return 1
-      case .multipleSpatialLayersPerStream: return 2
-      case .oneSpatialLayerPerStreamIncompleteRtcpSr: return 3
-      case .UNRECOGNIZED(let i): return i
-      }
-    }
-
-    // The compiler won't synthesize support with the UNRECOGNIZED case.
-    package static let allCases: [LiveKitVideoLayer.Mode] = [
-      .unused,
-      .oneSpatialLayerPerStream,
-      .multipleSpatialLayersPerStream,
-      .oneSpatialLayerPerStreamIncompleteRtcpSr,
-    ]
-
-  }
 
   package init() {}
 }
@@ -1927,154 +1617,42 @@ package nonisolated struct LiveKitSimulcastCodec: Sendable {
 
   package var layers: [LiveKitVideoLayer] = []
 
-  package var videoLayerMode: LiveKitVideoLayer.Mode = .unused
-
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
   package init() {}
 }
 
-package nonisolated struct LiveKitSimulcastCodecInfo: Sendable {
+package nonisolated struct LiveKitTrackInfo: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  package var mimeType: String = String()
+  package var sid: String = String()
 
-  package var mid: String = String()
+  package var type: LiveKitTrackType = .audio
 
-  package var cid: String = String()
+  package var name: String = String()
+
+  package var muted: Bool = false
+
+  package var width: UInt32 = 0
+
+  package var height: UInt32 = 0
+
+  package var simulcast: Bool = false
+
+  package var source: LiveKitTrackSource = .unknown
 
   package var layers: [LiveKitVideoLayer] = []
 
-  package var videoLayerMode: LiveKitVideoLayer.Mode = .unused
-
-  package var sdpCid: String = String()
-
-  package var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  package init() {}
-}
-
-package nonisolated struct LiveKitTimedVersion: Sendable {
-  // SwiftProtobuf.Message conformance is added in an extension below. See the
-  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
-  // methods supported on all messages.
-
-  package var unixMicro: Int64 = 0
-
-  package var ticks: Int32 = 0
-
-  package var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  package init() {}
-}
-
-package nonisolated struct LiveKitTrackInfo: @unchecked Sendable {
-  // SwiftProtobuf.Message conformance is added in an extension below. See the
-  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
-  // methods supported on all messages.
-
-  package var sid: String {
-    get {_storage._sid}
-    set {_uniqueStorage()._sid = newValue}
-  }
-
-  package var type: LiveKitTrackType {
-    get {_storage._type}
-    set {_uniqueStorage()._type = newValue}
-  }
-
-  package var name: String {
-    get {_storage._name}
-    set {_uniqueStorage()._name = newValue}
-  }
-
-  package var muted: Bool {
-    get {_storage._muted}
-    set {_uniqueStorage()._muted = newValue}
-  }
-
-  package var width: UInt32 {
-    get {_storage._width}
-    set {_uniqueStorage()._width = newValue}
-  }
-
-  package var height: UInt32 {
-    get {_storage._height}
-    set {_uniqueStorage()._height = newValue}
-  }
-
-  package var simulcast: Bool {
-    get {_storage._simulcast}
-    set {_uniqueStorage()._simulcast = newValue}
-  }
-
-  package var disableDtx: Bool {
-    get {_storage._disableDtx}
-    set {_uniqueStorage()._disableDtx = newValue}
-  }
-
-  package var source: LiveKitTrackSource {
-    get {_storage._source}
-    set {_uniqueStorage()._source = newValue}
-  }
-
-  package var layers: [LiveKitVideoLayer] {
-    get {_storage._layers}
-    set {_uniqueStorage()._layers = newValue}
-  }
-
-  package var mimeType: String {
-    get {_storage._mimeType}
-    set {_uniqueStorage()._mimeType = newValue}
-  }
-
-  package var mid: String {
-    get {_storage._mid}
-    set {_uniqueStorage()._mid = newValue}
-  }
-
-  package var codecs: [LiveKitSimulcastCodecInfo] {
-    get {_storage._codecs}
-    set {_uniqueStorage()._codecs = newValue}
-  }
-
-  package var stereo: Bool {
-    get {_storage._stereo}
-    set {_uniqueStorage()._stereo = newValue}
-  }
-
-  package var disableRed: Bool {
-    get {_storage._disableRed}
-    set {_uniqueStorage()._disableRed = newValue}
-  }
-
-  package var stream: String {
-    get {_storage._stream}
-    set {_uniqueStorage()._stream = newValue}
-  }
-
-  package var version: LiveKitTimedVersion {
-    get {_storage._version ?? LiveKitTimedVersion()}
-    set {_uniqueStorage()._version = newValue}
-  }
-  /// Returns true if `version` has been explicitly set.
-  package var hasVersion: Bool {_storage._version != nil}
-  /// Clears the value of `version`. Subsequent reads from it will return its default value.
-  package mutating func clearVersion() {_uniqueStorage()._version = nil}
+  package var stream: String = String()
 
   /// The contents of the trailers of this track's frames.
-  package var packetTrailerFeatures: [LiveKitPacketTrailerFeature] {
-    get {_storage._packetTrailerFeatures}
-    set {_uniqueStorage()._packetTrailerFeatures = newValue}
-  }
+  package var packetTrailerFeatures: [LiveKitPacketTrailerFeature] = []
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
   package init() {}
-
-  fileprivate var _storage = _StorageClass.defaultInstance
 }
 
 package nonisolated struct LiveKitAddTrackRequest: Sendable {
@@ -2094,8 +1672,6 @@ package nonisolated struct LiveKitAddTrackRequest: Sendable {
 
   package var muted: Bool = false
 
-  package var disableDtx: Bool = false
-
   package var source: LiveKitTrackSource = .unknown
 
   package var layers: [LiveKitVideoLayer] = []
@@ -2103,10 +1679,6 @@ package nonisolated struct LiveKitAddTrackRequest: Sendable {
   package var simulcastCodecs: [LiveKitSimulcastCodec] = []
 
   package var sid: String = String()
-
-  package var stereo: Bool = false
-
-  package var disableRed: Bool = false
 
   package var stream: String = String()
 
@@ -2209,36 +1781,10 @@ package nonisolated struct LiveKitUpdateSubscription: Sendable {
   package init() {}
 }
 
-package nonisolated struct LiveKitUpdateTrackSettings: Sendable {
-  // SwiftProtobuf.Message conformance is added in an extension below. See the
-  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
-  // methods supported on all messages.
-
-  package var trackSids: [String] = []
-
-  package var disabled: Bool = false
-
-  package var quality: LiveKitVideoQuality = .low
-
-  package var width: UInt32 = 0
-
-  package var height: UInt32 = 0
-
-  package var fps: UInt32 = 0
-
-  package var priority: UInt32 = 0
-
-  package var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  package init() {}
-}
-
 package nonisolated struct LiveKitSubscriptionResponse: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
-
-  package var trackSid: String = String()
 
   package var err: LiveKitSubscriptionError = .seUnknown
 
@@ -2251,10 +1797,6 @@ package nonisolated struct LiveKitStreamStateInfo: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
-
-  package var participantSid: String = String()
-
-  package var trackSid: String = String()
 
   package var state: LiveKitStreamState = .active
 
@@ -2275,44 +1817,10 @@ package nonisolated struct LiveKitStreamStateUpdate: Sendable {
   package init() {}
 }
 
-package nonisolated struct LiveKitSubscribedQuality: Sendable {
-  // SwiftProtobuf.Message conformance is added in an extension below. See the
-  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
-  // methods supported on all messages.
-
-  package var quality: LiveKitVideoQuality = .low
-
-  package var enabled: Bool = false
-
-  package var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  package init() {}
-}
-
-package nonisolated struct LiveKitSubscribedCodec: Sendable {
-  // SwiftProtobuf.Message conformance is added in an extension below. See the
-  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
-  // methods supported on all messages.
-
-  package var codec: String = String()
-
-  package var qualities: [LiveKitSubscribedQuality] = []
-
-  package var unknownFields = SwiftProtobuf.UnknownStorage()
-
-  package init() {}
-}
-
 package nonisolated struct LiveKitSubscribedQualityUpdate: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
-
-  package var trackSid: String = String()
-
-  package var subscribedQualities: [LiveKitSubscribedQuality] = []
-
-  package var subscribedCodecs: [LiveKitSubscribedCodec] = []
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
@@ -2320,61 +1828,29 @@ package nonisolated struct LiveKitSubscribedQualityUpdate: Sendable {
 }
 
 /// What became of a request; refusals of add_track come here, with the request echoed.
-package nonisolated struct LiveKitRequestResponse: @unchecked Sendable {
+package nonisolated struct LiveKitRequestResponse: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
   // methods supported on all messages.
 
-  package var requestID: UInt32 {
-    get {_storage._requestID}
-    set {_uniqueStorage()._requestID = newValue}
-  }
+  package var reason: LiveKitRequestResponse.Reason = .ok
 
-  package var reason: LiveKitRequestResponse.Reason {
-    get {_storage._reason}
-    set {_uniqueStorage()._reason = newValue}
-  }
+  package var message: String = String()
 
-  package var message: String {
-    get {_storage._message}
-    set {_uniqueStorage()._message = newValue}
-  }
-
-  package var request: OneOf_Request? {
-    get {return _storage._request}
-    set {_uniqueStorage()._request = newValue}
-  }
-
-  package var trickle: LiveKitTrickleRequest {
-    get {
-      if case .trickle(let v)? = _storage._request {return v}
-      return LiveKitTrickleRequest()
-    }
-    set {_uniqueStorage()._request = .trickle(newValue)}
-  }
+  package var request: LiveKitRequestResponse.OneOf_Request? = nil
 
   package var addTrack: LiveKitAddTrackRequest {
     get {
-      if case .addTrack(let v)? = _storage._request {return v}
+      if case .addTrack(let v)? = request {return v}
       return LiveKitAddTrackRequest()
     }
-    set {_uniqueStorage()._request = .addTrack(newValue)}
-  }
-
-  package var mute: LiveKitMuteTrackRequest {
-    get {
-      if case .mute(let v)? = _storage._request {return v}
-      return LiveKitMuteTrackRequest()
-    }
-    set {_uniqueStorage()._request = .mute(newValue)}
+    set {request = .addTrack(newValue)}
   }
 
   package var unknownFields = SwiftProtobuf.UnknownStorage()
 
   package nonisolated enum OneOf_Request: Equatable, Sendable {
-    case trickle(LiveKitTrickleRequest)
     case addTrack(LiveKitAddTrackRequest)
-    case mute(LiveKitMuteTrackRequest)
 
   }
 
@@ -2437,8 +1913,6 @@ package nonisolated struct LiveKitRequestResponse: @unchecked Sendable {
   }
 
   package init() {}
-
-  fileprivate var _storage = _StorageClass.defaultInstance
 }
 
 // MARK: - Code below here is support for the SwiftProtobuf runtime.
@@ -2459,10 +1933,6 @@ nonisolated extension LiveKitDisconnectReason: SwiftProtobuf._ProtoNameProviding
 
 nonisolated extension LiveKitReconnectReason: SwiftProtobuf._ProtoNameProviding {
   package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0RR_UNKNOWN\0\u{1}RR_SIGNAL_DISCONNECTED\0\u{1}RR_PUBLISHER_FAILED\0\u{1}RR_SUBSCRIBER_FAILED\0\u{1}RR_SWITCH_CANDIDATE\0")
-}
-
-nonisolated extension LiveKitConnectionQuality: SwiftProtobuf._ProtoNameProviding {
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0POOR\0\u{1}GOOD\0\u{1}EXCELLENT\0\u{1}LOST\0")
 }
 
 nonisolated extension LiveKitTrackType: SwiftProtobuf._ProtoNameProviding {
@@ -2491,7 +1961,7 @@ nonisolated extension LiveKitStreamState: SwiftProtobuf._ProtoNameProviding {
 
 nonisolated extension LiveKitSignalRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".SignalRequest"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}offer\0\u{1}answer\0\u{1}trickle\0\u{3}add_track\0\u{1}mute\0\u{1}subscription\0\u{3}track_setting\0\u{1}leave\0\u{4}\u{4}sync_state\0\u{2}\u{2}ping\0\u{4}\u{2}ping_req\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}offer\0\u{1}answer\0\u{1}trickle\0\u{3}add_track\0\u{1}mute\0\u{1}subscription\0\u{2}\u{2}leave\0\u{4}\u{4}sync_state\0\u{2}\u{2}ping\0\u{4}\u{2}ping_req\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -2577,19 +2047,6 @@ nonisolated extension LiveKitSignalRequest: SwiftProtobuf.Message, SwiftProtobuf
           self.message = .subscription(v)
         }
       }()
-      case 7: try {
-        var v: LiveKitUpdateTrackSettings?
-        var hadOneofValue = false
-        if let current = self.message {
-          hadOneofValue = true
-          if case .trackSetting(let m) = current {v = m}
-        }
-        try decoder.decodeSingularMessageField(value: &v)
-        if let v = v {
-          if hadOneofValue {try decoder.handleConflictingOneOf()}
-          self.message = .trackSetting(v)
-        }
-      }()
       case 8: try {
         var v: LiveKitLeaveRequest?
         var hadOneofValue = false
@@ -2671,10 +2128,6 @@ nonisolated extension LiveKitSignalRequest: SwiftProtobuf.Message, SwiftProtobuf
     case .subscription?: try {
       guard case .subscription(let v)? = self.message else { preconditionFailure() }
       try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
-    }()
-    case .trackSetting?: try {
-      guard case .trackSetting(let v)? = self.message else { preconditionFailure() }
-      try visitor.visitSingularMessageField(value: v, fieldNumber: 7)
     }()
     case .leave?: try {
       guard case .leave(let v)? = self.message else { preconditionFailure() }
@@ -3223,7 +2676,7 @@ nonisolated extension LiveKitMediaSectionsRequirement: SwiftProtobuf.Message, Sw
 
 nonisolated extension LiveKitJoinResponse: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".JoinResponse"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}room\0\u{1}participant\0\u{3}other_participants\0\u{3}server_version\0\u{3}ice_servers\0\u{3}subscriber_primary\0\u{3}alternative_url\0\u{3}client_configuration\0\u{3}server_region\0\u{3}ping_timeout\0\u{3}ping_interval\0\u{3}server_info\0\u{4}\u{2}enabled_publish_codecs\0\u{3}fast_publish\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}room\0\u{1}participant\0\u{3}other_participants\0\u{3}server_version\0\u{3}ice_servers\0\u{3}subscriber_primary\0\u{4}\u{2}client_configuration\0\u{4}\u{2}ping_timeout\0\u{3}ping_interval\0\u{3}server_info\0\u{4}\u{2}enabled_publish_codecs\0\u{3}fast_publish\0")
 
   fileprivate class _StorageClass {
     var _room: LiveKitRoom? = nil
@@ -3232,9 +2685,7 @@ nonisolated extension LiveKitJoinResponse: SwiftProtobuf.Message, SwiftProtobuf.
     var _serverVersion: String = String()
     var _iceServers: [LiveKitICEServer] = []
     var _subscriberPrimary: Bool = false
-    var _alternativeURL: String = String()
     var _clientConfiguration: LiveKitClientConfiguration? = nil
-    var _serverRegion: String = String()
     var _pingTimeout: Int32 = 0
     var _pingInterval: Int32 = 0
     var _serverInfo: LiveKitServerInfo? = nil
@@ -3256,9 +2707,7 @@ nonisolated extension LiveKitJoinResponse: SwiftProtobuf.Message, SwiftProtobuf.
       _serverVersion = source._serverVersion
       _iceServers = source._iceServers
       _subscriberPrimary = source._subscriberPrimary
-      _alternativeURL = source._alternativeURL
       _clientConfiguration = source._clientConfiguration
-      _serverRegion = source._serverRegion
       _pingTimeout = source._pingTimeout
       _pingInterval = source._pingInterval
       _serverInfo = source._serverInfo
@@ -3288,9 +2737,7 @@ nonisolated extension LiveKitJoinResponse: SwiftProtobuf.Message, SwiftProtobuf.
         case 4: try { try decoder.decodeSingularStringField(value: &_storage._serverVersion) }()
         case 5: try { try decoder.decodeRepeatedMessageField(value: &_storage._iceServers) }()
         case 6: try { try decoder.decodeSingularBoolField(value: &_storage._subscriberPrimary) }()
-        case 7: try { try decoder.decodeSingularStringField(value: &_storage._alternativeURL) }()
         case 8: try { try decoder.decodeSingularMessageField(value: &_storage._clientConfiguration) }()
-        case 9: try { try decoder.decodeSingularStringField(value: &_storage._serverRegion) }()
         case 10: try { try decoder.decodeSingularInt32Field(value: &_storage._pingTimeout) }()
         case 11: try { try decoder.decodeSingularInt32Field(value: &_storage._pingInterval) }()
         case 12: try { try decoder.decodeSingularMessageField(value: &_storage._serverInfo) }()
@@ -3326,15 +2773,9 @@ nonisolated extension LiveKitJoinResponse: SwiftProtobuf.Message, SwiftProtobuf.
       if _storage._subscriberPrimary != false {
         try visitor.visitSingularBoolField(value: _storage._subscriberPrimary, fieldNumber: 6)
       }
-      if !_storage._alternativeURL.isEmpty {
-        try visitor.visitSingularStringField(value: _storage._alternativeURL, fieldNumber: 7)
-      }
       try { if let v = _storage._clientConfiguration {
         try visitor.visitSingularMessageField(value: v, fieldNumber: 8)
       } }()
-      if !_storage._serverRegion.isEmpty {
-        try visitor.visitSingularStringField(value: _storage._serverRegion, fieldNumber: 9)
-      }
       if _storage._pingTimeout != 0 {
         try visitor.visitSingularInt32Field(value: _storage._pingTimeout, fieldNumber: 10)
       }
@@ -3365,9 +2806,7 @@ nonisolated extension LiveKitJoinResponse: SwiftProtobuf.Message, SwiftProtobuf.
         if _storage._serverVersion != rhs_storage._serverVersion {return false}
         if _storage._iceServers != rhs_storage._iceServers {return false}
         if _storage._subscriberPrimary != rhs_storage._subscriberPrimary {return false}
-        if _storage._alternativeURL != rhs_storage._alternativeURL {return false}
         if _storage._clientConfiguration != rhs_storage._clientConfiguration {return false}
-        if _storage._serverRegion != rhs_storage._serverRegion {return false}
         if _storage._pingTimeout != rhs_storage._pingTimeout {return false}
         if _storage._pingInterval != rhs_storage._pingInterval {return false}
         if _storage._serverInfo != rhs_storage._serverInfo {return false}
@@ -3384,7 +2823,7 @@ nonisolated extension LiveKitJoinResponse: SwiftProtobuf.Message, SwiftProtobuf.
 
 nonisolated extension LiveKitReconnectResponse: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".ReconnectResponse"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}ice_servers\0\u{3}client_configuration\0\u{3}server_info\0\u{3}last_message_seq\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}ice_servers\0\u{3}client_configuration\0\u{3}server_info\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -3395,7 +2834,6 @@ nonisolated extension LiveKitReconnectResponse: SwiftProtobuf.Message, SwiftProt
       case 1: try { try decoder.decodeRepeatedMessageField(value: &self.iceServers) }()
       case 2: try { try decoder.decodeSingularMessageField(value: &self._clientConfiguration) }()
       case 3: try { try decoder.decodeSingularMessageField(value: &self._serverInfo) }()
-      case 4: try { try decoder.decodeSingularUInt32Field(value: &self.lastMessageSeq) }()
       default: break
       }
     }
@@ -3415,9 +2853,6 @@ nonisolated extension LiveKitReconnectResponse: SwiftProtobuf.Message, SwiftProt
     try { if let v = self._serverInfo {
       try visitor.visitSingularMessageField(value: v, fieldNumber: 3)
     } }()
-    if self.lastMessageSeq != 0 {
-      try visitor.visitSingularUInt32Field(value: self.lastMessageSeq, fieldNumber: 4)
-    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -3425,7 +2860,6 @@ nonisolated extension LiveKitReconnectResponse: SwiftProtobuf.Message, SwiftProt
     if lhs.iceServers != rhs.iceServers {return false}
     if lhs._clientConfiguration != rhs._clientConfiguration {return false}
     if lhs._serverInfo != rhs._serverInfo {return false}
-    if lhs.lastMessageSeq != rhs.lastMessageSeq {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -3473,7 +2907,7 @@ nonisolated extension LiveKitICEServer: SwiftProtobuf.Message, SwiftProtobuf._Me
 
 nonisolated extension LiveKitClientConfiguration: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".ClientConfiguration"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{4}\u{3}resume_connection\0\u{4}\u{2}force_relay\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{4}\u{5}force_relay\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -3481,7 +2915,6 @@ nonisolated extension LiveKitClientConfiguration: SwiftProtobuf.Message, SwiftPr
       // allocates stack space for every case branch when no optimizations are
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
-      case 3: try { try decoder.decodeSingularEnumField(value: &self.resumeConnection) }()
       case 5: try { try decoder.decodeSingularEnumField(value: &self.forceRelay) }()
       default: break
       }
@@ -3489,9 +2922,6 @@ nonisolated extension LiveKitClientConfiguration: SwiftProtobuf.Message, SwiftPr
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if self.resumeConnection != .unset {
-      try visitor.visitSingularEnumField(value: self.resumeConnection, fieldNumber: 3)
-    }
     if self.forceRelay != .unset {
       try visitor.visitSingularEnumField(value: self.forceRelay, fieldNumber: 5)
     }
@@ -3499,7 +2929,6 @@ nonisolated extension LiveKitClientConfiguration: SwiftProtobuf.Message, SwiftPr
   }
 
   package static func ==(lhs: LiveKitClientConfiguration, rhs: LiveKitClientConfiguration) -> Bool {
-    if lhs.resumeConnection != rhs.resumeConnection {return false}
     if lhs.forceRelay != rhs.forceRelay {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
@@ -3508,7 +2937,7 @@ nonisolated extension LiveKitClientConfiguration: SwiftProtobuf.Message, SwiftPr
 
 nonisolated extension LiveKitServerInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".ServerInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}edition\0\u{1}version\0\u{1}protocol\0\u{1}region\0\u{3}node_id\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\u{2}version\0\u{1}protocol\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -3516,48 +2945,29 @@ nonisolated extension LiveKitServerInfo: SwiftProtobuf.Message, SwiftProtobuf._M
       // allocates stack space for every case branch when no optimizations are
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
-      case 1: try { try decoder.decodeSingularEnumField(value: &self.edition) }()
       case 2: try { try decoder.decodeSingularStringField(value: &self.version) }()
       case 3: try { try decoder.decodeSingularInt32Field(value: &self.`protocol`) }()
-      case 4: try { try decoder.decodeSingularStringField(value: &self.region) }()
-      case 5: try { try decoder.decodeSingularStringField(value: &self.nodeID) }()
       default: break
       }
     }
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if self.edition != .standard {
-      try visitor.visitSingularEnumField(value: self.edition, fieldNumber: 1)
-    }
     if !self.version.isEmpty {
       try visitor.visitSingularStringField(value: self.version, fieldNumber: 2)
     }
     if self.`protocol` != 0 {
       try visitor.visitSingularInt32Field(value: self.`protocol`, fieldNumber: 3)
     }
-    if !self.region.isEmpty {
-      try visitor.visitSingularStringField(value: self.region, fieldNumber: 4)
-    }
-    if !self.nodeID.isEmpty {
-      try visitor.visitSingularStringField(value: self.nodeID, fieldNumber: 5)
-    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   package static func ==(lhs: LiveKitServerInfo, rhs: LiveKitServerInfo) -> Bool {
-    if lhs.edition != rhs.edition {return false}
     if lhs.version != rhs.version {return false}
     if lhs.`protocol` != rhs.`protocol` {return false}
-    if lhs.region != rhs.region {return false}
-    if lhs.nodeID != rhs.nodeID {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
-}
-
-nonisolated extension LiveKitServerInfo.Edition: SwiftProtobuf._ProtoNameProviding {
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0Standard\0\u{1}Cloud\0")
 }
 
 nonisolated extension LiveKitLeaveRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
@@ -3645,7 +3055,7 @@ nonisolated extension LiveKitRegionSettings: SwiftProtobuf.Message, SwiftProtobu
 
 nonisolated extension LiveKitRegionInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".RegionInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}region\0\u{1}url\0\u{1}distance\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}region\0\u{1}url\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -3655,7 +3065,6 @@ nonisolated extension LiveKitRegionInfo: SwiftProtobuf.Message, SwiftProtobuf._M
       switch fieldNumber {
       case 1: try { try decoder.decodeSingularStringField(value: &self.region) }()
       case 2: try { try decoder.decodeSingularStringField(value: &self.url) }()
-      case 3: try { try decoder.decodeSingularInt64Field(value: &self.distance) }()
       default: break
       }
     }
@@ -3668,16 +3077,12 @@ nonisolated extension LiveKitRegionInfo: SwiftProtobuf.Message, SwiftProtobuf._M
     if !self.url.isEmpty {
       try visitor.visitSingularStringField(value: self.url, fieldNumber: 2)
     }
-    if self.distance != 0 {
-      try visitor.visitSingularInt64Field(value: self.distance, fieldNumber: 3)
-    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   package static func ==(lhs: LiveKitRegionInfo, rhs: LiveKitRegionInfo) -> Bool {
     if lhs.region != rhs.region {return false}
     if lhs.url != rhs.url {return false}
-    if lhs.distance != rhs.distance {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -3685,90 +3090,34 @@ nonisolated extension LiveKitRegionInfo: SwiftProtobuf.Message, SwiftProtobuf._M
 
 nonisolated extension LiveKitRoomMovedResponse: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".RoomMovedResponse"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}room\0\u{1}token\0\u{1}participant\0\u{3}other_participants\0")
-
-  fileprivate class _StorageClass {
-    var _room: LiveKitRoom? = nil
-    var _token: String = String()
-    var _participant: LiveKitParticipantInfo? = nil
-    var _otherParticipants: [LiveKitParticipantInfo] = []
-
-      // This property is used as the initial default value for new instances of the type.
-      // The type itself is protecting the reference to its storage via CoW semantics.
-      // This will force a copy to be made of this reference when the first mutation occurs;
-      // hence, it is safe to mark this as `nonisolated(unsafe)`.
-      static nonisolated(unsafe) let defaultInstance = _StorageClass()
-
-    private init() {}
-
-    init(copying source: _StorageClass) {
-      _room = source._room
-      _token = source._token
-      _participant = source._participant
-      _otherParticipants = source._otherParticipants
-    }
-  }
-
-  fileprivate mutating func _uniqueStorage() -> _StorageClass {
-    if !isKnownUniquelyReferenced(&_storage) {
-      _storage = _StorageClass(copying: _storage)
-    }
-    return _storage
-  }
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\u{2}token\0\u{4}\u{2}other_participants\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    _ = _uniqueStorage()
-    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
-      while let fieldNumber = try decoder.nextFieldNumber() {
-        // The use of inline closures is to circumvent an issue where the compiler
-        // allocates stack space for every case branch when no optimizations are
-        // enabled. https://github.com/apple/swift-protobuf/issues/1034
-        switch fieldNumber {
-        case 1: try { try decoder.decodeSingularMessageField(value: &_storage._room) }()
-        case 2: try { try decoder.decodeSingularStringField(value: &_storage._token) }()
-        case 3: try { try decoder.decodeSingularMessageField(value: &_storage._participant) }()
-        case 4: try { try decoder.decodeRepeatedMessageField(value: &_storage._otherParticipants) }()
-        default: break
-        }
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 2: try { try decoder.decodeSingularStringField(value: &self.token) }()
+      case 4: try { try decoder.decodeRepeatedMessageField(value: &self.otherParticipants) }()
+      default: break
       }
     }
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every if/case branch local when no optimizations
-      // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-      // https://github.com/apple/swift-protobuf/issues/1182
-      try { if let v = _storage._room {
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 1)
-      } }()
-      if !_storage._token.isEmpty {
-        try visitor.visitSingularStringField(value: _storage._token, fieldNumber: 2)
-      }
-      try { if let v = _storage._participant {
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 3)
-      } }()
-      if !_storage._otherParticipants.isEmpty {
-        try visitor.visitRepeatedMessageField(value: _storage._otherParticipants, fieldNumber: 4)
-      }
+    if !self.token.isEmpty {
+      try visitor.visitSingularStringField(value: self.token, fieldNumber: 2)
+    }
+    if !self.otherParticipants.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.otherParticipants, fieldNumber: 4)
     }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   package static func ==(lhs: LiveKitRoomMovedResponse, rhs: LiveKitRoomMovedResponse) -> Bool {
-    if lhs._storage !== rhs._storage {
-      let storagesAreEqual: Bool = withExtendedLifetime((lhs._storage, rhs._storage)) { (_args: (_StorageClass, _StorageClass)) in
-        let _storage = _args.0
-        let rhs_storage = _args.1
-        if _storage._room != rhs_storage._room {return false}
-        if _storage._token != rhs_storage._token {return false}
-        if _storage._participant != rhs_storage._participant {return false}
-        if _storage._otherParticipants != rhs_storage._otherParticipants {return false}
-        return true
-      }
-      if !storagesAreEqual {return false}
-    }
+    if lhs.token != rhs.token {return false}
+    if lhs.otherParticipants != rhs.otherParticipants {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -3776,7 +3125,7 @@ nonisolated extension LiveKitRoomMovedResponse: SwiftProtobuf.Message, SwiftProt
 
 nonisolated extension LiveKitSyncState: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".SyncState"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}answer\0\u{1}subscription\0\u{3}publish_tracks\0\u{3}data_channels\0\u{1}offer\0\u{3}track_sids_disabled\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}answer\0\u{1}subscription\0\u{3}publish_tracks\0\u{2}\u{2}offer\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -3787,9 +3136,7 @@ nonisolated extension LiveKitSyncState: SwiftProtobuf.Message, SwiftProtobuf._Me
       case 1: try { try decoder.decodeSingularMessageField(value: &self._answer) }()
       case 2: try { try decoder.decodeSingularMessageField(value: &self._subscription) }()
       case 3: try { try decoder.decodeRepeatedMessageField(value: &self.publishTracks) }()
-      case 4: try { try decoder.decodeRepeatedMessageField(value: &self.dataChannels) }()
       case 5: try { try decoder.decodeSingularMessageField(value: &self._offer) }()
-      case 6: try { try decoder.decodeRepeatedStringField(value: &self.trackSidsDisabled) }()
       default: break
       }
     }
@@ -3809,15 +3156,9 @@ nonisolated extension LiveKitSyncState: SwiftProtobuf.Message, SwiftProtobuf._Me
     if !self.publishTracks.isEmpty {
       try visitor.visitRepeatedMessageField(value: self.publishTracks, fieldNumber: 3)
     }
-    if !self.dataChannels.isEmpty {
-      try visitor.visitRepeatedMessageField(value: self.dataChannels, fieldNumber: 4)
-    }
     try { if let v = self._offer {
       try visitor.visitSingularMessageField(value: v, fieldNumber: 5)
     } }()
-    if !self.trackSidsDisabled.isEmpty {
-      try visitor.visitRepeatedStringField(value: self.trackSidsDisabled, fieldNumber: 6)
-    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -3825,49 +3166,7 @@ nonisolated extension LiveKitSyncState: SwiftProtobuf.Message, SwiftProtobuf._Me
     if lhs._answer != rhs._answer {return false}
     if lhs._subscription != rhs._subscription {return false}
     if lhs.publishTracks != rhs.publishTracks {return false}
-    if lhs.dataChannels != rhs.dataChannels {return false}
     if lhs._offer != rhs._offer {return false}
-    if lhs.trackSidsDisabled != rhs.trackSidsDisabled {return false}
-    if lhs.unknownFields != rhs.unknownFields {return false}
-    return true
-  }
-}
-
-nonisolated extension LiveKitDataChannelInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
-  package static let protoMessageName: String = _protobuf_package + ".DataChannelInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}label\0\u{1}id\0\u{1}target\0")
-
-  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularStringField(value: &self.label) }()
-      case 2: try { try decoder.decodeSingularUInt32Field(value: &self.id) }()
-      case 3: try { try decoder.decodeSingularEnumField(value: &self.target) }()
-      default: break
-      }
-    }
-  }
-
-  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if !self.label.isEmpty {
-      try visitor.visitSingularStringField(value: self.label, fieldNumber: 1)
-    }
-    if self.id != 0 {
-      try visitor.visitSingularUInt32Field(value: self.id, fieldNumber: 2)
-    }
-    if self.target != .publisher {
-      try visitor.visitSingularEnumField(value: self.target, fieldNumber: 3)
-    }
-    try unknownFields.traverse(visitor: &visitor)
-  }
-
-  package static func ==(lhs: LiveKitDataChannelInfo, rhs: LiveKitDataChannelInfo) -> Bool {
-    if lhs.label != rhs.label {return false}
-    if lhs.id != rhs.id {return false}
-    if lhs.target != rhs.target {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -3914,7 +3213,7 @@ nonisolated extension LiveKitWrappedJoinRequest.Compression: SwiftProtobuf._Prot
 
 nonisolated extension LiveKitJoinRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".JoinRequest"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}client_info\0\u{3}connection_settings\0\u{4}\u{3}add_track_requests\0\u{3}publisher_offer\0\u{1}reconnect\0\u{3}reconnect_reason\0\u{3}participant_sid\0\u{3}sync_state\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}client_info\0\u{3}connection_settings\0\u{4}\u{3}add_track_requests\0\u{3}publisher_offer\0\u{1}reconnect\0\u{4}\u{2}participant_sid\0\u{3}sync_state\0")
 
   fileprivate class _StorageClass {
     var _clientInfo: LiveKitClientInfo? = nil
@@ -3922,7 +3221,6 @@ nonisolated extension LiveKitJoinRequest: SwiftProtobuf.Message, SwiftProtobuf._
     var _addTrackRequests: [LiveKitAddTrackRequest] = []
     var _publisherOffer: LiveKitSessionDescription? = nil
     var _reconnect: Bool = false
-    var _reconnectReason: LiveKitReconnectReason = .rrUnknown
     var _participantSid: String = String()
     var _syncState: LiveKitSyncState? = nil
 
@@ -3940,7 +3238,6 @@ nonisolated extension LiveKitJoinRequest: SwiftProtobuf.Message, SwiftProtobuf._
       _addTrackRequests = source._addTrackRequests
       _publisherOffer = source._publisherOffer
       _reconnect = source._reconnect
-      _reconnectReason = source._reconnectReason
       _participantSid = source._participantSid
       _syncState = source._syncState
     }
@@ -3966,7 +3263,6 @@ nonisolated extension LiveKitJoinRequest: SwiftProtobuf.Message, SwiftProtobuf._
         case 5: try { try decoder.decodeRepeatedMessageField(value: &_storage._addTrackRequests) }()
         case 6: try { try decoder.decodeSingularMessageField(value: &_storage._publisherOffer) }()
         case 7: try { try decoder.decodeSingularBoolField(value: &_storage._reconnect) }()
-        case 8: try { try decoder.decodeSingularEnumField(value: &_storage._reconnectReason) }()
         case 9: try { try decoder.decodeSingularStringField(value: &_storage._participantSid) }()
         case 10: try { try decoder.decodeSingularMessageField(value: &_storage._syncState) }()
         default: break
@@ -3996,9 +3292,6 @@ nonisolated extension LiveKitJoinRequest: SwiftProtobuf.Message, SwiftProtobuf._
       if _storage._reconnect != false {
         try visitor.visitSingularBoolField(value: _storage._reconnect, fieldNumber: 7)
       }
-      if _storage._reconnectReason != .rrUnknown {
-        try visitor.visitSingularEnumField(value: _storage._reconnectReason, fieldNumber: 8)
-      }
       if !_storage._participantSid.isEmpty {
         try visitor.visitSingularStringField(value: _storage._participantSid, fieldNumber: 9)
       }
@@ -4019,7 +3312,6 @@ nonisolated extension LiveKitJoinRequest: SwiftProtobuf.Message, SwiftProtobuf._
         if _storage._addTrackRequests != rhs_storage._addTrackRequests {return false}
         if _storage._publisherOffer != rhs_storage._publisherOffer {return false}
         if _storage._reconnect != rhs_storage._reconnect {return false}
-        if _storage._reconnectReason != rhs_storage._reconnectReason {return false}
         if _storage._participantSid != rhs_storage._participantSid {return false}
         if _storage._syncState != rhs_storage._syncState {return false}
         return true
@@ -4033,7 +3325,7 @@ nonisolated extension LiveKitJoinRequest: SwiftProtobuf.Message, SwiftProtobuf._
 
 nonisolated extension LiveKitClientInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".ClientInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sdk\0\u{1}version\0\u{1}protocol\0\u{1}os\0\u{2}\u{9}capabilities\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\u{d}capabilities\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -4041,10 +3333,6 @@ nonisolated extension LiveKitClientInfo: SwiftProtobuf.Message, SwiftProtobuf._M
       // allocates stack space for every case branch when no optimizations are
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
-      case 1: try { try decoder.decodeSingularEnumField(value: &self.sdk) }()
-      case 2: try { try decoder.decodeSingularStringField(value: &self.version) }()
-      case 3: try { try decoder.decodeSingularInt32Field(value: &self.`protocol`) }()
-      case 4: try { try decoder.decodeSingularStringField(value: &self.os) }()
       case 13: try { try decoder.decodeRepeatedEnumField(value: &self.capabilities) }()
       default: break
       }
@@ -4052,18 +3340,6 @@ nonisolated extension LiveKitClientInfo: SwiftProtobuf.Message, SwiftProtobuf._M
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if self.sdk != .unknown {
-      try visitor.visitSingularEnumField(value: self.sdk, fieldNumber: 1)
-    }
-    if !self.version.isEmpty {
-      try visitor.visitSingularStringField(value: self.version, fieldNumber: 2)
-    }
-    if self.`protocol` != 0 {
-      try visitor.visitSingularInt32Field(value: self.`protocol`, fieldNumber: 3)
-    }
-    if !self.os.isEmpty {
-      try visitor.visitSingularStringField(value: self.os, fieldNumber: 4)
-    }
     if !self.capabilities.isEmpty {
       try visitor.visitPackedEnumField(value: self.capabilities, fieldNumber: 13)
     }
@@ -4071,18 +3347,10 @@ nonisolated extension LiveKitClientInfo: SwiftProtobuf.Message, SwiftProtobuf._M
   }
 
   package static func ==(lhs: LiveKitClientInfo, rhs: LiveKitClientInfo) -> Bool {
-    if lhs.sdk != rhs.sdk {return false}
-    if lhs.version != rhs.version {return false}
-    if lhs.`protocol` != rhs.`protocol` {return false}
-    if lhs.os != rhs.os {return false}
     if lhs.capabilities != rhs.capabilities {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
-}
-
-nonisolated extension LiveKitClientInfo.SDK: SwiftProtobuf._ProtoNameProviding {
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0UNKNOWN\0\u{2}\u{8}RUST\0\u{1}PYTHON\0\u{1}CPP\0")
 }
 
 nonisolated extension LiveKitClientInfo.Capability: SwiftProtobuf._ProtoNameProviding {
@@ -4091,7 +3359,7 @@ nonisolated extension LiveKitClientInfo.Capability: SwiftProtobuf._ProtoNameProv
 
 nonisolated extension LiveKitConnectionSettings: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".ConnectionSettings"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}auto_subscribe\0\u{3}adaptive_stream\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}auto_subscribe\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -4100,7 +3368,6 @@ nonisolated extension LiveKitConnectionSettings: SwiftProtobuf.Message, SwiftPro
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
       case 1: try { try decoder.decodeSingularBoolField(value: &self.autoSubscribe) }()
-      case 2: try { try decoder.decodeSingularBoolField(value: &self.adaptiveStream) }()
       default: break
       }
     }
@@ -4110,15 +3377,11 @@ nonisolated extension LiveKitConnectionSettings: SwiftProtobuf.Message, SwiftPro
     if self.autoSubscribe != false {
       try visitor.visitSingularBoolField(value: self.autoSubscribe, fieldNumber: 1)
     }
-    if self.adaptiveStream != false {
-      try visitor.visitSingularBoolField(value: self.adaptiveStream, fieldNumber: 2)
-    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   package static func ==(lhs: LiveKitConnectionSettings, rhs: LiveKitConnectionSettings) -> Bool {
     if lhs.autoSubscribe != rhs.autoSubscribe {return false}
-    if lhs.adaptiveStream != rhs.adaptiveStream {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -4196,7 +3459,7 @@ nonisolated extension LiveKitPong: SwiftProtobuf.Message, SwiftProtobuf._Message
 
 nonisolated extension LiveKitRoom: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".Room"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sid\0\u{1}name\0\u{3}empty_timeout\0\u{3}max_participants\0\u{3}creation_time\0\u{4}\u{2}enabled_codecs\0\u{1}metadata\0\u{3}num_participants\0\u{3}active_recording\0\u{3}num_publishers\0\u{4}\u{3}departure_timeout\0\u{3}creation_time_ms\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sid\0\u{1}name\0\u{4}\u{7}num_participants\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -4206,16 +3469,7 @@ nonisolated extension LiveKitRoom: SwiftProtobuf.Message, SwiftProtobuf._Message
       switch fieldNumber {
       case 1: try { try decoder.decodeSingularStringField(value: &self.sid) }()
       case 2: try { try decoder.decodeSingularStringField(value: &self.name) }()
-      case 3: try { try decoder.decodeSingularUInt32Field(value: &self.emptyTimeout) }()
-      case 4: try { try decoder.decodeSingularUInt32Field(value: &self.maxParticipants) }()
-      case 5: try { try decoder.decodeSingularInt64Field(value: &self.creationTime) }()
-      case 7: try { try decoder.decodeRepeatedMessageField(value: &self.enabledCodecs) }()
-      case 8: try { try decoder.decodeSingularStringField(value: &self.metadata) }()
       case 9: try { try decoder.decodeSingularUInt32Field(value: &self.numParticipants) }()
-      case 10: try { try decoder.decodeSingularBoolField(value: &self.activeRecording) }()
-      case 11: try { try decoder.decodeSingularUInt32Field(value: &self.numPublishers) }()
-      case 14: try { try decoder.decodeSingularUInt32Field(value: &self.departureTimeout) }()
-      case 15: try { try decoder.decodeSingularInt64Field(value: &self.creationTimeMs) }()
       default: break
       }
     }
@@ -4228,35 +3482,8 @@ nonisolated extension LiveKitRoom: SwiftProtobuf.Message, SwiftProtobuf._Message
     if !self.name.isEmpty {
       try visitor.visitSingularStringField(value: self.name, fieldNumber: 2)
     }
-    if self.emptyTimeout != 0 {
-      try visitor.visitSingularUInt32Field(value: self.emptyTimeout, fieldNumber: 3)
-    }
-    if self.maxParticipants != 0 {
-      try visitor.visitSingularUInt32Field(value: self.maxParticipants, fieldNumber: 4)
-    }
-    if self.creationTime != 0 {
-      try visitor.visitSingularInt64Field(value: self.creationTime, fieldNumber: 5)
-    }
-    if !self.enabledCodecs.isEmpty {
-      try visitor.visitRepeatedMessageField(value: self.enabledCodecs, fieldNumber: 7)
-    }
-    if !self.metadata.isEmpty {
-      try visitor.visitSingularStringField(value: self.metadata, fieldNumber: 8)
-    }
     if self.numParticipants != 0 {
       try visitor.visitSingularUInt32Field(value: self.numParticipants, fieldNumber: 9)
-    }
-    if self.activeRecording != false {
-      try visitor.visitSingularBoolField(value: self.activeRecording, fieldNumber: 10)
-    }
-    if self.numPublishers != 0 {
-      try visitor.visitSingularUInt32Field(value: self.numPublishers, fieldNumber: 11)
-    }
-    if self.departureTimeout != 0 {
-      try visitor.visitSingularUInt32Field(value: self.departureTimeout, fieldNumber: 14)
-    }
-    if self.creationTimeMs != 0 {
-      try visitor.visitSingularInt64Field(value: self.creationTimeMs, fieldNumber: 15)
     }
     try unknownFields.traverse(visitor: &visitor)
   }
@@ -4264,16 +3491,7 @@ nonisolated extension LiveKitRoom: SwiftProtobuf.Message, SwiftProtobuf._Message
   package static func ==(lhs: LiveKitRoom, rhs: LiveKitRoom) -> Bool {
     if lhs.sid != rhs.sid {return false}
     if lhs.name != rhs.name {return false}
-    if lhs.emptyTimeout != rhs.emptyTimeout {return false}
-    if lhs.maxParticipants != rhs.maxParticipants {return false}
-    if lhs.creationTime != rhs.creationTime {return false}
-    if lhs.enabledCodecs != rhs.enabledCodecs {return false}
-    if lhs.metadata != rhs.metadata {return false}
     if lhs.numParticipants != rhs.numParticipants {return false}
-    if lhs.activeRecording != rhs.activeRecording {return false}
-    if lhs.numPublishers != rhs.numPublishers {return false}
-    if lhs.departureTimeout != rhs.departureTimeout {return false}
-    if lhs.creationTimeMs != rhs.creationTimeMs {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -4315,7 +3533,7 @@ nonisolated extension LiveKitRoomUpdate: SwiftProtobuf.Message, SwiftProtobuf._M
 
 nonisolated extension LiveKitCodec: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".Codec"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}mime\0\u{3}fmtp_line\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}mime\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -4324,7 +3542,6 @@ nonisolated extension LiveKitCodec: SwiftProtobuf.Message, SwiftProtobuf._Messag
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
       case 1: try { try decoder.decodeSingularStringField(value: &self.mime) }()
-      case 2: try { try decoder.decodeSingularStringField(value: &self.fmtpLine) }()
       default: break
       }
     }
@@ -4334,15 +3551,11 @@ nonisolated extension LiveKitCodec: SwiftProtobuf.Message, SwiftProtobuf._Messag
     if !self.mime.isEmpty {
       try visitor.visitSingularStringField(value: self.mime, fieldNumber: 1)
     }
-    if !self.fmtpLine.isEmpty {
-      try visitor.visitSingularStringField(value: self.fmtpLine, fieldNumber: 2)
-    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   package static func ==(lhs: LiveKitCodec, rhs: LiveKitCodec) -> Bool {
     if lhs.mime != rhs.mime {return false}
-    if lhs.fmtpLine != rhs.fmtpLine {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -4390,7 +3603,7 @@ nonisolated extension LiveKitParticipantPermission: SwiftProtobuf.Message, Swift
 
 nonisolated extension LiveKitParticipantInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".ParticipantInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sid\0\u{1}identity\0\u{1}state\0\u{1}tracks\0\u{1}metadata\0\u{3}joined_at\0\u{2}\u{3}name\0\u{1}version\0\u{1}permission\0\u{1}region\0\u{3}is_publisher\0\u{1}kind\0\u{1}attributes\0\u{3}disconnect_reason\0\u{3}joined_at_ms\0\u{4}\u{3}client_protocol\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sid\0\u{1}identity\0\u{1}state\0\u{1}tracks\0\u{2}\u{5}name\0\u{1}version\0\u{1}permission\0\u{4}\u{2}is_publisher\0\u{1}kind\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -4402,18 +3615,11 @@ nonisolated extension LiveKitParticipantInfo: SwiftProtobuf.Message, SwiftProtob
       case 2: try { try decoder.decodeSingularStringField(value: &self.identity) }()
       case 3: try { try decoder.decodeSingularEnumField(value: &self.state) }()
       case 4: try { try decoder.decodeRepeatedMessageField(value: &self.tracks) }()
-      case 5: try { try decoder.decodeSingularStringField(value: &self.metadata) }()
-      case 6: try { try decoder.decodeSingularInt64Field(value: &self.joinedAt) }()
       case 9: try { try decoder.decodeSingularStringField(value: &self.name) }()
       case 10: try { try decoder.decodeSingularUInt32Field(value: &self.version) }()
       case 11: try { try decoder.decodeSingularMessageField(value: &self._permission) }()
-      case 12: try { try decoder.decodeSingularStringField(value: &self.region) }()
       case 13: try { try decoder.decodeSingularBoolField(value: &self.isPublisher) }()
       case 14: try { try decoder.decodeSingularEnumField(value: &self.kind) }()
-      case 15: try { try decoder.decodeMapField(fieldType: SwiftProtobuf._ProtobufMap<SwiftProtobuf.ProtobufString,SwiftProtobuf.ProtobufString>.self, value: &self.attributes) }()
-      case 16: try { try decoder.decodeSingularEnumField(value: &self.disconnectReason) }()
-      case 17: try { try decoder.decodeSingularInt64Field(value: &self.joinedAtMs) }()
-      case 20: try { try decoder.decodeSingularInt32Field(value: &self.clientProtocol) }()
       default: break
       }
     }
@@ -4436,12 +3642,6 @@ nonisolated extension LiveKitParticipantInfo: SwiftProtobuf.Message, SwiftProtob
     if !self.tracks.isEmpty {
       try visitor.visitRepeatedMessageField(value: self.tracks, fieldNumber: 4)
     }
-    if !self.metadata.isEmpty {
-      try visitor.visitSingularStringField(value: self.metadata, fieldNumber: 5)
-    }
-    if self.joinedAt != 0 {
-      try visitor.visitSingularInt64Field(value: self.joinedAt, fieldNumber: 6)
-    }
     if !self.name.isEmpty {
       try visitor.visitSingularStringField(value: self.name, fieldNumber: 9)
     }
@@ -4451,26 +3651,11 @@ nonisolated extension LiveKitParticipantInfo: SwiftProtobuf.Message, SwiftProtob
     try { if let v = self._permission {
       try visitor.visitSingularMessageField(value: v, fieldNumber: 11)
     } }()
-    if !self.region.isEmpty {
-      try visitor.visitSingularStringField(value: self.region, fieldNumber: 12)
-    }
     if self.isPublisher != false {
       try visitor.visitSingularBoolField(value: self.isPublisher, fieldNumber: 13)
     }
     if self.kind != .standard {
       try visitor.visitSingularEnumField(value: self.kind, fieldNumber: 14)
-    }
-    if !self.attributes.isEmpty {
-      try visitor.visitMapField(fieldType: SwiftProtobuf._ProtobufMap<SwiftProtobuf.ProtobufString,SwiftProtobuf.ProtobufString>.self, value: self.attributes, fieldNumber: 15)
-    }
-    if self.disconnectReason != .unknownReason {
-      try visitor.visitSingularEnumField(value: self.disconnectReason, fieldNumber: 16)
-    }
-    if self.joinedAtMs != 0 {
-      try visitor.visitSingularInt64Field(value: self.joinedAtMs, fieldNumber: 17)
-    }
-    if self.clientProtocol != 0 {
-      try visitor.visitSingularInt32Field(value: self.clientProtocol, fieldNumber: 20)
     }
     try unknownFields.traverse(visitor: &visitor)
   }
@@ -4480,18 +3665,11 @@ nonisolated extension LiveKitParticipantInfo: SwiftProtobuf.Message, SwiftProtob
     if lhs.identity != rhs.identity {return false}
     if lhs.state != rhs.state {return false}
     if lhs.tracks != rhs.tracks {return false}
-    if lhs.metadata != rhs.metadata {return false}
-    if lhs.joinedAt != rhs.joinedAt {return false}
     if lhs.name != rhs.name {return false}
     if lhs.version != rhs.version {return false}
     if lhs._permission != rhs._permission {return false}
-    if lhs.region != rhs.region {return false}
     if lhs.isPublisher != rhs.isPublisher {return false}
     if lhs.kind != rhs.kind {return false}
-    if lhs.attributes != rhs.attributes {return false}
-    if lhs.disconnectReason != rhs.disconnectReason {return false}
-    if lhs.joinedAtMs != rhs.joinedAtMs {return false}
-    if lhs.clientProtocol != rhs.clientProtocol {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -4535,71 +3713,20 @@ nonisolated extension LiveKitParticipantUpdate: SwiftProtobuf.Message, SwiftProt
   }
 }
 
-nonisolated extension LiveKitConnectionQualityInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
-  package static let protoMessageName: String = _protobuf_package + ".ConnectionQualityInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}participant_sid\0\u{1}quality\0\u{1}score\0")
-
-  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularStringField(value: &self.participantSid) }()
-      case 2: try { try decoder.decodeSingularEnumField(value: &self.quality) }()
-      case 3: try { try decoder.decodeSingularFloatField(value: &self.score) }()
-      default: break
-      }
-    }
-  }
-
-  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if !self.participantSid.isEmpty {
-      try visitor.visitSingularStringField(value: self.participantSid, fieldNumber: 1)
-    }
-    if self.quality != .poor {
-      try visitor.visitSingularEnumField(value: self.quality, fieldNumber: 2)
-    }
-    if self.score.bitPattern != 0 {
-      try visitor.visitSingularFloatField(value: self.score, fieldNumber: 3)
-    }
-    try unknownFields.traverse(visitor: &visitor)
-  }
-
-  package static func ==(lhs: LiveKitConnectionQualityInfo, rhs: LiveKitConnectionQualityInfo) -> Bool {
-    if lhs.participantSid != rhs.participantSid {return false}
-    if lhs.quality != rhs.quality {return false}
-    if lhs.score != rhs.score {return false}
-    if lhs.unknownFields != rhs.unknownFields {return false}
-    return true
-  }
-}
-
 nonisolated extension LiveKitConnectionQualityUpdate: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".ConnectionQualityUpdate"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}updates\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap()
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeRepeatedMessageField(value: &self.updates) }()
-      default: break
-      }
-    }
+    // Load everything into unknown fields
+    while try decoder.nextFieldNumber() != nil {}
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if !self.updates.isEmpty {
-      try visitor.visitRepeatedMessageField(value: self.updates, fieldNumber: 1)
-    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   package static func ==(lhs: LiveKitConnectionQualityUpdate, rhs: LiveKitConnectionQualityUpdate) -> Bool {
-    if lhs.updates != rhs.updates {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -4607,7 +3734,7 @@ nonisolated extension LiveKitConnectionQualityUpdate: SwiftProtobuf.Message, Swi
 
 nonisolated extension LiveKitVideoLayer: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".VideoLayer"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}quality\0\u{1}width\0\u{1}height\0\u{1}bitrate\0\u{1}ssrc\0\u{3}spatial_layer\0\u{1}rid\0\u{3}repair_ssrc\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}quality\0\u{1}width\0\u{1}height\0\u{1}bitrate\0\u{2}\u{3}rid\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -4619,10 +3746,7 @@ nonisolated extension LiveKitVideoLayer: SwiftProtobuf.Message, SwiftProtobuf._M
       case 2: try { try decoder.decodeSingularUInt32Field(value: &self.width) }()
       case 3: try { try decoder.decodeSingularUInt32Field(value: &self.height) }()
       case 4: try { try decoder.decodeSingularUInt32Field(value: &self.bitrate) }()
-      case 5: try { try decoder.decodeSingularUInt32Field(value: &self.ssrc) }()
-      case 6: try { try decoder.decodeSingularInt32Field(value: &self.spatialLayer) }()
       case 7: try { try decoder.decodeSingularStringField(value: &self.rid) }()
-      case 8: try { try decoder.decodeSingularUInt32Field(value: &self.repairSsrc) }()
       default: break
       }
     }
@@ -4641,17 +3765,8 @@ nonisolated extension LiveKitVideoLayer: SwiftProtobuf.Message, SwiftProtobuf._M
     if self.bitrate != 0 {
       try visitor.visitSingularUInt32Field(value: self.bitrate, fieldNumber: 4)
     }
-    if self.ssrc != 0 {
-      try visitor.visitSingularUInt32Field(value: self.ssrc, fieldNumber: 5)
-    }
-    if self.spatialLayer != 0 {
-      try visitor.visitSingularInt32Field(value: self.spatialLayer, fieldNumber: 6)
-    }
     if !self.rid.isEmpty {
       try visitor.visitSingularStringField(value: self.rid, fieldNumber: 7)
-    }
-    if self.repairSsrc != 0 {
-      try visitor.visitSingularUInt32Field(value: self.repairSsrc, fieldNumber: 8)
     }
     try unknownFields.traverse(visitor: &visitor)
   }
@@ -4661,22 +3776,15 @@ nonisolated extension LiveKitVideoLayer: SwiftProtobuf.Message, SwiftProtobuf._M
     if lhs.width != rhs.width {return false}
     if lhs.height != rhs.height {return false}
     if lhs.bitrate != rhs.bitrate {return false}
-    if lhs.ssrc != rhs.ssrc {return false}
-    if lhs.spatialLayer != rhs.spatialLayer {return false}
     if lhs.rid != rhs.rid {return false}
-    if lhs.repairSsrc != rhs.repairSsrc {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
 }
 
-nonisolated extension LiveKitVideoLayer.Mode: SwiftProtobuf._ProtoNameProviding {
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\0MODE_UNUSED\0\u{1}ONE_SPATIAL_LAYER_PER_STREAM\0\u{1}MULTIPLE_SPATIAL_LAYERS_PER_STREAM\0\u{1}ONE_SPATIAL_LAYER_PER_STREAM_INCOMPLETE_RTCP_SR\0")
-}
-
 nonisolated extension LiveKitSimulcastCodec: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".SimulcastCodec"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}codec\0\u{1}cid\0\u{2}\u{2}layers\0\u{3}video_layer_mode\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}codec\0\u{1}cid\0\u{2}\u{2}layers\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -4687,7 +3795,6 @@ nonisolated extension LiveKitSimulcastCodec: SwiftProtobuf.Message, SwiftProtobu
       case 1: try { try decoder.decodeSingularStringField(value: &self.codec) }()
       case 2: try { try decoder.decodeSingularStringField(value: &self.cid) }()
       case 4: try { try decoder.decodeRepeatedMessageField(value: &self.layers) }()
-      case 5: try { try decoder.decodeSingularEnumField(value: &self.videoLayerMode) }()
       default: break
       }
     }
@@ -4703,9 +3810,6 @@ nonisolated extension LiveKitSimulcastCodec: SwiftProtobuf.Message, SwiftProtobu
     if !self.layers.isEmpty {
       try visitor.visitRepeatedMessageField(value: self.layers, fieldNumber: 4)
     }
-    if self.videoLayerMode != .unused {
-      try visitor.visitSingularEnumField(value: self.videoLayerMode, fieldNumber: 5)
-    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
@@ -4713,97 +3817,6 @@ nonisolated extension LiveKitSimulcastCodec: SwiftProtobuf.Message, SwiftProtobu
     if lhs.codec != rhs.codec {return false}
     if lhs.cid != rhs.cid {return false}
     if lhs.layers != rhs.layers {return false}
-    if lhs.videoLayerMode != rhs.videoLayerMode {return false}
-    if lhs.unknownFields != rhs.unknownFields {return false}
-    return true
-  }
-}
-
-nonisolated extension LiveKitSimulcastCodecInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
-  package static let protoMessageName: String = _protobuf_package + ".SimulcastCodecInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}mime_type\0\u{1}mid\0\u{1}cid\0\u{1}layers\0\u{3}video_layer_mode\0\u{3}sdp_cid\0")
-
-  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularStringField(value: &self.mimeType) }()
-      case 2: try { try decoder.decodeSingularStringField(value: &self.mid) }()
-      case 3: try { try decoder.decodeSingularStringField(value: &self.cid) }()
-      case 4: try { try decoder.decodeRepeatedMessageField(value: &self.layers) }()
-      case 5: try { try decoder.decodeSingularEnumField(value: &self.videoLayerMode) }()
-      case 6: try { try decoder.decodeSingularStringField(value: &self.sdpCid) }()
-      default: break
-      }
-    }
-  }
-
-  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if !self.mimeType.isEmpty {
-      try visitor.visitSingularStringField(value: self.mimeType, fieldNumber: 1)
-    }
-    if !self.mid.isEmpty {
-      try visitor.visitSingularStringField(value: self.mid, fieldNumber: 2)
-    }
-    if !self.cid.isEmpty {
-      try visitor.visitSingularStringField(value: self.cid, fieldNumber: 3)
-    }
-    if !self.layers.isEmpty {
-      try visitor.visitRepeatedMessageField(value: self.layers, fieldNumber: 4)
-    }
-    if self.videoLayerMode != .unused {
-      try visitor.visitSingularEnumField(value: self.videoLayerMode, fieldNumber: 5)
-    }
-    if !self.sdpCid.isEmpty {
-      try visitor.visitSingularStringField(value: self.sdpCid, fieldNumber: 6)
-    }
-    try unknownFields.traverse(visitor: &visitor)
-  }
-
-  package static func ==(lhs: LiveKitSimulcastCodecInfo, rhs: LiveKitSimulcastCodecInfo) -> Bool {
-    if lhs.mimeType != rhs.mimeType {return false}
-    if lhs.mid != rhs.mid {return false}
-    if lhs.cid != rhs.cid {return false}
-    if lhs.layers != rhs.layers {return false}
-    if lhs.videoLayerMode != rhs.videoLayerMode {return false}
-    if lhs.sdpCid != rhs.sdpCid {return false}
-    if lhs.unknownFields != rhs.unknownFields {return false}
-    return true
-  }
-}
-
-nonisolated extension LiveKitTimedVersion: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
-  package static let protoMessageName: String = _protobuf_package + ".TimedVersion"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}unix_micro\0\u{1}ticks\0")
-
-  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularInt64Field(value: &self.unixMicro) }()
-      case 2: try { try decoder.decodeSingularInt32Field(value: &self.ticks) }()
-      default: break
-      }
-    }
-  }
-
-  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if self.unixMicro != 0 {
-      try visitor.visitSingularInt64Field(value: self.unixMicro, fieldNumber: 1)
-    }
-    if self.ticks != 0 {
-      try visitor.visitSingularInt32Field(value: self.ticks, fieldNumber: 2)
-    }
-    try unknownFields.traverse(visitor: &visitor)
-  }
-
-  package static func ==(lhs: LiveKitTimedVersion, rhs: LiveKitTimedVersion) -> Bool {
-    if lhs.unixMicro != rhs.unixMicro {return false}
-    if lhs.ticks != rhs.ticks {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -4811,188 +3824,79 @@ nonisolated extension LiveKitTimedVersion: SwiftProtobuf.Message, SwiftProtobuf.
 
 nonisolated extension LiveKitTrackInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".TrackInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sid\0\u{1}type\0\u{1}name\0\u{1}muted\0\u{1}width\0\u{1}height\0\u{1}simulcast\0\u{3}disable_dtx\0\u{1}source\0\u{1}layers\0\u{3}mime_type\0\u{1}mid\0\u{1}codecs\0\u{1}stereo\0\u{3}disable_red\0\u{2}\u{2}stream\0\u{1}version\0\u{4}\u{3}packet_trailer_features\0")
-
-  fileprivate class _StorageClass {
-    var _sid: String = String()
-    var _type: LiveKitTrackType = .audio
-    var _name: String = String()
-    var _muted: Bool = false
-    var _width: UInt32 = 0
-    var _height: UInt32 = 0
-    var _simulcast: Bool = false
-    var _disableDtx: Bool = false
-    var _source: LiveKitTrackSource = .unknown
-    var _layers: [LiveKitVideoLayer] = []
-    var _mimeType: String = String()
-    var _mid: String = String()
-    var _codecs: [LiveKitSimulcastCodecInfo] = []
-    var _stereo: Bool = false
-    var _disableRed: Bool = false
-    var _stream: String = String()
-    var _version: LiveKitTimedVersion? = nil
-    var _packetTrailerFeatures: [LiveKitPacketTrailerFeature] = []
-
-      // This property is used as the initial default value for new instances of the type.
-      // The type itself is protecting the reference to its storage via CoW semantics.
-      // This will force a copy to be made of this reference when the first mutation occurs;
-      // hence, it is safe to mark this as `nonisolated(unsafe)`.
-      static nonisolated(unsafe) let defaultInstance = _StorageClass()
-
-    private init() {}
-
-    init(copying source: _StorageClass) {
-      _sid = source._sid
-      _type = source._type
-      _name = source._name
-      _muted = source._muted
-      _width = source._width
-      _height = source._height
-      _simulcast = source._simulcast
-      _disableDtx = source._disableDtx
-      _source = source._source
-      _layers = source._layers
-      _mimeType = source._mimeType
-      _mid = source._mid
-      _codecs = source._codecs
-      _stereo = source._stereo
-      _disableRed = source._disableRed
-      _stream = source._stream
-      _version = source._version
-      _packetTrailerFeatures = source._packetTrailerFeatures
-    }
-  }
-
-  fileprivate mutating func _uniqueStorage() -> _StorageClass {
-    if !isKnownUniquelyReferenced(&_storage) {
-      _storage = _StorageClass(copying: _storage)
-    }
-    return _storage
-  }
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sid\0\u{1}type\0\u{1}name\0\u{1}muted\0\u{1}width\0\u{1}height\0\u{1}simulcast\0\u{2}\u{2}source\0\u{1}layers\0\u{2}\u{7}stream\0\u{4}\u{4}packet_trailer_features\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    _ = _uniqueStorage()
-    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
-      while let fieldNumber = try decoder.nextFieldNumber() {
-        // The use of inline closures is to circumvent an issue where the compiler
-        // allocates stack space for every case branch when no optimizations are
-        // enabled. https://github.com/apple/swift-protobuf/issues/1034
-        switch fieldNumber {
-        case 1: try { try decoder.decodeSingularStringField(value: &_storage._sid) }()
-        case 2: try { try decoder.decodeSingularEnumField(value: &_storage._type) }()
-        case 3: try { try decoder.decodeSingularStringField(value: &_storage._name) }()
-        case 4: try { try decoder.decodeSingularBoolField(value: &_storage._muted) }()
-        case 5: try { try decoder.decodeSingularUInt32Field(value: &_storage._width) }()
-        case 6: try { try decoder.decodeSingularUInt32Field(value: &_storage._height) }()
-        case 7: try { try decoder.decodeSingularBoolField(value: &_storage._simulcast) }()
-        case 8: try { try decoder.decodeSingularBoolField(value: &_storage._disableDtx) }()
-        case 9: try { try decoder.decodeSingularEnumField(value: &_storage._source) }()
-        case 10: try { try decoder.decodeRepeatedMessageField(value: &_storage._layers) }()
-        case 11: try { try decoder.decodeSingularStringField(value: &_storage._mimeType) }()
-        case 12: try { try decoder.decodeSingularStringField(value: &_storage._mid) }()
-        case 13: try { try decoder.decodeRepeatedMessageField(value: &_storage._codecs) }()
-        case 14: try { try decoder.decodeSingularBoolField(value: &_storage._stereo) }()
-        case 15: try { try decoder.decodeSingularBoolField(value: &_storage._disableRed) }()
-        case 17: try { try decoder.decodeSingularStringField(value: &_storage._stream) }()
-        case 18: try { try decoder.decodeSingularMessageField(value: &_storage._version) }()
-        case 21: try { try decoder.decodeRepeatedEnumField(value: &_storage._packetTrailerFeatures) }()
-        default: break
-        }
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularStringField(value: &self.sid) }()
+      case 2: try { try decoder.decodeSingularEnumField(value: &self.type) }()
+      case 3: try { try decoder.decodeSingularStringField(value: &self.name) }()
+      case 4: try { try decoder.decodeSingularBoolField(value: &self.muted) }()
+      case 5: try { try decoder.decodeSingularUInt32Field(value: &self.width) }()
+      case 6: try { try decoder.decodeSingularUInt32Field(value: &self.height) }()
+      case 7: try { try decoder.decodeSingularBoolField(value: &self.simulcast) }()
+      case 9: try { try decoder.decodeSingularEnumField(value: &self.source) }()
+      case 10: try { try decoder.decodeRepeatedMessageField(value: &self.layers) }()
+      case 17: try { try decoder.decodeSingularStringField(value: &self.stream) }()
+      case 21: try { try decoder.decodeRepeatedEnumField(value: &self.packetTrailerFeatures) }()
+      default: break
       }
     }
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every if/case branch local when no optimizations
-      // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-      // https://github.com/apple/swift-protobuf/issues/1182
-      if !_storage._sid.isEmpty {
-        try visitor.visitSingularStringField(value: _storage._sid, fieldNumber: 1)
-      }
-      if _storage._type != .audio {
-        try visitor.visitSingularEnumField(value: _storage._type, fieldNumber: 2)
-      }
-      if !_storage._name.isEmpty {
-        try visitor.visitSingularStringField(value: _storage._name, fieldNumber: 3)
-      }
-      if _storage._muted != false {
-        try visitor.visitSingularBoolField(value: _storage._muted, fieldNumber: 4)
-      }
-      if _storage._width != 0 {
-        try visitor.visitSingularUInt32Field(value: _storage._width, fieldNumber: 5)
-      }
-      if _storage._height != 0 {
-        try visitor.visitSingularUInt32Field(value: _storage._height, fieldNumber: 6)
-      }
-      if _storage._simulcast != false {
-        try visitor.visitSingularBoolField(value: _storage._simulcast, fieldNumber: 7)
-      }
-      if _storage._disableDtx != false {
-        try visitor.visitSingularBoolField(value: _storage._disableDtx, fieldNumber: 8)
-      }
-      if _storage._source != .unknown {
-        try visitor.visitSingularEnumField(value: _storage._source, fieldNumber: 9)
-      }
-      if !_storage._layers.isEmpty {
-        try visitor.visitRepeatedMessageField(value: _storage._layers, fieldNumber: 10)
-      }
-      if !_storage._mimeType.isEmpty {
-        try visitor.visitSingularStringField(value: _storage._mimeType, fieldNumber: 11)
-      }
-      if !_storage._mid.isEmpty {
-        try visitor.visitSingularStringField(value: _storage._mid, fieldNumber: 12)
-      }
-      if !_storage._codecs.isEmpty {
-        try visitor.visitRepeatedMessageField(value: _storage._codecs, fieldNumber: 13)
-      }
-      if _storage._stereo != false {
-        try visitor.visitSingularBoolField(value: _storage._stereo, fieldNumber: 14)
-      }
-      if _storage._disableRed != false {
-        try visitor.visitSingularBoolField(value: _storage._disableRed, fieldNumber: 15)
-      }
-      if !_storage._stream.isEmpty {
-        try visitor.visitSingularStringField(value: _storage._stream, fieldNumber: 17)
-      }
-      try { if let v = _storage._version {
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 18)
-      } }()
-      if !_storage._packetTrailerFeatures.isEmpty {
-        try visitor.visitPackedEnumField(value: _storage._packetTrailerFeatures, fieldNumber: 21)
-      }
+    if !self.sid.isEmpty {
+      try visitor.visitSingularStringField(value: self.sid, fieldNumber: 1)
+    }
+    if self.type != .audio {
+      try visitor.visitSingularEnumField(value: self.type, fieldNumber: 2)
+    }
+    if !self.name.isEmpty {
+      try visitor.visitSingularStringField(value: self.name, fieldNumber: 3)
+    }
+    if self.muted != false {
+      try visitor.visitSingularBoolField(value: self.muted, fieldNumber: 4)
+    }
+    if self.width != 0 {
+      try visitor.visitSingularUInt32Field(value: self.width, fieldNumber: 5)
+    }
+    if self.height != 0 {
+      try visitor.visitSingularUInt32Field(value: self.height, fieldNumber: 6)
+    }
+    if self.simulcast != false {
+      try visitor.visitSingularBoolField(value: self.simulcast, fieldNumber: 7)
+    }
+    if self.source != .unknown {
+      try visitor.visitSingularEnumField(value: self.source, fieldNumber: 9)
+    }
+    if !self.layers.isEmpty {
+      try visitor.visitRepeatedMessageField(value: self.layers, fieldNumber: 10)
+    }
+    if !self.stream.isEmpty {
+      try visitor.visitSingularStringField(value: self.stream, fieldNumber: 17)
+    }
+    if !self.packetTrailerFeatures.isEmpty {
+      try visitor.visitPackedEnumField(value: self.packetTrailerFeatures, fieldNumber: 21)
     }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   package static func ==(lhs: LiveKitTrackInfo, rhs: LiveKitTrackInfo) -> Bool {
-    if lhs._storage !== rhs._storage {
-      let storagesAreEqual: Bool = withExtendedLifetime((lhs._storage, rhs._storage)) { (_args: (_StorageClass, _StorageClass)) in
-        let _storage = _args.0
-        let rhs_storage = _args.1
-        if _storage._sid != rhs_storage._sid {return false}
-        if _storage._type != rhs_storage._type {return false}
-        if _storage._name != rhs_storage._name {return false}
-        if _storage._muted != rhs_storage._muted {return false}
-        if _storage._width != rhs_storage._width {return false}
-        if _storage._height != rhs_storage._height {return false}
-        if _storage._simulcast != rhs_storage._simulcast {return false}
-        if _storage._disableDtx != rhs_storage._disableDtx {return false}
-        if _storage._source != rhs_storage._source {return false}
-        if _storage._layers != rhs_storage._layers {return false}
-        if _storage._mimeType != rhs_storage._mimeType {return false}
-        if _storage._mid != rhs_storage._mid {return false}
-        if _storage._codecs != rhs_storage._codecs {return false}
-        if _storage._stereo != rhs_storage._stereo {return false}
-        if _storage._disableRed != rhs_storage._disableRed {return false}
-        if _storage._stream != rhs_storage._stream {return false}
-        if _storage._version != rhs_storage._version {return false}
-        if _storage._packetTrailerFeatures != rhs_storage._packetTrailerFeatures {return false}
-        return true
-      }
-      if !storagesAreEqual {return false}
-    }
+    if lhs.sid != rhs.sid {return false}
+    if lhs.type != rhs.type {return false}
+    if lhs.name != rhs.name {return false}
+    if lhs.muted != rhs.muted {return false}
+    if lhs.width != rhs.width {return false}
+    if lhs.height != rhs.height {return false}
+    if lhs.simulcast != rhs.simulcast {return false}
+    if lhs.source != rhs.source {return false}
+    if lhs.layers != rhs.layers {return false}
+    if lhs.stream != rhs.stream {return false}
+    if lhs.packetTrailerFeatures != rhs.packetTrailerFeatures {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -5000,7 +3904,7 @@ nonisolated extension LiveKitTrackInfo: SwiftProtobuf.Message, SwiftProtobuf._Me
 
 nonisolated extension LiveKitAddTrackRequest: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".AddTrackRequest"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}cid\0\u{1}name\0\u{1}type\0\u{1}width\0\u{1}height\0\u{1}muted\0\u{3}disable_dtx\0\u{1}source\0\u{1}layers\0\u{3}simulcast_codecs\0\u{1}sid\0\u{1}stereo\0\u{3}disable_red\0\u{2}\u{2}stream\0\u{4}\u{3}packet_trailer_features\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}cid\0\u{1}name\0\u{1}type\0\u{1}width\0\u{1}height\0\u{1}muted\0\u{2}\u{2}source\0\u{1}layers\0\u{3}simulcast_codecs\0\u{1}sid\0\u{2}\u{4}stream\0\u{4}\u{3}packet_trailer_features\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -5014,13 +3918,10 @@ nonisolated extension LiveKitAddTrackRequest: SwiftProtobuf.Message, SwiftProtob
       case 4: try { try decoder.decodeSingularUInt32Field(value: &self.width) }()
       case 5: try { try decoder.decodeSingularUInt32Field(value: &self.height) }()
       case 6: try { try decoder.decodeSingularBoolField(value: &self.muted) }()
-      case 7: try { try decoder.decodeSingularBoolField(value: &self.disableDtx) }()
       case 8: try { try decoder.decodeSingularEnumField(value: &self.source) }()
       case 9: try { try decoder.decodeRepeatedMessageField(value: &self.layers) }()
       case 10: try { try decoder.decodeRepeatedMessageField(value: &self.simulcastCodecs) }()
       case 11: try { try decoder.decodeSingularStringField(value: &self.sid) }()
-      case 12: try { try decoder.decodeSingularBoolField(value: &self.stereo) }()
-      case 13: try { try decoder.decodeSingularBoolField(value: &self.disableRed) }()
       case 15: try { try decoder.decodeSingularStringField(value: &self.stream) }()
       case 18: try { try decoder.decodeRepeatedEnumField(value: &self.packetTrailerFeatures) }()
       default: break
@@ -5047,9 +3948,6 @@ nonisolated extension LiveKitAddTrackRequest: SwiftProtobuf.Message, SwiftProtob
     if self.muted != false {
       try visitor.visitSingularBoolField(value: self.muted, fieldNumber: 6)
     }
-    if self.disableDtx != false {
-      try visitor.visitSingularBoolField(value: self.disableDtx, fieldNumber: 7)
-    }
     if self.source != .unknown {
       try visitor.visitSingularEnumField(value: self.source, fieldNumber: 8)
     }
@@ -5061,12 +3959,6 @@ nonisolated extension LiveKitAddTrackRequest: SwiftProtobuf.Message, SwiftProtob
     }
     if !self.sid.isEmpty {
       try visitor.visitSingularStringField(value: self.sid, fieldNumber: 11)
-    }
-    if self.stereo != false {
-      try visitor.visitSingularBoolField(value: self.stereo, fieldNumber: 12)
-    }
-    if self.disableRed != false {
-      try visitor.visitSingularBoolField(value: self.disableRed, fieldNumber: 13)
     }
     if !self.stream.isEmpty {
       try visitor.visitSingularStringField(value: self.stream, fieldNumber: 15)
@@ -5084,13 +3976,10 @@ nonisolated extension LiveKitAddTrackRequest: SwiftProtobuf.Message, SwiftProtob
     if lhs.width != rhs.width {return false}
     if lhs.height != rhs.height {return false}
     if lhs.muted != rhs.muted {return false}
-    if lhs.disableDtx != rhs.disableDtx {return false}
     if lhs.source != rhs.source {return false}
     if lhs.layers != rhs.layers {return false}
     if lhs.simulcastCodecs != rhs.simulcastCodecs {return false}
     if lhs.sid != rhs.sid {return false}
-    if lhs.stereo != rhs.stereo {return false}
-    if lhs.disableRed != rhs.disableRed {return false}
     if lhs.stream != rhs.stream {return false}
     if lhs.packetTrailerFeatures != rhs.packetTrailerFeatures {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
@@ -5307,69 +4196,9 @@ nonisolated extension LiveKitUpdateSubscription: SwiftProtobuf.Message, SwiftPro
   }
 }
 
-nonisolated extension LiveKitUpdateTrackSettings: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
-  package static let protoMessageName: String = _protobuf_package + ".UpdateTrackSettings"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}track_sids\0\u{2}\u{2}disabled\0\u{1}quality\0\u{1}width\0\u{1}height\0\u{1}fps\0\u{1}priority\0")
-
-  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeRepeatedStringField(value: &self.trackSids) }()
-      case 3: try { try decoder.decodeSingularBoolField(value: &self.disabled) }()
-      case 4: try { try decoder.decodeSingularEnumField(value: &self.quality) }()
-      case 5: try { try decoder.decodeSingularUInt32Field(value: &self.width) }()
-      case 6: try { try decoder.decodeSingularUInt32Field(value: &self.height) }()
-      case 7: try { try decoder.decodeSingularUInt32Field(value: &self.fps) }()
-      case 8: try { try decoder.decodeSingularUInt32Field(value: &self.priority) }()
-      default: break
-      }
-    }
-  }
-
-  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if !self.trackSids.isEmpty {
-      try visitor.visitRepeatedStringField(value: self.trackSids, fieldNumber: 1)
-    }
-    if self.disabled != false {
-      try visitor.visitSingularBoolField(value: self.disabled, fieldNumber: 3)
-    }
-    if self.quality != .low {
-      try visitor.visitSingularEnumField(value: self.quality, fieldNumber: 4)
-    }
-    if self.width != 0 {
-      try visitor.visitSingularUInt32Field(value: self.width, fieldNumber: 5)
-    }
-    if self.height != 0 {
-      try visitor.visitSingularUInt32Field(value: self.height, fieldNumber: 6)
-    }
-    if self.fps != 0 {
-      try visitor.visitSingularUInt32Field(value: self.fps, fieldNumber: 7)
-    }
-    if self.priority != 0 {
-      try visitor.visitSingularUInt32Field(value: self.priority, fieldNumber: 8)
-    }
-    try unknownFields.traverse(visitor: &visitor)
-  }
-
-  package static func ==(lhs: LiveKitUpdateTrackSettings, rhs: LiveKitUpdateTrackSettings) -> Bool {
-    if lhs.trackSids != rhs.trackSids {return false}
-    if lhs.disabled != rhs.disabled {return false}
-    if lhs.quality != rhs.quality {return false}
-    if lhs.width != rhs.width {return false}
-    if lhs.height != rhs.height {return false}
-    if lhs.fps != rhs.fps {return false}
-    if lhs.priority != rhs.priority {return false}
-    if lhs.unknownFields != rhs.unknownFields {return false}
-    return true
-  }
-}
-
 nonisolated extension LiveKitSubscriptionResponse: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".SubscriptionResponse"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}track_sid\0\u{1}err\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\u{2}err\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -5377,7 +4206,6 @@ nonisolated extension LiveKitSubscriptionResponse: SwiftProtobuf.Message, SwiftP
       // allocates stack space for every case branch when no optimizations are
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
-      case 1: try { try decoder.decodeSingularStringField(value: &self.trackSid) }()
       case 2: try { try decoder.decodeSingularEnumField(value: &self.err) }()
       default: break
       }
@@ -5385,9 +4213,6 @@ nonisolated extension LiveKitSubscriptionResponse: SwiftProtobuf.Message, SwiftP
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if !self.trackSid.isEmpty {
-      try visitor.visitSingularStringField(value: self.trackSid, fieldNumber: 1)
-    }
     if self.err != .seUnknown {
       try visitor.visitSingularEnumField(value: self.err, fieldNumber: 2)
     }
@@ -5395,7 +4220,6 @@ nonisolated extension LiveKitSubscriptionResponse: SwiftProtobuf.Message, SwiftP
   }
 
   package static func ==(lhs: LiveKitSubscriptionResponse, rhs: LiveKitSubscriptionResponse) -> Bool {
-    if lhs.trackSid != rhs.trackSid {return false}
     if lhs.err != rhs.err {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
@@ -5404,7 +4228,7 @@ nonisolated extension LiveKitSubscriptionResponse: SwiftProtobuf.Message, SwiftP
 
 nonisolated extension LiveKitStreamStateInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".StreamStateInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}participant_sid\0\u{3}track_sid\0\u{1}state\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\u{3}state\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -5412,8 +4236,6 @@ nonisolated extension LiveKitStreamStateInfo: SwiftProtobuf.Message, SwiftProtob
       // allocates stack space for every case branch when no optimizations are
       // enabled. https://github.com/apple/swift-protobuf/issues/1034
       switch fieldNumber {
-      case 1: try { try decoder.decodeSingularStringField(value: &self.participantSid) }()
-      case 2: try { try decoder.decodeSingularStringField(value: &self.trackSid) }()
       case 3: try { try decoder.decodeSingularEnumField(value: &self.state) }()
       default: break
       }
@@ -5421,12 +4243,6 @@ nonisolated extension LiveKitStreamStateInfo: SwiftProtobuf.Message, SwiftProtob
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if !self.participantSid.isEmpty {
-      try visitor.visitSingularStringField(value: self.participantSid, fieldNumber: 1)
-    }
-    if !self.trackSid.isEmpty {
-      try visitor.visitSingularStringField(value: self.trackSid, fieldNumber: 2)
-    }
     if self.state != .active {
       try visitor.visitSingularEnumField(value: self.state, fieldNumber: 3)
     }
@@ -5434,8 +4250,6 @@ nonisolated extension LiveKitStreamStateInfo: SwiftProtobuf.Message, SwiftProtob
   }
 
   package static func ==(lhs: LiveKitStreamStateInfo, rhs: LiveKitStreamStateInfo) -> Bool {
-    if lhs.participantSid != rhs.participantSid {return false}
-    if lhs.trackSid != rhs.trackSid {return false}
     if lhs.state != rhs.state {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
@@ -5472,111 +4286,20 @@ nonisolated extension LiveKitStreamStateUpdate: SwiftProtobuf.Message, SwiftProt
   }
 }
 
-nonisolated extension LiveKitSubscribedQuality: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
-  package static let protoMessageName: String = _protobuf_package + ".SubscribedQuality"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}quality\0\u{1}enabled\0")
-
-  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularEnumField(value: &self.quality) }()
-      case 2: try { try decoder.decodeSingularBoolField(value: &self.enabled) }()
-      default: break
-      }
-    }
-  }
-
-  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if self.quality != .low {
-      try visitor.visitSingularEnumField(value: self.quality, fieldNumber: 1)
-    }
-    if self.enabled != false {
-      try visitor.visitSingularBoolField(value: self.enabled, fieldNumber: 2)
-    }
-    try unknownFields.traverse(visitor: &visitor)
-  }
-
-  package static func ==(lhs: LiveKitSubscribedQuality, rhs: LiveKitSubscribedQuality) -> Bool {
-    if lhs.quality != rhs.quality {return false}
-    if lhs.enabled != rhs.enabled {return false}
-    if lhs.unknownFields != rhs.unknownFields {return false}
-    return true
-  }
-}
-
-nonisolated extension LiveKitSubscribedCodec: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
-  package static let protoMessageName: String = _protobuf_package + ".SubscribedCodec"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}codec\0\u{1}qualities\0")
-
-  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularStringField(value: &self.codec) }()
-      case 2: try { try decoder.decodeRepeatedMessageField(value: &self.qualities) }()
-      default: break
-      }
-    }
-  }
-
-  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if !self.codec.isEmpty {
-      try visitor.visitSingularStringField(value: self.codec, fieldNumber: 1)
-    }
-    if !self.qualities.isEmpty {
-      try visitor.visitRepeatedMessageField(value: self.qualities, fieldNumber: 2)
-    }
-    try unknownFields.traverse(visitor: &visitor)
-  }
-
-  package static func ==(lhs: LiveKitSubscribedCodec, rhs: LiveKitSubscribedCodec) -> Bool {
-    if lhs.codec != rhs.codec {return false}
-    if lhs.qualities != rhs.qualities {return false}
-    if lhs.unknownFields != rhs.unknownFields {return false}
-    return true
-  }
-}
-
 nonisolated extension LiveKitSubscribedQualityUpdate: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".SubscribedQualityUpdate"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}track_sid\0\u{3}subscribed_qualities\0\u{3}subscribed_codecs\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap()
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    while let fieldNumber = try decoder.nextFieldNumber() {
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every case branch when no optimizations are
-      // enabled. https://github.com/apple/swift-protobuf/issues/1034
-      switch fieldNumber {
-      case 1: try { try decoder.decodeSingularStringField(value: &self.trackSid) }()
-      case 2: try { try decoder.decodeRepeatedMessageField(value: &self.subscribedQualities) }()
-      case 3: try { try decoder.decodeRepeatedMessageField(value: &self.subscribedCodecs) }()
-      default: break
-      }
-    }
+    // Load everything into unknown fields
+    while try decoder.nextFieldNumber() != nil {}
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    if !self.trackSid.isEmpty {
-      try visitor.visitSingularStringField(value: self.trackSid, fieldNumber: 1)
-    }
-    if !self.subscribedQualities.isEmpty {
-      try visitor.visitRepeatedMessageField(value: self.subscribedQualities, fieldNumber: 2)
-    }
-    if !self.subscribedCodecs.isEmpty {
-      try visitor.visitRepeatedMessageField(value: self.subscribedCodecs, fieldNumber: 3)
-    }
     try unknownFields.traverse(visitor: &visitor)
   }
 
   package static func ==(lhs: LiveKitSubscribedQualityUpdate, rhs: LiveKitSubscribedQualityUpdate) -> Bool {
-    if lhs.trackSid != rhs.trackSid {return false}
-    if lhs.subscribedQualities != rhs.subscribedQualities {return false}
-    if lhs.subscribedCodecs != rhs.subscribedCodecs {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }
@@ -5584,140 +4307,55 @@ nonisolated extension LiveKitSubscribedQualityUpdate: SwiftProtobuf.Message, Swi
 
 nonisolated extension LiveKitRequestResponse: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".RequestResponse"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}request_id\0\u{1}reason\0\u{1}message\0\u{1}trickle\0\u{3}add_track\0\u{1}mute\0")
-
-  fileprivate class _StorageClass {
-    var _requestID: UInt32 = 0
-    var _reason: LiveKitRequestResponse.Reason = .ok
-    var _message: String = String()
-    var _request: LiveKitRequestResponse.OneOf_Request?
-
-      // This property is used as the initial default value for new instances of the type.
-      // The type itself is protecting the reference to its storage via CoW semantics.
-      // This will force a copy to be made of this reference when the first mutation occurs;
-      // hence, it is safe to mark this as `nonisolated(unsafe)`.
-      static nonisolated(unsafe) let defaultInstance = _StorageClass()
-
-    private init() {}
-
-    init(copying source: _StorageClass) {
-      _requestID = source._requestID
-      _reason = source._reason
-      _message = source._message
-      _request = source._request
-    }
-  }
-
-  fileprivate mutating func _uniqueStorage() -> _StorageClass {
-    if !isKnownUniquelyReferenced(&_storage) {
-      _storage = _StorageClass(copying: _storage)
-    }
-    return _storage
-  }
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{2}\u{2}reason\0\u{1}message\0\u{4}\u{2}add_track\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
-    _ = _uniqueStorage()
-    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
-      while let fieldNumber = try decoder.nextFieldNumber() {
-        // The use of inline closures is to circumvent an issue where the compiler
-        // allocates stack space for every case branch when no optimizations are
-        // enabled. https://github.com/apple/swift-protobuf/issues/1034
-        switch fieldNumber {
-        case 1: try { try decoder.decodeSingularUInt32Field(value: &_storage._requestID) }()
-        case 2: try { try decoder.decodeSingularEnumField(value: &_storage._reason) }()
-        case 3: try { try decoder.decodeSingularStringField(value: &_storage._message) }()
-        case 4: try {
-          var v: LiveKitTrickleRequest?
-          var hadOneofValue = false
-          if let current = _storage._request {
-            hadOneofValue = true
-            if case .trickle(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._request = .trickle(v)
-          }
-        }()
-        case 5: try {
-          var v: LiveKitAddTrackRequest?
-          var hadOneofValue = false
-          if let current = _storage._request {
-            hadOneofValue = true
-            if case .addTrack(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._request = .addTrack(v)
-          }
-        }()
-        case 6: try {
-          var v: LiveKitMuteTrackRequest?
-          var hadOneofValue = false
-          if let current = _storage._request {
-            hadOneofValue = true
-            if case .mute(let m) = current {v = m}
-          }
-          try decoder.decodeSingularMessageField(value: &v)
-          if let v = v {
-            if hadOneofValue {try decoder.handleConflictingOneOf()}
-            _storage._request = .mute(v)
-          }
-        }()
-        default: break
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 2: try { try decoder.decodeSingularEnumField(value: &self.reason) }()
+      case 3: try { try decoder.decodeSingularStringField(value: &self.message) }()
+      case 5: try {
+        var v: LiveKitAddTrackRequest?
+        var hadOneofValue = false
+        if let current = self.request {
+          hadOneofValue = true
+          if case .addTrack(let m) = current {v = m}
         }
+        try decoder.decodeSingularMessageField(value: &v)
+        if let v = v {
+          if hadOneofValue {try decoder.handleConflictingOneOf()}
+          self.request = .addTrack(v)
+        }
+      }()
+      default: break
       }
     }
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
-    try withExtendedLifetime(_storage) { (_storage: _StorageClass) in
-      // The use of inline closures is to circumvent an issue where the compiler
-      // allocates stack space for every if/case branch local when no optimizations
-      // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
-      // https://github.com/apple/swift-protobuf/issues/1182
-      if _storage._requestID != 0 {
-        try visitor.visitSingularUInt32Field(value: _storage._requestID, fieldNumber: 1)
-      }
-      if _storage._reason != .ok {
-        try visitor.visitSingularEnumField(value: _storage._reason, fieldNumber: 2)
-      }
-      if !_storage._message.isEmpty {
-        try visitor.visitSingularStringField(value: _storage._message, fieldNumber: 3)
-      }
-      switch _storage._request {
-      case .trickle?: try {
-        guard case .trickle(let v)? = _storage._request else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 4)
-      }()
-      case .addTrack?: try {
-        guard case .addTrack(let v)? = _storage._request else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 5)
-      }()
-      case .mute?: try {
-        guard case .mute(let v)? = _storage._request else { preconditionFailure() }
-        try visitor.visitSingularMessageField(value: v, fieldNumber: 6)
-      }()
-      case nil: break
-      }
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
+    if self.reason != .ok {
+      try visitor.visitSingularEnumField(value: self.reason, fieldNumber: 2)
     }
+    if !self.message.isEmpty {
+      try visitor.visitSingularStringField(value: self.message, fieldNumber: 3)
+    }
+    try { if case .addTrack(let v)? = self.request {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 5)
+    } }()
     try unknownFields.traverse(visitor: &visitor)
   }
 
   package static func ==(lhs: LiveKitRequestResponse, rhs: LiveKitRequestResponse) -> Bool {
-    if lhs._storage !== rhs._storage {
-      let storagesAreEqual: Bool = withExtendedLifetime((lhs._storage, rhs._storage)) { (_args: (_StorageClass, _StorageClass)) in
-        let _storage = _args.0
-        let rhs_storage = _args.1
-        if _storage._requestID != rhs_storage._requestID {return false}
-        if _storage._reason != rhs_storage._reason {return false}
-        if _storage._message != rhs_storage._message {return false}
-        if _storage._request != rhs_storage._request {return false}
-        return true
-      }
-      if !storagesAreEqual {return false}
-    }
+    if lhs.reason != rhs.reason {return false}
+    if lhs.message != rhs.message {return false}
+    if lhs.request != rhs.request {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}
     return true
   }

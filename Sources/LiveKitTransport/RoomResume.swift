@@ -84,14 +84,14 @@ struct RoomResume: Sendable, Equatable {
         switch message {
         case .leave: step >= .joining
         case .syncState, .trickle, .offer, .answer: step == .restoring
-        case .addTrack, .mute, .subscription, .trackSetting, .ping, .pingReq: false
+        case .addTrack, .mute, .subscription, .ping, .pingReq: false
         }
     }
 
     /// Keeps a request for the end of the resume, which sends pings and tracks without an answer by itself.
     mutating func hold(_ message: LiveKitSignalRequest.OneOf_Message) {
         switch message {
-        case .mute, .subscription, .trackSetting, .trickle:
+        case .mute, .subscription, .trickle:
             if held.count < Self.maximumHeldCount { held.append(message) }
         case .leave, .syncState, .offer, .answer, .addTrack, .ping, .pingReq: break
         }

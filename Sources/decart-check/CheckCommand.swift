@@ -28,7 +28,7 @@ struct CheckCommand: ParsableCommand {
                3  tcp      the port does not accept connections
                4  tls      the certificate is not accepted, or the handshake fails
                5  service  the server answers, but not as the service does
-               6  key      the key is rejected
+               6  key      the key is rejected, or --deep or --report has none
                7  limit    the account has no session free or no credits, or too many requests (HTTP 402, 429, 503)
                8  udp      the STUN server does not answer over UDP
                9  turn     a TURN server does not answer or rejects the credentials
@@ -37,8 +37,8 @@ struct CheckCommand: ParsableCommand {
             EXAMPLES
               decart-check
               decart-check --json --turn-servers-file turn.txt
-              decart-standin & decart-check --base-url ws://127.0.0.1:9001 --deep
-            docs/CHECK.md describes the probes, the JSON and the report.
+              decart-standin & DECART_API_KEY=x decart-check --base-url ws://127.0.0.1:9001 --deep
+            /usr/share/doc/gstreamer1.0-decart/docs/CHECK.md (docs/CHECK.md in the sources) describes the probes, the JSON and the report.
             """,
         version: "decart-check \(DECART_VERSION), " + String(cString: decart_build_name()))
 
@@ -176,7 +176,9 @@ struct CheckCommand: ParsableCommand {
     ) {
         let host = configuration.base.host
         guard let key = configuration.key else {
-            output.results.append(.notTried(.session, host, "Not tried: there is no key."))
+            // A failure: a CI job that has lost its key must not succeed.
+            output.results.append(
+                ProbeResult(.session, host, .failed(.key), nil, "Not run: there is no key. Set DECART_API_KEY."))
             return
         }
         if let cause = output.cause, cause.rawValue < Cause.udp.rawValue {
@@ -198,7 +200,10 @@ struct CheckCommand: ParsableCommand {
                 // The element uses its default server only for a service on another machine, which the relay is not.
                 if let stun = configuration.stun { settings.stunServer = "stun:\(hostAndPort(stun))" }
             }
-            let summary = try DeepSession(settings).run()
+            let isWatched = isatty(STDERR_FILENO) == 1
+            let summary = try DeepSession(settings).run { line in
+                if isWatched { Output.write("session, \(line)\n", to: STDERR_FILENO) }
+            }
             output.session = summary
             output.results.append(summary.result(host))
         } catch {

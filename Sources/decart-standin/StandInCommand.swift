@@ -31,8 +31,7 @@ struct StandInCommand: ParsableCommand {
             FAULTS
               --fault NAME[:key=value,...] makes the stand-in misbehave; it may be given more than once. Every fault \
             but refuse knows count=N (for N connections) and after=N (from the Nth on, counted from 1); the list below has further keys. A \
-            client may choose faults for one connection in its URL, without count and after: ...&fault=SPEC. \
-            docs/FAULTS.md describes how a pipeline reacts to each.
+            client may choose faults for one connection in its URL, without count and after: ...&fault=SPEC.
 
             \(FaultKind.help)
 
@@ -40,8 +39,6 @@ struct StandInCommand: ParsableCommand {
               --control PORT opens an HTTP endpoint on 127.0.0.1 that changes faults while the stand-in runs:
 
             \(StandInServer.controlHelp)
-
-            docs/STANDIN.md describes control port and page.
 
             ENDPOINT
               ws://127.0.0.1:PORT/v1/stream?api_key=KEY&model=MODEL
@@ -52,6 +49,10 @@ struct StandInCommand: ParsableCommand {
             frame, if the client announces packet_trailer_features and CAP_PACKET_TRAILER. HTTP answers: 401 missing, \
             empty or rejected key; 400 no model; 403 a web page of another host (--allow-browser); 404 other \
             path; 426 not a WebSocket; 503 too many sessions.
+
+            FILES
+            Documents are in /usr/share/doc/decart-standin/docs, or in docs of the sources: FAULTS.md (how a pipeline \
+            reacts to each fault), STANDIN.md (control port, page), REPLAY.md.
 
             EXAMPLE
               decart-standin &
@@ -132,7 +133,7 @@ struct StandInCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Send the messages of this recording of decart-check --record; media are as usual (docs/REPLAY.md).",
+            "Send the messages of this recording of decart-check --record; media are as usual (REPLAY.md).",
             valueName: "file"))
     var replay: String?
 

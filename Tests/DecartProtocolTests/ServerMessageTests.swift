@@ -1,4 +1,5 @@
 import DecartProtocol
+import TestSupport
 import Testing
 
 @Suite("Messages from the service", .timeLimit(.minutes(1)))
@@ -226,15 +227,8 @@ struct ServerMessageTests {
 
     /// Seeded mutations of every accepted message give an error or a value, never a trap.
     @Test func mutations() {
-        var seed: UInt64 = 0x5EED
-        func random(_ bound: Int) -> Int {
-            // SplitMix64.
-            seed &+= 0x9E37_79B9_7F4A_7C15
-            var value = seed
-            value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
-            value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
-            return Int((value ^ value >> 31) % UInt64(max(bound, 1)))
-        }
+        var generator = SeededGenerator(seed: 0x5EED)
+        func random(_ bound: Int) -> Int { generator.below(bound) }
         let alphabet = [UInt8](#"{}[]",:\0123456789.eE+-ntfu "#.utf8) + [0, 0x1F, 0x80, 0xC3, 0xED, 0xFF]
         var decoded = 0
         for round in 0..<20_000 {

@@ -1,20 +1,19 @@
-"""Prints GoldenFrames.swift: frames written by LiveKit's own protocol package, to compare our field numbers with.
+"""Prints GoldenFrames.swift: frames written by LiveKit's own protocol package, to compare our names and field numbers with.
 Run it again after adding a message. Needs: pip install livekit-protocol==1.1.29"""
 
+from google.protobuf.json_format import MessageToJson
 from livekit.protocol import models as m
 from livekit.protocol import rtc as r
 
 VIDEO = m.VideoLayer(quality=m.VideoQuality.HIGH, width=1280, height=704, bitrate=3_500_000)
 TRACK = m.TrackInfo(
     sid="TR_out", type=m.TrackType.VIDEO, name="output", muted=True, width=1280, height=704,
-    source=m.TrackSource.CAMERA, layers=[VIDEO], mime_type="video/H264", mid="1", stream="camera",
-    codecs=[m.SimulcastCodecInfo(mime_type="video/H264", mid="1", cid="c1", layers=[VIDEO])])
+    source=m.TrackSource.CAMERA, layers=[VIDEO], stream="camera")
 WORKER = m.ParticipantInfo(
     sid="PA_worker", identity="inference-server-7", state=m.ParticipantInfo.ACTIVE, tracks=[TRACK], name="w",
-    is_publisher=True, kind=m.ParticipantInfo.AGENT, attributes={"a": "b"}, version=300)
+    is_publisher=True, kind=m.ParticipantInfo.AGENT, version=300)
 GONE = m.ParticipantInfo(
-    sid="PA_gone", identity="other", state=m.ParticipantInfo.DISCONNECTED,
-    disconnect_reason=m.DisconnectReason.DUPLICATE_IDENTITY)
+    sid="PA_gone", identity="other", state=m.ParticipantInfo.DISCONNECTED)
 CANDIDATE = '{"candidate":"candidate:1 1 udp 1 192.0.2.1 9 typ host","sdpMid":"0","sdpMLineIndex":0}'
 ICE = m.ICEServer if hasattr(m, "ICEServer") else r.ICEServer
 SERVERS = [
@@ -31,17 +30,12 @@ REQUESTS = {
         add_track=r.AddTrackRequest(
             cid="c1", name="camera", type=m.TrackType.VIDEO, width=1280, height=704, source=m.TrackSource.CAMERA,
             layers=[VIDEO],
-            simulcast_codecs=[r.SimulcastCodec(
-                codec="h264", cid="c1", layers=[VIDEO],
-                video_layer_mode=m.VideoLayer.ONE_SPATIAL_LAYER_PER_STREAM)])),
+            simulcast_codecs=[r.SimulcastCodec(codec="h264", cid="c1", layers=[VIDEO])])),
     "mute": r.SignalRequest(mute=r.MuteTrackRequest(sid="TR_in", muted=True)),
     "subscription": r.SignalRequest(
         subscription=r.UpdateSubscription(
             track_sids=["TR_out"], subscribe=True,
             participant_tracks=[m.ParticipantTracks(participant_sid="PA_worker", track_sids=["TR_out"])])),
-    "trackSetting": r.SignalRequest(
-        track_setting=r.UpdateTrackSettings(
-            track_sids=["TR_out"], quality=m.VideoQuality.HIGH, width=1280, height=704, fps=30)),
     "leave": r.SignalRequest(
         leave=r.LeaveRequest(reason=m.DisconnectReason.CLIENT_INITIATED, action=r.LeaveRequest.DISCONNECT)),
     "syncState": r.SignalRequest(
@@ -49,7 +43,7 @@ REQUESTS = {
             offer=r.SessionDescription(type="offer", sdp="v=0\r\n", id=3),
             answer=r.SessionDescription(type="answer", sdp="v=0\r\n", id=3),
             subscription=r.UpdateSubscription(track_sids=["TR_out"], subscribe=True),
-            publish_tracks=[r.TrackPublishedResponse(cid="c1", track=TRACK)], track_sids_disabled=["TR_off"])),
+            publish_tracks=[r.TrackPublishedResponse(cid="c1", track=TRACK)])),
     "ping": r.SignalRequest(ping=1_700_000_000_000),
     "pingReq": r.SignalRequest(ping_req=r.Ping(timestamp=1_700_000_000_000, rtt=23)),
 }
@@ -61,8 +55,8 @@ RESPONSES = {
             participant=m.ParticipantInfo(sid="PA_me", identity="me", state=m.ParticipantInfo.JOINED),
             other_participants=[WORKER], server_version="1.13.5", ice_servers=SERVERS, subscriber_primary=True,
             client_configuration=m.ClientConfiguration(force_relay=m.ClientConfigSetting.ENABLED), ping_timeout=15,
-            ping_interval=5, server_info=m.ServerInfo(edition=m.ServerInfo.Cloud, version="1.13.5", protocol=17),
-            enabled_publish_codecs=[m.Codec(mime="video/H264", fmtp_line="profile-level-id=42e01f")],
+            ping_interval=5, server_info=m.ServerInfo(version="1.13.5", protocol=17),
+            enabled_publish_codecs=[m.Codec(mime="video/H264")],
             fast_publish=True)),
     "answer": r.SignalResponse(answer=r.SessionDescription(type="answer", sdp="v=0\r\n", mid_to_track_id={"0": "TR_in"})),
     "offer": r.SignalResponse(offer=r.SessionDescription(type="offer", sdp="v=0\r\n", id=2)),
@@ -72,36 +66,27 @@ RESPONSES = {
     "leave": r.SignalResponse(
         leave=r.LeaveRequest(
             can_reconnect=True, reason=m.DisconnectReason.SERVER_SHUTDOWN, action=r.LeaveRequest.RECONNECT,
-            regions=r.RegionSettings(regions=[r.RegionInfo(region="a", url="wss://a.example", distance=1)]))),
+            regions=r.RegionSettings(regions=[r.RegionInfo(region="a", url="wss://a.example")]))),
     "mute": r.SignalResponse(mute=r.MuteTrackRequest(sid="TR_in", muted=True)),
-    "roomUpdate": r.SignalResponse(room_update=r.RoomUpdate(room=m.Room(sid="RM_1", name="r", num_publishers=1))),
-    "connectionQuality": r.SignalResponse(
-        connection_quality=r.ConnectionQualityUpdate(
-            updates=[r.ConnectionQualityInfo(participant_sid="PA_me", quality=m.ConnectionQuality.EXCELLENT, score=4.5)])),
+    "roomUpdate": r.SignalResponse(room_update=r.RoomUpdate(room=m.Room(sid="RM_1", name="r"))),
+    "connectionQuality": r.SignalResponse(connection_quality=r.ConnectionQualityUpdate()),
     "streamState": r.SignalResponse(
-        stream_state_update=r.StreamStateUpdate(
-            stream_states=[r.StreamStateInfo(participant_sid="PA_worker", track_sid="TR_out", state=r.StreamState.PAUSED)])),
-    "subscribedQuality": r.SignalResponse(
-        subscribed_quality_update=r.SubscribedQualityUpdate(
-            track_sid="TR_in",
-            subscribed_codecs=[r.SubscribedCodec(
-                codec="h264", qualities=[r.SubscribedQuality(quality=m.VideoQuality.HIGH, enabled=True)])])),
+        stream_state_update=r.StreamStateUpdate(stream_states=[r.StreamStateInfo(state=r.StreamState.PAUSED)])),
+    "subscribedQuality": r.SignalResponse(subscribed_quality_update=r.SubscribedQualityUpdate()),
     "refreshToken": r.SignalResponse(refresh_token="fresh"),
     "trackUnpublished": r.SignalResponse(track_unpublished=r.TrackUnpublishedResponse(track_sid="TR_in")),
     "pong": r.SignalResponse(pong=1_700_000_000_001),
-    "reconnect": r.SignalResponse(reconnect=r.ReconnectResponse(ice_servers=SERVERS, last_message_seq=9)),
+    "reconnect": r.SignalResponse(reconnect=r.ReconnectResponse(ice_servers=SERVERS)),
     "pongResp": r.SignalResponse(
         pong_resp=r.Pong(last_ping_timestamp=1_700_000_000_000, timestamp=1_700_000_000_023)),
     "subscriptionResponse": r.SignalResponse(
-        subscription_response=r.SubscriptionResponse(
-            track_sid="TR_out", err=m.SubscriptionError.SE_TRACK_NOTFOUND)),
+        subscription_response=r.SubscriptionResponse(err=m.SubscriptionError.SE_TRACK_NOTFOUND)),
     "requestResponse": r.SignalResponse(
         request_response=r.RequestResponse(
             reason=r.RequestResponse.NOT_ALLOWED, message="no", add_track=r.AddTrackRequest(cid="c1"))),
     "trackSubscribed": r.SignalResponse(track_subscribed=r.TrackSubscribed(track_sid="TR_in")),
     "roomMoved": r.SignalResponse(
-        room_moved=r.RoomMovedResponse(
-            room=m.Room(name="r2"), token="t2", participant=m.ParticipantInfo(sid="PA_2"), other_participants=[WORKER])),
+        room_moved=r.RoomMovedResponse(token="t2", other_participants=[WORKER])),
     "mediaSections": r.SignalResponse(
         media_sections_requirement=r.MediaSectionsRequirement(num_audios=1, num_videos=2)),
     # A message type that we do not define.
@@ -110,11 +95,11 @@ RESPONSES = {
 }
 
 JOIN_REQUEST = r.JoinRequest(
-    client_info=m.ClientInfo(sdk=m.ClientInfo.CPP, version="1", protocol=16, os="linux"),
-    connection_settings=r.ConnectionSettings(auto_subscribe=True, adaptive_stream=True),
+    client_info=m.ClientInfo(capabilities=[m.ClientInfo.CAP_PACKET_TRAILER]),
+    connection_settings=r.ConnectionSettings(auto_subscribe=True),
     add_track_requests=[r.AddTrackRequest(cid="c1", name="camera", type=m.TrackType.VIDEO)],
     publisher_offer=r.SessionDescription(type="offer", sdp="v=0\r\n", id=1), reconnect=True,
-    reconnect_reason=m.ReconnectReason.RR_SUBSCRIBER_FAILED, participant_sid="PA_me",
+    participant_sid="PA_me",
     sync_state=r.SyncState(subscription=r.UpdateSubscription(track_sids=["TR_out"], subscribe=True)))
 
 JOINS = {
@@ -123,19 +108,25 @@ JOINS = {
 }
 
 
+def printed(text, end):
+    for at in range(0, len(text), 96):
+        print(f"            {text[at:at + 96]}{end if at + 96 < len(text) else ''}")
+
+
 def table(name, frames):
-    print(f"    static let {name}: [String: String] = [")
+    print(f"    static let {name}: [String: GoldenFrame] = [")
     for key, frame in frames.items():
-        text = frame.SerializeToString(deterministic=True).hex()
-        print(f'        "{key}": """')
-        for at in range(0, len(text), 96):
-            end = "\\" if at + 96 < len(text) else ""
-            print(f"        {text[at:at + 96]}{end}")
-        print('        """,')
+        print(f'        "{key}": GoldenFrame(\n            """')
+        printed(frame.SerializeToString(deterministic=True).hex(), "\\")
+        print('            """,\n            #"""')
+        printed(MessageToJson(frame, indent=None), "\\#")
+        print('            """#),')
     print("    ]")
 
 
 print("// Generated by golden.py with LiveKit's own protocol package; do not edit.\n")
+print("struct GoldenFrame {\n    let hex: String\n    let json: String\n")
+print("    init(_ hex: String, _ json: String) { (self.hex, self.json) = (hex, json) }\n}\n")
 print("enum GoldenFrames {")
 table("requests", REQUESTS)
 print()

@@ -2,6 +2,7 @@ import DecartProtocol
 import DecartSession
 import Glibc
 import Signalling
+import TestSupport
 import Testing
 
 /// Fetches keys from a backend whose response each test scripts.
@@ -40,14 +41,7 @@ struct APIKeyFetcherTests {
         _ script: Script, tls: Certificates? = nil, _ body: (RawServer) async throws -> Void
     ) async throws {
         let context = try tls?.server(name: "key", san: "DNS:localhost")
-        let server = try await RawServer(script, tls: context)
-        do {
-            try await body(server)
-        } catch {
-            try? await server.shutdown()
-            throw error
-        }
-        try await server.shutdown()
+        try await withServer(script, tls: context, body)
     }
 
     private func script(_ bytes: [UInt8]?) -> Script {
@@ -153,21 +147,10 @@ struct APIKeyFetcherTests {
     }
 
     @Test func nobodyListens() async throws {
-        // Bound but not listening, so that no other process can take the port.
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, size) == 0 && getsockname(descriptor, $0, &size) == 0
-            }
-        }
-        try #require(isBound)
-        let port = Int(UInt16(bigEndian: address.sin_port))
-        guard case .failure(let error) = try await fetch(fetcher(port)) else {
+        // Bound, so that no other process can take the port.
+        let taken = try LoopbackSocket(stream: true, backlog: nil)
+        defer { withExtendedLifetime(taken) {} }
+        guard case .failure(let error) = try await fetch(fetcher(Int(taken.port))) else {
             Issue.record("a key")
             return
         }

@@ -44,32 +44,25 @@ struct BacklogTests {
         let size = 10 << 10
         var script = Script()
         script.endless = RawServer.frame(1, [UInt8](repeating: 0x78, count: size))
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            #expect(await events.next()?.isOpened == true)
+        try await withChannel(script) { _, channel, events in
             for count in 1...1_500 {
                 guard case .text? = await events.next() else {
                     Issue.record("no more than \(count) messages came")
                     break
                 }
-                client.channel.messageHandled(size: size)
+                channel.messageHandled(size: size)
             }
-            client.channel.close()
         }
     }
 
     @Test func aFloodEndsTheConnection() async throws {
         var script = Script()
         script.endless = (0..<100).flatMap { _ in RawServer.frame(1, [65]) }
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            #expect(await events.next()?.isOpened == true)
+        try await withChannel(script) { server, channel, events in
             var count = 0
             while case .text? = await events.next() {
                 count += 1
-                client.channel.messageHandled(size: 1)
+                channel.messageHandled(size: 1)
             }
             #expect(count >= MessageRate.most)
             // 1008, "policy violation".

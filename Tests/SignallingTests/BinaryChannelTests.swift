@@ -13,15 +13,12 @@ struct BinaryChannelTests {
     }
 
     @Test func bytesGoBothWaysAsTheyAre() async throws {
-        try await withServer { server in
-            let client = try client(server)
-            let events = client.open()
-            _ = await events.next()
+        try await withChannel(roomToken: Self.token, configure: { $0.messages = .binary }) { _, channel, events in
             for bytes in [[], [0], [0xFF, 0xC3, 0x28], [UInt8](repeating: 0x80, count: 70_000)] as [[UInt8]] {
-                client.channel.send(bytes)
+                channel.send(bytes)
                 #expect(await events.next() == .binary(bytes))
             }
-            client.channel.close()
+            channel.close()
             #expect(await events.next() == .closed(code: 1000, reason: ""))
         }
     }
@@ -46,25 +43,17 @@ struct BinaryChannelTests {
 
     @Test func textIsIgnored() async throws {
         let reply = Script(greet: RawServer.frame(1, [65]) + RawServer.frame(2, [66]))
-        try await withServer(reply) { server in
-            let client = try client(server)
-            let events = client.open()
-            _ = await events.next()
+        try await withChannel(reply, roomToken: Self.token, configure: { $0.messages = .binary }) { _, _, events in
             #expect(await events.next() == .binary([66]))
-            client.channel.close()
         }
     }
 
     @Test func theTokenIsInTheHeaderAndNowhereElse() async throws {
-        try await withServer { server in
-            let client = try client(server)
-            let events = client.open()
-            _ = await events.next()
+        try await withChannel(roomToken: Self.token, configure: { $0.messages = .binary }) { server, _, _ in
             let request = try #require(server.requests.first)
             #expect(request.split(separator: "\r\n").first == "GET /rtc?protocol=16 HTTP/1.1")
             #expect(RawServer.header("Authorization", in: request) == "Bearer \(Self.token)")
             #expect(request.split(separator: Self.token, omittingEmptySubsequences: false).count == 2)
-            client.channel.close()
         }
         let closing = Script(greet: RawServer.close(4000, "no \(Self.token) here"))
         try await withServer(closing) { server in
@@ -74,12 +63,9 @@ struct BinaryChannelTests {
     }
 
     @Test func anotherChannelHasNoSuchHeader() async throws {
-        try await withServer { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            _ = await events.next()
-            #expect(RawServer.header("Authorization", in: try #require(server.requests.first)) == nil)
-            client.channel.close()
+        try await withChannel { server, _, _ in
+            let request = try #require(server.requests.first)
+            #expect(RawServer.header("Authorization", in: request) == nil)
         }
     }
 }

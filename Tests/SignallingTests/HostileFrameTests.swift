@@ -1,6 +1,7 @@
 import DecartProtocol
 import DecartSession
 import Signalling
+import TestSupport
 import Testing
 
 /// RFC 6455 against a server that violates it, by the categories of the common WebSocket test suites.
@@ -109,10 +110,7 @@ struct HostileFrameTests {
     @Test(arguments: rows) func frame(_ row: Row) async throws {
         var script = Script()
         script.greet = row.bytes
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            #expect(await events.next()?.isOpened == true)
+        try await withChannel(script) { server, channel, events in
             switch row.want {
             case .violation(let code):
                 let rest = await events.rest()
@@ -129,7 +127,7 @@ struct HostileFrameTests {
                 #expect(await events.next() == nil)
             case .texts(let texts):
                 for text in texts { #expect(await events.next() == .text([UInt8](text.utf8))) }
-                client.channel.close()
+                channel.close()
             }
         }
     }
@@ -137,18 +135,14 @@ struct HostileFrameTests {
     @Test func aFloodOfPingsIsAnsweredBriefly() async throws {
         var script = Script()
         script.greet = (0..<5_000).flatMap { RawServer.frame(9, [UInt8($0 & 255)]) } + RawServer.frame(1, [65])
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            _ = await events.next()
+        try await withChannel(script) { server, channel, events in
             #expect(await events.next() == .text([65]))
-            client.channel.send([66])
+            channel.send([66])
             #expect(await events.next() == .text([66]))
             // The last ping is answered, most of the others are not (RFC 6455 5.5.3).
             let last = [UInt8(4_999 & 255)]
             #expect(await server.waitForFrames { $0.contains { $0.opcode == 10 && $0.payload == last } })
             #expect(server.frames.count { $0.opcode == 10 } < 500)
-            client.channel.close()
         }
     }
 
@@ -181,15 +175,8 @@ struct HostileFrameTests {
 
     /// Seeded damage to streams built from the rows above: the channel ends, without a trap or a hang.
     @Test(arguments: 0..<8) func damagedStreams(_ block: Int) async throws {
-        var seed = UInt64(block + 1)
-        func random(_ bound: Int) -> Int {
-            // SplitMix64.
-            seed &+= 0x9E37_79B9_7F4A_7C15
-            var value = seed
-            value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
-            value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
-            return Int((value ^ value >> 31) % UInt64(max(bound, 1)))
-        }
+        var generator = SeededGenerator(seed: UInt64(block + 1))
+        func random(_ bound: Int) -> Int { generator.below(bound) }
         let short = Self.rows.filter { $0.bytes.count < 1000 }
         for round in 0..<60 {
             var script = Script()

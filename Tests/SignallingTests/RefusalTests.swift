@@ -2,6 +2,7 @@ import DecartProtocol
 import DecartSession
 import Glibc
 import Signalling
+import TestSupport
 import Testing
 
 @Suite("Answers that are no upgrade", .timeLimit(.minutes(1)))
@@ -236,24 +237,12 @@ struct RefusalTests {
     }
 
     @Test func refusedConnection() async throws {
-        // Bound but not listening, so that no other process can take the port during the test.
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                bind(descriptor, pointer, length) == 0 && getsockname(descriptor, pointer, &length) == 0
-            }
-        }
-        try #require(isBound)
-        let port = Int(UInt16(bigEndian: address.sin_port))
-        let client = try Client(port: port)
+        // Bound, so that no other process can take the port during the test.
+        let taken = try LoopbackSocket(stream: true, backlog: nil)
+        let client = try Client(port: Int(taken.port))
         let error = try #require(await client.failure())
         #expect(error.message.contains("connection refused"))
-        #expect(error.message.contains("127.0.0.1:\(port)"))
+        #expect(error.message.contains("127.0.0.1:\(taken.port)"))
         #expect(!error.message.contains("canary"))
         #expect(error.stage == .connect)
     }

@@ -66,23 +66,12 @@ final class Certificates {
 
 @Suite("TLS", .timeLimit(.minutes(1)), .serialized)
 struct TLSTests {
-    private func serve(_ tls: NIOSSLContext, _ body: (RawServer) async throws -> Void) async throws {
-        let server = try await RawServer(Script(), tls: tls)
-        do {
-            try await body(server)
-        } catch {
-            try? await server.shutdown()
-            throw error
-        }
-        try await server.shutdown()
-    }
-
     /// Expects the error, and that the client sent no application data.
     private func refuse(
         _ tls: NIOSSLContext, host: String = "localhost", trust: TLSTrust, contains text: String,
         permanent: Bool = true
     ) async throws {
-        try await serve(tls) { server in
+        try await withServer(tls: tls) { server in
             let client = try Client(port: server.port, host: host, secure: true) { $0.trust = trust }
             let error = try #require(await client.failure())
             #expect(error.isPermanent == permanent, "\(error)")
@@ -99,7 +88,7 @@ struct TLSTests {
         let certificates = try Certificates()
         let tls = try certificates.server(name: "good", san: "DNS:localhost")
         for trust in [TLSTrust.only(file: certificates.path("ca.pem")), .systemAnd(file: certificates.path("ca.pem"))] {
-            try await serve(tls) { server in
+            try await withServer(tls: tls) { server in
                 let client = try Client(port: server.port, host: "localhost", secure: true) { $0.trust = trust }
                 let events = client.open()
                 #expect(await events.next()?.isOpened == true)
@@ -114,7 +103,7 @@ struct TLSTests {
     @Test func addressInTheCertificate() async throws {
         let certificates = try Certificates()
         let tls = try certificates.server(name: "address", san: "IP:127.0.0.1")
-        try await serve(tls) { server in
+        try await withServer(tls: tls) { server in
             let trust = TLSTrust.only(file: certificates.path("ca.pem"))
             let client = try Client(port: server.port, secure: true) { $0.trust = trust }
             let events = client.open()
@@ -175,7 +164,7 @@ struct TLSTests {
         let tls = try NIOSSLContext(configuration: configuration)
         try await refuse(tls, trust: .system, contains: "not trusted")
         // Positive counterpart: the same certificate is accepted if trusted explicitly.
-        try await serve(tls) { server in
+        try await withServer(tls: tls) { server in
             let trust = TLSTrust.only(file: certificates.path("self.pem"))
             let client = try Client(port: server.port, host: "localhost", secure: true) { $0.trust = trust }
             let events = client.open()

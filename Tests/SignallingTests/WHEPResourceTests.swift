@@ -25,18 +25,13 @@ struct WHEPResourceTests {
         var script = Script()
         script.respond = respond
         script.onFrame = { _ in nil }
-        let server = try await RawServer(script)
-        var configuration = WHEPResource.Configuration(
-            url: try WHEPURL("http://\(host):\(server.port)/live/cam?\(Self.query)"))
-        configuration.token = Secret(Self.token)
-        configuration.limit = .seconds(20)
-        do {
+        try await withServer(script) { server in
+            var configuration = WHEPResource.Configuration(
+                url: try WHEPURL("http://\(host):\(server.port)/live/cam?\(Self.query)"))
+            configuration.token = Secret(Self.token)
+            configuration.limit = .seconds(20)
             try await body(server, WHEPResource(configuration))
-        } catch {
-            try? await server.shutdown()
-            throw error
         }
-        try await server.shutdown()
     }
 
     private func start(_ resource: WHEPResource) async throws -> Result<String, SessionError> {

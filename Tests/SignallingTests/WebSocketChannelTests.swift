@@ -1,13 +1,15 @@
 import DecartProtocol
 import DecartSession
+import NIOSSL
 import Signalling
 import Testing
 
 /// Runs `body` with a server and shuts it down afterwards.
 func withServer(
-    _ script: Script = Script(), host: String = "127.0.0.1", _ body: (RawServer) async throws -> Void
+    _ script: Script = Script(), tls: NIOSSLContext? = nil, host: String = "127.0.0.1",
+    _ body: (RawServer) async throws -> Void
 ) async throws {
-    let server = try await RawServer(script, host: host)
+    let server = try await RawServer(script, tls: tls, host: host)
     do {
         try await body(server)
     } catch {
@@ -15,6 +17,21 @@ func withServer(
         throw error
     }
     try await server.shutdown()
+}
+
+/// Runs `body` with a server and a client that it has accepted, and closes the channel afterwards.
+func withChannel(
+    _ script: Script = Script(), host: String = "127.0.0.1", roomToken: String? = nil,
+    configure: (inout WebSocketChannel.Configuration) -> Void = { _ in },
+    _ body: (RawServer, WebSocketChannel, EventQueue<SignallingEvent>) async throws -> Void
+) async throws {
+    try await withServer(script, host: host) { server in
+        let client = try Client(port: server.port, host: host, roomToken: roomToken, configure: configure)
+        let events = client.open()
+        #expect(await events.next()?.isOpened == true)
+        try await body(server, client.channel, events)
+        client.channel.close()
+    }
 }
 
 @Suite("The channel and an honest server", .timeLimit(.minutes(1)))
@@ -40,10 +57,7 @@ struct HonestServerTests {
     }
 
     @Test func requestIsWellFormed() async throws {
-        try await withServer { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            _ = await events.next()
+        try await withChannel { server, _, _ in
             let request = try #require(server.requests.first)
             let line = request.split(separator: "\r\n").first
             let key = "canary%2Bkey%26with%3Dodd%23chars%25%2F%3F%C3%A9"
@@ -51,35 +65,26 @@ struct HonestServerTests {
             #expect(RawServer.header("Host", in: request) == "127.0.0.1:\(server.port)")
             #expect(RawServer.header("Sec-WebSocket-Version", in: request) == "13")
             #expect(RawServer.header("Sec-WebSocket-Extensions", in: request) == nil)
-            client.channel.close()
         }
     }
 
     @Test func everyFrameHasItsOwnMask() async throws {
-        try await withServer { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            _ = await events.next()
+        try await withChannel { server, channel, events in
             for _ in 0..<8 {
-                client.channel.send([UInt8]("same".utf8))
+                channel.send([UInt8]("same".utf8))
                 _ = await events.next()
             }
             #expect(server.frames.allSatisfy { $0.isMasked })
             #expect(Set(server.frames.map(\.mask)).count >= 7)
-            client.channel.close()
         }
     }
 
     @Test func bytesThatComeWithTheAnswerAreRead() async throws {
         var script = Script()
         script.greet = RawServer.frame(1, [UInt8]("hello".utf8)) + RawServer.frame(1, [UInt8]("again".utf8))
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            #expect(await events.next()?.isOpened == true)
+        try await withChannel(script) { _, _, events in
             #expect(await events.next() == .text([UInt8]("hello".utf8)))
             #expect(await events.next() == .text([UInt8]("again".utf8)))
-            client.channel.close()
         }
     }
 
@@ -88,25 +93,17 @@ struct HonestServerTests {
         script.greet =
             RawServer.frame(1, [UInt8]("a".utf8), fin: false) + RawServer.frame(9, [1, 2])
             + RawServer.frame(0, [UInt8]("b".utf8), fin: false) + RawServer.frame(0, [UInt8]("c".utf8))
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            _ = await events.next()
+        try await withChannel(script) { server, channel, events in
             #expect(await events.next() == .text([UInt8]("abc".utf8)))
-            client.channel.send([UInt8]("x".utf8))
+            channel.send([UInt8]("x".utf8))
             _ = await events.next()
             #expect(server.frames.contains { $0.opcode == 10 && $0.payload == [1, 2] })
-            client.channel.close()
         }
     }
 
     @Test func worksOverIPv6() async throws {
-        try await withServer(host: "::1") { server in
-            let client = try Client(port: server.port, host: "::1")
-            let events = client.open()
-            #expect(await events.next()?.isOpened == true)
+        try await withChannel(host: "::1") { server, _, _ in
             #expect(RawServer.header("Host", in: server.requests.first ?? "") == "[::1]:\(server.port)")
-            client.channel.close()
         }
     }
 
@@ -139,27 +136,20 @@ struct HonestServerTests {
     }
 
     @Test func lostConnectionIsReported() async throws {
-        try await withServer { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            _ = await events.next()
+        try await withChannel { server, _, events in
             server.cut()
             #expect(await events.next() == .closed(code: nil, reason: "without a close frame"))
         }
     }
 
     @Test func pingsKeepAQuietConnectionAlive() async throws {
-        try await withServer { server in
-            let client = try Client(port: server.port) { $0.pingInterval = .milliseconds(300) }
-            let events = client.open()
-            _ = await events.next()
+        try await withChannel(configure: { $0.pingInterval = .milliseconds(300) }) { server, channel, events in
             // The channel still works after at least three answered pings.
             #expect(await server.waitForFrames { frames in frames.count { $0.opcode == 9 } >= 3 })
-            client.channel.send([UInt8]("x".utf8))
+            channel.send([UInt8]("x".utf8))
             // A server without CPU time may truly have been silent for an interval; that ends nothing.
             let echo = SignallingEvent.text([UInt8]("x".utf8))
             #expect(await events.first("the echo", where: { $0 == echo }) != nil)
-            client.channel.close()
         }
     }
 
@@ -167,10 +157,7 @@ struct HonestServerTests {
     @Test func silentServerIsReportedRepeatedly() async throws {
         var script = Script()
         script.onFrame = { _ in nil }
-        try await withServer(script) { server in
-            let client = try Client(port: server.port) { $0.pingInterval = .milliseconds(50) }
-            let events = client.open()
-            #expect(await events.next()?.isOpened == true)
+        try await withChannel(script, configure: { $0.pingInterval = .milliseconds(50) }) { _, channel, events in
             for _ in 0..<3 {
                 guard case .silent(let error)? = await events.next() else {
                     Issue.record("the channel does not report the silence")
@@ -178,18 +165,13 @@ struct HonestServerTests {
                 }
                 #expect(error.message.contains("did not answer a ping") && !error.isPermanent)
             }
-            client.channel.close()
         }
     }
 
     @Test func aProbeIsAnswered() async throws {
-        try await withServer { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            _ = await events.next()
-            client.channel.probe()
+        try await withChannel { _, channel, events in
+            channel.probe()
             #expect(await events.next() == .answered)
-            client.channel.close()
         }
     }
 
@@ -244,13 +226,10 @@ struct HonestServerTests {
     @Test func aPeerThatDoesNotReadIsGivenUp() async throws {
         var script = Script()
         script.isDeaf = true
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let events = client.open()
-            _ = await events.next()
+        try await withChannel(script) { _, channel, events in
             // More data than the queue and the socket buffers hold.
             let message = [UInt8](repeating: 0x20, count: 64 << 10)
-            for _ in 0..<500 { client.channel.send(message) }
+            for _ in 0..<500 { channel.send(message) }
             let rest = await events.rest()
             guard case .failed(let error) = rest.last else {
                 Issue.record("ended with \(rest)")

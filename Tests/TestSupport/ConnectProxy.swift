@@ -16,11 +16,11 @@ package final class ConnectProxy: Sendable {
         listener = try LoopbackSocket(stream: true)
         self.answer = answer
         let (descriptor, log, answer) = (listener.descriptor, Weak(self), self.answer)
-        detach {
+        detachThread {
             while true {
                 let client = accept(descriptor, nil, nil)
                 guard client >= 0 else { return }
-                detach { Self.serve(client, answer) { log.value?.note($0) } }
+                detachThread { Self.serve(client, answer) { log.value?.note($0) } }
             }
         }
     }
@@ -69,16 +69,8 @@ package final class ConnectProxy: Sendable {
         guard let words = request.split(separator: "\r\n").first?.split(separator: " "), words.count == 3,
             words[0] == "CONNECT", let port = words[1].split(separator: ":").last.flatMap({ UInt16($0) })
         else { return nil }
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-        let size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let status = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(descriptor, $0, size) }
-        }
-        guard status == 0 else {
+        let (descriptor, error) = LoopbackSocket.connect(to: port)
+        guard error == 0 else {
             close(descriptor)
             return nil
         }
@@ -116,21 +108,4 @@ package final class ConnectProxy: Sendable {
 
 extension [UInt8] {
     fileprivate func ends(with text: String) -> Bool { suffix(text.utf8.count).elementsEqual(text.utf8) }
-}
-
-/// Runs blocking work on a thread of its own: on Dispatch's threads, a dozen connections would keep other work waiting.
-private func detach(_ work: @escaping @Sendable () -> Void) {
-    final class Box {
-        let work: @Sendable () -> Void
-        init(_ work: @escaping @Sendable () -> Void) { self.work = work }
-    }
-    let box = Unmanaged.passRetained(Box(work))
-    var thread = pthread_t()
-    let status = pthread_create(
-        &thread, nil,
-        { data in
-            if let data { Unmanaged<Box>.fromOpaque(data).takeRetainedValue().work() }
-            return nil
-        }, box.toOpaque())
-    if status == 0 { pthread_detach(thread) } else { box.release() }
 }

@@ -37,7 +37,8 @@ package struct DeepSession: Sendable {
     }
 
     /// Runs the session; blocks until it ends. Throws if GStreamer lacks an element.
-    package func run() throws(Failure) -> SessionSummary {
+    /// - Parameter progress: called every half second with a line for people.
+    package func run(progress: (String) -> Void) throws(Failure) -> SessionSummary {
         GStreamerRuntime.initialise()
         guard GStreamerRuntime.hasElement("decarttransform") else {
             throw Failure(
@@ -56,7 +57,7 @@ package struct DeepSession: Sendable {
             throw Failure(message: "GStreamer cannot build the pipeline.")
         }
         set(element)
-        return observe(pipeline, element)
+        return observe(pipeline, element, progress)
     }
 
     private func set(_ element: Element) {
@@ -75,7 +76,7 @@ package struct DeepSession: Sendable {
         element.set("limit-wait", GValueBox(int: 0))
     }
 
-    private func observe(_ pipeline: Pipeline, _ element: Element) -> SessionSummary {
+    private func observe(_ pipeline: Pipeline, _ element: Element, _ progress: (String) -> Void) -> SessionSummary {
         var summary = SessionSummary()
         /// The first statistics with frames; those after a reconnect, which starts the byte counters over.
         var first: (time: Duration, stats: Structure)?
@@ -91,7 +92,10 @@ package struct DeepSession: Sendable {
             if let message = bus.next(timeout: wait) { summary.note(message, at: elapsed.milliseconds) }
             guard elapsed >= nextReading else { continue }
             nextReading += Self.interval
-            guard let stats = element.structure("stats"), stats.int("frames-received") ?? 0 > 0 else { continue }
+            let reading = element.structure("stats")
+            let frames = reading?.int("frames-received") ?? 0
+            progress("\(elapsed.milliseconds / 1000) s: \(summary.states.last?.name ?? "starting"), \(frames) frames")
+            guard let stats = reading, frames > 0 else { continue }
             let before = bytes
             bytes = stats.int("bytes-received") ?? 0
             if first == nil || bytes < before { first = (elapsed, stats) }

@@ -4,4 +4,5 @@ import GStreamerKit
 struct ElementFailure: Error {
     let problem: ElementProblem
     init(_ code: ElementProblem.Code, _ text: String) { problem = ElementProblem(code, text) }
+    init(missing what: String) { problem = .missing(what) }
 }

@@ -65,9 +65,7 @@ final class Capture: @unchecked Sendable {
         } catch {
             switch error.code {
             case .missingElement:
-                throw ElementFailure(
-                    .coreMissingPlugin,
-                    "A GStreamer element is missing: \(error.message). Install the package that contains it.")
+                throw ElementFailure(missing: error.message)
             default:
                 throw ElementFailure(
                     .resourceSettings, "\(plan.label.capitalizedFirst) cannot be created: \(error.message).")

@@ -467,11 +467,7 @@ final class DecartSource: ElementImplementation {
 
     private func postBuildError() {
         let error = state.withLock(\.buildError)
-        handle.unowned.postError(
-            ElementProblem(
-                .coreMissingPlugin,
-                "A GStreamer element is missing: \(error?.message ?? "unknown"). Install the package that contains it.")
-        )
+        handle.unowned.postError(.missing(error?.message ?? "unknown"))
     }
 
     // MARK: Events and messages

@@ -55,9 +55,7 @@ final class Microphone: @unchecked Sendable {
     }
 
     static let noOpus = ElementFailure(
-        .coreMissingPlugin,
-        "A GStreamer element is missing: opusenc, opusdec, rtpopuspay or rtpopusdepay. "
-            + "Install the package that contains it.")
+        missing: DebianPackage.list(["opusenc", "opusdec", "rtpopuspay", "rtpopusdepay"]))
 
     /// Called before the element starts.
     func attach(to element: Bin, _ transform: Element) throws(ElementFailure) {

@@ -28,9 +28,7 @@ extension CameraAccess {
                     "camera-encoded takes H.264 and VP8, but codec or downstream allows neither. Unset codec, decode behind "
                         + "the element, or set camera-encoded=false.")
             }
-            throw ElementFailure(
-                .coreMissingPlugin,
-                "A GStreamer element is missing: a decoder of H.264, VP8 or VP9. Install the package that contains it.")
+            throw ElementFailure(missing: "a decoder, " + DebianPackage.list(["vp8dec", "vp9dec", "avdec_h264"]))
         }
         var configuration = connection
         configuration.codec = first

@@ -115,8 +115,8 @@ extension SessionPlan {
             {
                 codecWarning =
                     "No complete H.264 codec is installed, so VP8 is sent although the service prefers H.264. "
-                    + "Install \(VideoCodec.h264.encoders.joined(separator: " or ")), and "
-                    + "\(VideoCodec.h264.decoders.joined(separator: " or "))."
+                    + "Install \(DebianPackage.list(VideoCodec.h264.encoders)), and "
+                    + "\(DebianPackage.list(VideoCodec.h264.decoders))."
             }
         } catch {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)

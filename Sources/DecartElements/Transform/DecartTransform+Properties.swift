@@ -113,7 +113,7 @@ extension DecartTransform {
         do throws(GStreamerError) {
             return try RawFallback(element: handle, input: input, output: output)
         } catch {
-            handle.unowned.postWarning(Self.missing(error.message))
+            handle.unowned.postWarning(.missing(error.message))
             return nil
         }
     }

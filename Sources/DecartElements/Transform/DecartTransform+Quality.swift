@@ -19,6 +19,7 @@ extension DecartTransform {
 
     private func judge(_ session: ElementSession) {
         watchInput(session)
+        watchAudioAlone()
         watchResolution(session)
         let reading = state.withLock(\.snapshot.state.isConnected) ? self.reading(of: session) : nil
         let (verdict, isOther) = state.withLock { state in

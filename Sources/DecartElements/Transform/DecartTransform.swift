@@ -76,8 +76,12 @@ final class DecartTransform: ElementImplementation {
         var resolution: ResolutionWatch?
         /// Limits the warning about the encoder to one per start; a session may make several encoders.
         var hasWarnedOfEncoder = false
-        /// The session starts with the first keyframe of an encoded input, whose format it negotiates.
+        /// The session starts with the first keyframe of an encoded input, whose format it negotiates, or with the first
+        /// caps of video if only audio is linked.
         var awaitsInput = false
+        /// Buffers of audio that had come a second ago.
+        var audioCount: UInt64?
+        var hasWarnedOfAudio = false
         /// Format of the last keyframe of an encoded input.
         var sentFormat: EncodedVideoFormat?
         /// Sizes that an encoded input may have, in either orientation.
@@ -106,6 +110,7 @@ final class DecartTransform: ElementImplementation {
         self.handle = handle
         let pacing = InputPacing()
         audio = AudioTrack(element: handle, pacing: pacing, log: LogCategories.media)
+        audio.onEnd { [weak self] in self?.audioEnded() }
         let bin = handle.unowned
         bin.suppressSourceAndSinkFlags()
         if let source = handle.makePad(template: "src") {
@@ -233,7 +238,9 @@ final class DecartTransform: ElementImplementation {
         input.arrived(event)
         switch event.kind {
         // The elements behind the pad are for raw video and do not get other caps.
-        case .caps: if let caps = event.caps, take(caps, input) { return .drop }
+        case .caps:
+            if let caps = event.caps, take(caps, input) { return .drop }
+            beginAwaited()
         case .segment:
             input.gate.take(segment: event)
             // The frames behind this pad have their running time as time stamp.
@@ -367,13 +374,13 @@ final class DecartTransform: ElementImplementation {
     private func checkInstallation() -> Bool {
         let (error, settings) = state.withLock { ($0.buildError, $0.settings) }
         if let error {
-            handle.unowned.postError(Self.missing(error.message))
+            handle.unowned.postError(.missing(error.message))
             return false
         }
         let codecs = settings.videoCodecs
         let needed = ["capssetter"] + codecs.flatMap { [$0.payloader, $0.depayloader] }
         if let lacking = needed.first(where: { !GStreamerRuntime.hasElement($0) }) {
-            refuse(Self.missing("'\(lacking)'"))
+            refuse(.missing(DebianPackage.list([lacking])))
             return false
         }
         let (input, output) = state.withLock { ($0.input, $0.output) }
@@ -387,9 +394,9 @@ final class DecartTransform: ElementImplementation {
         }
         if let codec = lacking {
             refuse(
-                Self.missing(
-                    "\(codec.encodingName) needs an encoder (\(codec.encoders.joined(separator: " or "))) "
-                        + "and a decoder (\(codec.decoders.joined(separator: " or ")))"))
+                .missing(
+                    "\(codec.encodingName) needs the encoder \(DebianPackage.list(codec.encoders)), and the decoder "
+                        + DebianPackage.list(codec.decoders)))
             return false
         }
         if let warning = securityWarning { Self.log(.warning, handle.unowned, warning) }
@@ -413,11 +420,6 @@ final class DecartTransform: ElementImplementation {
     /// Least latency, ns, to report with `timestamps=capture`; the measured delay may raise it.
     private static let captureLatency: ClockTime = 500_000_000
 
-    static func missing(_ what: String) -> ElementProblem {
-        ElementProblem(
-            .coreMissingPlugin, "A GStreamer element is missing: \(what). Install the package that contains it.")
-    }
-
     /// Checks the settings and prepares input, output and session; `begin` connects.
     private func start() -> Bool {
         let (settings, input, output) = state.withLock { ($0.settings, $0.input, $0.output) }
@@ -434,6 +436,7 @@ final class DecartTransform: ElementImplementation {
             return false
         }
         prepare(input, output, plan, settings)
+        let isAudioAlone = settings.publishVideo && lacksVideo(settings)
         let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
         trackStats.begin()
         let host = MediaHost(
@@ -451,7 +454,8 @@ final class DecartTransform: ElementImplementation {
                 session: session, size: plan.size, timing: timing, codecWarning: plan.codecWarning,
                 doubts: plan.doubts,
                 resolution: settings.resolution == .fullHD && plan.doubts != nil ? ResolutionWatch() : nil,
-                awaitsInput: settings.autoConnect && settings.subscribeToken == nil && input.encoded.isExpected,
+                awaitsInput: settings.autoConnect && settings.subscribeToken == nil
+                    && (isAudioAlone || input.encoded.isExpected),
                 sizes: settings.transport.kinds.map { plan.media(for: $0).format })
         }
         // Both properties may have changed meanwhile; any change from here on finds the session.

@@ -88,7 +88,8 @@ enum SessionMessages {
             return (.update, "In queue, \(queue.position)" + (queue.size.map { " of \($0)" } ?? ""))
         case (true, false):
             if now.state.isConnected { return (.complete, "Connected") }
-            return now.state == .error ? (.failed, now.lastError?.message ?? "Failed") : (.cancelled, "Disconnected")
+            // The ERROR message has the cause.
+            return now.state == .error ? (.failed, "Failed") : (.cancelled, "Disconnected")
         case (false, false): return nil
         }
     }

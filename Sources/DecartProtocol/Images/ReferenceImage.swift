@@ -45,20 +45,28 @@ package struct ReferenceImage: Sendable, Equatable {
         self.bytes = stripped
     }
 
-    /// Reads a regular file; see `BoundedFile`.
+    /// Reads a regular file; see `BoundedFile`. The errors name it.
     package init(path: String) throws(ProtocolError) {
-        let bytes: [UInt8]
+        let image: ReferenceImage
+        do throws(ProtocolError) {
+            image = try ReferenceImage(bytes: ReferenceImage.content(of: path))
+        } catch {
+            throw ProtocolError(error.code, "\(error.message) The file is '\(path.printable(limit: 200))'.")
+        }
+        self = image
+    }
+
+    private static func content(of path: String) throws(ProtocolError) -> [UInt8] {
         do {
-            bytes = try BoundedFile.read(path: path, maximumSize: ReferenceImage.maximumSize)
+            return try BoundedFile.read(path: path, maximumSize: maximumSize)
         } catch {
             switch error {
-            case .tooLarge: throw ReferenceImage.tooLarge
+            case .tooLarge: throw tooLarge
             case .notRegular: throw ProtocolError(.invalidInput, "The reference image is not a regular file.")
             case .system(let reason):
                 throw ProtocolError(.invalidInput, "The reference image cannot be read: \(reason).")
             }
         }
-        try self.init(bytes: bytes)
     }
 
     /// The bytes as `image_data` carries them.

@@ -36,7 +36,7 @@ package class Element: GObject, @unchecked Sendable {
     /// Creates an element. If the factory is missing, the error names it.
     package convenience init(factory: String, name: String? = nil) throws(GStreamerError) {
         guard let made = gst_element_factory_make(factory, name) else {
-            throw GStreamerError(.missingElement(factory), "the GStreamer element '\(factory)' is not installed")
+            throw GStreamerError.missing(factory)
         }
         self.init(taking: made)
     }

@@ -38,7 +38,7 @@ package final class AudioInput: @unchecked Sendable {
     /// Adds everything to the element except the pad, which `add` makes visible.
     init(
         in element: ElementHandle, template: String, gate: InputGate, onTag: @escaping @Sendable (Event) -> Void,
-        deliver: @escaping @Sendable (AudioFrame) -> Void
+        onEnd: @escaping @Sendable () -> Void, deliver: @escaping @Sendable (AudioFrame) -> Void
     ) throws(GStreamerError) {
         self.element = element
         self.gate = gate
@@ -56,7 +56,7 @@ package final class AudioInput: @unchecked Sendable {
             let exit = filter.staticPad("src")
         else { throw GStreamerError(.linkFailed, "the audio queue has no pads") }
         self.pad = pad
-        watch(onTag)
+        watch(onTag, onEnd)
         answerCaps(entry)
         watchEnd()
         let bin = element.unowned
@@ -93,7 +93,7 @@ package final class AudioInput: @unchecked Sendable {
     }
 
     /// Installs the gate on the sink pad; the probe runs on upstream's streaming thread.
-    private func watch(_ onTag: @escaping @Sendable (Event) -> Void) {
+    private func watch(_ onTag: @escaping @Sendable (Event) -> Void, _ onEnd: @escaping @Sendable () -> Void) {
         // `own` is unretained: the pad owns the probe, so a reference would be a cycle.
         let (own, gate, element) = (pad.unowned, gate, element)
         pad.splitBufferLists()
@@ -124,7 +124,9 @@ package final class AudioInput: @unchecked Sendable {
                 gate.set(flushing: false)
             case .tag: onTag(event)
             // EOS ends the audio, not the session: audio that follows behind another STREAM_START is sent again.
-            case .eos: return .drop
+            case .eos:
+                onEnd()
+                return .drop
             default: break
             }
             return .pass

@@ -385,7 +385,7 @@ final class AudioOutput: Sendable {
             state.withLock { $0.isDiscontinuous = true }
         case .eos: end()
         case let flow:
-            source.fail(flow)
+            source.fail(flow, remedy: "audioconvert or opusdec")
             end()
         }
     }

@@ -30,6 +30,7 @@ package final class AudioTrack: @unchecked Sendable {
         var counters = AudioOutputCounters()
     }
     private let state = Mutex(State())
+    private let endHandler = Mutex<(@Sendable () -> Void)?>(nil)
 
     package init(
         element: ElementHandle, template: String = "audio_sink", pacing: InputPacing, log: DebugCategory
@@ -69,12 +70,13 @@ package final class AudioTrack: @unchecked Sendable {
         defer { state.withLock { $0.isComing = false } }
         do throws(GStreamerError) {
             if let lacking = Self.needed.first(where: { !GStreamerRuntime.hasElement($0) }) {
-                throw GStreamerError(.missingElement(lacking), "the GStreamer element '\(lacking)' is not installed")
+                throw GStreamerError.missing(lacking)
             }
             gate.renew()
             let input = try AudioInput(
                 in: element, template: template, gate: gate,
                 onTag: { [weak self] in self?.state.withLock(\.output)?.forward($0) },
+                onEnd: { [weak self] in self?.inputEnded() },
                 deliver: { [weak self] in self?.deliver($0) })
             state.withLock { $0.input = input }
             input.add(isActive: element.unowned.state() > .ready)
@@ -97,6 +99,11 @@ package final class AudioTrack: @unchecked Sendable {
         input.remove()
         state.withLock { $0.isComing = false }
     }
+
+    /// Sets a handler that is called on upstream's thread when the input has ended.
+    package func onEnd(_ handler: @escaping @Sendable () -> Void) { endHandler.withLock { $0 = handler } }
+
+    private func inputEnded() { endHandler.withLock { $0 }?() }
 
     package func setMuted(_ isMuted: Bool) { state.withLock { $0.isMuted = isMuted } }
 

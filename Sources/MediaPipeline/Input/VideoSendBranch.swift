@@ -111,6 +111,17 @@ package final class VideoSendBranch: SendBranch {
     }
 
     private func makeEncoder(_ parameters: RTPSendParameters, carriesTrailers: Bool) throws -> any VideoSender {
+        do throws(GStreamerError) {
+            return try makeLayers(parameters, carriesTrailers: carriesTrailers)
+        } catch {
+            guard !settings.encoder.isEmpty else { throw error }
+            throw GStreamerError(error.code, "the property encoder cannot be used: \(error.message)")
+        }
+    }
+
+    private func makeLayers(
+        _ parameters: RTPSendParameters, carriesTrailers: Bool
+    ) throws(GStreamerError) -> any VideoSender {
         let layers = settings.layers.filter { layer in parameters.layers.contains { $0.rid == layer.rid } }
         guard layers.count > 1 else {
             return try VideoEncoderBin(

@@ -109,13 +109,20 @@ final class LiveSourcePad: Sendable {
     }
 
     /// Ends the stream because downstream refuses it.
-    func fail(_ flow: FlowReturn) {
+    /// - Parameter remedy: an element that converts between formats.
+    func fail(_ flow: FlowReturn, remedy: String) {
         log(.warning, element.unowned, "downstream of '\(pad.name)' refused a buffer: \(flow)")
         pad.push(Event.eos())
         pad.pauseTask()
+        let debug = "streaming stopped, reason \(flow)"
+        guard flow == .notLinked || flow == .notNegotiated else {
+            element.unowned.postError(ElementProblem(.streamFailed, "Internal data stream error.", debug: debug))
+            return
+        }
+        // gst-launch-1.0 waits with a refused link for a pad that may come, because the element has a sometimes pad.
+        let cause = flow == .notLinked ? "Nothing is linked to" : "Downstream does not accept the format of"
         element.unowned.postError(
             ElementProblem(
-                flow == .notNegotiated ? .coreNegotiation : .streamFailed, "Internal data stream error.",
-                debug: "streaming stopped, reason \(flow)"))
+                .coreNegotiation, "\(cause) '\(pad.name)'. Put \(remedy) behind the element.", debug: debug))
     }
 }

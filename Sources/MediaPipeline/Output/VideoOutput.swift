@@ -336,7 +336,7 @@ package final class VideoOutput: Sendable {
         switch source.pad.push(buffer) {
         case .ok: break
         case .flushing, .eos: source.pad.pauseTask()
-        case let flow: source.fail(flow)
+        case let flow: source.fail(flow, remedy: frame.caps == nil ? "videoconvert" : "a parser or decoder")
         }
     }
 

@@ -10,11 +10,12 @@ enum Admission: Equatable {
     case neverAnswered
 
     /// - Parameters:
+    ///   - userAgent: The header; `user_agent` in the URL takes precedence.
     ///   - plan: The stand-in's own faults for this connection.
     ///   - limitAnswer: Answer if the account's sessions are all in use; nil: they are not.
     ///   - isSession: Returns true if a session with this ID can be watched.
     init(
-        target: String, host: String? = nil, keys: KeyPolicy, isFull: Bool,
+        target: String, host: String? = nil, userAgent: String? = nil, keys: KeyPolicy, isFull: Bool,
         limitAnswer: LimitAnswer? = nil, plan: FaultPlan = FaultPlan(),
         isSession: (String) -> Bool = { _ in false }
     ) {
@@ -76,8 +77,8 @@ enum Admission: Equatable {
         let request = ConnectionRequest(
             model: model, wantsLatencyMarker: items["pixel_latency"] == "1",
             asksForRoom: items["livekit_early_room_info"] == "true", host: host, resolution: items["resolution"],
-            speed: items["speed"], userAgent: items["user_agent"], serverCodec: items["livekit_server_codec"],
-            otherItems: items.filter { !known.contains($0.key) },
+            speed: items["speed"], userAgent: items["user_agent"] ?? userAgent,
+            serverCodec: items["livekit_server_codec"], otherItems: items.filter { !known.contains($0.key) },
             unknownItem: StrictRules.unknown(inItems: items), viewedSessionID: viewedSessionID,
             maximumDuration: items["api_key"].flatMap { keys.clientTokens?.sessionLimit(of: $0) },
             limitAnswer: limitAnswer)

@@ -1,10 +1,10 @@
-import DecartProtocol
-import WebRTCTransport
+package import DecartProtocol
+package import WebRTCTransport
 
 // Converts between the candidate of the signalling protocol and that of the transport.
 
 extension ICECandidate {
-    init(_ message: CandidateMessage) {
+    package init(_ message: CandidateMessage) {
         self.init(
             candidate: message.candidate, sdpMid: message.sdpMid, sdpMLineIndex: message.sdpMLineIndex,
             usernameFragment: message.usernameFragment)
@@ -12,7 +12,7 @@ extension ICECandidate {
 }
 
 extension CandidateMessage {
-    init(_ candidate: ICECandidate) {
+    package init(_ candidate: ICECandidate) {
         self.init(
             candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex,
             usernameFragment: candidate.usernameFragment)

@@ -250,7 +250,7 @@ struct RoomStateMachine {
             publishedTracks[cid]?.muted = mute.muted
             return [ownerChanged()]
         case .syncState(let state): return received(state)
-        case .trackSetting, nil: return []
+        case nil: return []
         }
     }
 

@@ -112,7 +112,8 @@ struct ChildPipeline: Sendable {
 
     private func admit(_ head: HTTPRequestHead, _ plan: FaultPlan, _ ticket: ReplayTicket?) -> Admission {
         let admission = Admission(
-            target: head.uri, host: head.headers.first(name: "Host"), keys: keys,
+            target: head.uri, host: head.headers.first(name: "Host"),
+            userAgent: head.headers.first(name: "User-Agent"), keys: keys,
             isFull: services.board.openCount >= configuration.maximumSessionCount, limitAnswer: limitAnswer, plan: plan,
             isSession: { services.viewers.viewers(of: $0) != nil })
         guard case .admitted(let request, _) = admission, request.viewedSessionID == nil,

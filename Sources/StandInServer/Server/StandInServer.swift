@@ -1,5 +1,6 @@
 import Dispatch
 import EventLoopThreads
+import Glibc
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -59,10 +60,10 @@ package final class StandInServer: Sendable {
             listener: Listener(group: group, connections: connections, install: pipeline.install),
             host: configuration.host, port: configuration.port, log: configuration.log)
         do {
-            let port = try listeners.open()
+            let port = try Self.opening(configuration.port, "--port") { try listeners.open() }
             listeners.apply(FaultPlan(configuration.faults))
             let control = try configuration.controlPort.map { port in
-                try ControlEndpoint.open(port: port, group: group, of: self)
+                try Self.opening(port, "--control") { try ControlEndpoint.open(port: port, group: group, of: self) }
             }
             running.withLock {
                 $0 = Running(group: group, listeners: listeners, connections: connections, control: control)
@@ -71,7 +72,18 @@ package final class StandInServer: Sendable {
         } catch {
             listeners.close()
             try? group.syncShutdownGracefully()
-            throw StandInError("cannot listen: \(error)")
+            throw error as? StandInError ?? StandInError("cannot listen: \(error)")
+        }
+    }
+
+    /// Names port and option in the error of a port that another program uses.
+    private static func opening<Opened>(_ port: Int, _ option: String, _ open: () throws -> Opened) throws -> Opened {
+        do {
+            return try open()
+        } catch let error as IOError where error.errnoCode == EADDRINUSE {
+            throw StandInError(
+                "cannot listen on port \(port): Address already in use. End the other program, or choose another "
+                    + "\(option).")
         }
     }
 

@@ -11,7 +11,7 @@ package struct ConnectionRequest: Sendable, Equatable {
     package let resolution: String?
     /// `speed=…`, unparsed.
     package let speed: String?
-    /// `user_agent=…`, unparsed.
+    /// `user_agent=…`, else the header `User-Agent`, unparsed.
     package let userAgent: String?
     /// `livekit_server_codec=…`, unparsed.
     package let serverCodec: String?

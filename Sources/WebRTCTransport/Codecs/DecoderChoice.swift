@@ -79,7 +79,7 @@ extension VideoCodec {
     }
 
     private var noDecoder: GStreamerError {
-        let names = decoders.joined(separator: " or ")
+        let names = DebianPackage.list(decoders)
         return GStreamerError(
             .missingElement(names), "no \(encodingName) decoder that starts is installed: install \(names)")
     }

@@ -48,7 +48,7 @@ package final class VideoEncoderBin: VideoSender {
         var elements: [Element] = []
         if encoderDescription.isEmpty {
             guard let factory = codec.installedEncoder else {
-                let names = codec.encoders.joined(separator: " or ")
+                let names = DebianPackage.list(codec.encoders)
                 throw GStreamerError(
                     .missingElement(names), "no \(codec.encodingName) encoder is installed: install \(names)")
             }

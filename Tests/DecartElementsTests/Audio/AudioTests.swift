@@ -8,22 +8,19 @@ extension ElementTests {
     /// Audio alongside video, checked sample by sample.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct AudioTests {
         @Test func aToneComesBack() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .withAudio(standIn, frequency: 440)) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
-                    #expect(audioOut.waitForTone(440))
-                    let seen = audioOut.seen.value
-                    #expect(seen.events.filter { $0 != .tag }.prefix(3) == [.streamStart, .caps, .segment])
-                    #expect(seen.caps.contains("S16LE") && seen.caps.contains("rate=(int)48000"))
-                    #expect(seen.share(of: 880) < 0.1)
-                    for field in ["in", "sent", "received", "out"] {
-                        #expect(pipeline.count("audio-buffers-\(field)") > 0, "\(field)")
-                    }
-                    #expect(pipeline.takeProblems().isEmpty)
+            try TransformPipeline.runWell(with: { try .withAudio($0, frequency: 440) }) { pipeline, _ in
+                let audioOut = try pipeline.watchAudio()
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
+                #expect(audioOut.waitForTone(440))
+                let seen = audioOut.seen.value
+                #expect(seen.events.filter { $0 != .tag }.prefix(3) == [.streamStart, .caps, .segment])
+                #expect(seen.caps.contains("S16LE") && seen.caps.contains("rate=(int)48000"))
+                #expect(seen.share(of: 880) < 0.1)
+                for field in ["in", "sent", "received", "out"] {
+                    #expect(pipeline.count("audio-buffers-\(field)") > 0, "\(field)")
                 }
-                standIn.expectGoodConduct()
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -53,39 +50,77 @@ extension ElementTests {
         /// Adds and removes audio in PLAYING several times: video goes on, the session stays, and no pad or thread is
         /// left.
         @Test func itComesAndGoes() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    let frame = FrameWatch(pipeline.sink)
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(Verification.count(20, gate: 3)))
-                    let id = pipeline.transform.string("session-id")
-                    let usual = frame.longestGap(since: .now - .milliseconds(900))
-                    let start = ContinuousClock.now
-                    var threads = 0
-                    for round in 0..<Verification.count(3, gate: 2) {
-                        let branch = try AudioBranch(TransformPipeline.tone(440 + 220 * round), on: pipeline)
-                        let audioOut = try branch.audio()
-                        #expect(audioOut.waitForTone(Float(440 + 220 * round)), "round \(round)")
-                        branch.release()
-                        #expect(branch.isGone.wait { $0 }, "audio_src stays, round \(round)")
-                        #expect(audioOut.wait(until: \.isEnded))
-                        #expect(eventually { pipeline.transform.staticPad("audio_src") == nil })
-                        #expect(pipeline.transform.staticPad("audio_sink") == nil)
-                        branch.end()
-                        #expect(pipeline.waitForFrames(3), "round \(round)")
-                        // The first branch may start threads that the connection keeps for the next one.
-                        if round == 0 {
-                            threads = Process.threadCount
-                        } else {
-                            #expect(
-                                eventually { Process.threadCount <= threads }, "\(Process.threadCount), not \(threads)")
-                        }
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
+                let frame = FrameWatch(pipeline.sink)
+                pipeline.play()
+                #expect(pipeline.waitForFrames(Verification.count(20, gate: 3)))
+                let id = pipeline.transform.string("session-id")
+                let usual = frame.longestGap(since: .now - .milliseconds(900))
+                let start = ContinuousClock.now
+                var threads = 0
+                for round in 0..<Verification.count(3, gate: 2) {
+                    let branch = try AudioBranch(TransformPipeline.tone(440 + 220 * round), on: pipeline)
+                    let audioOut = try branch.audio()
+                    #expect(audioOut.waitForTone(Float(440 + 220 * round)), "round \(round)")
+                    branch.release()
+                    #expect(branch.isGone.wait { $0 }, "audio_src stays, round \(round)")
+                    #expect(audioOut.wait(until: \.isEnded))
+                    #expect(eventually { pipeline.transform.staticPad("audio_src") == nil })
+                    #expect(pipeline.transform.staticPad("audio_sink") == nil)
+                    branch.end()
+                    #expect(pipeline.waitForFrames(3), "round \(round)")
+                    // The first branch may start threads that the connection keeps for the next one.
+                    if round == 0 {
+                        threads = Process.threadCount
+                    } else {
+                        #expect(
+                            eventually { Process.threadCount <= threads }, "\(Process.threadCount), not \(threads)")
                     }
-                    measure("gap", frame.longestGap(since: start), atMost: usual + .milliseconds(500))
-                    #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
-                    #expect(pipeline.takeProblems().isEmpty)
                 }
-                standIn.expectGoodConduct()
+                measure("gap", frame.longestGap(since: start), atMost: usual + .milliseconds(500))
+                #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// A pipeline whose element gets audio and no video.
+        private func withAudioAlone(_ body: (TransformPipeline, StandIn) throws -> Void) throws {
+            try TransformPipeline.run(
+                with: {
+                    try .init(
+                        description: """
+                            decarttransform name=t \(TransformPipeline.bare) base-url=\($0.url) api-key=x prompt=noir \
+                            \(TransformPipeline.custom) t.src ! fakesink name=out sync=false \
+                            \(TransformPipeline.tone(440)) ! t.audio_sink
+                            """)
+                }, body)
+        }
+
+        /// A session is billed, so it begins with the first video.
+        @Test func audioAloneBeginsNoSession() throws {
+            try withAudioAlone { pipeline, standIn in
+                pipeline.play()
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains("no video is linked"), "\(warning.text)")
+                #expect(standIn.sessions.isEmpty)
+                let video = try Bin(
+                    description: "\(TransformPipeline.liveSource) ! identity", ghostUnlinkedPads: true)
+                pipeline.pipeline.add(video)
+                try #require(video.staticPad("src")).link(try #require(pipeline.transform.staticPad("sink")))
+                video.syncStateWithParent()
+                #expect(pipeline.waitForFrames(3))
+                #expect(standIn.sessions.count == 1 && pipeline.takeProblems().count == 1)
+            }
+        }
+
+        @Test func theEndOfAudioAloneIsTheEnd() throws {
+            try withAudioAlone { pipeline, standIn in
+                pipeline.play()
+                pipeline.pipeline.child(named: "tone")?.send(Event.eos())
+                #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
+                #expect(pipeline.isEnded && standIn.sessions.isEmpty)
+                let problems = pipeline.takeProblems()
+                #expect(problems.count == 1 && problems.first?.kind == .warning, "\(problems.map(\.text))")
             }
         }
 
@@ -112,57 +147,51 @@ extension ElementTests {
         }
 
         @Test func silenceGoesOutWhileItIsMuted() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    pipeline.play()
-                    #expect(audioOut.waitForTone(440))
-                    let id = pipeline.transform.string("session-id")
-                    pipeline.transform.set("mute-audio", true)
-                    #expect(audioOut.waitForSilence())
-                    let (sent, received) = (
-                        pipeline.count("audio-buffers-sent"), pipeline.count("audio-buffers-received")
-                    )
-                    let isSent = eventually {
-                        pipeline.count("audio-buffers-sent") > sent
-                            && pipeline.count("audio-buffers-received") > received
-                    }
-                    #expect(isSent)
-                    #expect(pipeline.waitForFrames(3))
-                    #expect(audioOut.seen.value.isSilent)
-                    pipeline.transform.set("mute-audio", false)
-                    #expect(audioOut.waitForTone(440))
-                    #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
+            try TransformPipeline.runWell(with: { try .withAudio($0) }) { pipeline, standIn in
+                let audioOut = try pipeline.watchAudio()
+                pipeline.play()
+                #expect(audioOut.waitForTone(440))
+                let id = pipeline.transform.string("session-id")
+                pipeline.transform.set("mute-audio", true)
+                #expect(audioOut.waitForSilence())
+                let (sent, received) = (
+                    pipeline.count("audio-buffers-sent"), pipeline.count("audio-buffers-received")
+                )
+                let isSent = eventually {
+                    pipeline.count("audio-buffers-sent") > sent
+                        && pipeline.count("audio-buffers-received") > received
                 }
-                standIn.expectGoodConduct()
+                #expect(isSent)
+                #expect(pipeline.waitForFrames(3))
+                #expect(audioOut.seen.value.isSilent)
+                pipeline.transform.set("mute-audio", false)
+                #expect(audioOut.waitForTone(440))
+                #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
             }
         }
 
         /// While `publish-audio` withdraws the track nothing is sent, yet downstream gets one continuous audio stream.
         @Test func theTrackIsWithdrawnAndComesBack() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .withAudio(standIn, "publish-audio=false")) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    #expect(pipeline.count("audio-buffers-sent") == 0)
-                    for _ in 1...2 {
-                        pipeline.transform.set("publish-audio", true)
-                        #expect(audioOut.waitForTone(440))
-                        pipeline.transform.set("publish-audio", false)
-                        #expect(audioOut.waitForSilence())
-                        // A lost packet may sound like silence before the withdrawal takes effect.
-                        let isStill = eventually {
-                            let sent = pipeline.count("audio-buffers-sent")
-                            return pipeline.waitForFrames(3) && pipeline.count("audio-buffers-sent") == sent
-                        }
-                        #expect(isStill)
+            try TransformPipeline.runWell(with: { try .withAudio($0, "publish-audio=false") }) { pipeline, standIn in
+                let audioOut = try pipeline.watchAudio()
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                #expect(pipeline.count("audio-buffers-sent") == 0)
+                for _ in 1...2 {
+                    pipeline.transform.set("publish-audio", true)
+                    #expect(audioOut.waitForTone(440))
+                    pipeline.transform.set("publish-audio", false)
+                    #expect(audioOut.waitForSilence())
+                    // A lost packet may sound like silence before the withdrawal takes effect.
+                    let isStill = eventually {
+                        let sent = pipeline.count("audio-buffers-sent")
+                        return pipeline.waitForFrames(3) && pipeline.count("audio-buffers-sent") == sent
                     }
-                    let seen = audioOut.seen.value
-                    #expect(!seen.isEnded && seen.events.filter { $0 == .streamStart }.count == 1)
-                    #expect(standIn.sessions.count == 1 && pipeline.takeProblems().isEmpty)
+                    #expect(isStill)
                 }
-                standIn.expectGoodConduct()
+                let seen = audioOut.seen.value
+                #expect(!seen.isEnded && seen.events.filter { $0 == .streamStart }.count == 1)
+                #expect(standIn.sessions.count == 1 && pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -194,17 +223,14 @@ extension ElementTests {
         // MARK: End of stream and teardown
 
         @Test func theEndOfThePictureEndsTheSound() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    pipeline.play()
-                    #expect(audioOut.waitForTone(440))
-                    pipeline.transform.send(Event.eos())
-                    #expect(pipeline.wait { $0.isEnded })
-                    #expect(audioOut.wait(until: \.isEnded))
-                    #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: { try .withAudio($0) }) { pipeline, _ in
+                let audioOut = try pipeline.watchAudio()
+                pipeline.play()
+                #expect(audioOut.waitForTone(440))
+                pipeline.transform.send(Event.eos())
+                #expect(pipeline.wait { $0.isEnded })
+                #expect(audioOut.wait(until: \.isEnded))
+                #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
             }
         }
 
@@ -379,24 +405,22 @@ extension ElementTests {
         @Test func aMuxerGoesOnWithoutSound() throws {
             try TemporaryFolder.with { folder in
                 let file = folder.path("both.mkv")
-                try StandIn.run { standIn in
-                    try TransformPipeline.run(
-                        try TransformPipeline(
-                            description: """
-                                decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) api-key=x \
-                                \(TransformPipeline.custom) source=test audio-source="appsrc is-live=true format=time \
-                                caps=audio/x-raw,format=S16LE,rate=48000,channels=1,layout=interleaved" \
-                                matroskamux name=mux ! filesink name=out location=\(file) async=false \
-                                t.src ! queue ! jpegenc ! mux. t.audio_src ! queue ! mux.audio_0
-                                """)
-                    ) { pipeline in
-                        pipeline.play()
-                        #expect(pipeline.waitForFrames(10))
-                        #expect(eventually { pipeline.count("audio-buffers-silence") > 20 })
-                        #expect(pipeline.waitForFrames(10))
-                        pipeline.pipeline.send(Event.eos())
-                        #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
-                    }
+                try TransformPipeline.run(with: {
+                    try TransformPipeline(
+                        description: """
+                            decartsrc name=t \(TransformPipeline.bare) base-url=\($0.url) api-key=x \
+                            \(TransformPipeline.custom) source=test audio-source="appsrc is-live=true format=time \
+                            caps=audio/x-raw,format=S16LE,rate=48000,channels=1,layout=interleaved" \
+                            matroskamux name=mux ! filesink name=out location=\(file) async=false \
+                            t.src ! queue ! jpegenc ! mux. t.audio_src ! queue ! mux.audio_0
+                            """)
+                }) { pipeline, _ in
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(10))
+                    #expect(eventually { pipeline.count("audio-buffers-silence") > 20 })
+                    #expect(pipeline.waitForFrames(10))
+                    pipeline.pipeline.send(Event.eos())
+                    #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
                 }
                 let played = try Pipeline(
                     description:
@@ -457,32 +481,29 @@ extension ElementTests {
         /// With the second source, the pad with audio comes later.
         @Test(arguments: ["", " ! matroskamux streamable=true ! decodebin"])
         func aCameraHasSoundToo(end: String) throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try TransformPipeline(
-                        description: """
-                            decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) api-key=x \
-                            \(TransformPipeline.custom) source=test audio-source="\(TransformPipeline.tone(660))\(end)" \
-                            t.src ! fakesink name=out sync=false t.audio_src ! fakesink name=audio-out sync=false async=false
-                            """)
-                ) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    pipeline.play()
-                    #expect(audioOut.waitForTone(660))
-                    pipeline.transform.set("mute-audio", true)
-                    #expect(audioOut.waitForSilence())
-                    pipeline.transform.set("mute-audio", false)
-                    #expect(audioOut.waitForTone(660))
-                    #expect(pipeline.pipeline.setState(.ready) == .success)
-                    #expect(pipeline.transform.staticPad("audio_src") == nil)
-                    let counted = pipeline.count("audio-buffers-in")
-                    // Plays once more, now without an audio source.
-                    pipeline.transform.set("audio-source", GValueBox("none"))
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
-                    #expect(pipeline.count("audio-buffers-in") == counted)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: {
+                try TransformPipeline(
+                    description: """
+                        decartsrc name=t \(TransformPipeline.bare) base-url=\($0.url) api-key=x \
+                        \(TransformPipeline.custom) source=test audio-source="\(TransformPipeline.tone(660))\(end)" \
+                        t.src ! fakesink name=out sync=false t.audio_src ! fakesink name=audio-out sync=false async=false
+                        """)
+            }) { pipeline, _ in
+                let audioOut = try pipeline.watchAudio()
+                pipeline.play()
+                #expect(audioOut.waitForTone(660))
+                pipeline.transform.set("mute-audio", true)
+                #expect(audioOut.waitForSilence())
+                pipeline.transform.set("mute-audio", false)
+                #expect(audioOut.waitForTone(660))
+                #expect(pipeline.pipeline.setState(.ready) == .success)
+                #expect(pipeline.transform.staticPad("audio_src") == nil)
+                let counted = pipeline.count("audio-buffers-in")
+                // Plays once more, now without an audio source.
+                pipeline.transform.set("audio-source", GValueBox("none"))
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
+                #expect(pipeline.count("audio-buffers-in") == counted)
             }
         }
 

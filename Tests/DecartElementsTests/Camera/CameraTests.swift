@@ -16,19 +16,16 @@ extension ElementTests {
             let raw = try Reference.input()
             let sent = isMirrored ? raw.mirrored : raw
             #expect(raw.difference(from: raw.mirrored) > 20)
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .camera(standIn, "\(Self.still) mirror=\(mode)", prompt: "film noir", preview: true)
-                ) { pipeline in
-                    let preview = FrameWatch(
-                        try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
-                    #expect(pipeline.play() != .failure)
-                    #expect(pipeline.waitForPicture(sent.applying(prompt: "film noir")))
-                    #expect(preview.wait(for: sent))
-                    #expect(pipeline.takeProblems().isEmpty)
-                    #expect(pipeline.connectionState != nil)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: {
+                try .camera($0, "\(Self.still) mirror=\(mode)", prompt: "film noir", preview: true)
+            }) { pipeline, _ in
+                let preview = FrameWatch(
+                    try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
+                #expect(pipeline.play() != .failure)
+                #expect(pipeline.waitForPicture(sent.applying(prompt: "film noir")))
+                #expect(preview.wait(for: sent))
+                #expect(pipeline.takeProblems().isEmpty)
+                #expect(pipeline.connectionState != nil)
             }
         }
 

@@ -189,17 +189,14 @@ extension ElementTests {
             let tags = " ! taginject tags=\\\"image-orientation=rotate-90\\\""
             let turned = try Reference.frame(
                 Self.once(320, 176) + " ! videoflip video-direction=90r", width: 176, height: 320)
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .camera(standIn, "\(Self.still(320, 176, tags)) mirror=on", preview: true)
-                ) { pipeline in
-                    let preview = try watch(pipeline)
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(turned.mirrored, within: 8))
-                    // The preview keeps the sensor's orientation: its sink applies the tag.
-                    #expect(preview.seen.value.sizes == ["320x176"])
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: {
+                try .camera($0, "\(Self.still(320, 176, tags)) mirror=on", preview: true)
+            }) { pipeline, _ in
+                let preview = try watch(pipeline)
+                pipeline.play()
+                #expect(pipeline.waitForPicture(turned.mirrored, within: 8))
+                // The preview keeps the sensor's orientation: its sink applies the tag.
+                #expect(preview.seen.value.sizes == ["320x176"])
             }
         }
     }

@@ -1,4 +1,5 @@
 import GStreamerKit
+import TestSupport
 import Testing
 import WebRTCTransport
 

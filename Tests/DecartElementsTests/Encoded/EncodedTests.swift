@@ -29,20 +29,18 @@ extension ElementTests {
             _ source: String, _ downstream: String = "", _ properties: String = "", prompt: String = "lego",
             echo: Bool = true, faults: [String] = [], _ body: (Run) throws -> Void
         ) throws {
-            try StandIn.run({
-                $0.media.echoesEncoded = echo
-                $0.faults = (try? FaultPlan(parsing: faults).faults) ?? []
-            }) { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, properties, prompt: prompt, source: source, downstream: downstream)
-                ) { pipeline in
-                    let run = Run(
-                        pipeline: pipeline,
-                        input: EncodedRecord(try #require(pipeline.transform.staticPad("sink")?.peer)),
-                        output: EncodedRecord(try #require(pipeline.transform.staticPad("src"))), standIn: standIn)
-                    try body(run)
+            try TransformPipeline.runWell(
+                with: { try .init($0, properties, prompt: prompt, source: source, downstream: downstream) },
+                standIn: {
+                    $0.media.echoesEncoded = echo
+                    $0.faults = (try? FaultPlan(parsing: faults).faults) ?? []
                 }
-                standIn.expectGoodConduct()
+            ) { pipeline, standIn in
+                let run = Run(
+                    pipeline: pipeline,
+                    input: EncodedRecord(try #require(pipeline.transform.staticPad("sink")?.peer)),
+                    output: EncodedRecord(try #require(pipeline.transform.staticPad("src"))), standIn: standIn)
+                try body(run)
             }
         }
 
@@ -167,36 +165,33 @@ extension ElementTests {
         /// The pad `src` of `decartsrc` follows downstream as that of decarttransform does; `mirror` acts on the input.
         @Test func theCameraGivesEncodedVideo() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try TransformPipeline(
-                        description: """
-                            decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) api-key=x \
-                            \(TransformPipeline.custom) \(CameraTests.still) mirror=on \
-                            audio-source="audiotestsrc is-live=true ! opusenc name=voice" \
-                            t.audio_src ! capsfilter caps=audio/x-opus ! fakesink name=audio-out async=false \
-                            t.src ! capsfilter caps=video/x-h264,stream-format=avc ! tee name=both ! queue ! avdec_h264 \
-                            name=eye ! videoconvert ! video/x-raw,format=I420 ! fakesink name=out sync=false \
-                            both. ! queue ! fakesink sync=false async=false
-                            """, settings: [("prompt", "film noir")])
-                ) { pipeline in
-                    let output = EncodedRecord(try #require(pipeline.transform.staticPad("src")))
-                    let packets = PacketRecord(
-                        try #require(pipeline.pipeline.child(named: "audio-out")?.staticPad("sink")))
-                    let shown = FrameWatch(pipeline.sink)
-                    pipeline.play()
-                    #expect(output.waitForFrames(3))
-                    #expect(output.current.frames.first?.isKeyframe == true)
-                    #expect(output.current.caps.first?.contains("stream-format=(string)avc") == true)
-                    #expect(shown.wait(for: raw.mirrored.applying(prompt: "film noir"), within: 12))
-                    #expect(packets.waitForPackets(5))
-                    let codecs = pipeline.pipeline.allElements.filter {
-                        ["avdec_h264", "opusenc", "opusdec"].contains($0.factoryName)
-                    }
-                    #expect(Set(codecs.map(\.name)) == ["eye", "voice"])
-                    #expect(pipeline.takeProblems().isEmpty)
+            try TransformPipeline.runWell(with: {
+                try TransformPipeline(
+                    description: """
+                        decartsrc name=t \(TransformPipeline.bare) base-url=\($0.url) api-key=x \
+                        \(TransformPipeline.custom) \(CameraTests.still) mirror=on \
+                        audio-source="audiotestsrc is-live=true ! opusenc name=voice" \
+                        t.audio_src ! capsfilter caps=audio/x-opus ! fakesink name=audio-out async=false \
+                        t.src ! capsfilter caps=video/x-h264,stream-format=avc ! tee name=both ! queue ! avdec_h264 \
+                        name=eye ! videoconvert ! video/x-raw,format=I420 ! fakesink name=out sync=false \
+                        both. ! queue ! fakesink sync=false async=false
+                        """, settings: [("prompt", "film noir")])
+            }) { pipeline, _ in
+                let output = EncodedRecord(try #require(pipeline.transform.staticPad("src")))
+                let packets = PacketRecord(
+                    try #require(pipeline.pipeline.child(named: "audio-out")?.staticPad("sink")))
+                let shown = FrameWatch(pipeline.sink)
+                pipeline.play()
+                #expect(output.waitForFrames(3))
+                #expect(output.current.frames.first?.isKeyframe == true)
+                #expect(output.current.caps.first?.contains("stream-format=(string)avc") == true)
+                #expect(shown.wait(for: raw.mirrored.applying(prompt: "film noir"), within: 12))
+                #expect(packets.waitForPackets(5))
+                let codecs = pipeline.pipeline.allElements.filter {
+                    ["avdec_h264", "opusenc", "opusdec"].contains($0.factoryName)
                 }
-                standIn.expectGoodConduct()
+                #expect(Set(codecs.map(\.name)) == ["eye", "voice"])
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 

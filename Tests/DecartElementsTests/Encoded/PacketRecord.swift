@@ -1,4 +1,5 @@
 import GStreamerKit
+import TestSupport
 import Testing
 
 /// Records the Opus packets that pass a pad: a hash of each, and how they follow one another.

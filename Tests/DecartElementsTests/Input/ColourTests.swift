@@ -1,5 +1,6 @@
 import GStreamerKit
 import StandInServer
+import TestSupport
 import Testing
 
 extension ElementTests {
@@ -41,33 +42,30 @@ extension ElementTests {
                 videotestsrc pattern=smpte75 is-live=true ! video/x-raw,format=RGB,\(TransformPipeline.size),framerate=20/1 \
                 ! videoconvert ! video/x-raw,format=I420,colorimetry=(string)\(encoding.colorimetry)
                 """
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, source: source)) { pipeline in
-                    let input = Watched<Picture?>(nil)
-                    var video: VideoInfo?
-                    try #require(pipeline.transform.staticPad("sink")).addProbe([.buffer, .downstreamEvent]) { item in
-                        switch item {
-                        case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }
-                        case .buffer(let buffer): if let video { input.change { $0 = $0 ?? Picture(buffer, video) } }
-                        case .query: break
-                        }
-                        return .pass
+            try TransformPipeline.runWell(with: { try .init($0, source: source) }) { pipeline, _ in
+                let input = Watched<Picture?>(nil)
+                var video: VideoInfo?
+                try #require(pipeline.transform.staticPad("sink")).addProbe([.buffer, .downstreamEvent]) { item in
+                    switch item {
+                    case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }
+                    case .buffer(let buffer): if let video { input.change { $0 = $0 ?? Picture(buffer, video) } }
+                    case .query: break
                     }
-                    pipeline.play()
-                    // The encoder needs some frames to converge on a still frame.
-                    #expect(pipeline.waitForFrames(15))
-                    let frame = try #require(pipeline.current.latest)
-                    #expect(frame.caps.contains("colorimetry=(string)bt601"))
-                    let before = try #require(input.value)
-                    for bar in 0..<7 {
-                        let x = Double(2 * bar + 1) / 14
-                        let given = encoding.rgb(before.mean(x: x, y: 0.33))
-                        let shown = Encoding.limited601.rgb(frame.image.mean(x: x, y: 0.33))
-                        let error = zip(given, shown).map { abs($0.rounded() - $1.rounded()) }.max() ?? 0
-                        #expect(error <= Self.limit, "bar \(bar): \(given) is \(shown)")
-                    }
+                    return .pass
                 }
-                standIn.expectGoodConduct()
+                pipeline.play()
+                // The encoder needs some frames to converge on a still frame.
+                #expect(pipeline.waitForFrames(15))
+                let frame = try #require(pipeline.current.latest)
+                #expect(frame.caps.contains("colorimetry=(string)bt601"))
+                let before = try #require(input.value)
+                for bar in 0..<7 {
+                    let x = Double(2 * bar + 1) / 14
+                    let given = encoding.rgb(before.mean(x: x, y: 0.33))
+                    let shown = Encoding.limited601.rgb(frame.image.mean(x: x, y: 0.33))
+                    let error = zip(given, shown).map { abs($0.rounded() - $1.rounded()) }.max() ?? 0
+                    #expect(error <= Self.limit, "bar \(bar): \(given) is \(shown)")
+                }
             }
         }
     }

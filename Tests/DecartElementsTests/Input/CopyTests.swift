@@ -28,29 +28,26 @@ extension ElementTests {
         private func addresses(source: String, inner name: String? = nil) throws -> Seen {
             let (input, inner, encoder) = (Watched<[UInt]>([]), Watched<[UInt]>([]), Watched<[UInt]>([]))
             let (decoder, output) = (Watched<[UInt]>([]), Watched<[UInt]>([]))
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "codec=vp8", source: source)) { pipeline in
-                    Self.record(pipeline.transform.staticPad("sink"), in: input)
-                    if let name { Self.record(pipeline.pipeline.child(named: name)?.staticPad("src"), in: inner) }
-                    pipeline.transform.connect("encoder-setup") { arguments in
-                        Self.record(arguments.first?.element?.staticPad("sink"), in: encoder)
-                        return nil
-                    }
-                    // Few sinks of the base classes take strides of a frame's own, unlike those that show video.
-                    pipeline.sink.addProbe(.query) { item in
-                        guard case .query(let query) = item, query.kind == .allocation else { return .pass }
-                        query.answerFramesMayHaveStrides()
-                        return .handled
-                    }
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3), "no frame came back")
-                    let found = pipeline.pipeline.allElements.first { $0.factoryName == "vp8dec" }
-                    Self.record(try #require(found).staticPad("src"), in: decoder)
-                    #expect(decoder.wait { $0.count >= 2 })
-                    Self.record(pipeline.transform.staticPad("src"), in: output)
-                    #expect(output.wait { $0.count >= 8 }, "only \(output.value.count) frames left")
+            try TransformPipeline.runWell(with: { try .init($0, "codec=vp8", source: source) }) { pipeline, _ in
+                Self.record(pipeline.transform.staticPad("sink"), in: input)
+                if let name { Self.record(pipeline.pipeline.child(named: name)?.staticPad("src"), in: inner) }
+                pipeline.transform.connect("encoder-setup") { arguments in
+                    Self.record(arguments.first?.element?.staticPad("sink"), in: encoder)
+                    return nil
                 }
-                standIn.expectGoodConduct()
+                // Few sinks of the base classes take strides of a frame's own, unlike those that show video.
+                pipeline.sink.addProbe(.query) { item in
+                    guard case .query(let query) = item, query.kind == .allocation else { return .pass }
+                    query.answerFramesMayHaveStrides()
+                    return .handled
+                }
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3), "no frame came back")
+                let found = pipeline.pipeline.allElements.first { $0.factoryName == "vp8dec" }
+                Self.record(try #require(found).staticPad("src"), in: decoder)
+                #expect(decoder.wait { $0.count >= 2 })
+                Self.record(pipeline.transform.staticPad("src"), in: output)
+                #expect(output.wait { $0.count >= 8 }, "only \(output.value.count) frames left")
             }
             return Seen(
                 input: input.value, inner: inner.value, encoder: encoder.value, decoder: decoder.value,

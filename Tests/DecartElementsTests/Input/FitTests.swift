@@ -21,17 +21,16 @@ extension ElementTests {
             _ properties: String, source: String, reference: Picture, width: Int = 320, height: Int = 176,
             within limit: Double = 5, sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, properties, source: source)) { pipeline in
-                    pipeline.play()
-                    let isRight = pipeline.waitForPicture(reference, within: limit)
-                    let latest = pipeline.latestPicture
-                    #expect(
-                        isRight,
-                        "\(latest?.width ?? 0)x\(latest?.height ?? 0) differs by \(latest?.difference(from: reference) ?? -1)",
-                        sourceLocation: sourceLocation)
-                }
-                standIn.expectGoodConduct(sourceLocation: sourceLocation)
+            try TransformPipeline.runWell(
+                with: { try .init($0, properties, source: source) }, sourceLocation: sourceLocation
+            ) { pipeline, _ in
+                pipeline.play()
+                let isRight = pipeline.waitForPicture(reference, within: limit)
+                let latest = pipeline.latestPicture
+                #expect(
+                    isRight,
+                    "\(latest?.width ?? 0)x\(latest?.height ?? 0) differs by \(latest?.difference(from: reference) ?? -1)",
+                    sourceLocation: sourceLocation)
             }
         }
 

@@ -16,17 +16,15 @@ extension ElementTests {
             // Stretched, as the reference pipeline scales it.
             let raw = try Reference.frame(reference ?? source.replacing("is-live=true", with: "num-buffers=1"))
             let expected = raw.applying(prompt: Self.prompt)
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, properties, prompt: Self.prompt, source: source, forbidden: raw)
-                ) { pipeline in
-                    pipeline.play()
-                    let isRight = pipeline.waitForPicture(expected, within: limit)
-                    let difference = pipeline.latestPicture?.difference(from: expected)
-                    #expect(isRight, "differs by \(difference ?? -1)", sourceLocation: sourceLocation)
-                    #expect(pipeline.current.leaks == 0, sourceLocation: sourceLocation)
-                }
-                standIn.expectGoodConduct(sourceLocation: sourceLocation)
+            try TransformPipeline.runWell(
+                with: { try .init($0, properties, prompt: Self.prompt, source: source, forbidden: raw) },
+                sourceLocation: sourceLocation
+            ) { pipeline, _ in
+                pipeline.play()
+                let isRight = pipeline.waitForPicture(expected, within: limit)
+                let difference = pipeline.latestPicture?.difference(from: expected)
+                #expect(isRight, "differs by \(difference ?? -1)", sourceLocation: sourceLocation)
+                #expect(pipeline.current.leaks == 0, sourceLocation: sourceLocation)
             }
         }
 

@@ -45,29 +45,26 @@ extension ElementTests {
 
         @Test func anotherSourceIsLinked() throws {
             let (one, two) = (try Reference.input(), try otherPicture())
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, "fallback=freeze", prompt: "film noir", source: TransformPipeline.liveSource)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(one.applying(prompt: "film noir")))
-                    let id = pipeline.transform.string("session-id")
-                    let sink = try #require(pipeline.transform.staticPad("sink"))
-                    let before = try #require(sink.peer)
-                    let old = try #require(pipeline.pipeline.child(named: "source"))
-                    old.setLockedState(true)
-                    old.setState(.null)
-                    before.unlink(sink)
-                    // No input arrives for a while; the last frame stays.
-                    #expect(pipeline.waitForFrames(3))
-                    let next = try Bin(description: Self.other, ghostUnlinkedPads: true)
-                    pipeline.pipeline.add(next)
-                    try #require(next.staticPad("src")).link(sink)
-                    next.syncStateWithParent()
-                    #expect(pipeline.waitForPicture(two.applying(prompt: "film noir")))
-                    expectUndisturbed(pipeline, standIn, id)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: {
+                try .init($0, "fallback=freeze", prompt: "film noir", source: TransformPipeline.liveSource)
+            }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(one.applying(prompt: "film noir")))
+                let id = pipeline.transform.string("session-id")
+                let sink = try #require(pipeline.transform.staticPad("sink"))
+                let before = try #require(sink.peer)
+                let old = try #require(pipeline.pipeline.child(named: "source"))
+                old.setLockedState(true)
+                old.setState(.null)
+                before.unlink(sink)
+                // No input arrives for a while; the last frame stays.
+                #expect(pipeline.waitForFrames(3))
+                let next = try Bin(description: Self.other, ghostUnlinkedPads: true)
+                pipeline.pipeline.add(next)
+                try #require(next.staticPad("src")).link(sink)
+                next.syncStateWithParent()
+                #expect(pipeline.waitForPicture(two.applying(prompt: "film noir")))
+                expectUndisturbed(pipeline, standIn, id)
             }
         }
 

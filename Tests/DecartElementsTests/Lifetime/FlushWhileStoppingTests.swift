@@ -121,7 +121,7 @@ extension ElementTests {
         }
 
         @Test func aSourceThatIsSoughtAllTheTime() throws {
-            var random = SeededRandom(seed: 11)
+            var random = SeededGenerator(seed: 11)
             try SilentServer.with { server in
                 for _ in 0..<Verification.count(40, gate: 12) {
                     try TransformPipeline.run(

@@ -8,30 +8,28 @@ extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(2))) struct SeveralElementsTests {
         @Test func twoAtOnceDoNotTouchEachOther() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { one in
-                    try TransformPipeline.run(try .init(standIn, prompt: "anime", forbidden: raw)) { other in
-                        one.play()
-                        other.play()
-                        #expect(one.waitForPicture(raw.applying(prompt: "film noir")))
-                        #expect(other.waitForPicture(raw.applying(prompt: "anime")))
-                        one.pipeline.setState(.null)
-                        #expect(other.waitForFrames(3))
-                        #expect(other.waitForPicture(raw.applying(prompt: "anime")))
-                        #expect(one.current.leaks + other.current.leaks == 0)
-                        one.play()
-                        #expect(one.waitForFrames(5))
-                        // A failure of one element must not affect the other either.
-                        one.transform.set("prompt", GValueBox("refuse-me"))
-                        one.pipeline.setState(.null)
-                        one.play()
-                        #expect(one.waitForError() != nil)
-                        #expect(other.waitForFrames(5))
-                        #expect(other.takeProblems().isEmpty)
-                        other.pipeline.setState(.null)
-                    }
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", forbidden: raw) }) {
+                one, standIn in
+                try TransformPipeline.run(try .init(standIn, prompt: "anime", forbidden: raw)) { other in
+                    one.play()
+                    other.play()
+                    #expect(one.waitForPicture(raw.applying(prompt: "film noir")))
+                    #expect(other.waitForPicture(raw.applying(prompt: "anime")))
+                    one.pipeline.setState(.null)
+                    #expect(other.waitForFrames(3))
+                    #expect(other.waitForPicture(raw.applying(prompt: "anime")))
+                    #expect(one.current.leaks + other.current.leaks == 0)
+                    one.play()
+                    #expect(one.waitForFrames(5))
+                    // A failure of one element must not affect the other either.
+                    one.transform.set("prompt", GValueBox("refuse-me"))
+                    one.pipeline.setState(.null)
+                    one.play()
+                    #expect(one.waitForError() != nil)
+                    #expect(other.waitForFrames(5))
+                    #expect(other.takeProblems().isEmpty)
+                    other.pipeline.setState(.null)
                 }
-                standIn.expectGoodConduct()
             }
         }
 
@@ -115,21 +113,18 @@ extension ElementTests {
         }
 
         @Test func statesChangeFromAnyThreadAtAnyTime() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    let target = pipeline.pipeline
-                    Crowd.run(threads: 3, rounds: Verification.count(25, gate: 12)) { thread, round in
-                        var random = SeededRandom(seed: UInt64(thread * 1000 + round))
-                        let states: [ElementState] = [.null, .ready, .paused, .playing, .playing]
-                        _ = target.setState(states.randomElement(using: &random) ?? .playing)
-                        _ = target.state(timeout: .milliseconds(Int.random(in: 0...40, using: &random)))
-                    }
-                    pipeline.pipeline.setState(.null)
-                    _ = pipeline.takeProblems()
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, _ in
+                let target = pipeline.pipeline
+                Crowd.run(threads: 3, rounds: Verification.count(25, gate: 12)) { thread, round in
+                    var random = SeededGenerator(seed: UInt64(thread * 1000 + round))
+                    let states: [ElementState] = [.null, .ready, .paused, .playing, .playing]
+                    _ = target.setState(states.randomElement(using: &random) ?? .playing)
+                    _ = target.state(timeout: .milliseconds(Int.random(in: 0...40, using: &random)))
                 }
-                standIn.expectGoodConduct()
+                pipeline.pipeline.setState(.null)
+                _ = pipeline.takeProblems()
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
             }
         }
     }

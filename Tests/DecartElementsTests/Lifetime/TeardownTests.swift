@@ -73,7 +73,7 @@ extension ElementTests {
         }
 
         @Test func atAnyMoment() throws {
-            var random = SeededRandom(seed: 7)
+            var random = SeededGenerator(seed: 7)
             try StandIn.run { standIn in
                 for _ in 0..<Verification.count(30, gate: 8) {
                     try stopAfter(milliseconds: Int.random(in: 0...300, using: &random), url: standIn.url) { true }
@@ -98,24 +98,22 @@ extension ElementTests {
 
         @Test func pauseKeepsTheSession() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", forbidden: raw) }) {
+                pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
+                for _ in 0..<2 {
+                    #expect(pipeline.pipeline.setState(.paused) == .noPreroll)
+                    let before = pipeline.frames
+                    _ = pipeline.collect(milliseconds: 300)
+                    #expect(pipeline.frames - before <= 1)
                     pipeline.play()
                     #expect(pipeline.waitForFrames(5))
-                    for _ in 0..<2 {
-                        #expect(pipeline.pipeline.setState(.paused) == .noPreroll)
-                        let before = pipeline.frames
-                        _ = pipeline.collect(milliseconds: 300)
-                        #expect(pipeline.frames - before <= 1)
-                        pipeline.play()
-                        #expect(pipeline.waitForFrames(5))
-                    }
-                    #expect(pipeline.current.leaks == 0)
-                    #expect(standIn.sessions.count == 1)
-                    #expect(standIn.sessions.first?.isOpen == true)
-                    #expect(pipeline.timesRise)
                 }
-                standIn.expectGoodConduct()
+                #expect(pipeline.current.leaks == 0)
+                #expect(standIn.sessions.count == 1)
+                #expect(standIn.sessions.first?.isOpen == true)
+                #expect(pipeline.timesRise)
             }
         }
 
@@ -189,17 +187,4 @@ final class SilentSession: MediaSession {
     func add(_ faults: [Fault]) {}
     func addRemoteCandidate(_ candidate: CandidateMessage?) {}
     func stop(completion: @escaping @Sendable () -> Void) { completion() }
-}
-
-/// SplitMix64, which gives the same numbers in every run.
-struct SeededRandom: RandomNumberGenerator {
-    private var state: UInt64
-    init(seed: UInt64) { state = seed }
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
-    }
 }

@@ -13,34 +13,31 @@ extension ElementTests {
         @Test func theInputChangesAndTheOutputDoesNot() throws {
             let raw = try Reference.input()
             let expected = raw.applying(prompt: "film noir")
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(
-                        standIn, "fit=stretch", prompt: "film noir",
-                        source: Self.source("format=I420,width=320,height=176,framerate=20/1"), forbidden: raw)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(expected))
-                    let filter = try #require(pipeline.pipeline.child(named: "in"))
-                    let changes = [
-                        "format=I420,width=640,height=360,framerate=20/1",
-                        "format=RGBA,width=640,height=360,framerate=20/1",
-                        "format=RGBA,width=160,height=90,framerate=10/1",
-                        "format=NV12,width=33,height=321,framerate=30/1",
-                        "format=I420,width=320,height=176,framerate=20/1",
-                    ]
-                    for change in changes {
-                        filter.set("caps", caps: try Caps("video/x-raw,\(change)"))
-                        #expect(pipeline.waitForFrames(3), "after \(change)")
-                    }
-                    #expect(pipeline.waitForPicture(expected))
-                    let seen = pipeline.current
-                    #expect(seen.capsTexts.count == 1)
-                    #expect(seen.leaks == 0)
-                    #expect(pipeline.takeProblems().isEmpty)
-                    #expect(standIn.sessions.first?.offerCount == MediaWay.current.offerCount)
+            try TransformPipeline.runWell(with: {
+                try .init(
+                    $0, "fit=stretch", prompt: "film noir",
+                    source: Self.source("format=I420,width=320,height=176,framerate=20/1"), forbidden: raw)
+            }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(expected))
+                let filter = try #require(pipeline.pipeline.child(named: "in"))
+                let changes = [
+                    "format=I420,width=640,height=360,framerate=20/1",
+                    "format=RGBA,width=640,height=360,framerate=20/1",
+                    "format=RGBA,width=160,height=90,framerate=10/1",
+                    "format=NV12,width=33,height=321,framerate=30/1",
+                    "format=I420,width=320,height=176,framerate=20/1",
+                ]
+                for change in changes {
+                    filter.set("caps", caps: try Caps("video/x-raw,\(change)"))
+                    #expect(pipeline.waitForFrames(3), "after \(change)")
                 }
-                standIn.expectGoodConduct()
+                #expect(pipeline.waitForPicture(expected))
+                let seen = pipeline.current
+                #expect(seen.capsTexts.count == 1)
+                #expect(seen.leaks == 0)
+                #expect(pipeline.takeProblems().isEmpty)
+                #expect(standIn.sessions.first?.offerCount == MediaWay.current.offerCount)
             }
         }
 
@@ -123,6 +120,17 @@ extension ElementTests {
                 pipeline.play()
                 let error = try #require(pipeline.waitForError())
                 #expect(error.text.contains("Put videoconvert behind the element."), "\(error.text)")
+                #expect(error.domain == "gst-core-error-quark")
+            }
+        }
+
+        /// The parser of descriptions waits with a refused link for a pad that may come: `audio_src` is one.
+        @Test(arguments: ["pngenc", "video/x-raw,format=RGB"])
+        func aRefusedLinkIsAnError(downstream: String) throws {
+            try TransformPipeline.run(with: { try .init($0, downstream: downstream) }) { pipeline, _ in
+                pipeline.play()
+                let error = try #require(pipeline.waitForError())
+                #expect(error.text == "Nothing is linked to 'src'. Put videoconvert behind the element.")
                 #expect(error.domain == "gst-core-error-quark")
             }
         }

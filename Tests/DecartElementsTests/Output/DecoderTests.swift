@@ -2,6 +2,7 @@ import CGStreamer
 import GStreamerKit
 import StandInServer
 import Synchronization
+import TestSupport
 import Testing
 import WebRTCTransport
 

@@ -6,20 +6,17 @@ import Testing
 extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(2))) struct EndOfStreamTests {
         @Test func aLiveSourceThatEndsDrainsAndEnds() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    pipeline.pipeline.child(named: "source")?.send(Event.eos())
-                    #expect(pipeline.wait { $0.isEnded })
-                    // Frames in flight come back before EOS, as far as the time for that reaches.
-                    let missing = pipeline.count("frames-sent") - pipeline.frames
-                    measure("frames that did not come back", Double(missing), atMost: 2, unit: "frames")
-                    #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
-                    #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } }, "the session stays open")
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                pipeline.pipeline.child(named: "source")?.send(Event.eos())
+                #expect(pipeline.wait { $0.isEnded })
+                // Frames in flight come back before EOS, as far as the time for that reaches.
+                let missing = pipeline.count("frames-sent") - pipeline.frames
+                measure("frames that did not come back", Double(missing), atMost: 2, unit: "frames")
+                #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
+                #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } }, "the session stays open")
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 

@@ -13,21 +13,19 @@ extension ElementTests {
         ])
         func fullHDArrivesAndLeaves(input: String, output: String) throws {
             let properties = "model=lucy-2.1 transport=webrtc resolution=1080p framerate=5"
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(
-                        "base-url=\(standIn.url) api-key=\(TransformPipeline.key) \(properties)",
-                        source: TransformPipeline.source(caps: "format=I420,\(input),framerate=5/1"),
-                        settings: [("prompt", "film noir")])
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(2))
-                    #expect(pipeline.current.capsTexts.count == 1)
-                    #expect(pipeline.current.capsTexts.last?.contains(output) == true, "\(pipeline.current.capsTexts)")
-                    #expect(max(pipeline.count("received-width"), pipeline.count("received-height")) == 1884)
-                    #expect(standIn.sessions.first?.request.resolution == "1080p")
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
+            try TransformPipeline.run(with: {
+                try .init(
+                    "base-url=\($0.url) api-key=\(TransformPipeline.key) \(properties)",
+                    source: TransformPipeline.source(caps: "format=I420,\(input),framerate=5/1"),
+                    settings: [("prompt", "film noir")])
+            }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(2))
+                #expect(pipeline.current.capsTexts.count == 1)
+                #expect(pipeline.current.capsTexts.last?.contains(output) == true, "\(pipeline.current.capsTexts)")
+                #expect(max(pipeline.count("received-width"), pipeline.count("received-height")) == 1884)
+                #expect(standIn.sessions.first?.request.resolution == "1080p")
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 

@@ -28,41 +28,35 @@ extension ElementTests {
 
         @Test func noPictureGoesOutUnprocessed() throws {
             let plain = try Self.shown(nil)
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, "processor=\"\(Self.flip)\"", prompt: Self.look, forbidden: plain)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(isShown(Self.flip, pipeline))
-                    #expect(pipeline.waitForFrames(3))
-                    #expect(pipeline.current.leaks == 0)
-                    #expect(pipeline.stats?.string("processor") == "active")
-                    #expect(isCalm(pipeline, standIn))
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: {
+                try .init($0, "processor=\"\(Self.flip)\"", prompt: Self.look, forbidden: plain)
+            }) { pipeline, standIn in
+                pipeline.play()
+                #expect(isShown(Self.flip, pipeline))
+                #expect(pipeline.waitForFrames(3))
+                #expect(pipeline.current.leaks == 0)
+                #expect(pipeline.stats?.string("processor") == "active")
+                #expect(isCalm(pipeline, standIn))
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
         @Test func itIsPutInReplacedAndRemovedWhileTheSessionPlays() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
-                    let watch = FrameWatch(pipeline.sink)
-                    pipeline.play()
-                    #expect(isShown(nil, pipeline))
-                    #expect(pipeline.stats?.string("processor") == "none")
-                    let (id, start) = (pipeline.transform.string("session-id"), ContinuousClock.now)
-                    for processor in [Self.flip, Self.mirror, nil, Self.mirror, ""] {
-                        pipeline.transform.set("processor", GValueBox(processor))
-                        let isNone = processor?.isEmpty ?? true
-                        #expect(isShown(isNone ? nil : processor, pipeline), "\(processor ?? "none")")
-                        #expect(pipeline.transform.string("processor") == (isNone ? nil : processor))
-                    }
-                    measure("gap", watch.longestGap(since: start), atMost: .milliseconds(700))
-                    #expect(pipeline.transform.string("session-id") == id && isCalm(pipeline, standIn))
-                    #expect(pipeline.takeProblems().isEmpty)
+            try TransformPipeline.runWell(with: { try .init($0, prompt: Self.look) }) { pipeline, standIn in
+                let watch = FrameWatch(pipeline.sink)
+                pipeline.play()
+                #expect(isShown(nil, pipeline))
+                #expect(pipeline.stats?.string("processor") == "none")
+                let (id, start) = (pipeline.transform.string("session-id"), ContinuousClock.now)
+                for processor in [Self.flip, Self.mirror, nil, Self.mirror, ""] {
+                    pipeline.transform.set("processor", GValueBox(processor))
+                    let isNone = processor?.isEmpty ?? true
+                    #expect(isShown(isNone ? nil : processor, pipeline), "\(processor ?? "none")")
+                    #expect(pipeline.transform.string("processor") == (isNone ? nil : processor))
                 }
-                standIn.expectGoodConduct()
+                measure("gap", watch.longestGap(since: start), atMost: .milliseconds(700))
+                #expect(pipeline.transform.string("session-id") == id && isCalm(pipeline, standIn))
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -274,16 +268,13 @@ extension ElementTests {
         @Test(arguments: Verification.cases(failing, gate: failingInGate)) func aFailingOneIsBypassed(processor: String)
             throws
         {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: Self.look)) { pipeline in
-                    pipeline.transform.set("processor", GValueBox(processor))
-                    #expect(pipeline.play() != .failure)
-                    try expectBypass(processor, pipeline, standIn)
-                    // A valid processor ends the bypass.
-                    pipeline.transform.set("processor", GValueBox(Self.flip))
-                    #expect(isShown(Self.flip, pipeline))
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: { try .init($0, prompt: Self.look) }) { pipeline, standIn in
+                pipeline.transform.set("processor", GValueBox(processor))
+                #expect(pipeline.play() != .failure)
+                try expectBypass(processor, pipeline, standIn)
+                // A valid processor ends the bypass.
+                pipeline.transform.set("processor", GValueBox(Self.flip))
+                #expect(isShown(Self.flip, pipeline))
             }
         }
 

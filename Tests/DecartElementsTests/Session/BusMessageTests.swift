@@ -39,20 +39,18 @@ extension ElementTests {
 
         /// The playout delay is in the time stamps, so neither it nor a frame rate changes the latency of the pipeline.
         @Test func theLatencyStays() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "noir", downstream: Self.downstream)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(2))
-                    _ = pipeline.takeProblems()
-                    let filter = try #require(pipeline.pipeline.child(named: "rate"))
-                    filter.set("caps", caps: try Caps("video/x-raw,framerate=5/1"))
-                    #expect(pipeline.waitForFrames(5))
-                    var messages: [Message] = []
-                    while let message = pipeline.bus.next(timeout: .zero) { messages.append(message) }
-                    #expect(!messages.contains { $0.kind == .latency && $0.sourceName == "t" })
-                    #expect(pipeline.sink.queryPeerLatency()?.minimum == 10_000_000)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "noir", downstream: Self.downstream) }) {
+                pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(2))
+                _ = pipeline.takeProblems()
+                let filter = try #require(pipeline.pipeline.child(named: "rate"))
+                filter.set("caps", caps: try Caps("video/x-raw,framerate=5/1"))
+                #expect(pipeline.waitForFrames(5))
+                var messages: [Message] = []
+                while let message = pipeline.bus.next(timeout: .zero) { messages.append(message) }
+                #expect(!messages.contains { $0.kind == .latency && $0.sourceName == "t" })
+                #expect(pipeline.sink.queryPeerLatency()?.minimum == 10_000_000)
             }
         }
 

@@ -57,15 +57,12 @@ extension ElementTests {
 
         @Test func withoutAPromptThePictureComesBackAsItWas() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(raw, within: 3))
-                    let session = try #require(standIn.sessions.first)
-                    #expect(session.passthroughCount == 1)
-                    #expect(session.promptCount == 0)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: { try .init($0) }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(raw, within: 3))
+                let session = try #require(standIn.sessions.first)
+                #expect(session.passthroughCount == 1)
+                #expect(session.promptCount == 0)
             }
         }
 
@@ -75,15 +72,11 @@ extension ElementTests {
             try #require(ElementTests.isReady)
             guard GStreamerRuntime.hasElement(decoders[codec] ?? "") else { return }
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, "codec=\(codec)", prompt: "film noir", forbidden: raw)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
-                    #expect(pipeline.current.leaks == 0)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: { try .init($0, "codec=\(codec)", prompt: "film noir", forbidden: raw) }
+            ) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                #expect(pipeline.current.leaks == 0)
             }
         }
     }

@@ -20,41 +20,38 @@ extension ElementTests {
         @Test(arguments: returns) func theSessionGoesOn(output: Fault.Output) throws {
             let raw = try Reference.input()
             let expected = raw.applying(prompt: Self.prompt)
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, "fallback=black max-retries=5", prompt: Self.prompt, forbidden: raw)
-                ) { pipeline in
-                    // The pause ends by itself: its states and frames are recorded, not looked for.
-                    let states = pipeline.recordConnectionStates()
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(expected))
-                    #expect(states.wait { $0.last == "generating" })
-                    let (id, session) = (pipeline.transform.string("session-id"), try #require(standIn.sessions.first))
-                    // Twice, because a track that moved once can move again.
-                    for round in 1...(output == .newMID ? 2 : Verification.count(2, gate: 1)) {
-                        let away = round == 1 ? Self.pause(output) : 1
-                        let (black, changes) = (pipeline.current.blackFrames, states.value.count)
-                        try inject("generation_restart:delay=\(away),output=\(output.rawValue)", standIn)
-                        #expect(pipeline.wait { $0.blackFrames > black })
-                        // Input frames are still sent.
-                        let sent = pipeline.count("frames-sent")
-                        #expect(eventually { pipeline.count("frames-sent") > sent })
-                        #expect(states.wait { $0.count >= changes + 2 })
-                        #expect(Array(states.value.dropFirst(changes)) == ["connected", "generating"])
-                        #expect(standIn.wait { $0.first?.isGenerating == true })
-                        #expect(pipeline.waitForPicture(expected), "\(output), round \(round)")
-                        let answers = output == .offer || output == .newMID && !MediaWay.current.isRoom ? round : 0
-                        #expect(standIn.wait { $0.first?.answerCount == answers })
-                    }
-                    let now = standIn.sessions
-                    #expect(now.count == 1 && now.first?.isOpen == true)
-                    #expect(pipeline.transform.string("session-id") == id)
-                    #expect(now.first?.offerCount == session.offerCount)
-                    #expect(now.first?.room.joinCount == session.room.joinCount)
-                    #expect(pipeline.takeProblems().isEmpty && pipeline.current.leaks == 0)
-                    #expect(pipeline.timesRise)
+            try TransformPipeline.runWell(with: {
+                try .init($0, "fallback=black max-retries=5", prompt: Self.prompt, forbidden: raw)
+            }) { pipeline, standIn in
+                // The pause ends by itself: its states and frames are recorded, not looked for.
+                let states = pipeline.recordConnectionStates()
+                pipeline.play()
+                #expect(pipeline.waitForPicture(expected))
+                #expect(states.wait { $0.last == "generating" })
+                let (id, session) = (pipeline.transform.string("session-id"), try #require(standIn.sessions.first))
+                // Twice, because a track that moved once can move again.
+                for round in 1...(output == .newMID ? 2 : Verification.count(2, gate: 1)) {
+                    let away = round == 1 ? Self.pause(output) : 1
+                    let (black, changes) = (pipeline.current.blackFrames, states.value.count)
+                    try inject("generation_restart:delay=\(away),output=\(output.rawValue)", standIn)
+                    #expect(pipeline.wait { $0.blackFrames > black })
+                    // Input frames are still sent.
+                    let sent = pipeline.count("frames-sent")
+                    #expect(eventually { pipeline.count("frames-sent") > sent })
+                    #expect(states.wait { $0.count >= changes + 2 })
+                    #expect(Array(states.value.dropFirst(changes)) == ["connected", "generating"])
+                    #expect(standIn.wait { $0.first?.isGenerating == true })
+                    #expect(pipeline.waitForPicture(expected), "\(output), round \(round)")
+                    let answers = output == .offer || output == .newMID && !MediaWay.current.isRoom ? round : 0
+                    #expect(standIn.wait { $0.first?.answerCount == answers })
                 }
-                standIn.expectGoodConduct()
+                let now = standIn.sessions
+                #expect(now.count == 1 && now.first?.isOpen == true)
+                #expect(pipeline.transform.string("session-id") == id)
+                #expect(now.first?.offerCount == session.offerCount)
+                #expect(now.first?.room.joinCount == session.room.joinCount)
+                #expect(pipeline.takeProblems().isEmpty && pipeline.current.leaks == 0)
+                #expect(pipeline.timesRise)
             }
         }
 

@@ -36,21 +36,18 @@ extension ElementTests {
                 let first = try Self.makeImage(folder, "first", encoder: encoder, pattern: "red")
                 let second = try Self.makeImage(folder, "second", encoder: encoder, pattern: "ball")
                 let (withFirst, withSecond) = (raw.applying(try tint(first)), raw.applying(try tint(second)))
-                try StandIn.run { standIn in
-                    try TransformPipeline.run(try .init(standIn, "reference-image=\(first)", forbidden: raw)) {
-                        pipeline in
-                        pipeline.play()
-                        #expect(pipeline.waitForPicture(withFirst))
-                        #expect(standIn.sessions.first?.imageCount == 1)
-                        pipeline.transform.set("reference-image", GValueBox(second))
-                        #expect(pipeline.waitForPicture(withSecond))
-                        #expect(pipeline.current.leaks == 0)
-                        pipeline.forbid(nil)
-                        pipeline.transform.set("reference-image", GValueBox(String?.none))
-                        #expect(pipeline.waitForPicture(raw, within: 4))
-                        #expect(pipeline.takeProblems().isEmpty)
-                    }
-                    standIn.expectGoodConduct()
+                try TransformPipeline.runWell(with: { try .init($0, "reference-image=\(first)", forbidden: raw) }) {
+                    pipeline, standIn in
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(withFirst))
+                    #expect(standIn.sessions.first?.imageCount == 1)
+                    pipeline.transform.set("reference-image", GValueBox(second))
+                    #expect(pipeline.waitForPicture(withSecond))
+                    #expect(pipeline.current.leaks == 0)
+                    pipeline.forbid(nil)
+                    pipeline.transform.set("reference-image", GValueBox(String?.none))
+                    #expect(pipeline.waitForPicture(raw, within: 4))
+                    #expect(pipeline.takeProblems().isEmpty)
                 }
             }
         }
@@ -112,7 +109,7 @@ extension ElementTests {
                     try TransformPipeline.run(try .init(standIn, "reference-image=\(path)")) { pipeline in
                         #expect(pipeline.play() == .failure)
                         let error = try #require(pipeline.waitForError())
-                        #expect(error.text.contains("reference image"))
+                        #expect(error.text.contains("reference image") && error.text.contains("'\(path)'"))
                         #expect(error.details?.string("code") == "INVALID_INPUT")
                         #expect(error.name == FailureTests.settings)
                     }
@@ -139,56 +136,53 @@ extension ElementTests {
             try TemporaryFolder.with { folder in
                 let bytes = try readFile(try Self.makeImage(folder, "image.png", encoder: "pngenc", pattern: "red"))
                 let look = Look(prompt: "film noir", imageHash: StableHash.fnv1a(bytes))
-                try StandIn.run { standIn in
-                    try TransformPipeline.run(
-                        try element == "decartsrc"
-                            ? .camera(standIn, CameraTests.still, prompt: "anime") : .init(standIn, prompt: "anime")
-                    ) { pipeline in
-                        let notified = Watched<[String]>([])
-                        for name in ["prompt", "enrich", "reference-image"] {
-                            pipeline.transform.connect("notify::\(name)") { _ in
-                                notified.change { $0.append(name) }
-                                return nil
-                            }
+                try TransformPipeline.runWell(with: {
+                    try element == "decartsrc"
+                        ? .camera($0, CameraTests.still, prompt: "anime") : .init($0, prompt: "anime")
+                }) { pipeline, standIn in
+                    let notified = Watched<[String]>([])
+                    for name in ["prompt", "enrich", "reference-image"] {
+                        pipeline.transform.connect("notify::\(name)") { _ in
+                            notified.change { $0.append(name) }
+                            return nil
                         }
-                        pipeline.play()
-                        #expect(pipeline.waitForFrames(1))
-                        let id = pipeline.transform.emit(
-                            "set-image", [GValueBox(bytes: bytes), GValueBox(String?.none), GValueBox(false)])?.int
-                        #expect(notified.value == ["reference-image"])
-                        #expect(
-                            pipeline.transform.emit("set-prompt", [GValueBox("film noir"), GValueBox(true)])?.int != 0)
-                        #expect(notified.value.sorted() == ["enrich", "prompt", "reference-image"])
-                        let result = pipeline.waitForMessage {
-                            $0.structure?.name == "decart-prompt-result" && $0.structure?.int("id") == id
-                        }
-                        #expect(id != 0 && result?.structure?["accepted"]?.bool == true)
-                        #expect(pipeline.waitForPicture(raw.applying(look)))
-                        #expect(
-                            pipeline.transform.string("prompt") == "film noir"
-                                && pipeline.transform.bool("enrich") == true)
-                        #expect(pipeline.transform.string("reference-image") == nil)
-
-                        pipeline.pipeline.setState(.ready)
-                        pipeline.play()
-                        #expect(
-                            standIn.wait { $0.count == 2 && $0[1].imageCount == 1 && $0[1].prompts == ["film noir"] })
-                        #expect(standIn.sessions.first?.imageCount == 1)
-                        #expect(standIn.sessions.first?.prompts == ["anime", "film noir"])
-                        #expect(pipeline.waitForPicture(raw.applying(look)))
-
-                        // Without a session too, and a property replaces what a signal has set.
-                        pipeline.pipeline.setState(.ready)
-                        #expect(
-                            pipeline.transform.emit(
-                                "set-image", [GValueBox(bytes: []), GValueBox("lego"), GValueBox(false)])?.int == 0)
-                        pipeline.transform.set("prompt", GValueBox("anime"))
-                        pipeline.play()
-                        #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
-                        #expect(standIn.sessions.last?.prompts == ["anime"] && standIn.sessions.last?.imageCount == 0)
-                        #expect(pipeline.takeProblems().isEmpty)
                     }
-                    standIn.expectGoodConduct()
+                    pipeline.play()
+                    #expect(pipeline.waitForFrames(1))
+                    let id = pipeline.transform.emit(
+                        "set-image", [GValueBox(bytes: bytes), GValueBox(String?.none), GValueBox(false)])?.int
+                    #expect(notified.value == ["reference-image"])
+                    #expect(
+                        pipeline.transform.emit("set-prompt", [GValueBox("film noir"), GValueBox(true)])?.int != 0)
+                    #expect(notified.value.sorted() == ["enrich", "prompt", "reference-image"])
+                    let result = pipeline.waitForMessage {
+                        $0.structure?.name == "decart-prompt-result" && $0.structure?.int("id") == id
+                    }
+                    #expect(id != 0 && result?.structure?["accepted"]?.bool == true)
+                    #expect(pipeline.waitForPicture(raw.applying(look)))
+                    #expect(
+                        pipeline.transform.string("prompt") == "film noir"
+                            && pipeline.transform.bool("enrich") == true)
+                    #expect(pipeline.transform.string("reference-image") == nil)
+
+                    pipeline.pipeline.setState(.ready)
+                    pipeline.play()
+                    #expect(
+                        standIn.wait { $0.count == 2 && $0[1].imageCount == 1 && $0[1].prompts == ["film noir"] })
+                    #expect(standIn.sessions.first?.imageCount == 1)
+                    #expect(standIn.sessions.first?.prompts == ["anime", "film noir"])
+                    #expect(pipeline.waitForPicture(raw.applying(look)))
+
+                    // Without a session too, and a property replaces what a signal has set.
+                    pipeline.pipeline.setState(.ready)
+                    #expect(
+                        pipeline.transform.emit(
+                            "set-image", [GValueBox(bytes: []), GValueBox("lego"), GValueBox(false)])?.int == 0)
+                    pipeline.transform.set("prompt", GValueBox("anime"))
+                    pipeline.play()
+                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                    #expect(standIn.sessions.last?.prompts == ["anime"] && standIn.sessions.last?.imageCount == 0)
+                    #expect(pipeline.takeProblems().isEmpty)
                 }
             }
         }

@@ -31,33 +31,27 @@ extension ElementTests {
         }
 
         @Test func promptPropertiesSetTogetherAreOneMessage() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(1))
-                    pipeline.transform.set(together: [("enrich", GValueBox(true)), ("prompt", GValueBox("anime"))])
-                    // A separate change follows: when it arrives, every message of the first one has arrived too.
-                    pipeline.transform.set("prompt", GValueBox("lego"))
-                    #expect(standIn.wait { $0.first?.prompts.last == "lego" })
-                    #expect(standIn.sessions.first?.prompts == ["film noir", "anime", "lego"])
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                pipeline.transform.set(together: [("enrich", GValueBox(true)), ("prompt", GValueBox("anime"))])
+                // A separate change follows: when it arrives, every message of the first one has arrived too.
+                pipeline.transform.set("prompt", GValueBox("lego"))
+                #expect(standIn.wait { $0.first?.prompts.last == "lego" })
+                #expect(standIn.sessions.first?.prompts == ["film noir", "anime", "lego"])
             }
         }
 
         @Test func anEmptyPromptIsPassthrough() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
-                    pipeline.transform.set("prompt", GValueBox(""))
-                    #expect(pipeline.waitForPicture(raw, within: 3))
-                    #expect(standIn.sessions.first?.passthroughCount == 1)
-                    pipeline.transform.set("prompt", GValueBox("anime"))
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                pipeline.transform.set("prompt", GValueBox(""))
+                #expect(pipeline.waitForPicture(raw, within: 3))
+                #expect(standIn.sessions.first?.passthroughCount == 1)
+                pipeline.transform.set("prompt", GValueBox("anime"))
+                #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
             }
         }
 
@@ -84,46 +78,40 @@ extension ElementTests {
 
         @Test func aLaterRefusalIsAWarningAndThePictureStays() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    pipeline.transform.set("prompt", GValueBox("refuse-me"))
-                    let warning = try #require(pipeline.waitForProblem(.warning))
-                    #expect(warning.text.contains("refused by moderation"))
-                    #expect(pipeline.waitForFrames(5))
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
-                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
-                    #expect(pipeline.current.leaks == 0)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", forbidden: raw) }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                pipeline.transform.set("prompt", GValueBox("refuse-me"))
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains("refused by moderation"))
+                #expect(pipeline.waitForFrames(5))
+                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+                #expect(pipeline.current.leaks == 0)
             }
         }
 
         @Test func withoutASessionAPromptIsStored() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(1))
-                    pipeline.transform.emit("disconnect")
-                    #expect(eventually { pipeline.connectionState == "disconnected" })
-                    let id = pipeline.transform.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])?.int
-                    let result = pipeline.waitForMessage {
-                        $0.structure?.name == "decart-prompt-result" && $0.structure?.int("id") == id
-                    }
-                    #expect(result?.structure?["accepted"]?.bool == true && result?.structure?["stored"]?.bool == true)
-                    #expect(result?.structure?.string("error") == nil)
-                    // No warning of a time without a session names the former one.
-                    pipeline.transform.set("prompt", GValueBox(String(repeating: "x", count: 100_000)))
-                    let warning = try #require(pipeline.waitForProblem(.warning))
-                    #expect(warning.details?.string("session-id") == nil)
-                    #expect(pipeline.takeProblems().count == 1)
-                    pipeline.transform.set("prompt", GValueBox("anime"))
-                    pipeline.transform.emit("connect")
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, _ in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                pipeline.transform.emit("disconnect")
+                #expect(eventually { pipeline.connectionState == "disconnected" })
+                let id = pipeline.transform.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])?.int
+                let result = pipeline.waitForMessage {
+                    $0.structure?.name == "decart-prompt-result" && $0.structure?.int("id") == id
                 }
-                standIn.expectGoodConduct()
+                #expect(result?.structure?["accepted"]?.bool == true && result?.structure?["stored"]?.bool == true)
+                #expect(result?.structure?.string("error") == nil)
+                // No warning of a time without a session names the former one.
+                pipeline.transform.set("prompt", GValueBox(String(repeating: "x", count: 100_000)))
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.details?.string("session-id") == nil)
+                #expect(pipeline.takeProblems().count == 1)
+                pipeline.transform.set("prompt", GValueBox("anime"))
+                pipeline.transform.emit("connect")
+                #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
             }
         }
 
@@ -171,14 +159,11 @@ extension ElementTests {
 
         @Test func aPromptSetWhileConnectingIsTheOneThatIsShown() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
-                    pipeline.play()
-                    pipeline.transform.set("prompt", GValueBox("anime"))
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
-                    #expect(pipeline.current.leaks == 0)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", forbidden: raw) }) { pipeline, _ in
+                pipeline.play()
+                pipeline.transform.set("prompt", GValueBox("anime"))
+                #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                #expect(pipeline.current.leaks == 0)
             }
         }
     }

@@ -304,31 +304,28 @@ extension ElementTests {
         }
 
         @Test func manyThreadsMaySetAndRead() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    let transform = pipeline.transform
-                    Crowd.run(threads: 4, rounds: Verification.count(60, gate: 30)) { thread, round in
-                        switch (thread + round) % 5 {
-                        case 0: transform.set("prompt", GValueBox("prompt \(thread) \(round)"))
-                        case 1: _ = transform.structure("stats")
-                        case 2: transform.set("fit", round % 3)
-                        case 3:
-                            transform.set(together: [
-                                ("enrich", GValueBox(round % 2 == 0)), ("prompt", GValueBox("noir")),
-                            ])
-                        default:
-                            _ = transform.string("turn-servers")
-                            _ = transform.int("connection-state")
-                        }
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                let transform = pipeline.transform
+                Crowd.run(threads: 4, rounds: Verification.count(60, gate: 30)) { thread, round in
+                    switch (thread + round) % 5 {
+                    case 0: transform.set("prompt", GValueBox("prompt \(thread) \(round)"))
+                    case 1: _ = transform.structure("stats")
+                    case 2: transform.set("fit", round % 3)
+                    case 3:
+                        transform.set(together: [
+                            ("enrich", GValueBox(round % 2 == 0)), ("prompt", GValueBox("noir")),
+                        ])
+                    default:
+                        _ = transform.string("turn-servers")
+                        _ = transform.int("connection-state")
                     }
-                    transform.set("prompt", GValueBox("the last word"))
-                    #expect(standIn.wait { $0.first?.prompts.last == "the last word" })
-                    #expect(pipeline.waitForFrames(5))
-                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
                 }
-                standIn.expectGoodConduct()
+                transform.set("prompt", GValueBox("the last word"))
+                #expect(standIn.wait { $0.first?.prompts.last == "the last word" })
+                #expect(pipeline.waitForFrames(5))
+                #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
         }
     }

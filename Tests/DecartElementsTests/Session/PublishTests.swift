@@ -28,26 +28,24 @@ extension ElementTests {
 
         @Test func itIsWithdrawnAndComesBack() throws {
             let shown = try shown()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "fallback=black", prompt: Self.look)) { pipeline in
-                    pipeline.play()
+            try TransformPipeline.runWell(with: { try .init($0, "fallback=black", prompt: Self.look) }) {
+                pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(shown))
+                let id = pipeline.transform.string("session-id")
+                for _ in 1...Verification.count(3, gate: 2) {
+                    pipeline.transform.set("publish-video", false)
+                    #expect(isGone(pipeline, standIn))
+                    #expect(pipeline.waitForBlack())
+                    #expect(eventually { (0..<20_000).contains(pipeline.count("track-bitrate")) })
+                    #expect(eventually { pipeline.stats.map { $0.string("track-sid") == nil } ?? false })
+                    pipeline.transform.set("publish-video", true)
                     #expect(pipeline.waitForPicture(shown))
-                    let id = pipeline.transform.string("session-id")
-                    for _ in 1...Verification.count(3, gate: 2) {
-                        pipeline.transform.set("publish-video", false)
-                        #expect(isGone(pipeline, standIn))
-                        #expect(pipeline.waitForBlack())
-                        #expect(eventually { (0..<20_000).contains(pipeline.count("track-bitrate")) })
-                        #expect(eventually { pipeline.stats.map { $0.string("track-sid") == nil } ?? false })
-                        pipeline.transform.set("publish-video", true)
-                        #expect(pipeline.waitForPicture(shown))
-                        #expect(eventually { pipeline.stats?.string("track-state") == "published" })
-                    }
-                    #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
-                    #expect(pipeline.takeProblems().isEmpty)
-                    #expect(pipeline.timesRise)
+                    #expect(eventually { pipeline.stats?.string("track-state") == "published" })
                 }
-                standIn.expectGoodConduct()
+                #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
+                #expect(pipeline.takeProblems().isEmpty)
+                #expect(pipeline.timesRise)
             }
         }
 
@@ -56,43 +54,38 @@ extension ElementTests {
         @Test func theSessionLivesWithoutIt() throws {
             let shown = try shown()
             let lego = try Reference.input().applying(prompt: "lego")
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "fallback=freeze", prompt: Self.look)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(shown))
-                    pipeline.transform.set("publish-video", false)
-                    #expect(isGone(pipeline, standIn))
-                    let problem = pipeline.waitForMessage(seconds: Verification.count(9, gate: 1)) {
-                        $0.kind == .error || $0.kind == .warning
-                    }
-                    #expect(problem == nil)
-                    // The last frame stays.
-                    #expect(pipeline.latestPicture.map { $0.difference(from: shown) < 6 } == true)
-                    pipeline.transform.set("prompt", GValueBox("lego"))
-                    pipeline.transform.set("publish-video", true)
-                    #expect(pipeline.waitForPicture(lego, within: 8))
-                    #expect(standIn.sessions.count == 1)
+            try TransformPipeline.runWell(with: { try .init($0, "fallback=freeze", prompt: Self.look) }) {
+                pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForPicture(shown))
+                pipeline.transform.set("publish-video", false)
+                #expect(isGone(pipeline, standIn))
+                let problem = pipeline.waitForMessage(seconds: Verification.count(9, gate: 1)) {
+                    $0.kind == .error || $0.kind == .warning
                 }
-                standIn.expectGoodConduct()
+                #expect(problem == nil)
+                // The last frame stays.
+                #expect(pipeline.latestPicture.map { $0.difference(from: shown) < 6 } == true)
+                pipeline.transform.set("prompt", GValueBox("lego"))
+                pipeline.transform.set("publish-video", true)
+                #expect(pipeline.waitForPicture(lego, within: 8))
+                #expect(standIn.sessions.count == 1)
             }
         }
 
         @Test func itCanBeWithheldFromTheStart() throws {
             let shown = try shown()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, "publish-video=false fallback=black", prompt: Self.look)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(eventually { pipeline.isConnected })
-                    #expect(isGone(pipeline, standIn))
-                    #expect(pipeline.count("frames-sent") == 0 && standIn.sessions.first?.frames.painted == 0)
-                    pipeline.transform.set("publish-video", true)
-                    #expect(pipeline.waitForPicture(shown))
-                    #expect(standIn.sessions.count == 1)
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(with: {
+                try .init($0, "publish-video=false fallback=black", prompt: Self.look)
+            }) { pipeline, standIn in
+                pipeline.play()
+                #expect(eventually { pipeline.isConnected })
+                #expect(isGone(pipeline, standIn))
+                #expect(pipeline.count("frames-sent") == 0 && standIn.sessions.first?.frames.painted == 0)
+                pipeline.transform.set("publish-video", true)
+                #expect(pipeline.waitForPicture(shown))
+                #expect(standIn.sessions.count == 1)
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -114,23 +107,20 @@ extension ElementTests {
         /// Rapid changes: the last value counts, and the session stays.
         @Test func anythingAtAnyTime() throws {
             let shown = try shown()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "max-retries=5 fallback=freeze", prompt: Self.look)) {
-                    pipeline in
-                    let element = pipeline.transform
-                    pipeline.play()
-                    for round in 0..<Verification.count(40, gate: 12) {
-                        element.set("publish-video", round % 2 == 0)
-                        _ = pipeline.collect(milliseconds: [0, 5, 60, 250][round % 4])
-                    }
-                    #expect(isGone(pipeline, standIn))
-                    #expect(pipeline.takeProblems().isEmpty)
-                    element.set("publish-video", true)
-                    #expect(pipeline.waitForPicture(shown))
-                    #expect(standIn.sessions.count == 1)
-                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+            try TransformPipeline.runWell(with: { try .init($0, "max-retries=5 fallback=freeze", prompt: Self.look) }) {
+                pipeline, standIn in
+                let element = pipeline.transform
+                pipeline.play()
+                for round in 0..<Verification.count(40, gate: 12) {
+                    element.set("publish-video", round % 2 == 0)
+                    _ = pipeline.collect(milliseconds: [0, 5, 60, 250][round % 4])
                 }
-                standIn.expectGoodConduct()
+                #expect(isGone(pipeline, standIn))
+                #expect(pipeline.takeProblems().isEmpty)
+                element.set("publish-video", true)
+                #expect(pipeline.waitForPicture(shown))
+                #expect(standIn.sessions.count == 1)
+                #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
         }
     }

@@ -23,70 +23,66 @@ extension ElementTests {
         @Test func aFreshKeyRenewsTheSession() throws {
             let raw = try Reference.input()
             let expected = raw.applying(prompt: Self.prompt)
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .withAudio(standIn, "renew-before=3")) { pipeline in
-                    let keys = Watched(0)
-                    let ids = Watched<[String]>([])
-                    let states = Watched<Set<String>>([])
-                    pipeline.transform.connect("request-api-key") { _ in
-                        keys.change { $0 += 1 }
-                        return GValueBox(Self.key(keys.value))
-                    }
-                    pipeline.transform.connect("notify::session-id") { [weak pipeline] _ in
-                        guard let id = pipeline?.transform.string("session-id") else { return nil }
-                        ids.change { $0.append(id) }
-                        return nil
-                    }
-                    let audio = try pipeline.watchAudio()
-                    pipeline.play()
-                    #expect(pipeline.waitForPicture(expected))
-                    #expect(audio.waitForTone(440))
-                    pipeline.transform.connect("notify::connection-state") { [weak pipeline] _ in
-                        if let state = pipeline?.connectionState { states.change { $0.insert(state) } }
-                        return nil
-                    }
-                    let renewals = Verification.count(2, gate: 1)
-                    for renewal in 1...renewals {
-                        let seconds = try #require(renewed(pipeline)?.double("seconds"), "renewal \(renewal)")
-                        #expect(seconds > 0)
-                        measure("renewal", seconds, atMost: 2, unit: "s")
-                        #expect(pipeline.waitForPicture(expected) && audio.waitForTone(440))
-                        #expect(pipeline.stats?.int("session-duration") == 6)
-                    }
-                    #expect(states.value.isSubset(of: ["connected", "generating"]), "\(states.value)")
-                    #expect(ids.wait { $0.count > renewals })
-                    #expect(Set(ids.value).count == ids.value.count, "\(ids.value)")
-                    // The next renewal may have its key, and not its session.
-                    #expect(eventually { keys.value > renewals && keys.value == standIn.sessions.count })
-                    #expect(eventually { pipeline.count("renewals") >= renewals })
-                    #expect(pipeline.count("reconnects") == 0)
-                    #expect(pipeline.takeProblems().isEmpty)
+            try TransformPipeline.runWell(with: { try .withAudio($0, "renew-before=3") }) { pipeline, standIn in
+                let keys = Watched(0)
+                let ids = Watched<[String]>([])
+                let states = Watched<Set<String>>([])
+                pipeline.transform.connect("request-api-key") { _ in
+                    keys.change { $0 += 1 }
+                    return GValueBox(Self.key(keys.value))
                 }
-                standIn.expectGoodConduct()
+                pipeline.transform.connect("notify::session-id") { [weak pipeline] _ in
+                    guard let id = pipeline?.transform.string("session-id") else { return nil }
+                    ids.change { $0.append(id) }
+                    return nil
+                }
+                let audio = try pipeline.watchAudio()
+                pipeline.play()
+                #expect(pipeline.waitForPicture(expected))
+                #expect(audio.waitForTone(440))
+                pipeline.transform.connect("notify::connection-state") { [weak pipeline] _ in
+                    if let state = pipeline?.connectionState { states.change { $0.insert(state) } }
+                    return nil
+                }
+                let renewals = Verification.count(2, gate: 1)
+                for renewal in 1...renewals {
+                    let seconds = try #require(renewed(pipeline)?.double("seconds"), "renewal \(renewal)")
+                    #expect(seconds > 0)
+                    measure("renewal", seconds, atMost: 2, unit: "s")
+                    #expect(pipeline.waitForPicture(expected) && audio.waitForTone(440))
+                    #expect(pipeline.stats?.int("session-duration") == 6)
+                }
+                #expect(states.value.isSubset(of: ["connected", "generating"]), "\(states.value)")
+                #expect(ids.wait { $0.count > renewals })
+                #expect(Set(ids.value).count == ids.value.count, "\(ids.value)")
+                // The next renewal may have its key, and not its session.
+                #expect(eventually { keys.value > renewals && keys.value == standIn.sessions.count })
+                #expect(eventually { pipeline.count("renewals") >= renewals })
+                #expect(pipeline.count("reconnects") == 0)
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
         /// The element dials again when a session of the account has ended, although it may not retry.
         @Test(.indifferentToTransport) func aFullAccountIsWaitedFor() throws {
-            try StandIn.run({ $0.sessionLimit = 1 }) { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: Self.prompt)) { first in
-                    first.play()
-                    #expect(first.waitForFrames(1))
-                    try TransformPipeline.run(try .init(standIn, prompt: Self.prompt)) { second in
-                        second.play()
-                        let warning = second.waitForProblem(.warning)
-                        #expect(warning?.name == "resource 4" && warning?.text.contains("end another one") == true)
-                        #expect(warning?.details?.string("code") == "CONCURRENCY_LIMIT")
-                        #expect(eventually { second.stats?.string("service-status") == "waiting-for-session" })
-                        #expect(second.connectionState == "connecting")
-                        first.transform.emit("disconnect")
-                        let time = duration { #expect(second.waitForFrames(1)) }
-                        measure("wait for a session", time, atMost: .seconds(7))
-                        #expect(eventually { second.connectionState != "connecting" })
-                        #expect(second.takeProblems().filter { $0.kind == .error }.isEmpty)
-                    }
+            try TransformPipeline.runWell(
+                with: { try .init($0, prompt: Self.prompt) }, standIn: { $0.sessionLimit = 1 }
+            ) { first, standIn in
+                first.play()
+                #expect(first.waitForFrames(1))
+                try TransformPipeline.run(try .init(standIn, prompt: Self.prompt)) { second in
+                    second.play()
+                    let warning = second.waitForProblem(.warning)
+                    #expect(warning?.name == "resource 4" && warning?.text.contains("end another one") == true)
+                    #expect(warning?.details?.string("code") == "CONCURRENCY_LIMIT")
+                    #expect(eventually { second.stats?.string("service-status") == "waiting-for-session" })
+                    #expect(second.connectionState == "connecting")
+                    first.transform.emit("disconnect")
+                    let time = duration { #expect(second.waitForFrames(1)) }
+                    measure("wait for a session", time, atMost: .seconds(7))
+                    #expect(eventually { second.connectionState != "connecting" })
+                    #expect(second.takeProblems().filter { $0.kind == .error }.isEmpty)
                 }
-                standIn.expectGoodConduct()
             }
         }
 

@@ -95,19 +95,19 @@ extension ElementTests {
         func stoppedWhileResuming(fault: String) throws {
             let (lines, expected) = (Watched<[String]>([]), "has lost its signalling connection")
             let raw = try Reference.input()
-            try StandIn.run({
-                $0.transports = [.livekit]
-                $0.log = { line in lines.change { $0.append(line) } }
-            }) { standIn in
-                try TransformPipeline.run(try .init(standIn, Self.room, prompt: "noir", forbidden: raw)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(5))
-                    try standIn.server.inject([Fault(parsing: fault)])
-                    if !fault.hasPrefix("room_cut") { try standIn.server.inject([Fault(parsing: "room_cut")]) }
-                    #expect(lines.wait { $0.contains { $0.contains(expected) } })
-                    _ = pipeline.collect(milliseconds: 100)
+            try TransformPipeline.runWell(
+                with: { try .init($0, Self.room, prompt: "noir", forbidden: raw) },
+                standIn: {
+                    $0.transports = [.livekit]
+                    $0.log = { line in lines.change { $0.append(line) } }
                 }
-                standIn.expectGoodConduct()
+            ) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(5))
+                try standIn.server.inject([Fault(parsing: fault)])
+                if !fault.hasPrefix("room_cut") { try standIn.server.inject([Fault(parsing: "room_cut")]) }
+                #expect(lines.wait { $0.contains { $0.contains(expected) } })
+                _ = pipeline.collect(milliseconds: 100)
             }
         }
 
@@ -189,7 +189,7 @@ extension ElementTests {
 
         /// NULL returns in every phase of a room.
         @Test func atAnyMoment() throws {
-            var random = SeededRandom(seed: 11)
+            var random = SeededGenerator(seed: 11)
             for fault in ["", "room_info_slow:delay=5", "room_ice_none", "room_token_refused"] {
                 for _ in 0..<Verification.count(8, gate: 2) {
                     try withFault(fault) { _, pipeline in

@@ -97,14 +97,13 @@ extension ElementTests {
         @Test(arguments: Verification.cases([MediaWay.livekit, .webrtc], gate: 1)) func audioFromTheStart(
             way: MediaWay
         ) throws {
-            try StandIn.run({ $0.transports = way.served }) { standIn in
-                try TransformPipeline.run(try .withAudio(standIn, "transport=\(way.transport)")) { pipeline in
-                    let audioOut = try pipeline.watchAudio()
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3) && audioOut.waitForTone(440))
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(
+                with: { try .withAudio($0, "transport=\(way.transport)") }, standIn: { $0.transports = way.served }
+            ) { pipeline, _ in
+                let audioOut = try pipeline.watchAudio()
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3) && audioOut.waitForTone(440))
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -245,7 +244,7 @@ extension ElementTests {
         }
 
         @Test(arguments: MediaWay.demanded) func nullAtAnyMoment(way: MediaWay) throws {
-            var random = SeededRandom(seed: 13)
+            var random = SeededGenerator(seed: 13)
             try StandIn.run({ $0.transports = way.served }) { standIn in
                 for _ in 0..<Verification.count(10, gate: 3) {
                     let properties = "transport=\(way.transport)"

@@ -19,19 +19,17 @@ extension ElementTests {
 
         /// A verdict takes eight seconds; one on a session that has ended is none.
         @Test(.indifferentToTransport) func theVerdictOnTheQualityEndsWithTheSession() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn)) { pipeline in
-                    func verdict() -> String? {
-                        pipeline.waitForMessage { $0.structure?.name == "decart-quality" }?.structure?.string("quality")
-                    }
-                    pipeline.play()
-                    let first = try #require(verdict())
-                    #expect(first != "unknown" && pipeline.transform.string("connection-quality") == first)
-                    standIn.server.dropAll()
-                    var last: String? = first
-                    while let next = last, next != "unknown" { last = verdict() }
-                    #expect(last == "unknown" && pipeline.transform.string("connection-quality") == "unknown")
+            try TransformPipeline.run(with: { try .init($0) }) { pipeline, standIn in
+                func verdict() -> String? {
+                    pipeline.waitForMessage { $0.structure?.name == "decart-quality" }?.structure?.string("quality")
                 }
+                pipeline.play()
+                let first = try #require(verdict())
+                #expect(first != "unknown" && pipeline.transform.string("connection-quality") == first)
+                standIn.server.dropAll()
+                var last: String? = first
+                while let next = last, next != "unknown" { last = verdict() }
+                #expect(last == "unknown" && pipeline.transform.string("connection-quality") == "unknown")
             }
         }
 

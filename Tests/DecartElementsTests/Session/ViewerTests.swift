@@ -267,15 +267,13 @@ extension ElementTests {
 
         @Test func aSessionThatIsNotThere() throws {
             let token = try unknown.encoded()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try viewer(standIn, token, "max-retries=5 fallback=black")) { viewer in
-                    viewer.play()
-                    let error = try #require(viewer.waitForError())
-                    #expect(error.text.contains("session to watch does not exist"))
-                    #expect(error.details?.int("http-status") == 404)
-                    #expect(error.details?["permanent"]?.bool == true)
-                    #expect(!viewer.takeProblems().contains { $0.kind == .warning })
-                }
+            try TransformPipeline.run(with: { try viewer($0, token, "max-retries=5 fallback=black") }) { viewer, _ in
+                viewer.play()
+                let error = try #require(viewer.waitForError())
+                #expect(error.text.contains("session to watch does not exist"))
+                #expect(error.details?.int("http-status") == 404)
+                #expect(error.details?["permanent"]?.bool == true)
+                #expect(!viewer.takeProblems().contains { $0.kind == .warning })
             }
         }
 
@@ -358,7 +356,7 @@ extension ElementTests {
 
         /// NULL returns in every phase; `TransformPipeline.run` checks that, and that no element is left.
         @Test func atAnyMoment() throws {
-            var random = SeededRandom(seed: 12)
+            var random = SeededGenerator(seed: 12)
             try withSession { standIn, owner, token in
                 for token in [token, try unknown.encoded()] {
                     for _ in 0..<Verification.count(8, gate: 3) {

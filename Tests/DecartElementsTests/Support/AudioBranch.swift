@@ -1,4 +1,5 @@
 import GStreamerKit
+import TestSupport
 import Testing
 
 /// Adds audio to a running pipeline and removes it again: a source before `audio_sink`, and a sink that is linked to

@@ -1,5 +1,6 @@
 import GStreamerKit
 import Glibc
+import TestSupport
 import Testing
 
 /// Measures the audio that passes a pad (S16LE, 48 kHz; of several channels only the first).

@@ -1,4 +1,5 @@
 import GStreamerKit
+import TestSupport
 
 /// Collects the messages of a test's pipeline in a sync handler, so that none waits in the bus: before GStreamer 1.26
 /// the bus's queue can lose a message while more than 32 wait and several threads post, and a lost message leaks the

@@ -1,5 +1,6 @@
 import DecartProtocol
 import GStreamerKit
+import TestSupport
 import Testing
 
 /// Stamps a number onto the top of each input frame and reads it back from the output, to learn which input frame an

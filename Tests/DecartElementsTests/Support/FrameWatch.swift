@@ -1,4 +1,5 @@
 import GStreamerKit
+import TestSupport
 import Testing
 
 /// Records the frames that pass a pad as I420, with their arrival times.

@@ -1,4 +1,5 @@
 import GStreamerKit
+import TestSupport
 import Testing
 
 /// Reference frames, made by GStreamer's own elements only.

@@ -1,12 +1,12 @@
 import Dispatch
 import Glibc
 import Synchronization
+import TestSupport
 
 /// A proxy between an element and a stand-in. It forwards only so many of the service's WebSocket frames, so that the
 /// conversation stalls at a point of the test's choice.
 final class StallingProxy: Sendable {
-    let port: Int
-    private let descriptor: Int32
+    private let listener: LoopbackSocket
     private let target: Int
     private let passedFrames: Int?
     private let open = Watched<[Int32]>([])
@@ -15,6 +15,7 @@ final class StallingProxy: Sendable {
     /// Unsent remainder of the last injected frame, by client descriptor; the next write to that client sends it first.
     private let unfinished = Mutex<[Int32: [UInt8]]>([:])
 
+    var port: Int { Int(listener.port) }
     var url: String { "ws://127.0.0.1:\(port)" }
 
     /// - Parameter frames: number of WebSocket frames forwarded from the server after the upgrade response; nil
@@ -28,18 +29,7 @@ final class StallingProxy: Sendable {
     private init(target: Int, frames: Int?) throws {
         self.target = target
         passedFrames = frames
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        self.descriptor = descriptor
-        var address = SilentServer.loopback(port: 0)
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isListening = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && listen(descriptor, 64) == 0
-                    && getsockname(descriptor, $0, &length) == 0
-            }
-        }
-        guard descriptor >= 0, isListening else { throw SilentServer.Failure() }
-        port = Int(UInt16(bigEndian: address.sin_port))
+        listener = try LoopbackSocket(stream: true, backlog: 64)
         run { self.acceptAll() }
     }
 
@@ -91,10 +81,10 @@ final class StallingProxy: Sendable {
     func drop() { for descriptor in open.value { shutdown(descriptor, Int32(SHUT_RDWR)) } }
 
     func close() {
-        shutdown(descriptor, Int32(SHUT_RDWR))
+        shutdown(listener.descriptor, Int32(SHUT_RDWR))
         for descriptor in open.value { shutdown(descriptor, Int32(SHUT_RDWR)) }
         _ = threads.wait(timeout: .now() + .seconds(5))
-        for descriptor in open.value + [descriptor] { _ = Glibc.close(descriptor) }
+        for descriptor in open.value { _ = Glibc.close(descriptor) }
     }
 
     private func run(_ body: @escaping @Sendable () -> Void) {
@@ -103,17 +93,11 @@ final class StallingProxy: Sendable {
 
     private func acceptAll() {
         while true {
-            let client = accept(descriptor, nil, nil)
+            let client = accept(listener.descriptor, nil, nil)
             guard client >= 0 else { return }
-            let server = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            let (server, error) = LoopbackSocket.connect(to: UInt16(target))
             open.change { $0 += [client, server] }
-            var address = SilentServer.loopback(port: target)
-            let isConnected = withUnsafePointer(to: &address) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    connect(server, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-                }
-            }
-            guard isConnected else { return }
+            guard error == 0 else { return }
             run { self.forward(from: client, to: server) }
             let isOpen = passedFrames == nil
             run { isOpen ? self.forward(from: server, to: client) : self.forwardFrames(from: server, to: client) }

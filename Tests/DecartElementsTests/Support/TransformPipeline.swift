@@ -210,6 +210,21 @@ final class TransformPipeline: @unchecked Sendable {
         }
     }
 
+    /// The same, and checks at the end that the element conducted itself well.
+    static func runWell(
+        with make: (StandIn) throws -> TransformPipeline,
+        standIn configure: (inout StandInConfiguration) -> Void = { _ in }, engine: (any MediaEngine)? = nil,
+        sourceLocation: SourceLocation = #_sourceLocation, test: String = #function, file: String = #fileID,
+        _ body: (TransformPipeline, StandIn) throws -> Void
+    ) throws {
+        try StandIn.run(configure, engine: engine) { standIn in
+            try run(try make(standIn), sourceLocation: sourceLocation, test: test, file: file) {
+                try body($0, standIn)
+            }
+            standIn.expectGoodConduct(sourceLocation: sourceLocation)
+        }
+    }
+
     // MARK: Observed output
 
     var current: Seen { seen.value }

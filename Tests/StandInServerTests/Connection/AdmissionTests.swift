@@ -142,7 +142,6 @@ struct AdmissionTests {
             #expect(record.request.speed == "fast")
             #expect(record.request.userAgent == "a/1")
             #expect(record.request.serverCodec == "vp8" && record.request.otherItems.isEmpty)
-            client.close()
         }
     }
 

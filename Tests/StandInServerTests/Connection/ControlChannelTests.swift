@@ -36,7 +36,6 @@ struct ControlChannelTests {
             #expect(record.prompts == ["Lego", long, refused])
             #expect(record.promptCount == 3)
             #expect(record.refusalCount == 1)
-            client.close()
         }
     }
 
@@ -70,7 +69,6 @@ struct ControlChannelTests {
             #expect(record.passthroughCount == 1)
             #expect(record.imageCount == 7)
             #expect(record.refusalCount == 4)
-            client.close()
         }
     }
 
@@ -87,7 +85,6 @@ struct ControlChannelTests {
             let client = try server.greeted("/v1/stream?api_key=k&model=lucy-restyle-2")
             try client.send(.setImage(SetImageMessage(image: .data(base64: Self.png))))
             #expect(try client.next() == .message(.setImageAck(SetImageAck(success: true))))
-            client.close()
         }
     }
 
@@ -127,7 +124,6 @@ struct ControlChannelTests {
             let record = try #require(server.server.sessions.first)
             #expect(record.frames.raw == 1)
             #expect(record.frames.painted == 8)
-            client.close()
         }
     }
 
@@ -148,7 +144,6 @@ struct ControlChannelTests {
             let candidate = CandidateMessage(candidate: "candidate:1", sdpMid: "0", sdpMLineIndex: 0)
             #expect(try client.next() == .message(.iceCandidate(candidate)))
             #expect(try client.next() == .message(.iceCandidate(nil)))
-            client.close()
         }
     }
 
@@ -165,7 +160,6 @@ struct ControlChannelTests {
             media.onEvent(.localCandidate(nil))
             #expect(try client.next() == .message(.iceCandidate(later)))
             #expect(try client.next() == .message(.iceCandidate(nil)))
-            client.close()
         }
     }
 
@@ -194,15 +188,13 @@ struct ControlChannelTests {
             #expect(record.receivedEndOfCandidates)
             #expect(record.remoteCandidateCount == 2)
             #expect(!record.offeredBeforeState)
-            client.close()
         }
     }
 
     @Test func anOfferBeforeAnyStateIsRemembered() throws {
         try TestServer.run { server in
-            let (client, _) = try server.negotiate()
+            _ = try server.negotiate()
             #expect(server.server.sessions.first?.offeredBeforeState == true)
-            client.close()
         }
     }
 
@@ -217,7 +209,6 @@ struct ControlChannelTests {
             _ = try client.next { if case .message(.answer) = $0 { true } else { false } }
             #expect(server.engine.sessions.first?.remoteCandidates.map { $0?.candidate } == ["candidate:1"])
             #expect(server.server.sessions.first?.remoteCandidateCount == 5)
-            client.close()
         }
     }
 
@@ -242,7 +233,6 @@ struct ControlChannelTests {
             #expect(record.prompts.last == long + "199")
             #expect((32_000...64 << 10).contains(record.prompts.reduce(0) { $0 + $1.utf8.count }))
             #expect(record.tracks == ["last track"])
-            client.close()
         }
     }
 
@@ -254,7 +244,6 @@ struct ControlChannelTests {
             #expect(try client.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))
             #expect(server.server.sessions.first?.remoteCandidateCount == 300)
             #expect(media.remoteCandidates.count == 256)
-            client.close()
         }
     }
 
@@ -271,7 +260,6 @@ struct ControlChannelTests {
             #expect(try client.next() == .message(.generationStarted))
             #expect(try client.next() == .message(.generationTick(seconds: 2)))
             #expect(media.stopCount == 0)
-            client.close()
         }
     }
 
@@ -303,7 +291,6 @@ struct ControlChannelTests {
             // The session continues: a new offer gets new media.
             try client.send(.offer(sdp: "second"))
             #expect(try client.next() == .message(.answer(sdp: "answer to second")))
-            client.close()
         }
     }
 
@@ -312,7 +299,6 @@ struct ControlChannelTests {
             let (client, media) = try server.negotiate()
             media.onEvent(.failed("no such codec"))
             #expect(try client.next() == .message(.error("no such codec")))
-            client.close()
         }
     }
 

@@ -19,7 +19,6 @@ struct HostileClientTests {
             #expect(!words.isEmpty)
             try expectAlive(client)
             #expect(server.server.sessions.first?.malformedCount == 1)
-            client.close()
         }
     }
 
@@ -29,7 +28,6 @@ struct HostileClientTests {
             client.sendText([UInt8](repeating: UInt8(ascii: "["), count: 100_000))
             guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
             try expectAlive(client)
-            client.close()
         }
     }
 
@@ -41,7 +39,6 @@ struct HostileClientTests {
             client.sendText(Array("{\"type\":\"prompt\",\"prompt\":\"".utf8) + [0xff, 0xfe] + Array("\"}".utf8))
             guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
             try expectAlive(client)
-            client.close()
         }
     }
 
@@ -51,7 +48,6 @@ struct HostileClientTests {
             client.sendText("{\"type\":\"frobnicate\",\"x\":[1,2]}".utf8)
             try expectAlive(client)
             #expect(server.server.sessions.first?.unknownCount == 1)
-            client.close()
         }
     }
 
@@ -65,7 +61,6 @@ struct HostileClientTests {
                 guard case .message(.error) = try client.next() else { throw TestClient.TimedOut() }
             }
             try expectAlive(client)
-            client.close()
         }
     }
 
@@ -78,7 +73,6 @@ struct HostileClientTests {
             client.send(.continuation, Array(bytes[9...]))
             #expect(try client.next() == .pong([42]))
             #expect(try client.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))
-            client.close()
         }
     }
 

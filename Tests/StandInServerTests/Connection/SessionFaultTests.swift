@@ -52,7 +52,6 @@ struct SessionFaultTests {
             let client = try server.connect()
             try client.send(lego)
             #expect(try client.next() == legoAck)
-            client.close()
         }
     }
 
@@ -64,7 +63,6 @@ struct SessionFaultTests {
         try withFaults(spec) { server in
             let client = try server.greeted()
             #expect(try client.next() == .message(.error(words)))
-            client.close()
         }
     }
 
@@ -72,7 +70,6 @@ struct SessionFaultTests {
         try withFaults("error_type:type=\(type),reason=some words") { server in
             let client = try server.greeted()
             #expect(try client.next() == .message(.error("some words", type: type)))
-            client.close()
         }
     }
 
@@ -84,7 +81,6 @@ struct SessionFaultTests {
                 #expect(try client.next() == .message(.queuePosition(QueuePosition(position: place, size: 3))))
             }
             _ = try client.expectGreeting()
-            client.close()
         }
     }
 
@@ -95,7 +91,6 @@ struct SessionFaultTests {
             for _ in 0..<10 {
                 #expect(try client.next() == .message(.queuePosition(QueuePosition(position: 7, size: 7))))
             }
-            client.close()
         }
     }
 
@@ -107,7 +102,6 @@ struct SessionFaultTests {
             while case .message(.queuePosition(let position)) = try client.next() { places.append(position.position) }
             #expect(places == [3, 12, 1, 6, 27, 0, 2])
             #expect(places != places.sorted(by: >))
-            client.close()
         }
     }
 
@@ -117,7 +111,6 @@ struct SessionFaultTests {
             client.ping([1])
             try client.send(lego)
             #expect(try client.next() == legoAck)
-            client.close()
         }
     }
 
@@ -128,7 +121,6 @@ struct SessionFaultTests {
             try client.send(lego)
             #expect(server.server.wait(milliseconds: 20_000) { $0.first?.prompts == ["lego"] })
             #expect(throws: TestClient.TimedOut.self) { try client.next(milliseconds: 200) }
-            client.close()
         }
     }
 
@@ -151,7 +143,6 @@ struct SessionFaultTests {
             try client.send(.setImage(.passthrough))
             client.ping([9])
             #expect(try client.next() == .pong([9]))
-            client.close()
         }
     }
 
@@ -164,7 +155,6 @@ struct SessionFaultTests {
             #expect(try client.next() == .pong([9]))
             #expect(try client.next() == legoAck)
             #expect(ContinuousClock.now - start >= .milliseconds(990))
-            client.close()
         }
     }
 
@@ -177,7 +167,6 @@ struct SessionFaultTests {
                 return
             }
             #expect(ack.prompt != nil && ack.prompt != "lego")
-            client.close()
         }
     }
 
@@ -199,7 +188,6 @@ struct SessionFaultTests {
             }
             #expect(!image.success)
             #expect(server.server.sessions.first?.refusalCount == 2)
-            client.close()
         }
     }
 
@@ -272,7 +260,6 @@ struct SessionFaultTests {
             #expect(unreadable >= 10)
             try client.send(lego)
             #expect(try client.next() == legoAck)
-            client.close()
         }
     }
 
@@ -333,7 +320,6 @@ struct SessionFaultTests {
                 }
             }
             media = server.engine.sessions.last
-            client.close()
         }
         return (found, media?.remoteCandidates ?? [], media?.offer ?? "", answer)
     }
@@ -380,7 +366,6 @@ struct SessionFaultTests {
             // Session and media stay; the media only stop painting.
             #expect(media.stopCount == 0 && media.reported.isEmpty)
             #expect(server.server.sessions.first?.isGenerating == false)
-            client.close()
         }
     }
 
@@ -411,7 +396,6 @@ struct SessionFaultTests {
             guard case .message(.generationTick(let seconds)) = try client.next() else { throw TestClient.TimedOut() }
             #expect((seconds ?? 0) >= 1)
             #expect(media.stopCount == 0)
-            client.close()
         }
     }
 
@@ -437,7 +421,6 @@ struct SessionFaultTests {
             try client.send(lego)
             #expect(try client.next() == legoAck)
             #expect(media.stopCount == 0)
-            client.close()
         }
     }
 }

@@ -47,7 +47,7 @@ struct ResumeTests {
 
     @Test func theStayContinues() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let stay = try enter(server, info)
             let media = try #require(server.engine.rooms.first)
             stay.room.client.close()
@@ -68,28 +68,26 @@ struct ResumeTests {
             let session = try #require(server.server.sessions.first)
             #expect((session.room.joinCount, session.room.resumeCount, session.room.offerCount) == (1, 1, 1))
             #expect(server.engine.rooms.count == 1 && media.stopCount == 0)
-            control.close()
         }
     }
 
     /// The former connection is still open, as after a change of network that the server has not noticed.
     @Test func theFormerConnectionIsReplaced() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let stay = try enter(server, info)
             let room = try resume(server, info, stay)
             guard case .reconnect = try room.next() else { throw TestClient.TimedOut() }
             #expect(try stay.room.client.next { $0 == .closed } == .closed)
             try awaitPong(room)
             #expect(server.engine.rooms.first?.stopCount == 0)
-            control.close()
         }
     }
 
     /// An address goes and another comes: two resumes in a row, and the participant answers the offers of both.
     @Test func anAnswerToAnEarlierOfferIsIgnored() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let stay = try enter(server, info)
             let media = try #require(server.engine.rooms.first)
             let answers = media.reported.count { $0.hasPrefix("answer") }
@@ -101,13 +99,12 @@ struct ResumeTests {
             try room.answer(offer)
             try awaitPong(room)
             #expect(media.reported.count { $0.hasPrefix("answer") } == answers + 1)
-            control.close()
         }
     }
 
     @Test func tracksThatTheRoomDoesNotKnow() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let stay = try enter(server, info)
             stay.room.client.close()
             let room = try resume(server, info, stay)
@@ -116,28 +113,26 @@ struct ResumeTests {
             #expect(leave.action == .reconnect && leave.reason == .stateMismatch)
             try room.expectClosed()
             #expect(server.engine.rooms.first?.stops.isOne() == true)
-            control.close()
         }
     }
 
     /// The media of a participant have never been connected, so that there is nothing to resume.
     @Test func withoutMediaTheParticipantLeaves() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let room = try server.join(info)
             _ = try room.offer()
             room.client.close()
             #expect(server.engine.rooms.first?.stops.isOne() == true)
             let again = try server.join(info, query: "&reconnect=1&sid=PA_x")
             #expect(try again.leave().action == .reconnect)
-            control.close()
         }
     }
 
     @Test(arguments: ["room_leave_resume", "room_leave_migrate"])
     func onRequest(fault: String) throws {
         try withFaults("\(fault):at=1.5") { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let stay = try enter(server, info)
             let leave = try stay.room.leave()
             #expect(leave.action == .resume)
@@ -145,13 +140,12 @@ struct ResumeTests {
             try stay.room.expectClosed()
             guard case .reconnect = try resume(server, info, stay).next() else { throw TestClient.TimedOut() }
             #expect(server.engine.rooms.first?.stopCount == 0)
-            control.close()
         }
     }
 
     @Test func cutTwiceAndDown() throws {
         try withFaults("room_cut:at=1.5,n=2,interval=4,for=1.5") { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let stay = try enter(server, info)
             #expect(try stay.room.client.next { $0 == .closed } == .closed)
             #expect(throws: TestClient.Refused(status: 503)) { try resume(server, info, stay) }
@@ -161,18 +155,16 @@ struct ResumeTests {
             guard case .reconnect? = try room?.next() else { throw TestClient.TimedOut() }
             #expect(try room?.client.next { $0 == .closed } == .closed)
             #expect(server.engine.rooms.first?.stopCount == 0)
-            control.close()
         }
     }
 
     @Test func refused() throws {
         try withFaults("room_resume_refused") { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let stay = try enter(server, info)
             stay.room.client.close()
             let leave = try resume(server, info, stay).leave()
             #expect(leave.action == .reconnect && leave.reason == .stateMismatch)
-            control.close()
         }
     }
 

@@ -13,7 +13,7 @@ struct RoomFaultTests {
     ])
     func sentAway(name: String, action: LiveKitLeaveRequest.Action) throws {
         try withFaults("\(name):at=0.5") { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let room = try server.join(info)
             #expect(try room.leave().action == action)
             try room.expectClosed()
@@ -23,18 +23,16 @@ struct RoomFaultTests {
             try again.send { $0.ping = 1 }
             _ = try again.next { if case .pong(let time) = $0 { time } else { nil } }
             #expect(server.server.sessions.first?.room.joinCount == 2)
-            control.close()
         }
     }
 
     @Test func intoARunningRoom() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let room = try server.join(info)
             _ = try room.offer()
             try server.server.inject([Fault(.room(.leaveReconnect))], into: info.sessionID)
             #expect(try room.leave().action == .reconnect)
-            control.close()
         }
     }
 
@@ -85,7 +83,6 @@ struct RoomFaultTests {
                 }
             #expect(reported == expected && media.stopCount == 0)
             #expect(server.server.sessions.first?.room.joinCount == 1)
-            control.close()
         }
     }
 
@@ -98,7 +95,6 @@ struct RoomFaultTests {
             #expect(try control.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))
             guard case .message(.livekitRoomInfo) = try control.next() else { throw TestClient.TimedOut() }
             #expect(ContinuousClock.now - asked >= .milliseconds(300))
-            control.close()
         }
     }
 
@@ -113,21 +109,19 @@ struct RoomFaultTests {
                 kinds.append(message.type)
             }
             #expect(kinds == ["status", "queue_position", "queue_position", "livekit_room_info"])
-            control.close()
         }
     }
 
     @Test func refusedToken() throws {
         try withFaults("room_token_refused") { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             #expect(throws: TestClient.Refused(status: 401)) { try server.join(info) }
-            control.close()
         }
     }
 
     @Test func noCandidates() throws {
         try withFaults("room_ice_none") { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let room = try server.join(info)
             _ = try room.offer()
             try room.send {
@@ -138,18 +132,16 @@ struct RoomFaultTests {
             try room.send { $0.ping = 1 }
             guard case .pong = try room.next() else { throw TestClient.TimedOut() }
             #expect(server.engine.rooms.first?.reported == [])
-            control.close()
         }
     }
 
     @Test func restart() throws {
         try withFaults("room_restart:at=1") { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let room = try server.join(info)
             #expect(try room.client.next { $0 == .closed } == .closed)
             #expect(server.engine.rooms.first?.stops.isOne() == true)
             #expect(try server.join(info).offer().sdp == "offer 1")
-            control.close()
         }
     }
 
@@ -160,8 +152,6 @@ struct RoomFaultTests {
             _ = try server.join(first.info).offer()
             let second = try server.askForRoom()
             #expect(throws: TestClient.Refused(status: 401)) { try server.join(second.info) }
-            first.control.close()
-            second.control.close()
         }
     }
 }

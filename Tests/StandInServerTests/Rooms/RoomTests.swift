@@ -72,7 +72,7 @@ struct RoomTests {
     /// Audio is announced and offered as long as the client sends it, with one offer in flight at a time.
     @Test func soundComesAndGoes() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let room = try server.join(info)
             let first = try room.offer()
             try room.answer(first)
@@ -104,7 +104,6 @@ struct RoomTests {
             #expect(unpublished.hasPrefix("TR_"))
             _ = try room.offer()
             #expect(media.reported.last == "track")
-            control.close()
         }
     }
 
@@ -114,7 +113,7 @@ struct RoomTests {
         var configuration = StandInConfiguration()
         configuration.rooms.carriesTrailers = server
         try TestServer.run(configuration) { standIn in
-            let (control, info) = try standIn.askForRoom()
+            let info = try standIn.askForRoom().info
             let room = try standIn.join(info, query: client ? "&capabilities=CAP_X,CAP_PACKET_TRAILER" : "")
             try room.answer(try room.offer())
             try room.send {
@@ -130,7 +129,6 @@ struct RoomTests {
                 if case .update(let update) = message { update.participants.first?.tracks } else { nil }
             }
             #expect(tracks.first?.packetTrailerFeatures == (client && server ? [.ptfFrameID, .ptfUserTimestamp] : []))
-            control.close()
         }
     }
 
@@ -142,7 +140,6 @@ struct RoomTests {
             try control.send(.livekitJoin(LiveKitJoin(initialState: .prompt(prompt))))
             #expect(try control.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))
             guard case .message(.livekitRoomInfo) = try control.next() else { throw TestClient.TimedOut() }
-            control.close()
         }
     }
 
@@ -154,7 +151,6 @@ struct RoomTests {
             try control.send(.livekitJoin(LiveKitJoin()))
             guard case .message(.error(let words, _)) = try control.next() else { throw TestClient.TimedOut() }
             #expect(words.contains("livekit_join"))
-            control.close()
         }
         configuration.transports = [.livekit]
         try TestServer.run(configuration) { server in
@@ -162,7 +158,6 @@ struct RoomTests {
             try control.send(.offer(sdp: "v=0"))
             guard case .message(.error(let words, _)) = try control.next() else { throw TestClient.TimedOut() }
             #expect(words.contains("livekit_join"))
-            control.close()
         }
         // With both transports enabled, an old client is served as before.
         try TestServer.run { server in _ = try server.negotiate().client.close() }
@@ -222,7 +217,7 @@ struct RoomTests {
     /// The participant offers, including an m-line for the track that it receives.
     @Test(arguments: [true, false]) func oneConnection(hasSpare: Bool) throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let join = single(hasSpare ? "video spare" : "video")
             let room = try RoomClient(port: server.port, token: info.token.reveal(), single: join)
             guard case .join(let joined) = try room.next() else { throw TestClient.TimedOut() }
@@ -253,7 +248,6 @@ struct RoomTests {
             let session = try #require(server.server.sessions.first)
             #expect(session.room.joinCount == 1 && session.room.singleJoinCount == 1 && session.malformedCount == 0)
             #expect(!server.log.joined().contains(info.token.reveal()))
-            control.close()
         }
     }
 
@@ -261,20 +255,19 @@ struct RoomTests {
         var configuration = StandInConfiguration()
         configuration.rooms.servesSingleConnections = false
         try TestServer.run(configuration) { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let error = #expect(throws: TestClient.Refused.self) {
                 try RoomClient(port: server.port, token: info.token.reveal(), single: single("video"))
             }
             #expect(error?.status == 404)
             #expect(try server.join(info).offer().sdp == "offer 1")
-            control.close()
         }
     }
 
     /// Without auto_subscribe the track is offered after the client subscribes.
     @Test func subscriptionByHand() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let room = try server.join(info, query: "&auto_subscribe=0")
             try room.answer(try room.offer())
             try room.publish()
@@ -290,13 +283,12 @@ struct RoomTests {
             #expect(server.engine.rooms.first?.reported.contains("track") == false)
             try room.send { $0.subscription = .with { ($0.subscribe, $0.trackSids) = (true, [sid]) } }
             #expect(try room.offer().sdp == "offer 2")
-            control.close()
         }
     }
 
     @Test func candidatesOfBothSides() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let room = try server.join(info)
             _ = try room.offer()
             for (json, target) in [
@@ -309,7 +301,6 @@ struct RoomTests {
             try room.send { $0.ping = 1 }
             _ = try room.next { if case .pong(let time) = $0 { time } else { nil } }
             #expect(server.engine.rooms.first?.reported == ["publisher candidate:9", "subscriber end"])
-            control.close()
         }
     }
 
@@ -339,18 +330,17 @@ struct RoomTests {
     /// There is no state to resume, so the server asks for a full reconnect.
     @Test func resumingIsRefusedPolitely() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let room = try server.join(info, query: "&reconnect=1&sid=PA_x")
             guard case .leave(let leave) = try room.next() else { throw TestClient.TimedOut() }
             #expect(leave.action == .reconnect && leave.reason == .stateMismatch)
             try room.expectClosed()
-            control.close()
         }
     }
 
     @Test func nonsenseIsSurvived() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let room = try server.join(info)
             _ = try room.offer()
             for length in [0, 1, 7, 300] { room.client.send(.binary, [UInt8](repeating: 0xff, count: length)) }
@@ -364,13 +354,12 @@ struct RoomTests {
             #expect(try room.client.next { $0 == .closeFrame(code: 1003) } == .closeFrame(code: 1003))
             // The session continues.
             #expect(try server.join(info).offer().sdp == "offer 1")
-            control.close()
         }
     }
 
     @Test func failedMediaAreMadeAnew() throws {
         try TestServer.run { server in
-            let (control, info) = try server.askForRoom()
+            let info = try server.askForRoom().info
             let room = try server.join(info)
             _ = try room.offer()
             let media = try #require(server.engine.rooms.first)
@@ -379,7 +368,6 @@ struct RoomTests {
             try room.expectClosed()
             #expect(server.server.sessions.first?.mediaFailure == "the path is dead")
             #expect(try server.join(info).offer().sdp == "offer 1")
-            control.close()
         }
     }
 }

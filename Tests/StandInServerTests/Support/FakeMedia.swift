@@ -1,7 +1,7 @@
 import DecartProtocol
-import Dispatch
 import StandInServer
 import Synchronization
+import TestSupport
 import WebRTCTransport
 
 /// A media engine that the test controls.
@@ -67,21 +67,14 @@ final class FakeMediaEngine: MediaEngine {
 
 /// Counts calls of `stop`, which come on the server's threads: a client sees its connection close before.
 final class StopCounter: Sendable {
-    private let stops = Atomic<Int>(0)
-    private let called = DispatchSemaphore(value: 0)
+    private let stops = Watched(0)
 
-    var count: Int { stops.load(ordering: .acquiring) }
+    var count: Int { stops.value }
 
-    func note() {
-        stops.wrappingAdd(1, ordering: .acquiringAndReleasing)
-        called.signal()
-    }
+    func note() { stops.change { $0 += 1 } }
 
     /// Waits for the first call. Returns false if there is none, or more than one.
-    func isOne() -> Bool {
-        if count == 0 { _ = called.wait(timeout: .now() + .seconds(20)) }
-        return count == 1
-    }
+    func isOne() -> Bool { stops.wait(seconds: 20) { $0 > 0 } && count == 1 }
 }
 
 /// Fake room media: an offer containing "video" has video, one containing "spare" has m-lines for sending back.

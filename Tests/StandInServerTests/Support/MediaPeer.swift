@@ -1,8 +1,7 @@
 import DecartProtocol
-import Dispatch
 import GStreamerKit
 import StandInServer
-import Synchronization
+import TestSupport
 import WebRTCTransport
 
 /// A client with media: control channel and peer connection of a real session; sends a test pattern, keeps the planes.
@@ -22,9 +21,8 @@ final class MediaPeer: @unchecked Sendable {
         var planes: [[UInt8]] = []
         var numbers: [UInt16] = []
         var sent: UInt16 = 0
-        var waiter: DispatchSemaphore?
     }
-    private let seen = Mutex(Seen())
+    private let seen = Watched(Seen())
     let states = PeerStates()
 
     init(
@@ -46,11 +44,7 @@ final class MediaPeer: @unchecked Sendable {
             states.add(event)
             switch event {
             case .localCandidate(let candidate):
-                try? client.send(
-                    .iceCandidate(
-                        CandidateMessage(
-                            candidate: candidate.candidate, sdpMid: candidate.sdpMid,
-                            sdpMLineIndex: candidate.sdpMLineIndex)))
+                try? client.send(.iceCandidate(CandidateMessage(candidate)))
             case .gatheringComplete:
                 try? client.send(.iceCandidate(nil))
             default:
@@ -92,10 +86,7 @@ final class MediaPeer: @unchecked Sendable {
                 try connection.setAnswer(sdp)
                 if isFirst { try startMedia() }
             case .iceCandidate(let candidate):
-                connection.addRemoteCandidate(
-                    candidate.map {
-                        ICECandidate(candidate: $0.candidate, sdpMid: $0.sdpMid, sdpMLineIndex: $0.sdpMLineIndex)
-                    })
+                connection.addRemoteCandidate(candidate.map(ICECandidate.init))
             default:
                 break
             }
@@ -145,10 +136,9 @@ final class MediaPeer: @unchecked Sendable {
 
     private func stamp(_ buffer: Buffer, _ video: VideoInfo) -> Buffer? {
         guard stampsMarker, let writable = buffer.madeWritable() else { return nil }
-        let number = seen.withLock { seen in
-            seen.sent &+= 1
-            return seen.sent
-        }
+        // Only the streaming thread counts.
+        let number = seen.read(\.sent) &+ 1
+        seen.change { $0.sent = number }
         let stamped: Bool? = writable.withVideoPlanes(video, writable: true) { planes in
             Self.luma(planes, video).map { LatencyMarker.stamp(number, onto: $0) } ?? false
         }
@@ -169,11 +159,10 @@ final class MediaPeer: @unchecked Sendable {
             return (copies, Self.luma(planes, video).flatMap { LatencyMarker.read(from: $0) })
         }
         guard let copied else { return }
-        seen.withLock { seen in
+        seen.change { seen in
             seen.frames += 1
             seen.planes = copied.planes
             if let number = copied.number { seen.numbers.append(number) }
-            seen.waiter?.signal()
         }
     }
 
@@ -184,24 +173,16 @@ final class MediaPeer: @unchecked Sendable {
         return Plane(memory, stride: plane.stride, width: video.width, height: video.height)
     }
 
-    var frameCount: Int { seen.withLock(\.frames) }
+    var frameCount: Int { seen.read(\.frames) }
     /// Numbers read from returned frames, and the last one sent.
-    var markers: (read: [UInt16], sent: UInt16) { seen.withLock { ($0.numbers, $0.sent) } }
+    var markers: (read: [UInt16], sent: UInt16) { seen.read { ($0.numbers, $0.sent) } }
 
     /// Waits for a returned frame that matches.
-    func waitForFrame(seconds: Int = 40, where fits: ([[UInt8]]) -> Bool) -> Bool {
-        let waiter = DispatchSemaphore(value: 0)
-        let deadline = DispatchTime.now() + .seconds(seconds)
-        seen.withLock { $0.waiter = waiter }
-        defer { seen.withLock { $0.waiter = nil } }
-        while true {
-            let planes = seen.withLock(\.planes)
-            if !planes.isEmpty, fits(planes) { return true }
-            guard waiter.wait(timeout: deadline) == .success else { return false }
-        }
+    func waitForFrame(seconds: Double = 40, where fits: ([[UInt8]]) -> Bool) -> Bool {
+        seen.wait(seconds: seconds) { !$0.planes.isEmpty && fits($0.planes) }
     }
 
-    func waitForFrames(_ count: Int) -> Bool { waitForFrame { _ in frameCount >= count } }
+    func waitForFrames(_ count: Int) -> Bool { seen.wait(seconds: 40) { $0.frames >= max(count, 1) } }
 
     func stop() {
         connection.close()
@@ -223,31 +204,20 @@ extension ServerMessage {
 
 /// Progress of the client's peer connection.
 final class PeerStates: Sendable {
-    private let events = Mutex<(iceIsUp: Bool, failure: PeerConnectionError?)>((false, nil))
-    private let changed = DispatchSemaphore(value: 0)
+    private let events = Watched<(iceIsUp: Bool, failure: PeerConnectionError?)>((false, nil))
 
     func add(_ event: PeerConnectionEvent) {
-        events.withLock { events in
+        events.change { events in
             switch event {
             case .iceConnected: events.iceIsUp = true
             case .stateChanged(.failed(let error)): events.failure = error
             default: break
             }
         }
-        changed.signal()
     }
 
-    var failure: PeerConnectionError? { events.withLock(\.failure) }
+    var failure: PeerConnectionError? { events.read(\.failure) }
 
-    /// Supports one waiting thread.
-    func waitForICE(seconds: Int = 20) -> Bool { wait(seconds) { $0.iceIsUp } }
-    func waitForFailure(seconds: Int = 20) -> Bool { wait(seconds) { $0.failure != nil } }
-
-    private func wait(_ seconds: Int, _ condition: ((iceIsUp: Bool, failure: PeerConnectionError?)) -> Bool) -> Bool {
-        let deadline = DispatchTime.now() + .seconds(seconds)
-        while !events.withLock({ condition($0) }) {
-            if changed.wait(timeout: deadline) == .timedOut { return false }
-        }
-        return true
-    }
+    func waitForICE(seconds: Double = 20) -> Bool { events.wait(seconds: seconds, until: \.iceIsUp) }
+    func waitForFailure(seconds: Double = 20) -> Bool { events.wait(seconds: seconds) { $0.failure != nil } }
 }

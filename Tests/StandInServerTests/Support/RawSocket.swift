@@ -1,5 +1,6 @@
 import Glibc
 import StandInServer
+import TestSupport
 
 /// A TCP client that exposes every byte and the kind of the connection's end. Reads block, each with a timeout.
 final class RawSocket {
@@ -13,18 +14,10 @@ final class RawSocket {
 
     /// - Throws: `ConnectError` with errno.
     init(port: Int) throws {
-        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(UInt16(clamping: port)).bigEndian
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        let result = withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-            }
-        }
+        let error: Int32
+        (descriptor, error) = LoopbackSocket.connect(to: UInt16(clamping: port))
         // deinit closes the descriptor even if `init` throws here.
-        guard result == 0 else { throw ConnectError(code: errno) }
+        guard error == 0 else { throw ConnectError(code: error) }
     }
 
     struct ConnectError: Error, Equatable { let code: Int32 }

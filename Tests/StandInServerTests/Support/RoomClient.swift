@@ -10,8 +10,14 @@ struct RoomClient {
     let client: TestClient
 
     /// - Parameter query: additional query items, each with its `&`.
-    init(port: Int, token: String, query: String = "") throws {
-        client = try TestClient(port: port, target: "/rtc?access_token=\(token)&protocol=16&sdk=rust" + query)
+    static func target(_ token: String, query: String = "") -> String {
+        "/rtc?access_token=\(token)&protocol=16&sdk=rust" + query
+    }
+
+    init(_ client: TestClient) { self.client = client }
+
+    init(port: Int, token: String) throws {
+        self.init(try TestClient(port: port, target: Self.target(token)))
     }
 
     /// Joins with one peer connection for both directions.
@@ -87,6 +93,6 @@ extension TestServer {
     }
 
     func join(_ info: LiveKitRoomInfo, query: String = "") throws -> RoomClient {
-        try RoomClient(port: port, token: info.token.reveal(), query: query)
+        RoomClient(try connect(RoomClient.target(info.token.reveal(), query: query)))
     }
 }

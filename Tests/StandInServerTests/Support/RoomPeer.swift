@@ -34,9 +34,7 @@ final class RoomPeer: @unchecked Sendable {
             change(&configuration)
             return try PeerConnection(configuration: configuration) { event in
                 guard case .localCandidate(let candidate) = event,
-                    let text = try? CandidateMessage(
-                        candidate: candidate.candidate, sdpMid: candidate.sdpMid, sdpMLineIndex: candidate.sdpMLineIndex
-                    ).encodedInit()
+                    let text = try? CandidateMessage(candidate).encodedInit()
                 else { return }
                 try? room.send {
                     $0.trickle = .with {
@@ -112,10 +110,7 @@ final class RoomPeer: @unchecked Sendable {
         case .offer(let offer): try take(offer)
         case .trickle(let trickle):
             if let candidate = try? CandidateMessage(decodingInit: Array(trickle.candidateInit.utf8)) {
-                (trickle.target == .subscriber ? subscriber : publisher).addRemoteCandidate(
-                    ICECandidate(
-                        candidate: candidate.candidate, sdpMid: candidate.sdpMid,
-                        sdpMLineIndex: candidate.sdpMLineIndex))
+                (trickle.target == .subscriber ? subscriber : publisher).addRemoteCandidate(ICECandidate(candidate))
             }
         default: break
         }

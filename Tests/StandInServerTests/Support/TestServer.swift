@@ -8,6 +8,7 @@ struct TestServer {
     let engine: FakeMediaEngine
     let port: Int
     private let lines: LogLines
+    private let clients = Clients()
 
     static let target = "/v1/stream?api_key=test-key&model=lucy-2.5"
 
@@ -22,14 +23,19 @@ struct TestServer {
         let engine = FakeMediaEngine()
         let server = StandInServer(configuration: configuration, engine: engine)
         let port = try server.start()
-        defer { server.stop() }
-        try body(TestServer(server: server, engine: engine, port: port, lines: lines))
+        let running = TestServer(server: server, engine: engine, port: port, lines: lines)
+        defer {
+            running.clients.close()
+            server.stop()
+        }
+        try body(running)
     }
 
     var log: [String] { lines.all }
 
+    /// Connects a client, which is closed at the end at the latest.
     func connect(_ target: String = TestServer.target) throws -> TestClient {
-        try TestClient(port: port, target: target)
+        clients.add(try TestClient(port: port, target: target))
     }
 
     /// Connects and receives the greeting.
@@ -47,6 +53,17 @@ struct TestServer {
         guard let media = engine.sessions.last else { throw TestClient.TimedOut() }
         return (client, media)
     }
+}
+
+private final class Clients: Sendable {
+    private let all = Mutex<[TestClient]>([])
+
+    func add(_ client: TestClient) -> TestClient {
+        all.withLock { $0.append(client) }
+        return client
+    }
+
+    func close() { for client in all.withLock({ $0 }).reversed() { client.close() } }
 }
 
 private final class LogLines: Sendable {

@@ -3,8 +3,12 @@
 DECART_RENEWALS=N makes the first rows count N renewals instead of 2, with the properties in DECART_RENEWAL_OPTIONS.
 """
 
+import collections
+import json
 import os
 import statistics
+import subprocess
+import threading
 import time
 
 import netlab
@@ -13,6 +17,9 @@ from session import VERIFYING, Client, StandIn, long, row
 RENEWALS = int(os.environ.get("DECART_RENEWALS", "2"))
 OPTIONS = os.environ.get("DECART_RENEWAL_OPTIONS", "").split()
 LENGTH = 6  # s, of a session
+FLEET = 600  # s
+# s: longer than the time between two dials of an element that waits; docs/GUIDE.md has it.
+RESTART = 7
 INTERVAL = 1 / 30
 URL = f"http://{netlab.SERVER}:{netlab.PORT}/v1/client/tokens"
 # The stand-in stands in for the backend too: it issues client tokens.
@@ -144,3 +151,37 @@ def limited(answer):
 
 for _answer in ("error", "close", "http"):
     row(f"F29 limit, {_answer}", 26, f"a third session where two are permitted ({_answer})")(limited(_answer))
+
+
+@row("F29 limit, a fleet", FLEET + 20, "three processes share two sessions of the account", measures=True)
+def fleet(run):
+    """Each process ends with its session, and is started again, as the unit of docs/GUIDE.md does."""
+    run.network()
+    run.standin = StandIn(run, "--limit", "2")
+    end = time.monotonic() + FLEET
+
+    def serve(number):
+        command = (f"gst-launch-1.0 -q videotestsrc is-live=true ! video/x-raw,width=160,height=96,framerate=10/1 ! decarttransform"
+                   f" base-url=ws://{netlab.SERVER}:{netlab.PORT} insecure=true api-key=x model=fleet-{number} width=160 height=96"
+                   f" framerate=10 prompt=noir limit-wait=-1 max-session-duration=20 ! fakesink")
+        while time.monotonic() < end:
+            process = run.lab.start(run.lab.client, command.split(), env=run.environment, stdin=subprocess.DEVNULL,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while process.poll() is None and time.monotonic() < end:
+                time.sleep(0.2)
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            time.sleep(RESTART)
+
+    threads = [threading.Thread(target=serve, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ticks = collections.Counter()
+    for session in json.loads(run.standin.control("GET", "sessions"))["sessions"]:
+        ticks[session["model"]] += session["ticks"] or 0
+    run.note(f"billed seconds: {dict(ticks)}")
+    run.measure("least share of the slot time", min(ticks[f"fleet-{number}"] for number in range(3)) / sum(ticks.values()) * 100, 20, "%",
+                at_most=False)

@@ -32,17 +32,15 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-sys.path += [os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "Host")]
-from measured import VERIFYING  # noqa: E402
+sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
+from checks import VERIFYING, Results, gstreamer  # noqa: E402
 from checkout import NAMESPACES, can_make_namespaces  # noqa: E402
-from plugin_path import registry, system_path  # noqa: E402
 from standin import ControlledStandIn  # noqa: E402
 from cases import BOTH, CASES, DIRECT, OWN, RAW_OUT, SPEECH, TIGHT, TIGHT_SOURCE, Case, appsrc, tight  # noqa: E402
 from numbered_frames import (  # noqa: E402
     APPSRC, H264, HEIGHT, LIMIT, MS, RATE, RAW, WIDTH, Bench, Problem, i420, write_file)
 from gi.repository import GObject, Gst, GstVideo  # noqa: E402
 
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 WATCHDOG = 240  # s, for the process of a row: a hang, on any machine
 # Of random_operations.c: seconds of a seed.
 SEEDS, SEED_SECONDS = (20, 180) if VERIFYING else (1, 30)
@@ -78,6 +76,11 @@ class Here:
     transport: str
     folder: str
 
+    @property
+    def codec(self):
+        """The service's default: VP8 over a direct connection, H.264 in a room. The other one is in the rows on codecs."""
+        return "codec=vp8" if self.transport == "webrtc" else ""
+
     def element(self, options="", kind="decarttransform"):
         """The element `t`, whose service returns the frames as they are."""
         return (f'{kind} name=t base-url={self.url} api-key=x stun-server="" prompt="" transport={self.transport}'
@@ -99,8 +102,7 @@ def finish(bench, content=False, **judging):
 
 def perform_case(case, here):
     file = write_file(here.folder, "file", *case.file) if case.file else ""
-    # The service's defaults: VP8 over a direct connection, H.264 in a room; the other one is in the rows on codecs.
-    options = case.options.format(codec="codec=vp8" if here.transport == "webrtc" else "")
+    options = case.options.format(codec=here.codec)
     audio = case.audio and (f"  {case.audio} ! t.audio_sink  t.audio_src ! audioconvert"
                             " ! audio/x-raw,format=S16LE,channels=1 ! fakesink name=sink async=false")
     bench = Bench(f"{case.source.format(file=file)} ! {here.element(options)} ! {case.sink}{audio}")
@@ -912,19 +914,16 @@ for _ in $(seq 100); do ip address show tentative | grep -q . || break; sleep 0.
 @row("many networks", "Kurento/bugtracker#278, Eyevinn/whip-mpegts#3, mudler/LocalAI#11466",
      "A container host has 24 bridges: more addresses than libnice can rank.", setup=NETWORKS, gate=("webrtc",))
 def many_networks(here):
-    standin = ControlledStandIn(RELEASE)
-    try:
+    with ControlledStandIn() as standin:
         here.url = standin.url
         bench = here.bench(APPSRC).play().feed()
         bench.wait_numbers(40)
         return finish(bench)
-    finally:
-        standin.close()
 
 
 @row("paused and resumed", OWN, "PAUSED for 3 s, then PLAYING; an appsrc with do-timestamp=true.")
 def paused(here):
-    bench = here.bench(APPSRC + " do-timestamp=true", codec_of(here)).play().feed(lambda n: None)
+    bench = here.bench(APPSRC + " do-timestamp=true", here.codec).play().feed(lambda n: None)
     bench.wait_numbers(30)
     bench.pipeline.set_state(Gst.State.PAUSED)
     time.sleep(3)
@@ -1028,32 +1027,28 @@ def end_child(*words):
 
 def run_row(each, transport, environment):
     """Returns why the row failed, and its figures."""
-    standin = ControlledStandIn(RELEASE)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            own = dict(environment)
-            if each.criticals:
-                own["G_DEBUG"] = "fatal-criticals"
-            log = os.path.join(folder, "log")
-            with open(log, "wb") as output:
-                command = [sys.executable, os.path.abspath(__file__), "--child", each.name, transport, standin.url,
-                           standin.control, folder]
-                if each.setup:
-                    command = [*NAMESPACES, "bash", "-c", f'{each.setup}\nexec "$@"', "bash", *command]
-                child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
-                                         stderr=subprocess.STDOUT, env=own, start_new_session=True)
-                end, ended = time.monotonic() + WATCHDOG, None
-                # It stays a zombie until its group is killed: its id must not go to another process meanwhile.
-                while not ended and time.monotonic() < end:
-                    time.sleep(0.1)
-                    ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
-                status = child.returncode if ended else None
-            with open(log, encoding="utf-8", errors="replace") as file:
-                lines = [line.rstrip() for line in file if line.strip()]
-    finally:
-        standin.close()
+    with ControlledStandIn() as standin, tempfile.TemporaryDirectory() as folder:
+        own = dict(environment)
+        if each.criticals:
+            own["G_DEBUG"] = "fatal-criticals"
+        log = os.path.join(folder, "log")
+        with open(log, "wb") as output:
+            command = [sys.executable, os.path.abspath(__file__), "--child", each.name, transport, standin.url,
+                       standin.control, folder]
+            if each.setup:
+                command = [*NAMESPACES, "bash", "-c", f'{each.setup}\nexec "$@"', "bash", *command]
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
+                                     stderr=subprocess.STDOUT, env=own, start_new_session=True)
+            end, ended = time.monotonic() + WATCHDOG, None
+            # It stays a zombie until its group is killed: its id must not go to another process meanwhile.
+            while not ended and time.monotonic() < end:
+                time.sleep(0.1)
+                ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            status = child.returncode if ended else None
+        with open(log, encoding="utf-8", errors="replace") as file:
+            lines = [line.rstrip() for line in file if line.strip()]
     last = lines[-1] if lines else "no output"
     if status == 0 and last.startswith("figures "):
         return "", last.removeprefix("figures ")
@@ -1092,15 +1087,13 @@ def compile_operations(folder):
 
 def run_operations(program, seed, environment):
     """Returns why the seed failed, and its figures."""
-    standin = ControlledStandIn(RELEASE, "--transport", "both")
-    try:
-        done = subprocess.run([program, str(SEED_SECONDS), str(seed), standin.url], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
-                              timeout=SEED_SECONDS + WATCHDOG, env=dict(environment, G_DEBUG="fatal-criticals"))
-    except subprocess.TimeoutExpired:
-        return "a hang that its watchdog did not see", ""
-    finally:
-        standin.close()
+    with ControlledStandIn("--transport", "both") as standin:
+        try:
+            done = subprocess.run([program, str(SEED_SECONDS), str(seed), standin.url], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+                                  timeout=SEED_SECONDS + WATCHDOG, env=dict(environment, G_DEBUG="fatal-criticals"))
+        except subprocess.TimeoutExpired:
+            return "a hang that its watchdog did not see", ""
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     if done.returncode == 0:
         return "", lines[-1]
@@ -1111,6 +1104,9 @@ def run_operations(program, seed, environment):
 
 # --- The checks --------------------------------------------------------------------------------------------------------
 
+report = Results("field")
+
+
 def jobs_for(names, environment, folder):
     """(name, function that returns why and figures) of each check."""
     for each in ROWS.values():
@@ -1118,7 +1114,7 @@ def jobs_for(names, environment, folder):
         chosen = [transport for transport in each.transports
                   if is_named or not names and (VERIFYING or transport in each.gate)]
         if chosen and each.setup and not can_make_namespaces():
-            print(f"skip field: {each.name}: no permission to create namespaces", flush=True)
+            report.skip(f"{each.name}: no permission to create namespaces")
             continue
         for transport in chosen:
             yield f"{each.name}, {transport}", functools.partial(run_row, each, transport, environment)
@@ -1140,13 +1136,11 @@ def main():
             print(f"{each.name} ({where}): {each.situation} [{each.reports}]")
         return 0
     os.environ.pop("DECART_API_KEY", None)
-    failed = False
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
-        environment = dict(os.environ, GST_REGISTRY_1_0=registry(folder),
-                           GST_PLUGIN_SYSTEM_PATH_1_0=system_path(os.path.join(RELEASE, "libgstdecart.so"), folder))
+        environment = gstreamer(folder, os.environ)
         # One process fills the registry: the rows would each scan all plugins.
         if subprocess.run(["gst-inspect-1.0", "--exists", "x264enc"], env=environment, check=False).returncode:
-            print("skip field: no x264enc")
+            report.skip("no x264enc")
             return 0
         jobs = list(jobs_for(options.rows, environment, folder))
         if not jobs:
@@ -1154,11 +1148,8 @@ def main():
         # The longest ones are the last in the table.
         running = {pool.submit(perform): name for name, perform in reversed(jobs)}
         for each in concurrent.futures.as_completed(running):
-            why, figures = each.result()
-            failed = failed or bool(why)
-            print(f"not ok field: {running[each]}: {' '.join(why.split())[:600]}" if why else
-                  f"ok field: {running[each]}: {figures}", flush=True)
-    return failed
+            report(running[each], *each.result())
+    return report.failed
 
 
 if __name__ == "__main__":

@@ -26,12 +26,9 @@ import threading
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-sys.path += [os.path.dirname(HERE), os.path.join(os.path.dirname(HERE), "Host")]
-from measured import VERIFYING  # noqa: E402
-from plugin_path import registry, system_path  # noqa: E402
+sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
+from checks import VERIFYING, Results, end_process, gstreamer  # noqa: E402
 
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 LIMIT = 60  # s
 MARK = b"planted-marker"
 TEXT = MARK.decode()
@@ -200,8 +197,7 @@ def send(service, path, environment):
         for _ in range(10 * LIMIT):
             if service.arrived.wait(0.1) or process.poll() is not None:
                 break
-        process.terminate()
-        process.wait(LIMIT)
+        end_process(process)
         log.seek(0)
         return (service.image, "") if service.arrived.is_set() else (None, log.read().decode(errors="replace"))
 
@@ -229,14 +225,13 @@ def problem(path, sent):
 
 
 def main():
+    report = Results("images")
     missing = [name for name in ("ffmpeg", "convert", "exiftool", "gst-launch-1.0") if not shutil.which(name)]
     if missing:
-        print(f"skip images: no {', '.join(missing)}")
+        report.skip(f"no {', '.join(missing)}")
         return 0
-    failed = False
     with tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ, GST_REGISTRY_1_0=registry(folder),
-                           GST_PLUGIN_SYSTEM_PATH_1_0=system_path(os.path.join(RELEASE, "libgstdecart.so"), folder))
+        environment = gstreamer(folder, os.environ)
         environment.pop("DECART_API_KEY", None)
         base, service = f"{folder}/base.png", Service()
         run("ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc2=size=160x120:duration=0.1", "-frames:v", "1", base)
@@ -245,15 +240,11 @@ def main():
                 name = os.path.basename(path)
                 sent, said = send(service, path, environment)
                 if sent is None:
-                    is_right = name.endswith(".tiff") and "TIFF" in said
-                    why = f"nothing is sent: {' '.join(said.split())[:300]}"
+                    is_refused = name.endswith(".tiff") and "TIFF" in said
+                    report(name, "" if is_refused else f"nothing is sent: {said}", "refused")
                 else:
-                    why = problem(path, sent)
-                    is_right = not why
-                failed = failed or not is_right
-                print(f"not ok image {name}: {why}" if not is_right else
-                      f"ok image {name}: {f'{len(sent)} bytes' if sent else 'refused'}", flush=True)
-    return failed
+                    report(name, problem(path, sent), f"{len(sent)} bytes")
+    return report.failed
 
 
 if __name__ == "__main__":

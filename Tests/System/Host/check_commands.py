@@ -29,12 +29,9 @@ import tempfile
 import threading
 import time
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING  # noqa: E402
-from plugin_path import registry  # noqa: E402
+from checks import RELEASE, REPO, VERIFYING, Results
+from plugin_path import registry
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.path.abspath(os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release")))
 LIMIT = 240  # s, for a block
 START = 60  # s, until the service generates
 WATCHED = 2 if VERIFYING else 1  # s, between that and the interrupt
@@ -85,7 +82,7 @@ class Block:
         self.commands = commands
 
     def name_of(self, command):
-        return f"commands: {self.page}: {command.line}: {command.name}"
+        return f"{self.page}: {command.line}: {command.name}"
 
     def has(self, text):
         return any(text in command.text for command in self.commands)
@@ -259,7 +256,7 @@ def reason(log):
 
 
 def run_block(block, work, environment):
-    """Runs a block; yields a line for each of its commands."""
+    """Runs a block; returns the name of each of its commands, and why it failed."""
     folder = tempfile.mkdtemp(dir=work)
     process = subprocess.Popen([*NAMESPACES, "bash", "-c", script_of(block, folder)],
                                cwd=os.path.join(work, "repo"), env=environment, stdin=subprocess.DEVNULL,
@@ -274,13 +271,10 @@ def run_block(block, work, environment):
             results = file.read().split()
     except OSError:
         results = []
-    for number, command in enumerate(block.commands):
-        why = ""
-        if number >= len(results):
-            why = f"not ended after {LIMIT} s, or the shell ended: {reason(f'{folder}/{number}.log')}"
-        elif results[number] != "0":
-            why = f"status {results[number]}: {reason(f'{folder}/{number}.log')}"
-        yield f"not ok {block.name_of(command)}: {why}" if why else f"ok {block.name_of(command)}"
+    ends = [f"status {status}" if status != "0" else "" for status in results]
+    ends += (len(block.commands) - len(ends)) * [f"not ended after {LIMIT} s, or the shell ended"]
+    return [(block.name_of(command), end and f"{end}: {reason(f'{folder}/{number}.log')}")
+            for number, (command, end) in enumerate(zip(block.commands, ends))]
 
 
 def start_xvfb(work):
@@ -319,41 +313,40 @@ def main():
         if why:
             print(f"{PREFIX}{why}")
         return 1 if why else 0
+    report = Results("commands")
     missing = [program for program in ("Xvfb", "unshare", "ip", "curl") if not shutil.which(program)]
     if not missing and subprocess.run([*NAMESPACES, "true"], capture_output=True).returncode != 0:
         missing = ["permission to create namespaces"]
     if missing:
-        print(f"skip commands: no {', '.join(missing)}")
-        return 0
+        report.skip(f"no {', '.join(missing)}")
+        return False
     pages = ["README.md", "pipelines/README.md", "scripts/README.md",
              *sorted(os.path.relpath(page, REPO) for page in glob.glob(f"{REPO}/docs/*.md"))]
-    blocks, failed = [], False
+    blocks = []
     for page in pages:
         found, marks = read(page)
         if not sys.argv[1:] or any(word in page for word in sys.argv[1:]):
             blocks += found
             for line, comment in marks:
                 if not re.search(r"\bnot run\b[^:]*: *\S", comment):
-                    failed = True
-                    print(f"not ok commands: {page}: {line}: the mark gives no reason: {comment.strip()}")
+                    report(f"{page}: {line}", f"the mark gives no reason: {comment.strip()}")
     work = tempfile.mkdtemp(prefix="decart-commands-")
     xvfb, display = start_xvfb(work)
     try:
         if not display:
-            print(f"not ok commands: Xvfb does not start: {reason(os.path.join(work, 'xvfb.log'))}")
-            return 1
+            report("Xvfb starts", reason(os.path.join(work, "xvfb.log")))
+            return True
         environment = prepare(work, display)
         with concurrent.futures.ThreadPoolExecutor(max_workers=2 if VERIFYING else 3) as pool:
-            for lines in pool.map(lambda block: list(run_block(block, work, environment)), blocks):
-                for line in lines:
-                    failed = failed or line.startswith("not ok")
-                    print(line, flush=True)
+            for results in pool.map(lambda block: run_block(block, work, environment), blocks):
+                for name, why in results:
+                    report(name, why)
     finally:
         xvfb.terminate()
         xvfb.wait()
         if not os.environ.get("DECART_KEEP"):
             shutil.rmtree(work, ignore_errors=True)
-    return 1 if failed else 0
+    return report.failed
 
 
 if __name__ == "__main__":

@@ -16,21 +16,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from plugin_path import registry, system_path
+from checks import Results, end_process, gstreamer, measured
 from standin import ControlledStandIn
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import measured  # noqa: E402
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 LIMIT = 60  # s, for every wait
-failed = False
-
-
-def report(name, why=""):
-    global failed
-    failed = failed or bool(why)
-    print(f"not ok control: {name}: {' '.join(str(why).split())[:400]}" if why else f"ok control: {name}", flush=True)
+report = Results("control")
 
 
 class StandIn(ControlledStandIn):
@@ -55,15 +45,6 @@ class StandIn(ControlledStandIn):
 
 
 @contextlib.contextmanager
-def standin(*options):
-    server = StandIn(RELEASE, *options)
-    try:
-        yield server
-    finally:
-        server.close()
-
-
-@contextlib.contextmanager
 def pipeline(server, prompt, buffers=-1):
     process = subprocess.Popen(
         ["gst-launch-1.0", "-q", "videotestsrc", "is-live=true", f"num-buffers={buffers}", "!",
@@ -72,12 +53,11 @@ def pipeline(server, prompt, buffers=-1):
     try:
         yield
     finally:
-        process.terminate()
-        process.wait(LIMIT)
+        end_process(process)
 
 
 def observe():
-    with standin() as server:
+    with StandIn() as server:
         health = server.ask("/health")
         report("health", "" if health["status"] == "ok" and health["port"] == int(server.url.rsplit(":", 1)[1]) else health)
         begun = time.monotonic()
@@ -115,13 +95,13 @@ def observe():
                and not server.ask("/control/sessions")["sessions"] and not server.ask("/control/journal")["entries"] else forgotten)
         error = server.ask("/control/wait?frames=many", status=400)["error"]
         report("a mistake is explained in JSON", "" if "frames" in error else error)
-    with standin("--show-prompts") as server, pipeline(server, "noir words"):
+    with StandIn("--show-prompts") as server, pipeline(server, "noir words"):
         record = server.wait(prompt="noir words", look="noir", timeout=LIMIT)
         report("--show-prompts shows prompts", "" if record["prompt_texts"] == ["noir words"] else record)
 
 
 def restart():
-    with standin() as server, pipeline(server, "lego"):
+    with StandIn() as server, pipeline(server, "lego"):
         first = server.wait(state="generating", frames=10, timeout=LIMIT)
         server.tell("/control/faults", b"refuse:for=1")
         server.tell(f"/control/close?session={first['id']}&code=1012")
@@ -130,20 +110,12 @@ def restart():
         report("the pipeline came back after the restart", "" if second["number"] > first["number"] else [first, second])
 
 
-def perform(name, part):
-    try:
-        part()
-    except Exception as error:
-        report(name, f"{type(error).__name__}: {error}")
-
-
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["GST_REGISTRY_1_0"] = registry(folder)
-        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), folder)
+        os.environ.update(gstreamer(folder))
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            list(pool.map(perform, ("sessions are observed", "the service restarts"), (observe, restart)))
-    sys.exit(failed)
+            list(pool.map(report.perform, ("sessions are observed", "the service restarts"), (observe, restart)))
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":

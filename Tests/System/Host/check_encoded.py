@@ -21,18 +21,13 @@ import time
 
 import gi
 
-from plugin_path import registry, system_path
-from standin import start_standin
-
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING, measured  # noqa: E402
+from checks import VERIFYING, Results, gstreamer, measured
+from standin import running_standin
 
 gi.require_version("Gst", "1.0")
 gi.require_version("GstVideo", "1.0")
 from gi.repository import Gst, GstVideo  # noqa: E402
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 RATE = 100 if VERIFYING else 30
 LIMIT = 60  # s, for every wait
 REQUESTS, TARGETS = (10, 8) if VERIFYING else (2, 2)
@@ -202,37 +197,28 @@ def main():
     parser.add_argument("--codec", choices=ENCODERS, help="instead of all")
     arguments = parser.parse_args()
     frames = arguments.frames
+    report = Results("encoded")
     os.environ.pop("DECART_API_KEY", None)
-    failed = False
     with tempfile.TemporaryDirectory() as work:
-        os.environ["GST_REGISTRY_1_0"] = registry(work)
-        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work)
+        os.environ.update(gstreamer(work))
         Gst.init(None)
         if not Gst.ElementFactory.find("x264enc"):
-            print("skip encoded: no x264enc")
+            report.skip("no x264enc")
             return
-        standin, url = start_standin(RELEASE, "--echo-encoded")
         cases = [(codec, transport, name) for codec in ([arguments.codec] if arguments.codec else ENCODERS)
                  for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room"))]
-        try:
-            with concurrent.futures.ThreadPoolExecutor(max_workers=1 if VERIFYING else 6) as pool:
-                runs = [pool.submit(run, codec, transport, url, frames) for codec, transport, _ in cases]
-                targets = pool.submit(measure_targets, url)
-                for (codec, _, name), each in zip(cases, runs):
-                    why, figures = each.result()
-                    failed = failed or bool(why)
-                    print(f"not ok encoded: {codec} over {name}: {why}" if why else
-                          f"ok encoded: {codec} over {name}: {figures}", flush=True)
-                times = targets.result()
-            is_good = len(times) >= TARGETS
-            failed = failed or not is_good
-            print(f"{'' if is_good else 'not '}ok encoded: target-bitrate: notified {len(times)} times", flush=True)
-            if is_good:
-                measured("encoded: target-bitrate: notified after the estimate, longest", times[-1], "ms", at_most=200)
-        finally:
-            standin.terminate()
-            standin.wait(10)
-    sys.exit(failed)
+        with (running_standin("--echo-encoded") as url,
+              concurrent.futures.ThreadPoolExecutor(max_workers=1 if VERIFYING else 6) as pool):
+            runs = [pool.submit(run, codec, transport, url, frames) for codec, transport, _ in cases]
+            targets = pool.submit(measure_targets, url)
+            for (codec, _, name), each in zip(cases, runs):
+                report(f"{codec} over {name}", *each.result())
+            times = targets.result()
+        is_good = len(times) >= TARGETS
+        report("target-bitrate", "" if is_good else f"notified {len(times)} times", f"notified {len(times)} times")
+        if is_good:
+            measured("encoded: target-bitrate: notified after the estimate, longest", times[-1], "ms", at_most=200)
+    sys.exit(report.failed)
 
 
 main()

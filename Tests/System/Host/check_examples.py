@@ -21,22 +21,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import urllib.request
 
 import gi
 
 from checkout import checkout, run_script
-from plugin_path import registry, system_path
-
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING, measured  # noqa: E402
+from checks import RELEASE, REPO, VERIFYING, Problem, Results, end_process, gstreamer, measured, wait_until
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: E402
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 EXAMPLES = os.path.join(REPO, "pipelines", "examples")
 LIVE = os.path.join(EXAMPLES, "live.py")
 LINES = 40  # of a short example
@@ -45,28 +39,12 @@ LIMIT = 90  # s, for every wait
 VIDEO = (f"videotestsrc is-live=true horizontal-speed=8"
          f" ! video/x-raw,format=I420,width={WIDTH},height={HEIGHT},framerate=20/1")
 
-failed = False
-
-
-class Problem(Exception):
-    pass
-
-
-def report(name, why=""):
-    global failed
-    failed = failed or bool(why)
-    why = " ".join(str(why).split())
-    line = f"not ok examples: {name}: {why[:400]}" if why else f"ok examples: {name}"
-    # A single write, because several checks report concurrently.
-    print(f"{line}\n", end="", flush=True)
+report = Results("examples")
 
 
 def check(name, action, *arguments):
-    """Runs a check, which reports its parts itself; an exception is reported as a failure of `name`."""
-    try:
-        action(name, *arguments)
-    except Exception as error:  # A thread's own fault is a failure of its check.
-        report(name, error if isinstance(error, Problem) else f"{type(error).__name__}: {error}")
+    """Runs a check, which reports its parts itself."""
+    report.perform(name, action, name, *arguments)
 
 
 def in_parallel(checks):
@@ -79,16 +57,6 @@ def in_parallel(checks):
 def expect(condition, why):
     if not condition:
         raise Problem(why)
-
-
-def wait_until(what, condition):
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise Problem(f"waited {LIMIT} s for {what}")
 
 
 # --- Frames -----------------------------------------------------------------------------------------------------------
@@ -322,7 +290,7 @@ def check_minimal(name, command, url, work, environment):
 
 def check_numpy(name, url, environment):
     if not (python := os.environ.get("DECART_TEST_PYTHON")):
-        print(f"skip examples: {name}: no virtual environment for Python", flush=True)
+        report.skip(f"{name}: no virtual environment for Python")
         return
     video = VIDEO.replace("is-live=true", "is-live=true num-buffers=150")
     result = subprocess.run([python, os.path.join(EXAMPLES, "numpy_frames.py"), f"{video} ! decarttransform name=decart"
@@ -454,7 +422,7 @@ def check_rtsp(name, url, control, environment):
     decoder = next((each for each in ("avdec_h264", "openh264dec") if Gst.ElementFactory.find(each)), None)
     encoder = Gst.ElementFactory.find("x264enc")
     if not decoder or not encoder:
-        print(f"skip examples: {name}: no {'decoder of H.264' if encoder else 'x264enc'}", flush=True)
+        report.skip(f"{name}: no {'decoder of H.264' if encoder else 'x264enc'}")
         return
     before = {each["number"] for each in sessions(control)}
     server = Program([os.path.join(REPO, "pipelines", "rtsp.py"), "--port", "0",
@@ -489,8 +457,7 @@ def check_rtsp(name, url, control, environment):
     finally:
         for viewer in viewers:
             viewer.set_state(Gst.State.NULL)
-        server.process.terminate()
-        server.process.wait(LIMIT)
+        end_process(server.process)
 
 
 def sessions(control):
@@ -557,7 +524,7 @@ def check_two_sessions(name, work):
 
 def check_faults(name, environment):
     """Runs faults.py, which finds the stand-in through PATH."""
-    path = os.pathsep.join([os.path.abspath(RELEASE), os.environ.get("PATH", "")])
+    path = os.pathsep.join([RELEASE, os.environ.get("PATH", "")])
     result = subprocess.run([os.path.join(EXAMPLES, "faults.py")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             text=True, timeout=250, check=False, env={**environment, "PATH": path})
     expect(result.returncode == 0, f"status {result.returncode}: {result.stdout[-300:]}")
@@ -573,7 +540,7 @@ def check_watch(name, work):
 
 def check_through(name, work):
     if not Gst.ElementFactory.find("x264enc"):
-        print(f"skip examples: {name}: no x264enc", flush=True)
+        report.skip(f"{name}: no x264enc")
         return
     script = Script(work, "rtsp-through.sh")
     expect("60 frames came through" in script.output, script.output[-300:])
@@ -635,7 +602,7 @@ def programs_checks(url, work, environment):
         shutil.copy(environment["GST_REGISTRY_1_0"], with_cameras["GST_REGISTRY_1_0"])
         yield "live.py: camera switches to the other camera during a recording", check_camera, LIVE, url, work, with_cameras
     else:
-        print("skip examples: camera switches to the other camera: the plugin has no decartsrc", flush=True)
+        report.skip("camera switches to the other camera: the plugin has no decartsrc")
     yield "faults.py: frames come through a queue and a restart of the service", check_faults, environment
 
 
@@ -659,8 +626,7 @@ def main():
     os.environ.pop("DECART_API_KEY", None)
     with tempfile.TemporaryDirectory() as work:
         # For child processes only: this process decodes with the system's elements.
-        environment = {**os.environ, "GST_REGISTRY_1_0": registry(work),
-                       "GST_PLUGIN_SYSTEM_PATH_1_0": system_path(os.path.join(RELEASE, "libgstdecart.so"), work)}
+        environment = gstreamer(work, os.environ)
         Gst.init(None)
         standins = [Program([os.path.join(RELEASE, "decart-standin"), "--port", "0", "--control", "0"]) for _ in range(2)]
         try:
@@ -674,9 +640,8 @@ def main():
             in_parallel(each for each in checks if not words or any(word in each[0] for word in words))
         finally:
             for standin in standins:
-                standin.process.terminate()
-                standin.process.wait(LIMIT)
-    sys.exit(failed)
+                end_process(standin.process)
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":

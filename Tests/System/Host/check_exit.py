@@ -10,11 +10,9 @@ import subprocess
 import sys
 import tempfile
 
-from plugin_path import registry, system_path
-from standin import start_standin
+from checks import Results, gstreamer
+from standin import running_standin
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 EXITS = 12
 PROGRAM = """
 import os, random, sys, threading
@@ -41,24 +39,15 @@ sys.exit()
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        standin, url = start_standin(RELEASE)
-        environment = dict(os.environ, URL=url, DECART_API_KEY="canary-key-4711", GST_REGISTRY_1_0=registry(folder),
-                           GST_PLUGIN_SYSTEM_PATH_1_0=system_path(os.path.join(RELEASE, "libgstdecart.so"), folder))
-        ends = []
-        try:
-            for _ in range(EXITS):
-                ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True,
-                                       timeout=60)
-                if ended.returncode or "ends" not in ended.stdout:
-                    ends.append(f"{ended.returncode} {ended.stdout[-100:]}{ended.stderr[-200:]}".strip())
-        finally:
-            standin.terminate()
-            standin.wait(20)
-    why = f"{len(ends)} of {EXITS} exits: {ends[0]}" if ends else ""
-    print(f"not ok exit: a Python program may end while its session plays: {why}" if why else
-          "ok exit: a Python program may end while its session plays")
-    return 1 if why else 0
+    report, ends = Results("exit"), []
+    with tempfile.TemporaryDirectory() as folder, running_standin() as url:
+        environment = {**gstreamer(folder, os.environ), "URL": url, "DECART_API_KEY": "canary-key-4711"}
+        for _ in range(EXITS):
+            ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
+            if ended.returncode or "ends" not in ended.stdout:
+                ends.append(f"{ended.returncode} {ended.stdout[-100:]}{ended.stderr[-200:]}".strip())
+    report("a Python program may end while its session plays", f"{len(ends)} of {EXITS} exits: {ends[0]}" if ends else "")
+    return report.failed
 
 
 if __name__ == "__main__":

@@ -19,12 +19,12 @@ import threading
 import time
 import urllib.request
 
+from checks import Results
 from standin import ControlledStandIn
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Peers"))
-from check_rooms import ADDRESS, LIMIT, RELEASE, enter_namespace  # noqa: E402
+from check_rooms import ADDRESS, LIMIT, enter_namespace  # noqa: E402
 
-NAME = "firefox: video, a prompt and two ICE restarts"
 PREFERENCES = {"media.peerconnection.ice.obfuscate_host_addresses": False, "media.autoplay.default": 0}
 PAGE = """<!DOCTYPE html><title>client</title><script>
 const client = %s;
@@ -93,29 +93,30 @@ def problem(report, sessions):
 
 
 def main():
+    report = Results("firefox")
     if not shutil.which("firefox-esr"):
-        return print("skip firefox: firefox-esr is not installed")
+        return report.skip("firefox-esr is not installed")
     if (trouble := enter_namespace()):
-        return print(f"skip firefox: no network namespace: {trouble}")
+        return report.skip(f"no network namespace: {trouble}")
     # A page gets the address of the default route only.
     subprocess.run(["ip", "route", "add", "default", "dev", "room0"], check=True)
-    standin = ControlledStandIn(RELEASE, "--host", ADDRESS, "--allow-browser")
+    standin = ControlledStandIn("--host", ADDRESS, "--allow-browser")
     reports = queue.Queue()
     try:
         options = {"url": f"{standin.url}/v1/stream?api_key=x&model=lucy-restyle-2", "pause": 0}
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "browser_client.js"), encoding="utf-8") as file:
             server = serve(PAGE % (file.read(), json.dumps(options)), reports)
         with firefox(f"http://127.0.0.1:{server.server_port}/"):
-            report = reports.get(timeout=2 * LIMIT)
+            posted = reports.get(timeout=2 * LIMIT)
             with urllib.request.urlopen(f"{standin.control}/control/sessions", timeout=LIMIT) as answer:
-                why = problem(report, json.load(answer)["sessions"])
+                why = problem(posted, json.load(answer)["sessions"])
     except queue.Empty:
         why = f"the page does not report within {2 * LIMIT} s"
     finally:
         standin.close()
-    print(f"not ok {NAME}: {why}" if why else f"ok {NAME}")
-    sys.exit(bool(why))
+    report("video, a prompt and two ICE restarts", why)
+    return report.failed
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

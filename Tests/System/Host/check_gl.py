@@ -15,15 +15,11 @@ import sys
 import tempfile
 import time
 
-from plugin_path import registry, system_path
-from standin import start_standin
+from checks import Results, end_process, gstreamer
+from standin import running_standin
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 FOLDER = tempfile.mkdtemp(prefix="decart-gl-")
-os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), FOLDER)
-os.environ["GST_REGISTRY_1_0"] = registry(FOLDER)
-os.environ.update(LIBGL_ALWAYS_SOFTWARE="1", GST_GL_WINDOW="x11", XDG_RUNTIME_DIR=FOLDER)
+os.environ.update(gstreamer(FOLDER), LIBGL_ALWAYS_SOFTWARE="1", GST_GL_WINDOW="x11", XDG_RUNTIME_DIR=FOLDER)
 
 import gi  # noqa: E402
 
@@ -32,13 +28,7 @@ from gi.repository import Gst  # noqa: E402
 
 LIMIT = 60  # s, for every wait
 TOO_SLOW = "A lot of buffers are being dropped"  # by a sink, on a busy machine
-failed = False
-
-
-def report(name, why=""):
-    global failed
-    failed = failed or bool(why)
-    print(f"not ok gl: {name}: {str(why)[:400]}" if why else f"ok gl: {name}", flush=True)
+report = Results("gl")
 
 
 def start_xvfb():
@@ -113,39 +103,35 @@ def main():
     options = parser.parse_args()
     width, height = map(int, options.size.split("x"))
     if not shutil.which("Xvfb"):
-        return print("skip gl: Xvfb is not installed")
+        return report.skip("Xvfb is not installed")
     xvfb, display = start_xvfb()
     os.environ["DISPLAY"] = f":{display}"
-    standin = None
     try:
         Gst.init(None)
         if not Gst.ElementFactory.find("gldownload") or not Gst.ElementFactory.find("gltestsrc"):
-            return print("skip gl: gstreamer1.0-gl is not installed")
-        standin, url = start_standin(RELEASE)
-        caps = f"width={width},height={height},framerate=25/1"
-        names, times, error = run(
-            url, f"gltestsrc is-live=true ! video/x-raw(memory:GLMemory),{caps}", width, height, options.frames)
-        report("frames in GLMemory go through a session", error)
-        report("gldownload fetches them", "" if names == ["gldownload"] and times else f"{names}, {len(times)} frames")
-        if times:
-            ordered = sorted(times)
-            print(f"# {width}x{height}, {len(times)} frames: gldownload takes {statistics.median(times):.2f} ms "
-                  f"(median), {ordered[int(len(ordered) * 0.95)]:.2f} ms (p95)", flush=True)
-        names, _, error = run(
-            url, f"videotestsrc is-live=true ! video/x-raw,{caps} ! glupload ! glcolorconvert", width, height,
-            options.frames)
-        report("uploaded frames go through a session", error)
-        names, _, error = run(
-            url, f"videotestsrc is-live=true ! video/x-raw,{caps}", width, height, options.frames)
-        report("frames in the system's memory need no element", error or ("" if not names else names))
+            return report.skip("gstreamer1.0-gl is not installed")
+        with running_standin() as url:
+            caps = f"width={width},height={height},framerate=25/1"
+            names, times, error = run(
+                url, f"gltestsrc is-live=true ! video/x-raw(memory:GLMemory),{caps}", width, height, options.frames)
+            report("frames in GLMemory go through a session", error)
+            report("gldownload fetches them", "" if names == ["gldownload"] and times else f"{names}, {len(times)} frames")
+            if times:
+                ordered = sorted(times)
+                print(f"# {width}x{height}, {len(times)} frames: gldownload takes {statistics.median(times):.2f} ms "
+                      f"(median), {ordered[int(len(ordered) * 0.95)]:.2f} ms (p95)", flush=True)
+            names, _, error = run(
+                url, f"videotestsrc is-live=true ! video/x-raw,{caps} ! glupload ! glcolorconvert", width, height,
+                options.frames)
+            report("uploaded frames go through a session", error)
+            names, _, error = run(
+                url, f"videotestsrc is-live=true ! video/x-raw,{caps}", width, height, options.frames)
+            report("frames in the system's memory need no element", error or ("" if not names else names))
     finally:
-        for process in (standin, xvfb):
-            if process:
-                process.terminate()
-                process.wait(LIMIT)
+        end_process(xvfb)
         shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 if __name__ == "__main__":
     main()
-    sys.exit(failed)
+    sys.exit(report.failed)

@@ -20,32 +20,18 @@ import time
 
 import gi
 
+from checks import VERIFYING, Results, gstreamer, measured
 from offered_camera import COLOUR, Camera, WHEPServer, codecs, directions, peer_python
-from plugin_path import registry, system_path
-from standin import start_standin
-
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING, measured  # noqa: E402
+from standin import running_standin
 
 gi.require_version("Gst", "1.0")
 gi.require_version("GstVideo", "1.0")
 from gi.repository import GObject, Gst, GstVideo  # noqa: E402
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 TOKEN = "canary-token-5d1f"
 LIMIT = 60  # s, for every wait
 EXTENSIONS = 5 if VERIFYING else 2
-printed = threading.Lock()
-failed = False
-
-
-def report(name, why="", figures=""):
-    global failed
-    with printed:
-        failed = failed or bool(why)
-        print(f"not ok live view: {name}: {str(why)[:400]}" if why else
-              f"ok live view: {name}" + (f": {figures}" if figures else ""), flush=True)
+report = Results("live view")
 
 
 class Element:
@@ -363,10 +349,9 @@ def check_trickle(url, cameras):
         blackhole.close()
 
 
-def check_encoded(_url, cameras):
+def check_encoded(url, cameras):
     """The camera's H.264 through the session, neither decoded nor encoded in the element, and a second view of it."""
     first, second = cameras("--no-trickle"), cameras("--no-trickle", kind="webrtcbin")
-    standin, url = start_standin(RELEASE, "--echo-encoded")
     element = Element(url, "source=live-view camera-encoded=true mirror=auto", decoder="h264parse ! avdec_h264 !", preview=False)
     application = Application(element, [first, second])
     try:
@@ -391,16 +376,13 @@ def check_encoded(_url, cameras):
         report("camera-encoded: no encoder and decoder for the next view", element.coders() or element.errors)
     finally:
         element.stop()
-        standin.terminate()
-        standin.wait(10)
 
 
-def check_encoded_in(_url, cameras):
+def check_encoded_in(url, cameras):
     """VP8 that only the output decodes; the next camera sends H.264."""
     first, second = cameras("--no-trickle", codec="vp8"), cameras("--no-trickle")
     views = [first, second]
     server = WHEPServer(lambda number, offer: views[number - 1].answer(offer) if number <= 2 else 404)
-    standin, url = start_standin(RELEASE, "--echo-encoded")
     element = Element(url, f"source=whep:{server.base}/camera camera-encoded=true", preview=False)
     try:
         shown = element.play().shows_camera()
@@ -413,8 +395,6 @@ def check_encoded_in(_url, cameras):
     finally:
         element.stop()
         server.close()
-        standin.terminate()
-        standin.wait(10)
 
 
 def check_next_view(element, camera, codecs_of_both, stays):
@@ -518,40 +498,30 @@ CASES = {"whep": check_whep, "extensions": check_extensions, "refused extension"
          "mistakes": check_mistakes}
 
 
-def run(name, url):
+def run(name, url, echoing):
     made = []
 
     def cameras(*options, **keywords):
         made.append(Camera(*options, **keywords))
         return made[-1]
-    try:
-        CASES[name](url, cameras)
-    except Exception as problem:  # A failure of one case must not hide the others.
-        report(name, f"{type(problem).__name__}: {problem}")
-    finally:
-        for camera in made:
-            camera.kill()
+    report.perform(name, CASES[name], echoing if name.startswith("encoded") else url, cameras)
+    for camera in made:
+        camera.kill()
 
 
 def main():
     if not peer_python():
-        print("skip live view: no virtual environment for Python with aiortc")
+        report.skip("no virtual environment for Python with aiortc")
         return
     os.environ.pop("DECART_API_KEY", None)
-    with tempfile.TemporaryDirectory() as work:
-        os.environ["GST_REGISTRY_1_0"] = registry(work)
-        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work)
+    with tempfile.TemporaryDirectory() as work, running_standin() as url, running_standin("--echo-encoded") as echoing:
+        os.environ.update(gstreamer(work))
         Gst.init(None)
-        standin, url = start_standin(RELEASE)
-        try:
-            names = [name for name in CASES if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
-            # A WHEP server has five seconds to answer, and the cameras' peers take a second of CPU each to start.
-            with concurrent.futures.ThreadPoolExecutor(3) as pool:
-                list(pool.map(lambda name: run(name, url), names))
-        finally:
-            standin.terminate()
-            standin.wait(10)
-    sys.exit(failed)
+        names = [name for name in CASES if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
+        # A WHEP server has five seconds to answer, and the cameras' peers take a second of CPU each to start.
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda name: run(name, url, echoing), names))
+    sys.exit(report.failed)
 
 
 main()

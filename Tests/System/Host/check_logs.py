@@ -7,7 +7,8 @@ lets `pipelines/explain_log.py` name the cause from the log. Its first cause mus
 at random runs for scripts/verify only (DECART_VERIFY=1), or if an argument names it.
 
 A mistake (MISTAKES) is a command of a user, run on a terminal of its own; explain_log.py gets what it prints, and must
-name the right cause alone, or none if nothing is wrong. Each text of explain_log.py must be in the sources.
+name the right cause alone, or none if nothing is wrong. The message itself must name the remedy (REMEDIES). Each text of
+explain_log.py must be in the sources.
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". The faults need root for the namespaces.
 """
@@ -23,19 +24,13 @@ import sys
 import tempfile
 import time
 
-from plugin_path import registry, system_path
+from checks import REPO, RELEASE, VERIFYING, Results, clean_environment, gstreamer
+from standin import running_standin, start_standin
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 sys.path.insert(0, os.path.join(REPO, "pipelines"))
 
 import explain_log  # noqa: E402
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING  # noqa: E402
-
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
-PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
-STANDIN = os.path.join(RELEASE, "decart-standin")
 KEY = "canary-key-4711-0815-abcdefgh"
 TURN_PASSWORD = "canary-turn-password"
 LIMIT = 60  # s, for every wait
@@ -98,7 +93,7 @@ def without_h264(run):
     """Returns the environment for an installation that has no H.264 encoder."""
     folder = os.path.join(run.folder, "gst")
     os.makedirs(folder)
-    *own, place = system_path(PLUGIN, run.folder).split(":")
+    *own, place = gstreamer(run.folder)["GST_PLUGIN_SYSTEM_PATH_1_0"].split(":")
     for name in os.listdir(place):
         if not re.search("x264|openh264|libav", name):
             os.symlink(os.path.join(place, name), os.path.join(folder, name))
@@ -162,6 +157,7 @@ MISTAKES = {
     "pngenc": ("videoconvert", transform(sink="pngenc ! fakesink")),
     "RGB behind": ("videoconvert", transform(sink="video/x-raw,format=RGB ! fakesink")),
     "appsink of RGB": ("videoconvert", transform(sink="appsink caps=video/x-raw,format=RGB")),
+    "audio alone": ("no-video", "gst-launch-1.0 audiotestsrc is-live=true num-buffers=60 ! decarttransform base-url=URL api-key=x ! fakesink"),
     "no such encoder": ("encoder", transform("encoder=nvh264enc")),
     "wrong description of an encoder": ("encoder", transform("encoder='x264enc foo=1'")),
     "wrong enum": ("property", transform("transport=foo")),
@@ -179,6 +175,13 @@ MISTAKES = {
     "PNG named GIF": (None, transform("model=lucy-latest reference-image=small.gif")),
 }
 
+
+# Words of the message by cause; of some mistakes.
+REMEDIES = {
+    "no-key": r"DECART_API_KEY", "image": r"The file is '(none|text)\.png'", "videoconvert": r"Put videoconvert behind the element",
+    "encoder": r"The property encoder cannot be used", "port-in-use": r"port \d+: Address already in use.*another --port",
+    "no such encoder": r"nvh264enc \(package gstreamer1\.0-plugins-bad\)",
+}
 
 # What a busy machine shows too.
 BUSY = {"loss", "path-lost", "media-silent", "no-udp"}
@@ -202,29 +205,25 @@ def check_mistake(name, work, environment):
     with open(output, encoding="utf-8", errors="replace") as log:
         lines = log.readlines()
     causes = [found for found, _, _ in explain_log.explain(lines) if found not in BUSY]
-    return "" if causes == ([cause] if cause else []) else f"{causes} instead of {cause}: {' | '.join(line.strip() for line in lines[-4:])[:400]}"
+    said = " | ".join(line.strip() for line in lines[-4:])[:400]
+    if causes != ([cause] if cause else []):
+        return f"{causes} instead of {cause}: {said}"
+    lacking = [words for key, words in REMEDIES.items() if key in (cause, name) and not re.search(words, "".join(lines))]
+    return f"it does not say {lacking}: {said}" if lacking else ""
 
 
 def check_mistakes(names):
     """Yields name and reason of each mistake, with a stand-in for all."""
-    with tempfile.TemporaryDirectory() as work:
-        standin = subprocess.Popen([STANDIN, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        try:
-            environment = {key: value for key, value in os.environ.items() if not key.startswith(("GST_", "DECART_"))}
-            environment.update(
-                PORT=re.search(r":(\d+)\s*$", standin.stdout.readline())[1], PATH=f"{os.path.abspath(RELEASE)}:{os.environ['PATH']}",
-                GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, work), GST_REGISTRY_1_0=registry(work),
-                GST_DEBUG="decart*:INFO", LC_ALL="C.UTF-8")
-            subprocess.run(shlex.split("gst-launch-1.0 -q videotestsrc num-buffers=1 ! video/x-raw,width=16,height=16 ! pngenc"
-                                       " ! filesink location=small.png"), cwd=work, env=environment, check=True)
-            shutil.copy(f"{work}/small.png", f"{work}/small.gif")
-            with open(f"{work}/text.png", "w", encoding="ascii") as file:
-                file.write("This is no image.\n")
-            with concurrent.futures.ThreadPoolExecutor(max_workers=5) as pool:
-                yield from zip(names, pool.map(lambda name: check_mistake(name, work, environment), names))
-        finally:
-            standin.kill()
-            standin.wait()
+    with tempfile.TemporaryDirectory() as work, running_standin() as url:
+        environment = {**clean_environment(work), "PORT": url.rpartition(":")[2], "PATH": f"{RELEASE}:{os.environ['PATH']}",
+                       "GST_DEBUG": "decart*:INFO", "LC_ALL": "C.UTF-8"}
+        subprocess.run(shlex.split("gst-launch-1.0 -q videotestsrc num-buffers=1 ! video/x-raw,width=16,height=16 ! pngenc"
+                                   " ! filesink location=small.png"), cwd=work, env=environment, check=True)
+        shutil.copy(f"{work}/small.png", f"{work}/small.gif")
+        with open(f"{work}/text.png", "w", encoding="ascii") as file:
+            file.write("This is no image.\n")
+        with concurrent.futures.ThreadPoolExecutor(max_workers=5) as pool:
+            yield from zip(names, pool.map(lambda name: check_mistake(name, work, environment), names))
 
 
 def stale_texts():
@@ -256,11 +255,8 @@ class Run:
             file.write(KEY)
         if self.case.tls:
             options = [*options, f"ca-file={self.path('ca.pem')}"]
-        full = {key: value for key, value in os.environ.items() if not key.startswith(("GST_", "DECART_"))}
-        full.update(
-            GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, self.folder), GST_REGISTRY_1_0=registry(self.folder),
-            GST_DEBUG="decart*:INFO", GST_DEBUG_NO_COLOR="1", GST_DEBUG_FILE=self.path(log))
-        full.update(environment or {})
+        full = {**clean_environment(self.folder), "GST_DEBUG": "decart*:INFO", "GST_DEBUG_NO_COLOR": "1",
+                "GST_DEBUG_FILE": self.path(log), **(environment or {})}
         options = {option.split("=")[0]: option for option in [
             f"base-url={url}", f"api-key-file={key_file}", "prompt=Lego World", "max-retries=1", *options]}.values()
         return subprocess.Popen(
@@ -284,12 +280,9 @@ class Run:
         raise RuntimeError(f"no '{text}' in {log}")
 
     def start_standin(self):
-        arguments = [STANDIN, "--port", "0", *self.case.standin]
-        if self.case.tls:
-            arguments += ["--tls-ca", self.path("ca.pem")]
-        standin = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        standin, url = start_standin(*self.case.standin, *(["--tls-ca", self.path("ca.pem")] if self.case.tls else []))
         self.others.append(standin)
-        self.port = re.search(r":(\d+)\s*$", standin.stdout.readline()).group(1)
+        self.port = url.rpartition(":")[2]
 
     def causes(self):
         """The causes in the log, without packets that a busy machine lost."""
@@ -356,25 +349,21 @@ def run_in_namespace(name):
 def main():
     if sys.argv[1:2] == ["--case"]:
         return run_here(sys.argv[2])
-    words = sys.argv[1:]
+    words, report = sys.argv[1:], Results("logs")
     stale = stale_texts()
-    print(f"not ok logs: texts of explain_log.py that the sources do not have: {stale}" if stale
-          else "ok logs: the sources have each text of explain_log.py", flush=True)
-    failed = bool(stale)
+    report("the sources have each text of explain_log.py", f"they do not have {stale}" if stale else "")
     for name, why in check_mistakes([name for name in MISTAKES if not words or name in words]):
-        failed = failed or bool(why)
-        print(f"not ok logs: {name}: {why}" if why else f"ok logs: {name}", flush=True)
+        report(name, why)
     if os.geteuid() != 0 or not shutil.which("nft") or not shutil.which("turnserver"):
-        print("skip logs: faults: needs root, nft and turnserver")
-        return 1 if failed else 0
+        report.skip("faults: needs root, nft and turnserver")
+        return report.failed
     names = [name for name in words if name in CASES] if words else [name for name, case in CASES.items() if VERIFYING or not case.is_random]
     # Those that wait longest begin first.
     names.sort(key=lambda name: CASES[name].cause not in ("no-acknowledgement", "dtls-timeout", "no-turn", "no-udp"))
     with concurrent.futures.ThreadPoolExecutor(max_workers=7) as pool:
         for name, why in pool.map(run_in_namespace, names):
-            failed = failed or bool(why)
-            print(f"not ok logs: {name}: {why}" if why else f"ok logs: {name}", flush=True)
-    return 1 if failed else 0
+            report(name, why)
+    return report.failed
 
 
 if __name__ == "__main__":

@@ -15,18 +15,13 @@ lines with "# ". Uses loopback only.
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 
-from plugin_path import registry, system_path
-from standin import start_standin
+from checks import REPO, VERIFYING, Results, gstreamer, measured
+from standin import running_standin
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING, measured  # noqa: E402
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 ROW = re.compile(r" *([\d.]+) s: sessions (\d+), fds (\d+), threads (\d+), objects (-?\d+), allocated ([\d.]+) MiB, rss ([\d.]+) MiB, "
                  r"frames (\d+), added (\d+), prompted (\d+), accepted (\d+), removed (\d+)")
 NAMES = ("time", "sessions", "fds", "threads", "objects", "allocated", "rss", "frames", "added", "prompted", "accepted", "removed")
@@ -34,13 +29,7 @@ GROWTH = {"allocated": 12, "rss": 24}  # MiB, with all sessions
 # Each of `--seconds`, `--sessions` and `--round`.
 LENGTHS = {"seconds": 30, "sessions": 16, "round": 8} if VERIFYING else {"seconds": 30, "sessions": 6, "round": 4}
 EMPTY_GROWTH = 4  # MiB allocated, without sessions
-failed = False
-
-
-def report(name, why=""):
-    global failed
-    failed = failed or bool(why)
-    print(f"not ok manager: {name}: {str(why)[:400]}" if why else f"ok manager: {name}", flush=True)
+report = Results("manager")
 
 
 def build(folder):
@@ -81,15 +70,11 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    folder = tempfile.mkdtemp(prefix="decart-manager-")
-    environment = {**os.environ, "GST_REGISTRY_1_0": registry(folder),
-                   "GST_PLUGIN_SYSTEM_PATH_1_0": system_path(os.path.join(RELEASE, "libgstdecart.so"), folder),
-                   # How the threads of 16 sessions fill their arenas is random.
-                   "MALLOC_ARENA_MAX": "2"}
-    standin, rows = None, []
-    try:
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="decart-manager-") as folder, running_standin() as url:
+        # How the threads of 16 sessions fill their arenas is random.
+        environment = {**gstreamer(folder, os.environ), "MALLOC_ARENA_MAX": "2"}
         program = build(folder)
-        standin, url = start_standin(RELEASE)
         result = subprocess.run(
             [program, "--sessions", str(options.sessions), "--seconds", str(options.seconds), "--round",
              str(options.round), "--seed", str(options.seed), f"base-url={url}", "api-key=x"],
@@ -101,13 +86,8 @@ def main():
         report("the program ends well", f"status {result.returncode}: {result.stderr[-300:]}" if result.returncode else "")
         if rows:
             judge(rows, options)
-    finally:
-        if standin:
-            standin.terminate()
-            standin.wait(30)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
     main()
-    sys.exit(failed)
+    sys.exit(report.failed)

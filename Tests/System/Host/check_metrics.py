@@ -23,32 +23,15 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from plugin_path import registry, system_path
+from checks import PLUGIN, REPO, VERIFYING, Problem, Results, clean_environment, end_process, measured, wait_until as wait
+from standin import start_standin
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING, measured  # noqa: E402
-
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
-PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
-STANDIN = os.path.join(RELEASE, "decart-standin")
 EXAMPLE = os.path.join(REPO, "pipelines", "examples", "metrics")
 LIMIT = 60  # s, for every wait
 SESSIONS = 16
 MINUTE = 60  # s, for --full
 
-failed = False
-
-
-class Problem(Exception):
-    pass
-
-
-def report(name, why=""):
-    global failed
-    failed = failed or bool(why)
-    why = " ".join(str(why or "").split())
-    print(f"not ok metrics: {name}: {why[:500]}" if why else f"ok metrics: {name}", flush=True)
+report = Results("metrics")
 
 
 def tool(name, *command, **options):
@@ -61,15 +44,6 @@ def tool(name, *command, **options):
 def fetch(url):
     with urllib.request.urlopen(url, timeout=LIMIT) as response:
         return response.read().decode()
-
-
-def wait(what, condition, seconds=LIMIT):
-    end = time.monotonic() + seconds
-    while not (result := condition()):
-        if time.monotonic() > end:
-            raise Problem(f"{what} did not come within {seconds} s")
-        time.sleep(0.1)
-    return result
 
 
 def parse(text):
@@ -92,15 +66,11 @@ class Run:
         self.folder = folder
         self.sessions = sessions
         self.processes = []
-        self.url = self.start_standin(0)
-        self.standin = self.processes[-1]
+        self.url = self.start_standin()
         self.watchdog = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.watchdog.bind(os.path.join(folder, "notify"))
         self.watchdog.setblocking(False)
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("GST_", "DECART_API"))}
-        environment.update(
-            GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder), GST_REGISTRY_1_0=registry(folder),
-            DECART_API_KEY="x", NOTIFY_SOCKET=os.path.join(folder, "notify"))
+        environment = {**clean_environment(folder), "DECART_API_KEY": "x", "NOTIFY_SOCKET": os.path.join(folder, "notify")}
         self.log = os.path.join(folder, "exporter.log")
         with open(self.log, "wb") as log:
             self.exporter = subprocess.Popen(
@@ -112,14 +82,15 @@ class Run:
         if not self.address:
             raise Problem(f"the exporter does not start: {self.errors()}")
 
-    def start_standin(self, port):
-        self.standin = subprocess.Popen([STANDIN, "--quiet", "--port", str(port)], stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
+    def start_standin(self, port=0):
+        self.standin, url = start_standin("--quiet", "--control", "0", port=port)
         self.processes.append(self.standin)
-        line = self.standin.stdout.readline().split()
-        if not line:
-            raise Problem("the stand-in does not start")
-        return line[-1]
+        self.control = self.standin.stdout.readline().split()[-1]
+        return url
+
+    def ticks(self):
+        """Seconds that the stand-in has billed."""
+        return sum(session["ticks"] for session in json.loads(fetch(f"{self.control}/control/sessions"))["sessions"])
 
     def errors(self):
         with open(self.log, encoding="utf-8", errors="replace") as file:
@@ -141,26 +112,47 @@ class Run:
 
     def end(self):
         for process in reversed(self.processes):
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(timeout=LIMIT)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_process(process)
         self.watchdog.close()
 
 
 # --- In the suite -----------------------------------------------------------------------------------------------------
 
+def dashboard():
+    """The expressions of the dashboard."""
+    with open(os.path.join(EXAMPLE, "dashboard.json"), encoding="utf-8") as file:
+        return [target["expr"] for panel in json.load(file)["panels"] for target in panel["targets"]]
+
+
 def check_files():
+    # YAML takes JSON.
+    rules = [{"record": f"panel_{number}", "expr": expression} for number, expression in enumerate(dashboard())]
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+        json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, file)
+        file.flush()
+        tool("promtool takes the expressions of the dashboard", "promtool", "check", "rules", file.name)
     tool("promtool check rules", "promtool", "check", "rules", "alerts.yml")
     tool("promtool test rules", "promtool", "test", "rules", "alerts_test.yml")
     tool("promtool check config", "promtool", "check", "config", "prometheus.yml")
     if shutil.which("systemd-analyze"):
         tool("systemd-analyze verify", "systemd-analyze", "verify", "./decart-graph.service")
+        with open(os.path.join(REPO, "docs", "GUIDE.md"), encoding="utf-8") as file:
+            template = re.search(r"^```ini\n(.*?)^```$", file.read(), re.M | re.S)[1]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "decart@front.service")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(template)
+            tool("systemd-analyze verify: the template unit of docs/GUIDE.md", "systemd-analyze", "verify", path)
     else:
-        print("skip metrics: systemd-analyze verify: not installed", flush=True)
+        report.skip("systemd-analyze verify: not installed")
+
+
+def check_refusal():
+    """Nothing is sent to a service that bills it unless it is named."""
+    result = subprocess.run([os.path.join(EXAMPLE, "exporter.py"), "--base-url", "wss://192.0.2.1", "--source", ""],
+                            capture_output=True, text=True, timeout=LIMIT, check=False)
+    report("no test pattern goes to another machine", "" if result.returncode == 2 and "--source" in result.stderr
+           else f"status {result.returncode}: {result.stderr}")
 
 
 def check_exporter(folder):
@@ -192,11 +184,14 @@ def check_exporter(folder):
             used = set(re.findall(r"decart_\w+", "\n".join(re.findall(r"expr: (.*)", file.read()))))
         # No receiver report may have arrived yet.
         exported = {name for name, _ in values} | set(re.findall(r"^# TYPE (\w+)", text, re.M))
-        report("the alerts use metrics that exist", sorted(used - exported) or "")
+        used |= set(re.findall(r"decart_\w+", " ".join(dashboard())))
+        report("alerts and dashboard use metrics that exist", sorted(used - exported) or "")
+        quality = [dict(labels)["quality"] for name, labels in values if name == "decart_connection_quality"]
+        report("each session has one quality", "" if len(quality) == 2 else quality or "none")
         with open(os.path.join(EXAMPLE, "README.md"), encoding="utf-8") as file:
             manual = set(re.findall(r"`(decart_\w+)`", file.read()))
         report("README.md lists metrics that exist", sorted(manual - exported) or "")
-        report("/-/healthy responds", "" if fetch(f"{run.address}/-/healthy") == "healthy\n" else "not healthy")
+        report("/health responds", "" if fetch(f"{run.address}/health") == "healthy\n" else "not healthy")
         reports, end = run.reports(), time.monotonic() + LIMIT
         while "WATCHDOG=1" not in reports and time.monotonic() < end:
             time.sleep(0.2)
@@ -264,7 +259,9 @@ def check_full(folder):
         before = run.metrics()
         time.sleep(MINUTE)
         seconds, used = time.monotonic() - begun, processor_time(run.exporter) - used
-        after = run.metrics()
+        after, ticks = run.metrics(), run.ticks()
+        measured("metrics: billed seconds of all sessions beside the stand-in's ticks",
+                 abs(sum(series(after, "decart_generation_seconds_total")) - ticks), "s", at_most=SESSIONS)
         size = len(fetch(f"{run.address}/metrics"))
         durations = [float(value) for value in prometheus.query('scrape_duration_seconds{job="decart"}[1m]')[0]]
         ups = prometheus.query('up{job="decart"}[1m]')[0]
@@ -285,7 +282,6 @@ def check_full(folder):
         measured("metrics: received by the slowest session", min(received) / seconds, "frames/s", at_least=9)
         report("no alert fires", sorted(prometheus.firing()) or "")
 
-        port = int(run.url.rsplit(":", 1)[1])
         run.standin.kill()
         run.standin.wait()
         killed = time.monotonic()
@@ -294,7 +290,7 @@ def check_full(folder):
         report("an alert fires when the stand-in is killed")
         healthy = fetch(f"{run.address}/-/healthy") == "healthy\n"
         report("the graph stays healthy meanwhile", "" if healthy else "not healthy")
-        run.start_standin(port)
+        run.start_standin(run.url.rpartition(":")[2])
         started = time.monotonic()
         wait("all sessions again", lambda: run.generating() == SESSIONS, 60)
         rows.append(("stand-in started until all sessions generate", f"{time.monotonic() - started:.1f} s"))
@@ -344,20 +340,15 @@ def main():
     missing = ["python3-gi or python3-prometheus-client"] if modules.returncode != 0 else []
     missing += [name for name in ("prometheus", "promtool") if not shutil.which(name)]
     if missing:
-        print(f"skip metrics: not installed: {', '.join(missing)}")
+        report.skip(f"not installed: {', '.join(missing)}")
         return
-    folder = tempfile.mkdtemp(prefix="decart-metrics-")
-    try:
-        check_files()
-        check_exporter(tempfile.mkdtemp(dir=folder))
-        if VERIFYING or "--full" in sys.argv[1:]:
-            check_stall(tempfile.mkdtemp(dir=folder))
-            check_full(tempfile.mkdtemp(dir=folder))
-    except Problem as problem:
-        report("runs", problem)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    sys.exit(failed)
+    check_files()
+    check_refusal()
+    with tempfile.TemporaryDirectory(prefix="decart-metrics-") as folder:
+        full = [check_stall, check_full] if VERIFYING or "--full" in sys.argv[1:] else []
+        for part in [check_exporter, *full]:
+            report.perform("runs", part, tempfile.mkdtemp(dir=folder))
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":

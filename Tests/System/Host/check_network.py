@@ -6,30 +6,26 @@ namespaces (see Tests/System/Faults/netlab.py) with a stand-in over TLS, a name 
 and nftables. Needs root.
 """
 
+import concurrent.futures
 import contextlib
 import json
 import os
-import queue
-import shutil
+import pty
+import re
+import select
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-sys.path[:0] = [HERE, f"{REPO}/Tests/System/Faults"]
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "Faults")]
 
 import firewalls  # noqa: E402
 import netlab  # noqa: E402
-from plugin_path import registry, system_path  # noqa: E402
+from checks import PLUGIN, RELEASE, STANDIN, VERIFYING, Results, clean_environment, measured  # noqa: E402
 
-sys.path.append(os.path.dirname(HERE))
-from measured import VERIFYING, measured  # noqa: E402
-
-RELEASE = os.environ.get("DECART_RELEASE", f"{REPO}/.build/release")
-CHECK, STANDIN, PLUGIN = (f"{RELEASE}/{name}" for name in ("decart-check", "decart-standin", "libgstdecart.so"))
+CHECK = os.path.join(RELEASE, "decart-check")
 TURN = "/usr/bin/turnserver"
 HOST = "service.test"
 KEY = "permanent-key-4f1d9c"
@@ -39,16 +35,8 @@ LIMIT = 3.0  # s, for each probe: decart-check's default
 # s: start of the process and of its threads
 SLACK = 2.0
 
-failed = False
 times = []  # (s, ms): each run of decart-check, and its longest probe
-lock = threading.Lock()
-
-
-def say(name, why="", outcome=None):
-    global failed
-    with lock:
-        failed = failed or bool(why and outcome is None)
-        print(f"{outcome or ('not ok' if why else 'ok')} check: {name}" + (f": {why}" if why else ""), flush=True)
+say = Results("check")
 
 
 class Certificates:
@@ -139,7 +127,7 @@ class Network:
                 raise RuntimeError("the TURN server does not listen")
 
     def check(self, *options, key=KEY, password=PASSWORD, url=f"wss://{HOST}:{netlab.PORT}", json_output=True,
-              turns=netlab.SERVER):
+              turns=netlab.SERVER, stderr=subprocess.STDOUT):
         """Runs decart-check; returns the exit code, the output, and the seconds that it took."""
         turn_file = f"{self.folder}/turn.txt"
         with open(turn_file, "w", encoding="ascii") as file:
@@ -148,11 +136,9 @@ class Network:
                        f"turns://test:{password}@{turns}:5349\n")
         command = [CHECK, "--base-url", url, "--stun-server", f"stun://{netlab.SERVER}:3478", "--turn-servers-file", turn_file,
                    "--ca-file", self.certificates.path("ca"), *(["--json"] if json_output else []), *options]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("GST_", "DECART_"))}
-        environment.update(GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, self.folder),
-                           GST_REGISTRY_1_0=registry(self.folder), **({"DECART_API_KEY": key} if key else {}))
+        environment = {**clean_environment(self.folder), **({"DECART_API_KEY": key} if key else {})}
         begun = time.monotonic()
-        process = self.lab.start(self.lab.client, command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        process = self.lab.start(self.lab.client, command, stdout=subprocess.PIPE, stderr=stderr,
                                  stdin=subprocess.DEVNULL, env=environment)
         output = process.communicate(timeout=200)[0].decode()
         return process.returncode, output, time.monotonic() - begun
@@ -185,8 +171,7 @@ def verdict(network, code, cause, expected, words, options=(), **settings):
     if words not in output:
         trouble.append(f'"{words}" is missing')
     longest = max([probe.get("duration-ms", 0) for probe in answer["probes"] if probe["probe"] != "session"])
-    with lock:
-        times.append((took, longest))
+    times.append((took, longest))
     trouble += [f"the output has {secret}" for secret in (KEY, PASSWORD) if secret in output]
     return "; ".join(trouble) + (f" in {output}" if trouble else "")
 
@@ -211,6 +196,8 @@ def fine(network):
     say("all fine: the table", "" if status == 0 and [row[1] for row in rows] == [
         "DNS", "TCP", "TLS", "key", "STUN", "TURN", "TURN", "TURN"] and "Everything that was tried works." in table else table)
     say("no key: nothing is sent", verdict(network, 0, None, {"key": SKIPPED}, "there is no key", key=None))
+    say("--deep without a key fails", verdict(network, 6, "key", {"key": SKIPPED, "session": "key"}, "Not run: there is no key",
+                                            ("--deep",), key=None))
 
 
 @network("the name is not resolved")
@@ -358,7 +345,14 @@ def many_networks(network):
 
 
 def deep(network):
-    status, output, _ = network.check("--deep")
+    """With standard error on a terminal, which shows the progress."""
+    terminal, end = pty.openpty()
+    status, output, _ = network.check("--deep", stderr=end)
+    progress = os.read(terminal, 65536).decode() if select.select([terminal], [], [], 0)[0] else ""
+    os.close(end)
+    os.close(terminal)
+    if not re.search(r"session, \d+ s: \w+, \d+ frames", progress):
+        return f"the progress is: {progress}"
     session = json.loads(output).get("session", {})
     good = (status == 0 and session.get("frames-received", 0) > 0 and session.get("frames-per-second", 0) > 0
             and session.get("connect-ms", 0) > 0 and not [m for m in session.get("messages", []) if m["kind"] == "error"])
@@ -425,29 +419,9 @@ def wrong_arguments():
     say("--help", "" if done.returncode == 0 and "EXIT CODE" in done.stdout else f"status {done.returncode}")
 
 
-def perform(folder, certificates, chosen):
-    waiting = queue.SimpleQueue()
-    for each in chosen:
-        waiting.put(each)
-
-    def worker():
-        while True:
-            try:
-                name, body = waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                with Network(name, folder, certificates) as lab:
-                    body(lab)
-            except Exception as error:  # an error in one network fails only that one
-                say(name, f"{type(error).__name__}: {error}")
-
-    # They mostly wait for the limits of the probes.
-    workers = [threading.Thread(target=worker) for _ in range(3 if VERIFYING else 6)]
-    for thread in workers:
-        thread.start()
-    for thread in workers:
-        thread.join()
+def perform(name, body, folder, certificates):
+    with Network(name, folder, certificates) as network:
+        body(network)
 
 
 def main():
@@ -458,21 +432,21 @@ def main():
     wrong_arguments()
     why = netlab.available() or ("" if os.path.exists(TURN) else "coturn is not installed")
     if why:
-        say("networks", why, outcome="skip")
-        sys.exit(failed)
+        say.skip(f"networks: {why}")
+        sys.exit(say.failed)
     netlab.sweep()
-    folder = tempfile.mkdtemp(prefix="decart-check-")
-    try:
-        words = sys.argv[1:]
-        # The long one first.
-        chosen = [each for each in reversed(NETWORKS) if not words or any(word in each[0] for word in words)]
-        perform(folder, Certificates(folder), chosen)
-        if times:
-            measured("decart-check: longest run", max(took for took, _ in times), "s", at_most=LIMIT + SLACK)
-            measured("decart-check: longest probe", max(longest for _, longest in times), "ms", at_most=(LIMIT + 0.5) * 1000)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    sys.exit(failed)
+    words = sys.argv[1:]
+    # The long one first.
+    chosen = [each for each in reversed(NETWORKS) if not words or any(word in each[0] for word in words)]
+    # They mostly wait for the limits of the probes.
+    with (tempfile.TemporaryDirectory(prefix="decart-check-") as folder,
+          concurrent.futures.ThreadPoolExecutor(max_workers=3 if VERIFYING else 6) as pool):
+        certificates = Certificates(folder)
+        list(pool.map(lambda each: say.perform(each[0], perform, *each, folder, certificates), chosen))
+    if times:
+        measured("decart-check: longest run", max(took for took, _ in times), "s", at_most=LIMIT + SLACK)
+        measured("decart-check: longest probe", max(longest for _, longest in times), "ms", at_most=(LIMIT + 0.5) * 1000)
+    sys.exit(say.failed)
 
 
 if __name__ == "__main__":

@@ -29,16 +29,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
-from check_commands import NAMESPACES, REPO, is_complete
-from plugin_path import registry, system_path
+from check_commands import NAMESPACES, is_complete
+from checks import RELEASE, REPO, VERIFYING, Results, gstreamer, measured
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING, measured  # noqa: E402
-
-RELEASE = os.path.abspath(os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release")))
 PAGE = os.path.join(REPO, "docs", "RECIPES.md")
 PYTHON = os.environ.get("DECART_TEST_PYTHON", os.path.join(REPO, ".build", "venv", "bin", "python"))
 FRAMES = 100
@@ -92,19 +87,7 @@ repeat() {
     done >"$1.log" 2>&1 </dev/null
 }
 """
-printed = threading.Lock()
-failed = False
-
-
-def report(name, why="", figures="", skipped=""):
-    global failed
-    with printed:
-        failed = failed or bool(why)
-        if skipped:
-            print(f"skip recipes: {name}: {skipped}", flush=True)
-        else:
-            print(f"not ok recipes: {name}: {' '.join(str(why).split())[:600]}" if why else f"ok recipes: {name}: {figures}",
-                  flush=True)
+report = Results("recipes")
 
 
 def recipes():
@@ -258,7 +241,7 @@ def check(name, blocks, work, environment):
     if name == "Janus" and not os.path.exists(PYTHON):
         missing.append("virtual environment for Python")
     if missing:
-        return report(name, skipped=f"no {', '.join(missing)}")
+        return report.skip(f"{name}: no {', '.join(missing)}")
     if makes_files(blocks):
         return check_files(name, blocks, work, environment)
     begun, first = time.monotonic(), None
@@ -305,13 +288,11 @@ def main():
                                       capture_output=True).returncode != 0:
         missing = ["permission to create namespaces"]
     if missing:
-        return report("all", skipped=f"no {', '.join(missing)}")
+        return report.skip(f"no {', '.join(missing)}")
     work = tempfile.mkdtemp(prefix="decart-recipes-")
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("GST_") and name not in ("DECART_API_KEY", "DECART_BASE_URL", "DISPLAY")}
-    environment.update(
-        GST_REGISTRY_1_0=registry(work), HOME=work, PATH=f"{RELEASE}:/usr/sbin:{os.environ['PATH']}",
-        GST_PLUGIN_SYSTEM_PATH_1_0=system_path(os.path.join(RELEASE, "libgstdecart.so"), work))
+    environment.update(gstreamer(work), HOME=work, PATH=f"{RELEASE}:/usr/sbin:{os.environ['PATH']}")
     try:
         # Fills the registry once, for pipelines that start side by side.
         subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment, stdout=subprocess.DEVNULL, check=True,
@@ -327,4 +308,4 @@ def main():
 
 if __name__ == "__main__":
     main()
-    sys.exit(failed)
+    sys.exit(report.failed)

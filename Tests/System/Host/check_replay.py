@@ -30,17 +30,12 @@ import time
 
 import gi
 
-from plugin_path import registry, system_path
-from standin import start_standin
-
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING, measured  # noqa: E402
+from checks import RELEASE, VERIFYING, Results, end_process, gstreamer, measured
+from standin import running_standin
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: E402
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.path.abspath(os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release")))
 KEY, PROMPT, LATER_PROMPT = "canary-key-0d9c2b71", "Canary Lego", "Canary noir"
 # They act before a WebSocket exists or below it, or in the media: a recording of the control channel has nothing of them.
 OTHERS = re.compile(r"refuse$|rst_on_accept$|tls_|slow_tls$|slow_upgrade$|sdp_|ice_|dtls_|media_|room_(?!info_slow)")
@@ -59,9 +54,9 @@ TIMED = re.compile(r"close_\d+_at_T$|bad_json_|ws_")
 FIELDS = ("state", "service-status", "queue-position", "queue-size", "retries", "generation-seconds", "error-code",
           "error-message")
 LIMIT = 90  # s, for every wait in scripts/test
-printed = threading.Lock()
+lock = threading.Lock()
 repeated = 0  # recordings
-failed = False
+report = Results("replay")
 
 
 @dataclasses.dataclass
@@ -97,13 +92,6 @@ GATE = [
          lambda seen: any((value or 0) >= 1 for value in seen["retries"]), kinds=("state",)),
     Case("a close of a session", "/?fault=close_1012_at_T:at=4", "transport=webrtc", generated(2), kinds=("state",)),
 ]
-
-
-def report(name, why="", figures=""):
-    global failed
-    with printed:
-        failed = failed or bool(why)
-        print(f"not ok replay: {name}: {str(why)[:500]}" if why else f"ok replay: {name}: {figures}", flush=True)
 
 
 def faults():
@@ -213,8 +201,7 @@ def record(path, url, case, until, more=0):
             raise RuntimeError(f"decart-check says: {line}")
         return Watch(match[1], match[2], case).run(until, more), match[2]
     finally:
-        check.terminate()
-        if check.wait(LIMIT):
+        if end_process(check):
             raise RuntimeError(f"decart-check ends with status {check.returncode}: {check.stdout.read()}")
 
 
@@ -225,7 +212,7 @@ def compare(case, *arguments):
         why, figures = difference(case, *arguments)
         if not (why and left):
             return report(case.name, why, figures)
-        with printed:
+        with lock:
             repeated += 1
 
 
@@ -243,15 +230,11 @@ def difference(case, url, seconds, work):
         secrets = [secret for secret in (KEY, key, PROMPT, LATER_PROMPT, "candidate:", "a=ice", "ws://") if secret in text]
         if secrets:
             return f"the recording contains {secrets}", ""
-        standin, url = start_standin(RELEASE, "--replay", path)
-        try:
+        with running_standin("--replay", path) as url:
             until = until_as_many(recorded, LIMIT if case.until else seconds + 10)
             # The relay puts the words of a refusal into words of its own.
             replayed = (record(f"{path}.again", url, case, until)[0] if '"event":"opened"' in text
                         else Watch(url, "x", case).run(until))
-        finally:
-            standin.terminate()
-            standin.wait(LIMIT)
         for kind, values in recorded.items():
             if replayed[kind][:len(values)] != values:
                 return f"{kind}: recorded {values}, replayed {replayed[kind]}", ""
@@ -288,32 +271,26 @@ def main():
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
     os.environ.pop("DECART_API_KEY", None)
+    cases = [Case("no fault, in a room"), Case("no fault, on a direct connection", "", "transport=webrtc")]
+    cases += [Case(fault, f"/?fault={fault}", "transport=livekit") for fault in faults()]
+    cases += [Case(f"{fault}, on a direct connection", f"/?fault={fault}", "transport=webrtc")
+              for fault in ("ack_twice", "no_first_message", "ack_fail:skip=1", "queue_n:interval=0.3",
+                            "generation_restart:at=2,delay=1")]
+    if len(cases) < 40:
+        report("the help lists the faults", f"{len(cases)} cases")
+    if not VERIFYING and not options.words:
+        cases = GATE
+    cases = [case for case in cases if not options.words or any(word in case.name for word in options.words)]
     with tempfile.TemporaryDirectory() as work:
-        os.environ["GST_REGISTRY_1_0"] = registry(work)
-        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work)
+        os.environ.update(gstreamer(work))
         Gst.init(None)
-        standin, url = start_standin(RELEASE)
-        cases = [Case("no fault, in a room"), Case("no fault, on a direct connection", "", "transport=webrtc")]
-        cases += [Case(fault, f"/?fault={fault}", "transport=livekit") for fault in faults()]
-        cases += [Case(f"{fault}, on a direct connection", f"/?fault={fault}", "transport=webrtc")
-                  for fault in ("ack_twice", "no_first_message", "ack_fail:skip=1", "queue_n:interval=0.3",
-                                "generation_restart:at=2,delay=1")]
-        if len(cases) < 40:
-            report("the help lists the faults", f"{len(cases)} cases")
-        if not VERIFYING and not options.words:
-            cases = GATE
-        cases = [case for case in cases if not options.words or any(word in case.name for word in options.words)]
-        try:
-            if not options.words:
-                refused(work)
-            with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
-                list(pool.map(lambda case: compare(case, url, options.seconds, work), cases))
-            if VERIFYING:
-                measured("replay: recordings that were repeated", repeated, "recordings", at_most=0)
-        finally:
-            standin.terminate()
-            standin.wait(LIMIT)
-    sys.exit(failed)
+        if not options.words:
+            refused(work)
+        with running_standin() as url, concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
+            list(pool.map(lambda case: compare(case, url, options.seconds, work), cases))
+    if VERIFYING:
+        measured("replay: recordings that were repeated", repeated, "recordings", at_most=0)
+    sys.exit(report.failed)
 
 
 main()

@@ -27,24 +27,12 @@ import threading
 import time
 import urllib.parse
 
-from plugin_path import registry, system_path
+from checks import PLUGIN, VERIFYING, Results, clean_environment, gstreamer
+from standin import running_standin
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING  # noqa: E402
-
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
-PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
-STANDIN = os.path.join(RELEASE, "decart-standin")
 LIMIT = 120  # s, for every wait: at level 9 the log slows everything down
 
-failed = False
-
-
-def report(name, why=""):
-    global failed
-    failed = failed or bool(why)
-    print(f"not ok secrets: {name}: {why[:400]}" if why else f"ok secrets: {name}", flush=True)
+report = Results("secrets")
 
 
 class Canary:
@@ -118,13 +106,7 @@ class Run:
 
     def __init__(self, folder, name, canary, source, base_url, extra=(), elements=TRANSFORM, has_session=False):
         self.folder = os.path.join(folder, f"{name}-{source}".replace(" ", "-"))
-        os.makedirs(os.path.join(self.folder, "dots"))
-        environment = {key: value for key, value in os.environ.items()
-                       if not key.startswith(("GST_", "DECART_")) or key == "GST_PLUGIN_SYSTEM_PATH_1_0"}
-        environment.update(
-            GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder), GST_REGISTRY_1_0=registry(folder),
-            GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1", GST_DEBUG_FILE=os.path.join(self.folder, "debug.log"),
-            GST_DEBUG_DUMP_DOT_DIR=os.path.join(self.folder, "dots"))
+        environment = {**clean_environment(folder), **logs(self.folder)}
         options = [f"base-url={base_url}", "prompt=Lego World", "max-retries=0", *extra]
         if source == "environment":
             environment["DECART_API_KEY"] = canary.key
@@ -206,28 +188,11 @@ def all_command_lines():
             continue
 
 
-def start_standin(folder, log_name):
-    log = open(os.path.join(folder, log_name), "wb")
-    process = subprocess.Popen([STANDIN, "--port", "0"], stdout=log, stderr=subprocess.STDOUT,
-                               stdin=subprocess.DEVNULL)
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end and process.poll() is None:
-        with open(log.name, "rb") as file:
-            if match := re.search(rb"listening on ws://[^:]+:(\d+)\n", file.read()):
-                return process, int(match[1])
-        time.sleep(0.05)
-    process.kill()
-    process.wait()
-    return None, None
-
-
-def stop(process):
-    process.terminate()
-    try:
-        process.wait(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+def logs(folder):
+    """Environment variables for logs of everything in a new folder."""
+    os.makedirs(os.path.join(folder, "dots"))
+    return {"GST_DEBUG": "*:9", "GST_DEBUG_NO_COLOR": "1", "GST_DEBUG_FILE": os.path.join(folder, "debug.log"),
+            "GST_DEBUG_DUMP_DOT_DIR": os.path.join(folder, "dots")}
 
 
 @contextlib.contextmanager
@@ -249,11 +214,9 @@ def self_signed(folder):
 
 
 def has_element(folder):
-    environment = dict(os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
-                       GST_REGISTRY_1_0=registry(folder))
     # Not --exists, which requires the plugin's version to equal GStreamer's.
-    return subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment, timeout=60, capture_output=True,
-                          check=False).returncode == 0
+    return subprocess.run(["gst-inspect-1.0", "decarttransform"], env=gstreamer(folder, os.environ), timeout=60,
+                          capture_output=True, check=False).returncode == 0
 
 
 def judge(name, run, canary, wants_error):
@@ -275,19 +238,14 @@ def judge(name, run, canary, wants_error):
 
 
 def session(folder, canary, source, name, options):
-    log = f"standin-{name}-{source}.log".replace(" ", "-")
-    standin, port = start_standin(folder, log)
-    if standin is None:
-        return report(f"{name}, {source}", "the stand-in does not listen")
-    try:
-        run = Run(folder, name, canary, source, f"ws://127.0.0.1:{port}", options, has_session=True)
-    finally:
-        stop(standin)
+    path = os.path.join(folder, f"standin-{name}-{source}.log".replace(" ", "-"))
+    with open(path, "wb") as log, running_standin(stderr=log) as url:
+        run = Run(folder, name, canary, source, url, options, has_session=True)
     judge(f"{name}, {source}", run, canary, wants_error=False)
     in_room = name == "session"
     report(f"{name}, {source}: uses {'a room' if in_room else 'a direct connection'}",
            "" if run.was_in_room() == in_room else "it does not")
-    return report(f"{name}, {source}: not in the stand-in's log", search(os.path.join(folder, log), canary) or "")
+    report(f"{name}, {source}: not in the stand-in's log", search(path, canary) or "")
 
 
 def dead(folder, canary, source):
@@ -351,36 +309,25 @@ SCENARIOS = [
 
 def watched(folder, transport):
     """The subscribe token, which admits viewers to a session, is secret too: only reading the property reveals it."""
-    log = f"standin-watched-{transport}.log"
-    standin, port = start_standin(folder, log)
     name = f"a watched session, {transport}"
-    if standin is None:
-        return report(name, "the stand-in does not listen")
-    place = os.path.join(folder, f"watched-{transport}")
-    os.makedirs(os.path.join(place, "dots"))
+    place, log = os.path.join(folder, f"watched-{transport}"), os.path.join(folder, f"standin-watched-{transport}.log")
     token_file = os.path.join(folder, f"token-{transport}")
-    environment = dict(
-        os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder), GST_REGISTRY_1_0=registry(folder),
-        GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1", GST_DEBUG_FILE=os.path.join(place, "debug.log"),
-        GST_DEBUG_DUMP_DOT_DIR=os.path.join(place, "dots"), DECART_API_KEY="x")
+    environment = {**gstreamer(folder, os.environ), **logs(place), "DECART_API_KEY": "x"}
     probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watch_probe.py")
-    try:
-        with open(os.path.join(place, "output.log"), "wb") as output:
-            done = subprocess.run(
-                ["/usr/bin/python3", probe, f"ws://127.0.0.1:{port}", transport, token_file], env=environment,
-                stdout=output, stderr=subprocess.STDOUT, timeout=2 * LIMIT, check=False)
-    finally:
-        stop(standin)
+    with (open(os.path.join(place, "output.log"), "wb") as output, open(log, "wb") as standin_log,
+          running_standin(stderr=standin_log) as url):
+        done = subprocess.run(["/usr/bin/python3", probe, url, transport, token_file], env=environment, stdout=output,
+                              stderr=subprocess.STDOUT, timeout=2 * LIMIT, check=False)
     report(f"{name}: the viewer receives frames", "" if done.returncode == 0 else f"status {done.returncode}")
     with open(token_file, "rb") as file:
         token = file.read().rstrip(b"=")
-    places = [os.path.join(place, "debug.log"), os.path.join(place, "output.log"), os.path.join(folder, log)]
+    places = [os.path.join(place, "debug.log"), os.path.join(place, "output.log"), log]
     dots = [os.path.join(place, "dots", each) for each in os.listdir(os.path.join(place, "dots"))]
     found = [path for path in places + dots if contains(path, token)]
     report(f"{name}: the token is nowhere", ", ".join(found))
     # The searched files must contain neighbouring fields, otherwise the search proves nothing.
     shown = len(dots) >= 2 and contains(dots[0], b"connection-state") and contains(places[1], b"session-id")
-    return report(f"{name}: there was something to search", "" if shown and len(token) > 20 else f"{len(dots)} dot files")
+    report(f"{name}: there was something to search", "" if shown and len(token) > 20 else f"{len(dots)} dot files")
 
 
 def behind_a_proxy(folder):
@@ -388,12 +335,8 @@ def behind_a_proxy(folder):
     canary = Canary()
     refusing = Server("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
     place = os.path.join(folder, "proxy")
-    os.makedirs(os.path.join(place, "dots"))
-    environment = dict(
-        os.environ, GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder),
-        GST_REGISTRY_1_0=registry(folder), GST_DEBUG="*:9", GST_DEBUG_NO_COLOR="1",
-        GST_DEBUG_FILE=os.path.join(place, "debug.log"), GST_DEBUG_DUMP_DOT_DIR=os.path.join(place, "dots"),
-        PROBE_PROXY=f"http://me:{urllib.parse.quote(canary.key, safe='')}@127.0.0.1:{refusing.port}")
+    environment = {**gstreamer(folder, os.environ), **logs(place),
+                   "PROBE_PROXY": f"http://me:{urllib.parse.quote(canary.key, safe='')}@127.0.0.1:{refusing.port}"}
     probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "proxy_probe.py")
     with open(os.path.join(place, "output.log"), "wb") as output:
         done = subprocess.run(["/usr/bin/python3", probe], env=environment, stdout=output, stderr=subprocess.STDOUT,
@@ -416,13 +359,6 @@ def contains(path, text):
         return any(text in line for line in file)
 
 
-def perform(body, *arguments):
-    try:
-        body(*arguments)
-    except Exception as error:  # A thread's own fault is a failure of its check.
-        report(getattr(body, "__name__", "scenario"), f"{type(error).__name__}: {error}")
-
-
 def main():
     if not os.path.exists(PLUGIN):
         report("the plugin", f"{PLUGIN} does not exist")
@@ -439,14 +375,14 @@ def main():
         jobs += [(in_clear, folder, canary, "environment"), (behind_a_proxy, folder)]
         # Three at once: the logs are large.
         with concurrent.futures.ThreadPoolExecutor(max_workers=3) as pool:
-            list(pool.map(lambda job: perform(*job), jobs))
+            list(pool.map(lambda job: report.perform(getattr(job[0], "__name__", "scenario"), *job), jobs))
     finally:
         # Kept on request only: it contains gigabytes of logs and a key.
         if os.environ.get("DECART_KEEP"):
             print(f"kept: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    sys.exit(failed)
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":

@@ -20,18 +20,11 @@ import tempfile
 import time
 import urllib.request
 
-from plugin_path import registry, system_path
+from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, wait_until
+from standin import ControlledStandIn
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import measured  # noqa: E402
-
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
-PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
-STANDIN = os.path.join(RELEASE, "decart-standin")
 FOLDER = tempfile.mkdtemp(prefix="decart-stats-")
-os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(PLUGIN, FOLDER)
-os.environ["GST_REGISTRY_1_0"] = registry(FOLDER)
+os.environ.update(gstreamer(FOLDER))
 
 import gi  # noqa: E402
 
@@ -50,18 +43,7 @@ DURATIONS = ("total-encode-time", "total-decode-time", "total-freezes-duration",
 # uint64 that is no counter.
 VALUES = ("retries",)
 
-failed = False
-
-
-def report(name, why=""):
-    global failed
-    why = "; ".join(why) if isinstance(why, list) else str(why)
-    failed = failed or bool(why)
-    print(f"not ok stats: {name}: {why[:600]}" if why else f"ok stats: {name}", flush=True)
-
-
-class Problem(Exception):
-    pass
+report = Results("stats")
 
 
 # --- The pages --------------------------------------------------------------------------------------------------------
@@ -137,19 +119,9 @@ def counters(stats):
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
 
-class Standin:
-    def __init__(self):
-        self.process = subprocess.Popen([STANDIN, "--quiet", "--port", "0", "--control", "0"], stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
-        self.url = self.process.stdout.readline().split()[-1]
-        self.control = self.process.stdout.readline().split()[-1]
-
+class StandIn(ControlledStandIn):
     def drop(self):
         urllib.request.urlopen(f"{self.control}/control/drop", data=b"", timeout=LIMIT).close()
-
-    def end(self):
-        self.process.terminate()
-        self.process.wait(timeout=LIMIT)
 
 
 class Session:
@@ -173,11 +145,7 @@ class Session:
         return self.stats.get_value(name)
 
     def wait(self, what, condition):
-        end = time.monotonic() + LIMIT
-        while not condition(self.stats):
-            if time.monotonic() > end:
-                raise Problem(f"{what} did not come within {LIMIT} s")
-            time.sleep(0.05)
+        wait_until(what, lambda: condition(self.stats), LIMIT)
 
     def end(self):
         self.pipeline.set_state(Gst.State.NULL)
@@ -308,11 +276,7 @@ class Life:
         return now, sum(value for path, value in current.items() if path.startswith("time-in-state/")), stats
 
     def follow(self, what, condition):
-        end = time.monotonic() + LIMIT
-        while not condition(self.read()[2]):
-            if time.monotonic() > end:
-                raise Problem(f"{what} did not come within {LIMIT} s")
-            time.sleep(0.05)
+        wait_until(what, lambda: condition(self.read()[2]), LIMIT)
 
 
 def live_long(standin, transport):
@@ -447,34 +411,20 @@ def check_models():
     compare("MODELS.md has every model of gst-inspect-1.0", current, set(blurb.split(", ")))
 
 
-def perform(name, part, *arguments):
-    try:
-        part(*arguments)
-    except Exception as problem:  # A thread's own fault is a failure of its part.
-        report(name, problem if isinstance(problem, Problem) else f"{type(problem).__name__}: {problem}")
-
-
 def main():
     if not os.path.exists(PLUGIN):
         report("the plugin", f"{PLUGIN} does not exist")
         sys.exit(1)
     Gst.init(None)
-    standins = [Standin()]
-    try:
-        check_errors()
-        check_models()
-        # `drop` ends all sessions of a stand-in.
-        for _ in ("webrtc", "livekit"):
-            standins.append(Standin())
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            list(pool.map(lambda part: perform(*part), [
-                ("the kinds of sessions", compare_kinds, standins[0]), ("webrtc: reconnects", live_long, standins[1], "webrtc"),
-                ("livekit: reconnects", live_long, standins[2], "livekit")]))
-    finally:
-        for standin in standins:
-            standin.end()
-        shutil.rmtree(FOLDER, ignore_errors=True)
-    sys.exit(failed)
+    check_errors()
+    check_models()
+    # `drop` ends all sessions of a stand-in.
+    with StandIn() as kinds, StandIn() as direct, StandIn() as room, concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda part: report.perform(*part), [
+            ("the kinds of sessions", compare_kinds, kinds), ("webrtc: reconnects", live_long, direct, "webrtc"),
+            ("livekit: reconnects", live_long, room, "livekit")]))
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Checks the page of the stand-in in headless Chromium: video, prompt, fault, recovery, watching, layout, other origins.
+"""Checks the page of the stand-in in headless Chromium: video, prompt, fault, recovery, watching, layout, other origins, and
+the end of the stand-in.
 
     check_web.py [--screenshots FOLDER]
 
@@ -78,6 +79,16 @@ def fault_button(name):
     return f"[...document.querySelectorAll('#fault-buttons button')].find(each => each.textContent === {json.dumps(name)})"
 
 
+def log(browser, text):
+    """Waits until an event has the text; returns why not."""
+    events = "document.getElementById('log').textContent"
+    try:
+        browser.until(f"{events}.includes({json.dumps(text)})", LIMIT)
+        return ""
+    except TimeoutError:
+        return f"no '{text}' in {browser.call(events)}"
+
+
 def chip(name):
     return f"document.getElementById('{name}').dataset.state"
 
@@ -95,6 +106,12 @@ def try_it(browser, standin):
         report("both videos show frames, at 640 x 360")
     except TimeoutError:
         report("both videos show frames, at 640 x 360", browser.call(size))
+    try:
+        browser.until("((one, other) => one && other && one.some((part, index) => Math.abs(part - other[index]) > 12))"
+                      "(screens.before.colour, screens.after.colour)", LIMIT)
+        report("the first click shows an effect")
+    except TimeoutError:
+        report("the first click shows an effect", browser.call("[screens.before.colour, screens.after.colour].join(' and ')"))
     if not VERIFYING:
         return
     browser.call("new Promise(done => setTimeout(done, 1500))")
@@ -109,8 +126,8 @@ def try_it(browser, standin):
 
 def prompts(browser, shot):
     """A typed prompt changes the colour to the look's: grey has no colour, the others differ from it and each other."""
-    plain = browser.until("screens.after.colour", LIMIT)
-    for prompt in ("cyberpunk", "noir"):
+    plain = browser.until("screens.before.colour", LIMIT)
+    for prompt in ("noir", "cyberpunk"):
         browser.call("document.getElementById('prompt').select()")
         browser.command("Input.insertText", text=prompt)
         begun = time.monotonic()
@@ -126,6 +143,19 @@ def prompts(browser, shot):
             report(f"the prompt {prompt} changes the mean colour", browser.call("screens.after.colour"))
         if prompt == "cyberpunk":
             shot("prompt")
+
+
+def events(browser):
+    """What the stand-in reports, and what is copied."""
+    report("the journal is among the events", log(browser, "generation_started"))
+    browser.call("(input => { input.value = 'refuse-me'; input.form.requestSubmit(); })(document.getElementById('prompt'))")
+    report("a refused prompt is an event", log(browser, "prompt refused: "))
+    browser.call("(input => { input.value = 'error_transient'; input.form.requestSubmit(); })(document.getElementById('spec'))")
+    report("a SPEC can be injected", log(browser, "service: "))
+    for name, text in (("as-curl", f"curl --data 'error_transient' {browser.call('location.origin')}/control/inject"),
+                       ("as-pytest", 'standin.inject("error_transient")'), ("copy", "decarttransform base-url=ws://127.0.0.1:")):
+        click(browser, f"document.getElementById('{name}')")
+        report(f"the button {name} copies", log(browser, text))
 
 
 def faults(browser, shot):
@@ -200,6 +230,30 @@ def layout(browser, shot):
                     report(f"the page fits {width} px", f"{browser.call(wide)} px: {browser.call(outside)[:5]}")
             if width in (320, 1280):
                 shot(f"{width}-{'dark' if dark else 'light'}")
+    browser.view(375, 667)
+    browser.call("document.querySelector('#fault-buttons button').scrollIntoView({block: 'end'})")
+    both = "[...document.querySelectorAll('video, #fault-buttons button:first-child')]"
+    shows = f"""{both}.every(each => {{
+        const {{left, top, right, bottom}} = each.getBoundingClientRect();
+        const seen = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+        return top >= 0 && bottom <= innerHeight && each.parentElement.contains(seen); }})"""
+    try:
+        browser.until(f"innerWidth === 375 && {shows}", LIMIT)
+        report("at 375 px the videos and a fault's button are on one screen")
+    except TimeoutError:
+        report("at 375 px the videos and a fault's button are on one screen",
+               browser.call(f"JSON.stringify({both}.map(each => each.getBoundingClientRect()))"))
+    shot("375")
+    for dark in (False, True):
+        browser.view(1280, 900, dark)
+        ratio = browser.call("""(colours => {
+            const [edge, panel] = colours.map(text => text.match(/[0-9.]+/g).slice(0, 3).map(part => part / 255)
+                .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+                .map(([red, green, blue]) => 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05);
+            return Math.max(edge / panel, panel / edge);
+        })([getComputedStyle(document.querySelector('#looks button')).borderTopColor,
+            getComputedStyle(document.querySelector('#prompts')).backgroundColor])""")
+        report(f"a button's edge has a contrast of 3:1{', dark' if dark else ''}", "" if ratio >= 3 else f"{ratio:.2f}:1")
     browser.view(1280, 900)
     browser.call("document.activeElement?.blur()")
     count, reached = browser.call(FOCUSABLE), set()
@@ -236,6 +290,35 @@ def other_origins(browser, standin):
     report("a page of another origin changes nothing", "" if result == ["refused", "refused"] and not faults else f"{result}, {faults}")
 
 
+def ends(browser, standin, shot):
+    """The page says that the stand-in has ended, and that another one runs; a reload makes it the other one's."""
+    browser.open(standin.page)
+    browser.until("document.body?.dataset.state === 'connected'")
+    standin.process.kill()
+    standin.process.wait()
+    begun = time.monotonic()
+    says = "(!document.getElementById('lost').hidden && document.getElementById('lost-text').textContent)"
+    why = browser.until(says, LIMIT)
+    measured("web: time until the page shows the end of the stand-in", time.monotonic() - begun, "s", at_most=2)
+    report("the page says that the stand-in has ended", "" if "ended" in why else why)
+    report("nothing can be clicked then", "" if browser.call("document.getElementById('try-canvas').disabled") else "Try it")
+    shot("lost")
+    port = standin.page.rstrip("/").rsplit(":", 1)[1]
+    again = subprocess.Popen([os.path.join(RELEASE, "decart-standin"), "--port", "0", "--control", port, "--quiet", "--web"],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        browser.until(f"{says}.includes?.('Reload')", LIMIT)
+        report("the page says that another stand-in runs")
+        click(browser, "document.getElementById('reload')")
+        browser.until("document.body?.dataset.state === 'connected' && document.getElementById('lost').hidden", LIMIT)
+        report("a reload connects to it")
+    except TimeoutError as error:
+        report("the page says that another stand-in runs", error)
+    finally:
+        again.terminate()
+        again.wait(LIMIT)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--screenshots")
@@ -243,7 +326,7 @@ def main():
     if not chromium.PROGRAM:
         print("skip web: the page in a browser: chromium is not installed")
         return
-    standin, browser = ControlledStandIn(RELEASE, "--web"), None
+    standin, browser = ControlledStandIn("--web"), None
     with tempfile.TemporaryDirectory() as folder:
         os.environ["GST_REGISTRY_1_0"] = registry(folder)
         os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), folder)
@@ -258,6 +341,7 @@ def main():
 
             try_it(browser, standin)
             prompts(browser, shot)
+            events(browser)
             faults(browser, shot)
             layout(browser, shot)
             watching(browser, standin, shot)
@@ -267,6 +351,7 @@ def main():
             hosts = browser.requested_hosts()
             report("the page asks no other host", "" if all(host.startswith("127.0.0.1:") for host in hosts) else hosts)
             other_origins(browser, standin)
+            ends(browser, standin, shot)
         except Exception as error:
             report("the page in a browser", f"{type(error).__name__}: {error}")
         finally:

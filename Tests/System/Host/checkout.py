@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 
-from check_commands import NAMESPACES, REPO
+from check_commands import NAMESPACES
+from checks import RELEASE, REPO
 
 # debian/control lists the packages; the drivers in Swift import CGStreamer, and one has the tests' cameras.
 PARTS = ("pipelines", "scripts", "debian", "Sources/CGStreamer", "Sources/CRelease",
@@ -70,7 +71,7 @@ def run_script(folder, environment, name, *arguments, limit=250):
 def main():
     """checkout.py FOLDER SCRIPT: for checks in shell."""
     folder, name = sys.argv[1:]
-    status, output = run_script(*checkout(folder, os.environ.get("DECART_RELEASE", f"{REPO}/.build/release")), name)
+    status, output = run_script(*checkout(folder, RELEASE), name)
     print(output, end="")
     sys.exit(1 if status is None else status)
 

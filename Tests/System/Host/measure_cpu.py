@@ -21,17 +21,9 @@ import tempfile
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-sys.path.insert(0, HERE)
+from checks import Results, gstreamer, measured
+from standin import running_standin
 
-from plugin_path import system_path  # noqa: E402
-from standin import start_standin  # noqa: E402
-
-sys.path.append(os.path.dirname(HERE))
-from measured import measured  # noqa: E402
-
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 FRAMERATE = 30
 PERIOD = 100_000  # µs; the kernel's default, and that of container engines
 REACTION = 15  # s; it must not react to a load of three seconds
@@ -40,13 +32,11 @@ HANG = 60  # s, for each wait
 RATE, GAP, LATENCY = 0.4, 2, 0.3
 RECOVERY = 10  # s
 FULL = 0.95  # of the camera's frames
-failed = False
+cpu = Results("cpu")
 
 
 def report(name, figures, why=""):
-    global failed
-    failed = failed or bool(why)
-    print(f"not ok cpu: {name}: {why}; {figures}" if why else f"ok cpu: {name}: {figures}", flush=True)
+    cpu(name, f"{why}; {figures}" if why else "", figures)
 
 
 # --- The client, a process of its own ----------------------------------------------------------------------------------
@@ -158,11 +148,9 @@ def run_client(url, options):
 
 class Client:
     def __init__(self, url, options, folder, group):
-        environment = {**os.environ, "GST_REGISTRY_1_0": os.path.join(folder, "registry"),
-                       "GST_PLUGIN_SYSTEM_PATH_1_0": system_path(os.path.join(RELEASE, "libgstdecart.so"), folder)}
         self.process = subprocess.Popen(
             ["/usr/bin/python3", os.path.abspath(__file__), "--client", url, "--size", options.size, "--codec",
-             options.codec, "--pattern", options.pattern], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+             options.codec, "--pattern", options.pattern], env=gstreamer(folder, os.environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         group.add(self.process.pid)
         self.frames, self.lines = [], []
         self.changed = threading.Condition()
@@ -319,7 +307,7 @@ def perform(client, group):
     share = used / (until - begun)
     free = Part(client, begun, until)
     if free.rate < FULL * FRAMERATE:
-        print(f"skip cpu: this machine does not carry the session without a limit: {share:.2f} of a processor, {free}")
+        cpu.skip(f"this machine does not carry the session without a limit: {share:.2f} of a processor, {free}")
         return
     report("all frames without a limit", f"{share:.2f} of a processor, {free}",
            "it counts as limited" if "cpu" in free.reasons | free.factors else "")
@@ -383,15 +371,14 @@ def main():
     options = parser.parse_args()
     if options.client:
         return run_client(options.client, options)
-    group = standin = client = None
+    client = None
     try:
         group = Group()
     except OSError as error:
-        print(f"skip cpu: {error}")
+        cpu.skip(error)
         return None
-    with tempfile.TemporaryDirectory(prefix="decart-cpu-") as folder:
+    with contextlib.closing(group), tempfile.TemporaryDirectory(prefix="decart-cpu-") as folder, running_standin() as url:
         try:
-            standin, url = start_standin(RELEASE)
             client = Client(url, options, folder, group)
             perform(client, group)
         except RuntimeError as error:
@@ -402,12 +389,8 @@ def main():
                 if options.verbose and client.frames:
                     show(client)
                 client.close()
-            if standin:
-                standin.terminate()
-                standin.wait(30)
-            group.close()
 
 
 if __name__ == "__main__":
     main()
-    sys.exit(failed)
+    sys.exit(cpu.failed)

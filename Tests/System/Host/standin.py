@@ -1,28 +1,38 @@
 """Starts the built stand-in for a check."""
 
-import os
+import contextlib
 import subprocess
 
+from checks import STANDIN, end_process
 
-def start_standin(release, *options):
+
+def start_standin(*options, port=0, **more):
     """Returns the process and its URL, once it listens. The caller ends the process."""
-    process = subprocess.Popen([os.path.join(release, "decart-standin"), "--port", "0", *options],
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    for line in process.stdout:
-        for word in line.split():
-            if word.startswith("ws://"):
-                return process, word.rstrip(".,")
-    raise RuntimeError("the stand-in names no address")
+    process = subprocess.Popen([STANDIN, "--port", str(port), *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               **{"stderr": subprocess.DEVNULL, "text": True, **more})
+    line = process.stdout.readline().split()
+    if not line:
+        end_process(process)
+        raise RuntimeError("the stand-in does not start")
+    return process, line[-1]
+
+
+@contextlib.contextmanager
+def running_standin(*options, **more):
+    """The URL of a stand-in, which ends with the block."""
+    process, url = start_standin(*options, **more)
+    try:
+        yield url
+    finally:
+        end_process(process)
 
 
 class ControlledStandIn:
-    """The built stand-in with its control endpoint, and with `--web` its page. The caller closes it."""
+    """The built stand-in with its control endpoint, and with `--web` its page. It ends with the block, or by `close`."""
 
-    def __init__(self, release, *options):
-        self.process = subprocess.Popen(
-            [os.path.join(release, "decart-standin"), "--port", "0", "--control", "0", "--quiet", *options],
-            stdout=subprocess.PIPE, text=True)
-        self.url, self.control = self.address(), self.address()
+    def __init__(self, *options):
+        self.process, self.url = start_standin("--control", "0", "--quiet", *options, stderr=None)
+        self.control = self.address()
         self.page = self.address() if "--web" in options else None
 
     def address(self):
@@ -30,6 +40,11 @@ class ControlledStandIn:
         return self.process.stdout.readline().split()[-1]
 
     def close(self):
-        self.process.terminate()
-        self.process.wait(20)
+        end_process(self.process)
         self.process.stdout.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

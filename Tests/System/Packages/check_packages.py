@@ -266,32 +266,48 @@ def check_use(system, title, debs, commit):
           system.must(f"dpkg-query -W {' '.join(OURS)} 2>/dev/null || true"))
 
 
-def check_wheel(system, title):
-    """The lines of docs/FAULTS.md for pytest, with its sample, and without the packages of this project."""
+def own_tests():
+    """The commands of docs/FAULTS.md for pytest, and its sample."""
     with open(f"{REPO}/docs/FAULTS.md", encoding="utf-8") as file:
         section = re.search(r"^## In your own tests$(.*)", file.read(), re.M | re.S)
     lines = re.search(r"^```sh\n(.*?)^```$", section[1] if section else "", re.M | re.S)
     sample = re.search(r"^```py\n(.*?)^```$", section[1] if section else "", re.M | re.S)
     if not lines or not sample:
         raise Failed("docs/FAULTS.md has no commands or no sample for pytest")
-    install, use = lines[1].split("\n", 1)
+    return lines[1], sample[1]
+
+
+def job_problems():
+    """Lines of docs/FAULTS.md that a job to copy does not have."""
+    install, *others = own_tests()[0].strip().split("\n")
+    for path in sorted(glob.glob(f"{REPO}/pipelines/pytest/*.yml")) or ["no job"]:
+        with open(path, encoding="utf-8") as file:
+            job = file.read()
+        yield from (f"{os.path.basename(path)}: {line}" for line in [install.removeprefix("apt install "), *others]
+                    if not re.search(rf"^ +- (run: )?(apt-get install -y (git )?)?{re.escape(line)}$", job, re.M))
+
+
+def check_wheel(system, title):
+    """The lines of docs/FAULTS.md for pytest, with its sample, and without the packages of this project."""
+    lines, sample = own_tests()
+    install, use = lines.split("\n", 1)
     system.must("apt-get -qq update", network=True, limit=120)
     system.must(install, network=True, limit=300)
     for wheel in glob.glob(f"{RESULTS}/*.whl"):
         shutil.copy(wheel, f"{system.folder}{HOME}")
     with open(f"{system.folder}{HOME}/test_pipeline.py", "w", encoding="utf-8") as file:
-        file.write(sample[1])
+        file.write(sample)
     shutil.copy(f"{REPO}/pipelines/pytest/test_sample.py", f"{system.folder}{HOME}")
     begun = time.monotonic()
     status, output = system.run(f"set -e\n{use}", limit=HANG)
     seconds = time.monotonic() - begun
-    count = len(re.findall(r"^def test_", sample[1], re.M))
+    count = len(re.findall(r"^def test_", sample, re.M))
     check(f"{title}: pip and pytest with the wheel",
           "" if status == 0 and f"{count} passed" in output else f"status {status}: {output[-400:]}")
     measured(f"packages: {title}: pip and pytest with the wheel", seconds, "s", at_most=PYTEST_SECONDS)
     figures.append((title, "pip and pytest with the wheel", f"{seconds:.1f} s"))
     status, output = system.run("venv/bin/python -m pytest test_sample.py", limit=HANG)
-    check(f"{title}: the sample tests of pipelines/pytest", "" if status == 0 and "2 passed" in output else output[-400:])
+    check(f"{title}: the sample tests of pipelines/pytest", "" if status == 0 and "3 passed" in output else output[-400:])
     broken = system.must("sed 's/\"grey\"/\"mosaic\"/' test_pipeline.py >test_broken.py\n"
                          "venv/bin/python -m pytest -k transformed test_broken.py || test $? = 1")
     check(f"{title}: pytest fails if the look is another one", "" if "1 failed" in broken else broken[-300:])
@@ -472,6 +488,8 @@ def check_without_packages():
         shell = subprocess.run(["sh", "-n"], input=file.read().replace("@folder@", "/folder"), capture_output=True, text=True)
     check("debian/env.sh.in is a shell script", shell.stderr)
 
+    check("the jobs of pipelines/pytest type the lines of docs/FAULTS.md", list(job_problems()))
+
     pythons = [python for python in (sys.executable, shutil.which("python3"), os.environ.get("DECART_TEST_PYTHON"))
                if python and subprocess.run([python, "-c", "import pytest"], capture_output=True).returncode == 0]
     if not pythons:
@@ -491,7 +509,7 @@ def check_without_packages():
         # Its negative twin: the look is another one.
         with open(f"{folder}/test_broken.py", "w", encoding="utf-8") as file:
             file.write(sample.replace('["mosaic"] >= 20', '["mosaic"] < 0'))
-        for name, path, wanted in (("the sample tests of pipelines/pytest", f"{folder}/wheel/test_sample.py", "2 passed"),
+        for name, path, wanted in (("the sample tests of pipelines/pytest", f"{folder}/wheel/test_sample.py", "3 passed"),
                                    ("pytest fails if the look is another one", f"{folder}/test_broken.py", "1 failed")):
             try:
                 done = subprocess.run([pythons[0], "-m", "pytest", "-p", "decart_standin.plugin", "-p", "no:cacheprovider",

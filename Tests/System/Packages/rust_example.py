@@ -56,7 +56,7 @@ def build_and_run(folder):
 
 def main():
     if os.geteuid() != 0 or not shutil.which("debootstrap", path=f"{os.environ['PATH']}:/usr/sbin"):
-        print("skip examples: minimal.rs: needs root and debootstrap")
+        check_examples.report.skip("minimal.rs: needs root and debootstrap")
         return
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     check_examples.Gst.init(None)
@@ -65,10 +65,10 @@ def main():
         try:
             build_and_run(folder)
         except check_packages.Unreachable as error:
-            print(f"skip examples: minimal.rs: {error}")
+            check_examples.report.skip(f"minimal.rs: {error}")
         except (check_packages.Failed, check_examples.Problem, subprocess.SubprocessError) as error:
             check_examples.report("minimal.rs", error)
-    sys.exit(check_examples.failed)
+    sys.exit(check_examples.report.failed)
 
 
 if __name__ == "__main__":

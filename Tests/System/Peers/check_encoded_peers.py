@@ -10,7 +10,6 @@ import concurrent.futures
 import json
 import os
 import queue
-import subprocess
 import sys
 import tempfile
 import threading
@@ -18,12 +17,11 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "Host"))
-from plugin_path import registry, system_path  # noqa: E402
+from checks import Results, gstreamer  # noqa: E402
+from peer_process import LIMIT, PeerProcess, near  # noqa: E402
 
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(HERE, "..", "..", "..", ".build", "release"))
 RED, BLUE = (0xC0, 0x40, 0x30), (0x28, 0x78, 0xC8)
 FRAMES = 30
-LIMIT = 90  # s, for every wait
 ENCODERS = {
     "h264": "x264enc tune=zerolatency speed-preset=ultrafast bitrate=800 key-int-max=1000"
             " ! video/x-h264,profile=constrained-baseline",
@@ -32,61 +30,33 @@ ENCODERS = {
 DECODERS = {"h264": "avdec_h264", "vp8": "vp8dec"}
 
 
-class Peer:
-    """A peer process that answers the offer of one client."""
+class Peer(PeerProcess):
+    """Answers the offer of one client."""
 
     def __init__(self, script, codec, options, environment, send):
-        self.process = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, script), "answer", codec, "--address", "127.0.0.1", "--size", "320x240",
-             "--lifetime", str(3 * LIMIT), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
-            env=environment)
-        self.stats = queue.Queue()
-        self.errors = []
+        super().__init__(script, "answer", codec, "--address", "127.0.0.1", "--size", "320x240", *options,
+                         environment=environment)
         self.to_client = send
-        threading.Thread(target=self.read, daemon=True).start()
+        self.start(self.say)
 
-    def read(self):
-        for line in self.process.stdout:
-            message = json.loads(line)
-            if message["type"] == "answer":
-                self.to_client({"type": "answer", "sdp": message["sdp"]})
-            elif message["type"] == "candidate":
-                fields = ("candidate", "sdpMid", "sdpMLineIndex")
-                self.to_client({"type": "ice-candidate", "candidate": message["candidate"] and {
-                    name: message.get(name) for name in fields}})
-            elif message["type"] == "first-frame":
-                self.to_client({"type": "generation_started"})
-            elif message["type"] == "stats":
-                self.stats.put(message)
-            elif message["type"] == "error":
-                self.errors.append(message["message"])
-
-    def write(self, message):
-        try:
-            self.process.stdin.write(json.dumps(message) + "\n")
-        except (BrokenPipeError, ValueError):
-            pass
+    def say(self, message):
+        if message["type"] == "answer":
+            self.to_client({"type": "answer", "sdp": message["sdp"]})
+        elif message["type"] == "candidate":
+            fields = ("candidate", "sdpMid", "sdpMLineIndex")
+            self.to_client({"type": "ice-candidate", "candidate": message["candidate"] and {
+                name: message.get(name) for name in fields}})
+        elif message["type"] == "first-frame":
+            self.to_client({"type": "generation_started"})
 
     def take(self, message):
         if message["type"] == "offer":
-            self.write(message)
+            self.send(message)
         elif message["type"] == "ice-candidate":
             candidate = message["candidate"]
             # The peers' agents bind to 127.0.0.1 only.
             if candidate is None or " 127.0.0.1 " in candidate["candidate"]:
-                self.write({"type": "candidate", **(candidate or {"candidate": None})})
-
-    def request_stats(self):
-        self.write({"type": "stats"})
-        return self.stats.get(timeout=LIMIT)
-
-    def end(self):
-        self.write({"type": "quit"})
-        try:
-            self.process.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+                self.send({"type": "candidate", **(candidate or {"candidate": None})})
 
 
 class Service:
@@ -126,11 +96,7 @@ class Service:
     def end(self):
         self.server.shutdown()
         if self.peer:
-            self.peer.end()
-
-
-def near(colour, wanted):
-    return colour is not None and all(abs(one - other) < 25 for one, other in zip(colour, wanted))
+            self.peer.quit()
 
 
 class Element:
@@ -224,36 +190,32 @@ def run(gst, script, codec, has_audio, environment):
 
 
 def main():
+    report = Results("encoded peers")
     try:
         import aiortc  # noqa: F401  # pylint: disable=import-outside-toplevel,unused-import
         import websockets  # noqa: F401  # pylint: disable=import-outside-toplevel,unused-import
     except ImportError as error:
-        print(f"skip encoded peers: {error}")
+        report.skip(error)
         return 0
     environment = dict(os.environ)
     os.environ.pop("DECART_API_KEY", None)
     with tempfile.TemporaryDirectory() as work:
-        os.environ["GST_REGISTRY_1_0"] = registry(work)
-        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), work)
+        os.environ.update(gstreamer(work))
         import gi  # pylint: disable=import-outside-toplevel
         gi.require_version("Gst", "1.0")
         from gi.repository import Gst  # pylint: disable=import-outside-toplevel
         Gst.init(None)
-        cases = [(f"encoded peers: {script.removesuffix('_peer.py')} {codec}", script, codec)
+        cases = [(f"{script.removesuffix('_peer.py')} {codec}", script, codec)
                  for script in ("aiortc_peer.py", "webrtcbin_peer.py") for codec in ("h264", "vp8")]
 
         def perform(case):
             name, script, codec = case
-            try:
-                why, figures = run(Gst, script, codec, script.startswith("aiortc") and codec == "h264", environment)
-            except Exception as error:  # A thread's own fault is a failure of its case.
-                why, figures = f"{type(error).__name__}: {error}", ""
-            print(f"not ok {name}: {why}" if why else f"ok {name}: {figures}", flush=True)
-            return bool(why)
+            report(name, *run(Gst, script, codec, script.startswith("aiortc") and codec == "h264", environment))
 
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            failed = any(list(pool.map(perform, [case for case in cases if not sys.argv[1:] or sys.argv[1] in case[0]])))
-    return 1 if failed else 0
+            list(pool.map(lambda case: report.perform(case[0], perform, case),
+                          [case for case in cases if not sys.argv[1:] or sys.argv[1] in case[0]]))
+    return report.failed
 
 
 if __name__ == "__main__":

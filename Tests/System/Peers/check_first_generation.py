@@ -11,11 +11,11 @@ that scripts/test reads.
 import asyncio
 import logging
 import struct
-import subprocess
 import sys
 import zlib
 
 from check_rooms import LIMIT, enter_namespace, start_standin
+from checks import Results, end_process
 
 WIDTH, HEIGHT = 640, 352
 # A grey frame has chroma 128; the codec's error stays below this.
@@ -215,8 +215,6 @@ def check(body, *options):
     logger.propagate = False
     standin, url = start_standin(*options)
     try:
-        if not url:
-            return "the stand-in does not start"
         addresses = [url, standin.stdout.readline().split()[-1]] if "--control" in options else [url]
         asyncio.run(asyncio.wait_for(body(*addresses), 2 * LIMIT))
         if problems.unexpected():
@@ -229,27 +227,19 @@ def check(body, *options):
         return f"{type(error).__name__}: {error} (the SDK's log: {problems})".replace("\n", " ")
     finally:
         logger.removeHandler(problems)
-        standin.terminate()
-        try:
-            standin.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            standin.kill()
-            standin.wait()
+        end_process(standin)
 
 
 def main():
+    report = Results("first generation")
     problem = enter_namespace()
     if problem:
-        print(f"skip first generation: no network namespace: {problem}")
+        report.skip(f"no network namespace: {problem}")
         return 0
-    failures = 0
     for name, body in CHECKS:
-        if len(sys.argv) > 1 and sys.argv[1] not in name:
-            continue
-        problem = check(body, "--strict")
-        failures += problem is not None
-        print(f"not ok {name}: {problem}" if problem else f"ok {name}", flush=True)
-    return 1 if failures else 0
+        if len(sys.argv) < 2 or sys.argv[1] in name:
+            report(name, check(body, "--strict"))
+    return report.failed
 
 
 if __name__ == "__main__":

@@ -21,12 +21,9 @@ import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "Host"))
-from plugin_path import registry, system_path  # noqa: E402
+from checks import VERIFYING, Results, end_process, gstreamer, measured  # noqa: E402
+import standin  # noqa: E402
 
-sys.path.append(os.path.join(HERE, ".."))
-from measured import VERIFYING, measured  # noqa: E402
-
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(HERE, "..", "..", "..", ".build", "release"))
 ADDRESS = "10.111.0.1"
 LIMIT = 100  # s, for every wait
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
@@ -144,15 +141,13 @@ def enter_namespace():
 def perform(check):
     """Returns the reason of the failure, or None."""
     log = tempfile.TemporaryFile("w+")
-    standin, url = start_standin(*check.standin, stderr=log)
+    process, url = start_standin(*check.standin, stderr=log)
     try:
-        if not url:
-            return "the stand-in does not start"
         done = subprocess.run(
             [sys.executable, os.path.join(HERE, "livekit_peer.py"), url, *check.peer],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=2 * LIMIT, check=False)
-        if standin.poll() is not None:
-            return f"the stand-in ended with {standin.returncode}"
+        if process.poll() is not None:
+            return f"the stand-in ended with {process.returncode}"
         report = json.loads(done.stdout or "{}")
         log.seek(0)
         report["log"] = log.read()
@@ -164,21 +159,13 @@ def perform(check):
                      at_least=check.layers)
         return None
     finally:
-        standin.terminate()
-        try:
-            standin.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            standin.kill()
-            standin.wait()
+        end_process(process)
         log.close()
 
 
-def start_standin(*options, stderr=subprocess.DEVNULL):
-    """Returns the process and its URL, or None if it does not listen."""
-    standin = subprocess.Popen([os.path.join(RELEASE, "decart-standin"), "--host", ADDRESS, "--port", "0", *options],
-                               stdout=subprocess.PIPE, stderr=stderr, text=True)
-    line = standin.stdout.readline()
-    return standin, line.split()[-1] if line.startswith("listening on") else None
+def start_standin(*options, **more):
+    """Returns the process and its URL."""
+    return standin.start_standin("--host", ADDRESS, *options, **more)
 
 
 def line_of(process):
@@ -196,11 +183,9 @@ class Processes:
 
     def __init__(self, *standin_options):
         self.folder = tempfile.TemporaryDirectory()
-        self.environment = {**os.environ, "GST_REGISTRY_1_0": registry(self.folder.name),
-                            "GST_PLUGIN_SYSTEM_PATH_1_0": system_path(os.path.join(RELEASE, "libgstdecart.so"),
-                                                                      self.folder.name)}
-        standin, self.url = start_standin("--quiet", *standin_options)
-        self.started = [standin]
+        self.environment = gstreamer(self.folder.name, os.environ)
+        process, self.url = start_standin("--quiet", *standin_options)
+        self.started = [process]
 
     def start(self, command, environment=None):
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -278,37 +263,25 @@ OURS = [
 ]
 
 
-def report_of(name, body):
-    """Prints the outcome. Returns whether it is a failure."""
-    try:
-        problem = body()
-    except Exception as error:  # A thread's own fault is a failure of its check.
-        problem = f"{type(error).__name__}: {error}"
-    print(f"not ok {name}: {problem}" if problem else f"ok {name}", flush=True)
-    return problem is not None
-
-
 def main():
+    report = Results("rooms")
     try:
         import livekit.rtc  # noqa: F401  # pylint: disable=import-outside-toplevel,unused-import
         import websockets  # noqa: F401  # pylint: disable=import-outside-toplevel,unused-import
     except ImportError as error:
-        print(f"skip rooms: {error}")
+        report.skip(error)
         return 0
     problem = enter_namespace()
     if problem:
-        print(f"skip rooms: no network namespace: {problem}")
+        report.skip(f"no network namespace: {problem}")
         return 0
     words = sys.argv[1:]
-    jobs = [(name, body) for name, body in OURS]
-    jobs += [(check.name, lambda check=check: perform(check)) for check in CHECKS if VERIFYING or words or not check.is_repetition]
+    jobs = OURS + [(check.name, lambda check=check: perform(check)) for check in CHECKS if VERIFYING or words or not check.is_repetition]
     jobs = [(name, body) for name, body in jobs if not words or any(word in name for word in words)]
-    failures = 0
     # They mostly wait. The SDK's layers depend on a machine that is not busy.
     with concurrent.futures.ThreadPoolExecutor(max_workers=1 if VERIFYING else 4) as pool:
-        for failed in pool.map(lambda job: report_of(*job), jobs):
-            failures += failed
-    return 1 if failures else 0
+        list(pool.map(lambda job: report.perform(job[0], lambda: report(job[0], job[1]())), jobs))
+    return report.failed
 
 
 if __name__ == "__main__":

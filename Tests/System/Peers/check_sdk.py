@@ -14,7 +14,8 @@ import urllib.request
 
 import check_first_generation
 from check_first_generation import Failed, png
-from check_rooms import LIMIT, VERIFYING, enter_namespace
+from check_rooms import LIMIT, enter_namespace
+from checks import VERIFYING, Results
 
 MODELS = ("lucy-2.1", "lucy-2.5", "lucy-2.6", "lucy-vton-3.5", "lucy-vton-3.6", "lucy-restyle-2", "lucy-latest",
           "lucy-vton-latest", "lucy-restyle-latest")
@@ -156,31 +157,28 @@ async def tiers(url, _):
 
 
 CHECKS = [
-    ("SDK 0.2.4: a session with VP9", whole_session("vp9"), True),
-    ("SDK 0.2.4: it reconnects", reconnect, True),
-    ("SDK 0.2.4: a session with H.264", whole_session("h264"), False),
-    ("SDK 0.2.4: all nine models", each_model, False),
-    ("SDK 0.2.4: a refused prompt", refused, False),
-    ("SDK 0.2.4: an image first", initial_image, False),
-    ("SDK 0.2.4: speed and resolution", tiers, False),
+    ("a session with VP9", whole_session("vp9"), True),
+    ("it reconnects", reconnect, True),
+    ("a session with H.264", whole_session("h264"), False),
+    ("all nine models", each_model, False),
+    ("a refused prompt", refused, False),
+    ("an image first", initial_image, False),
+    ("speed and resolution", tiers, False),
 ]
 
 
 def main():
+    report = Results("SDK 0.2.4")
     try:
         import decart.realtime.client  # noqa: F401  # pylint: disable=import-outside-toplevel,unused-import
     except ImportError as error:
-        return print(f"skip SDK 0.2.4: {error}") or 0
+        return report.skip(error)
     if (problem := enter_namespace()):
-        return print(f"skip SDK 0.2.4: no network namespace: {problem}") or 0
-    failures = 0
+        return report.skip(f"no network namespace: {problem}")
     for name, body, is_short in CHECKS:
-        if not any(word in name for word in sys.argv[1:]) if len(sys.argv) > 1 else not (VERIFYING or is_short):
-            continue
-        problem = check_first_generation.check(body, "--strict", "--control", "0")
-        failures += problem is not None
-        print(f"not ok {name}: {problem}" if problem else f"ok {name}", flush=True)
-    return 1 if failures else 0
+        if any(word in name for word in sys.argv[1:]) if len(sys.argv) > 1 else VERIFYING or is_short:
+            report(name, check_first_generation.check(body, "--strict", "--control", "0"))
+    return report.failed
 
 
 if __name__ == "__main__":

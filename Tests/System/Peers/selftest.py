@@ -6,69 +6,18 @@ Prints one line a case, "ok NAME" or "not ok NAME: why". The cases run side by s
 
 import argparse
 import concurrent.futures
-import json
 import os
 import queue
-import subprocess
 import sys
-import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.append(os.path.dirname(HERE))
-from measured import VERIFYING  # noqa: E402
+sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
+from checks import VERIFYING, Results  # noqa: E402
+from peer_process import LIMIT, PeerProcess, near  # noqa: E402
 
-LIMIT = 60  # s, for every wait
 # On a busy machine webrtcbin's own sockets lose packets, and it decodes a frame or two after each keyframe.
 FRAMES = 30 if VERIFYING else 5
-
-
-class Driven:
-    """A peer process and the lines that it wrote."""
-
-    def __init__(self, script, *arguments):
-        self.process = subprocess.Popen(
-            [sys.executable, os.path.join(HERE, script), *arguments, "--lifetime", str(5 * LIMIT)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-        self.lines = queue.Queue()
-        self.stats = queue.Queue()
-        self.state = "new"
-        self.errors = []
-
-    def forward(self, other):
-        """Forwards descriptions and candidates to the other peer, and keeps the other lines."""
-        def run():
-            for line in self.process.stdout:
-                message = json.loads(line)
-                kind = message["type"]
-                if kind in ("offer", "answer", "candidate"):
-                    other.send(message)
-                elif kind == "stats":
-                    self.stats.put(message)
-                elif kind == "state":
-                    self.state = message["connectionState"]
-                elif kind == "error":
-                    self.errors.append(message["message"])
-        threading.Thread(target=run, daemon=True).start()
-
-    def send(self, message):
-        try:
-            self.process.stdin.write(json.dumps(message) + "\n")
-        except (BrokenPipeError, ValueError):
-            pass
-
-    def request_stats(self):
-        self.send({"type": "stats"})
-        return self.stats.get(timeout=LIMIT)
-
-    def quit(self):
-        self.send({"type": "quit"})
-        try:
-            return self.process.wait(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            return "killed"
 
 
 def until(limit, condition):
@@ -81,15 +30,11 @@ def until(limit, condition):
 
 
 def connect(script, codec, offerer_options=(), answerer_options=()):
-    offerer = Driven(script, "offer", codec, *offerer_options)
-    answerer = Driven(script, "answer", codec, *answerer_options)
-    offerer.forward(answerer)
-    answerer.forward(offerer)
+    offerer = PeerProcess(script, "offer", codec, *offerer_options)
+    answerer = PeerProcess(script, "answer", codec, *answerer_options)
+    for peer, other in ((offerer, answerer), (answerer, offerer)):
+        peer.start(lambda message, other=other: message["type"] in ("offer", "answer", "candidate") and other.send(message))
     return offerer, answerer
-
-
-def near(colour, wanted):
-    return colour is not None and all(abs(one - other) < 25 for one, other in zip(colour, wanted))
 
 
 def media(script, codec, offerer_options=(), answerer_options=(), echo=False):
@@ -178,19 +123,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("filter", nargs="?", default="", help="run the cases whose name contains this")
     options = parser.parse_args()
-
-    def perform(chosen):
-        name, case = chosen
-        try:
-            why = case()
-        except Exception as error:  # A thread's own fault is a failure of its case.
-            why = f"{type(error).__name__}: {error}"
-        print(f"not ok peers: {name}: {why}" if why else f"ok peers: {name}", flush=True)
-        return bool(why)
-
+    report = Results("peers")
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        failures = list(pool.map(perform, [each for each in cases() if options.filter in each[0]]))
-    sys.exit(any(failures))
+        list(pool.map(lambda case: report.perform(case[0], lambda: report(case[0], case[1]())),
+                      [each for each in cases() if options.filter in each[0]]))
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":

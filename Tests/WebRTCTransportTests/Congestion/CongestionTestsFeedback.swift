@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import WebRTCTransport
 
@@ -150,7 +151,7 @@ struct TransportFeedbackTests {
                     base: 100, arrivals: (0..<300).map { $0 % 7 == 0 ? nil : Int64($0) * 3000 }, feedbackCount: 1)
             ]
         for bytes in seeds { for length in 0...bytes.count { _ = FeedbackBytes.parse(Array(bytes.prefix(length))) } }
-        var random = SeededNumbers(seed: 42)
+        var random = SeededGenerator(seed: 42)
         var parsed = 0
         for _ in 0..<60_000 {
             var bytes = seeds[Int.random(in: 0..<seeds.count, using: &random)]

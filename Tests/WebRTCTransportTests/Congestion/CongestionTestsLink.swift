@@ -1,3 +1,4 @@
+import TestSupport
 import WebRTCTransport
 
 /// A link, an encoder that follows the target and a receiver that sends feedback, in virtual time with 1 ms steps.
@@ -75,7 +76,7 @@ struct SimulatedCall {
     }
 
     func run(until end: Int64) -> Result {
-        var random = SeededNumbers(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var controller = CongestionController(range: range, start: start)
         var history = SentPacketHistory()
         var resolver = FeedbackAdapter()

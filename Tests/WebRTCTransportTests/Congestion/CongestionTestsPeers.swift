@@ -30,7 +30,7 @@ struct CongestionPeerTests {
         #expect(b.waitForFrames(Verification.isOn ? 150 : 20))
         let reasons: Set<BitrateTarget.Reason> = usesTransportCC ? [.delay, .loss, .floor] : [.reports]
         #expect(
-            settles(within: .seconds(20)) {
+            eventually(seconds: 20) {
                 a.connection.statistics().bitrateTarget.map { reasons.contains($0.reason) } == true
             }, "\(String(describing: a.connection.statistics().bitrateTarget))")
         guard Verification.isOn else { return }

@@ -1,4 +1,5 @@
 import GStreamerKit
+import TestSupport
 import WebRTCTransport
 
 /// A packet's payload in the simulation: which frame it is a part of.
@@ -50,13 +51,13 @@ struct SimulatedEncoder {
     private var debt = 0.0
     /// Bytes of a frame at the bitrate that the rate control has reached.
     private var mean: Double?
-    private var random: SeededNumbers
+    private var random: SeededGenerator
     static let ssrc: UInt32 = 0x1234_0001
     static let payloadType: UInt8 = 96
     private static let packetSize = 1188
 
     init(seed: UInt64) {
-        random = SeededNumbers(seed: seed)
+        random = SeededGenerator(seed: seed)
         sequence = UInt16.random(in: 0...UInt16.max, using: &random)
     }
 

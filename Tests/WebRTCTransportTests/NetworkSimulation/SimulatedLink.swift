@@ -1,3 +1,4 @@
+import TestSupport
 import WebRTCTransport
 
 /// One direction of a path: a queue in front of a bottleneck, delay, jitter and loss. A value on virtual time.
@@ -19,7 +20,7 @@ struct SimulatedLink {
     }
 
     var conditions: Conditions
-    private var random: SeededNumbers
+    private var random: SeededGenerator
     private var isBad = false
     private var freeAt = Duration.zero
     private var lastArrival = Duration.zero
@@ -30,7 +31,7 @@ struct SimulatedLink {
 
     init(_ conditions: Conditions, seed: UInt64) {
         self.conditions = conditions
-        random = SeededNumbers(seed: seed)
+        random = SeededGenerator(seed: seed)
     }
 
     var nextArrival: Duration? { datagrams.first?.time }

@@ -1,3 +1,4 @@
+import TestSupport
 import WebRTCTransport
 
 /// One end of a call in the simulation: it drives the values of `RTPSession`, `PacedSender` and `RTPSender` on virtual time.
@@ -14,7 +15,7 @@ final class SimulatedPeer {
     /// nil: this peer only receives.
     private(set) var encoder: SimulatedEncoder?
     private(set) var decoder: SimulatedDecoder
-    private var random: SeededNumbers
+    private var random: SeededGenerator
     private var ssrc: UInt32?
     private var nextTick = Duration.zero
     private var keyframes: [Duration] = []
@@ -43,7 +44,7 @@ final class SimulatedPeer {
         rateControl = SendRateControl(range: range, start: start, ssrc: parameters.ssrc)
         self.encoder = encoder
         decoder = SimulatedDecoder()
-        random = SeededNumbers(seed: seed)
+        random = SeededGenerator(seed: seed)
     }
 
     var figures: (received: RTPSessionFigures, sent: RTPSessionFigures) { (inbound.figures, outbound.figures) }

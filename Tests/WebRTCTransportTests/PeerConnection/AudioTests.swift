@@ -100,7 +100,7 @@ extension Transport {
                 // Each peer may add four threads: RTCP, jitter buffer, its timer, and the audio test source.
                 // Threads of the start, and those of a pool, may come and go meanwhile.
                 var added: Set<String> = []
-                let isBounded = settles(within: .seconds(40)) {
+                let isBounded = eventually(seconds: 40) {
                     added = Self.mediaThreads.subtracting(before)
                     return added.count <= 2 * 4
                 }
@@ -213,12 +213,12 @@ extension Transport {
                 try #require(times.wait(.seconds(20)) { $0.count == count })
                 return (times.value[sequence - 1] - times.value[0]) / 1_000_000 - Int64(ms)
             }
-            let isDelayed = settles(within: .seconds(20)) { (try? step()).map { $0 > 60 } ?? false }
+            let isDelayed = eventually(seconds: 20) { (try? step()).map { $0 > 60 } ?? false }
             #expect(isDelayed)
             a.connection.setMedia(video: .sendrecv, audio: nil)
             try renegotiate(a, b)
             // A frame never comes before its predecessor, so the delay is gone after as much time.
-            let isOver = settles(within: .seconds(20)) { (try? step()).map { $0 < 40 } ?? false }
+            let isOver = eventually(seconds: 20) { (try? step()).map { $0 < 40 } ?? false }
             #expect(isOver, "video is still delayed for audio that has ended")
         }
 
@@ -262,7 +262,7 @@ extension Transport {
         /// The media threads once they have not changed for a second.
         private func settledThreads() -> Set<String> {
             var (last, since) = (Self.mediaThreads, ContinuousClock.now)
-            _ = settles(within: .seconds(20)) {
+            _ = eventually(seconds: 20) {
                 let now = Self.mediaThreads
                 if now != last { (last, since) = (now, .now) }
                 return ContinuousClock.now - since > .seconds(1)

@@ -30,7 +30,7 @@ extension Transport {
                 try body(a, b)
             }
             #expect(
-                settles(within: .seconds(20)) { connections.withLock { $0.allSatisfy { $0.isGone } } },
+                eventually(seconds: 20) { connections.withLock { $0.allSatisfy { $0.isGone } } },
                 "a connection stays")
         }
 

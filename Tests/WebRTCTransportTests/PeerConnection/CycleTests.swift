@@ -85,7 +85,7 @@ extension Transport {
         /// The footprint with the fewest files in the next 3 s, or as soon as `isLowest`.
         private func lowest(or isLowest: (Footprint) -> Bool = { _ in false }) -> Footprint {
             var lowest = Footprint.now
-            _ = settles(within: .seconds(3)) {
+            _ = eventually(seconds: 3) {
                 let now = Footprint.now
                 if now.files <= lowest.files { lowest = now }
                 return isLowest(now)
@@ -96,7 +96,7 @@ extension Transport {
         /// The footprint once it has this property, or after a long time.
         private func awaited(_ isExpected: (Footprint) -> Bool) -> Footprint {
             var last = Footprint.now
-            _ = settles(within: .seconds(40)) {
+            _ = eventually(seconds: 40) {
                 last = .now
                 return isExpected(last)
             }

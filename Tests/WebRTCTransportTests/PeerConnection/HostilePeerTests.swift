@@ -56,7 +56,7 @@ extension Transport {
                 #expect(b.waitForFrames(frames + 20), "the true stream is not shown any more")
                 // Other threads of the process come and go; those of sources would stay.
                 #expect(
-                    settles(within: .seconds(20)) { Self.threads <= before + 40 },
+                    eventually(seconds: 20) { Self.threads <= before + 40 },
                     "\(before) before, \(Self.threads) after")
             }
         }
@@ -69,7 +69,7 @@ extension Transport {
                     letTheNetworkThreadRun()
                 }
                 #expect(
-                    settles(within: .seconds(20)) { b.connection.statistics().packetsRefused > 0 },
+                    eventually(seconds: 20) { b.connection.statistics().packetsRefused > 0 },
                     "every reporter got a place")
                 let frames = b.frames
                 #expect(b.waitForFrames(frames + 20))
@@ -135,12 +135,12 @@ extension Transport {
             func received() -> Int { Int(b.connection.statistics().packetsReceived) }
             path.record(0x10000)
             try flood(a, sources: 0x10000..<0x10001)
-            try #require(settles(within: .seconds(20)) { received() == 3 } && path.recorded.count == 3)
+            try #require(eventually(seconds: 20) { received() == 3 } && path.recorded.count == 3)
             // As many others as there are places; the first one is the one that has been silent longest.
             for source in 1...40 {
                 let before = received()
                 var sequence = 1
-                let isTaken = settles(within: .seconds(20)) {
+                let isTaken = eventually(seconds: 20) {
                     try? flood(a, sources: 0x10000 + source..<0x10001 + source, from: sequence)
                     sequence += 3
                     return received() > before
@@ -149,7 +149,7 @@ extension Transport {
             }
             let (before, refused) = (received(), b.connection.statistics().packetsRefused)
             for packet in path.recorded { path.inject(packet, to: .b) }
-            #expect(settles(within: .seconds(20)) { b.connection.statistics().packetsRefused >= refused + 3 })
+            #expect(eventually(seconds: 20) { b.connection.statistics().packetsRefused >= refused + 3 })
             #expect(received() == before, "recorded packets were accepted")
         }
 
@@ -175,7 +175,7 @@ extension Transport {
                 }
                 let frames = b.frames
                 #expect(b.waitForFrames(frames + 20))
-                #expect(settles(within: .seconds(20)) { a.connection.statistics().retransmissionsSent > 0 })
+                #expect(eventually(seconds: 20) { a.connection.statistics().retransmissionsSent > 0 })
                 let sent = Int(a.connection.statistics().retransmissionsSent)
                 // The budget is a quarter of 1.5 Mbit/s for two seconds, plus the duration of the test.
                 measure("retransmissions of \(200 * 17)", Double(sent), atMost: 400, unit: "packets")

@@ -77,7 +77,7 @@ extension Transport {
             try pair(path) { a, b in
                 let offer = try a.connection.createOffer()
                 a.trickle { if let candidate = $0 { _ = path.replace(candidate, of: .a) } }
-                #expect(settles(within: .seconds(20)) { path.port(of: .a) != nil })
+                #expect(eventually(seconds: 20) { path.port(of: .a) != nil })
                 try sweep(path, .a)
                 let answer = try b.connection.createAnswer(to: offer)
                 try a.connection.setAnswer(answer)
@@ -114,7 +114,7 @@ extension Transport {
                     #expect(peer.error == nil)
                     // RTP, RTCP and undefined datagrams reach our demux; empty datagrams do not.
                     let sent = UInt64(3 * Self.lengths(1...1500).count)
-                    #expect(settles(within: .seconds(20)) { peer.connection.statistics().packetsRefused > sent / 2 })
+                    #expect(eventually(seconds: 20) { peer.connection.statistics().packetsRefused > sent / 2 })
                     measure(
                         "refused of \(sent) datagrams", Double(peer.connection.statistics().packetsRefused),
                         atLeast: Double(sent) * 14 / 15, unit: "packets")

@@ -97,10 +97,10 @@ extension Transport {
                 let (before, count) = (b.frames, Verification.isOn ? 150 : 30)
                 #expect(b.seen.wait(.seconds(40)) { $0.frames >= before + count }, "\(b.frames - before) frames")
                 measure("longest gap with 5 % loss, \(codec)", b.seen.value.longestGap, atMost: .milliseconds(1500))
-                #expect(settles(within: .seconds(40)) { path.seen.dropped > 10 })
+                #expect(eventually(seconds: 40) { path.seen.dropped > 10 })
                 // Some of them were the video's.
-                #expect(settles(within: .seconds(40)) { b.connection.statistics().nacksSent > 0 })
-                #expect(settles(within: .seconds(40)) { a.connection.statistics().nacksReceived > 0 })
+                #expect(eventually(seconds: 40) { b.connection.statistics().nacksSent > 0 })
+                #expect(eventually(seconds: 40) { a.connection.statistics().nacksReceived > 0 })
                 #expect(b.connection.statistics().packetsRefused == 0)
                 #expect(path.seen.largest <= 1200)
                 #expect(path.seen.largest > 1100, "this test is no test of length")

@@ -1,5 +1,6 @@
 import GStreamerKit
 import ICE
+import TestSupport
 import Testing
 import WebRTCTransport
 
@@ -311,7 +312,7 @@ extension Transport {
             try join(a, b)
             try TestPeer.startMedia(b, a)
             #expect(a.waitForFrames(5))
-            #expect(settles(within: .seconds(20)) { b.connection.statistics().roundTripTime != nil })
+            #expect(eventually(seconds: 20) { b.connection.statistics().roundTripTime != nil })
             #expect(b.frames == 0)
             a.connection.setMedia(video: .sendrecv, audio: nil)
             let offer = try a.connection.createOffer()

@@ -1,5 +1,6 @@
 import Glibc
 import Synchronization
+import TestSupport
 
 /// A child process with its standard input and output on a socketpair; deinit kills it by its ID.
 // @unchecked: the mutable state is guarded by the mutex; the rest is constant.
@@ -118,21 +119,4 @@ final class ChildProcess: @unchecked Sendable {
 extension Duration {
     var milliseconds: Int64 { components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000 }
     var seconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
-}
-
-/// Starts a detached thread for blocking reads, which must not occupy Swift's cooperative pool.
-func detachThread(_ body: @escaping @Sendable () -> Void) {
-    final class Box {
-        let body: @Sendable () -> Void
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-    }
-    var thread = pthread_t()
-    let data = Unmanaged.passRetained(Box(body)).toOpaque()
-    let status = pthread_create(
-        &thread, nil,
-        { data in
-            if let data { Unmanaged<Box>.fromOpaque(data).takeRetainedValue().body() }
-            return nil
-        }, data)
-    if status == 0 { pthread_detach(thread) } else { Unmanaged<Box>.fromOpaque(data).release() }
 }

@@ -9,16 +9,8 @@ final class DatagramSocket: Sendable {
 
     init() throws { socket = try LoopbackSocket() }
 
-    private static func address(port: UInt16) -> sockaddr_in {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        return address
-    }
-
     func send(_ bytes: UnsafeRawBufferPointer, to port: UInt16) {
-        var address = Self.address(port: port)
+        var address = LoopbackSocket.address(port: port)
         withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
                 _ = sendto(

@@ -1,4 +1,5 @@
 import GStreamerKit
+import TestSupport
 import WebRTCTransport
 
 /// Decoded audio: buffers so far, and the pitch of the last buffer that was not silent.

@@ -2,6 +2,7 @@ import Dispatch
 import GStreamerKit
 import ICE
 import Synchronization
+import TestSupport
 import WebRTCTransport
 
 /// Mean colour of a frame, 0…255.

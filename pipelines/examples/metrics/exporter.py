@@ -4,10 +4,8 @@
     source pipelines/env.sh
     pipelines/examples/metrics/exporter.py --base-url ws://127.0.0.1:9001 --sessions 2
 
-    exporter.py [--sessions N] [--port 9464] [--base-url URL] [--api-key-file FILE] [--options "NAME=VALUE ..."]
-
-http://127.0.0.1:9464/metrics has the metrics, /-/healthy responds 200 while every graph delivers frames, else 503. The
-key comes from DECART_API_KEY or --api-key-file. --options are further properties of decarttransform.
+http://127.0.0.1:9464/metrics has the metrics, /health responds 200 while every graph delivers frames, else 503. The key
+comes from DECART_API_KEY or --api-key-file; --help has all options. A test pattern goes to a service on this machine only.
 
 To export from a program of your own, copy Collector: it needs a dictionary of elements by name, and no thread.
 """
@@ -20,6 +18,7 @@ import socket
 import sys
 import threading
 import time
+import urllib.parse
 
 import gi
 from prometheus_client import CollectorRegistry, generate_latest
@@ -61,6 +60,9 @@ COUNTERS = [
     ("resumes", "resumes", 1, "Stays in a room that continued after a loss."),
     ("ice_restarts", "ice-restarts", 1, "ICE restarts that have succeeded."),
     ("renewals", "renewals", 1, "Sessions that another one replaced before their end."),
+    ("audio_sent", "audio-buffers-sent", 1, "Buffers of audio handed to the encoder."),
+    ("audio_received", "audio-buffers-received", 1, "Buffers of audio from the service."),
+    ("audio_silence", "audio-buffers-silence", 1, "Buffers of silence that stood in for missing audio."),
 ]
 # A negative value is unknown, and left out.
 GAUGES = [
@@ -74,6 +76,13 @@ GAUGES = [
     ("connect_seconds", "connect-time", SECOND, "Time until the media connection of the latest attempt was up."),
     ("first_frame_seconds", "time-to-first-frame", SECOND, "Time until the first decoded frame of the latest attempt."),
     ("retries", "retries", 1, "Retries since the last connection that lasted."),
+]
+# metric, its label, help; the value of the field or property is the label, and the metric is 1.
+FACTS = [
+    ("connection_quality", "quality", "Verdict on the session."),
+    ("limiting_factor", "factor", "What keeps the quality from being excellent."),
+    ("bitrate_reason", "reason", "What the target bitrate follows."),
+    ("last_reconnect_reason", "reason", "Error code of the latest loss of a connection."),
 ]
 PERCENTILES = [("50", "glass-to-glass-p50"), ("90", "glass-to-glass-p90")]
 
@@ -104,6 +113,23 @@ class Collector:
             readings.append(([session, codec], stats, element.get_property("connection-state").value_nick))
         yield from self.plain(readings)
         yield from self.labelled(readings)
+        yield from self.facts()
+
+    def facts(self):
+        queue = GaugeMetricFamily("decart_queue_position", "Position in the service's queue.", labels=["session"])
+        for session, element in self.elements.items():
+            if (position := element.get_property("queue-position")) >= 0:
+                queue.add_metric([session], position)
+        yield queue
+        for name, label, text in FACTS:
+            metric = GaugeMetricFamily(f"decart_{name}", text, labels=["session", label])
+            for session, element in self.elements.items():
+                field = name.replace("_", "-")
+                known = element.find_property(field)
+                value = element.get_property(field).value_nick if known else element.get_property("stats").get_value(field)
+                if value:
+                    metric.add_metric([session, value], 1)
+            yield metric
 
     def plain(self, readings):
         for family, table in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
@@ -149,8 +175,8 @@ class Graph:
         for number in range(options.sessions):
             # max-retries=-1: an outage of the service ends no session.
             pipeline = Gst.parse_launch(
-                f"videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=10/1 ! decarttransform name=session"
-                f" base-url={options.base_url} prompt=\"Lego World\" max-retries=-1 {options.options} ! fakesink sync=true")
+                f"{options.source} ! decarttransform name=session base-url={options.base_url} prompt=\"Lego World\""
+                f" max-retries=-1 {options.options} ! {options.sink}")
             self.pipelines.append(pipeline)
             session = self.elements[str(number)] = pipeline.get_by_name("session")
             # Not in the description: a path may have spaces and exclamation marks.
@@ -204,11 +230,11 @@ def make_handler(graph, registry):
         def do_GET(self):
             if self.path == "/metrics":
                 self.respond(200, CONTENT_TYPE_LATEST, generate_latest(registry))
-            elif self.path == "/-/healthy":
+            elif self.path in ("/health", "/-/healthy"):
                 self.respond(200 if graph.is_healthy else 503, "text/plain",
                              b"healthy\n" if graph.is_healthy else b"a graph delivers no frames\n")
             else:
-                self.respond(404, "text/plain", b"/metrics or /-/healthy\n")
+                self.respond(404, "text/plain", b"/metrics or /health\n")
 
         def respond(self, status, kind, body):
             self.send_response(status)
@@ -226,20 +252,27 @@ def make_handler(graph, registry):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--sessions", type=int, default=1)
-    parser.add_argument("--port", type=int, default=9464, help="port of the metrics on 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--listen", default="127.0.0.1", metavar="ADDRESS", help="IPv4 address of the metrics")
+    parser.add_argument("--port", type=int, default=9464, help="port of the metrics; 0 takes a free one")
     parser.add_argument("--base-url", default=os.environ.get("DECART_BASE_URL") or "wss://api.decart.ai")
     parser.add_argument("--api-key-file", help="file with the key; without it, DECART_API_KEY")
+    parser.add_argument("--source", help="elements in front of decarttransform, as for gst-launch-1.0")
+    parser.add_argument("--sink", default="fakesink sync=true", help="elements behind it")
     parser.add_argument("--options", default="", help="further properties of decarttransform")
     options = parser.parse_args()
+    if not options.source:
+        if urllib.parse.urlsplit(options.base_url).hostname not in ("127.0.0.1", "localhost", "::1"):
+            parser.error("--source: name what to send, because the service bills it")
+        options.source = "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=10/1"
 
     Gst.init(None)
     graph = Graph(options)
     registry = CollectorRegistry()
     registry.register(Collector(graph.elements))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", options.port), make_handler(graph, registry))
+    server = http.server.ThreadingHTTPServer((options.listen, options.port), make_handler(graph, registry))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     graph.play()
-    print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
+    print("http://{}:{}".format(*server.server_address), flush=True)
     notify("READY=1")
 
     loop = GLib.MainLoop()

@@ -6,6 +6,7 @@
         assert record["transport"] == "webrtc"
         run = standin.run("videotestsrc is-live=true ! decarttransform prompt=noir", frames=200)
         assert run.looks["grey"] >= 100
+        assert max(run.colour) - min(run.colour) < 16
 
 The wheel holds the program and the GStreamer plugin; GStreamer itself is the system's. `docs/STANDIN.md` of gst-decart describes records, conditions and faults. As a pytest plugin, the package has
 the fixture `standin`.
@@ -63,10 +64,10 @@ def add_plugin(environment):
 
 class Run:
     """The result of a pipeline: `frames` that have left it, those of `fallback` among them, the `seconds` until the last
-    one, and the records of its `sessions`."""
+    one, its mean `colour` (red, green, blue from 0 to 255), and the records of its `sessions`."""
 
-    def __init__(self, frames, seconds, sessions):
-        self.frames, self.seconds, self.sessions = frames, seconds, sessions
+    def __init__(self, frames, seconds, colour, sessions):
+        self.frames, self.seconds, self.colour, self.sessions = frames, seconds, colour, sessions
 
     @property
     def looks(self):
@@ -121,7 +122,10 @@ class StandIn:
         except urllib.error.HTTPError as error:
             text = error.read().decode()
             value = json.loads(text) if error.headers["Content-Type"] == "application/json" else {"error": text.strip()}
-            raise StandInError(value["error"], error.code, value.get("session")) from None
+            session = value.get("session")
+            facts = {name: fact for name, fact in (session or {}).items() if fact not in (None, 0, False, [], {})}
+            message = f"{value['error']}: {facts or 'no session'}" if "session" in value else value["error"]
+            raise StandInError(message, error.code, session) from None
 
     @property
     def health(self):
@@ -160,9 +164,9 @@ class StandIn:
         """
         before = {session["id"] for session in self.sessions}
         reading, writing = os.pipe()
-        description = (f"{pipeline} ! videoconvert ! videoscale ! video/x-raw,format=I420,width={_WIDTH},height={_HEIGHT}"
+        description = (f"{pipeline} ! videoconvert ! videoscale ! video/x-raw,format=RGB,width={_WIDTH},height={_HEIGHT}"
                        f" ! fdsink fd={writing} sync=false")
-        size, count, begun = _WIDTH * _HEIGHT * 3 // 2, 0, time.monotonic()
+        size, count, latest, begun = _WIDTH * _HEIGHT * 3, 0, b"", time.monotonic()
         process = subprocess.Popen(["gst-launch-1.0", "-q", *shlex.split(description)], pass_fds=[writing],
                                    env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, errors="replace")
@@ -174,8 +178,8 @@ class StandIn:
         alarm.start()
         try:
             with os.fdopen(reading, "rb") as video:
-                while count < frames and len(video.read(size)) == size:
-                    count += 1
+                while count < frames and len(frame := video.read(size)) == size:
+                    count, latest = count + 1, frame
                 seconds = time.monotonic() - begun
                 sessions = [session for session in self.sessions if session["id"] not in before]
         finally:
@@ -186,7 +190,8 @@ class StandIn:
             process.stdout.close()
         if count < frames:
             raise RuntimeError(f"{count} of {frames} frames within {seconds:.1f} s: {''.join(output).strip() or pipeline}")
-        return Run(count, seconds, sessions)
+        colour = tuple(sum(latest[part::3]) * 3 / size for part in range(3))
+        return Run(count, seconds, colour, sessions)
 
     def reset(self):
         """Removes faults, closes the sessions and forgets them."""

@@ -197,7 +197,8 @@ class Source {
 class Client {
     constructor(source) {
         this.source = source;
-        this.prompt = $('prompt').value.trim();
+        // Without a prompt the video would come back as it went.
+        this.prompt = $('prompt').value = $('prompt').value.trim() || 'Cyberpunk';
         this.isWanted = true;
         this.latencies = [];
         this.lastNumber = -1;
@@ -264,7 +265,8 @@ class Client {
             break;
         case 'session_id':
             this.id = message.session_id;
-            selected = this.id;
+            prompts.set(this.id, this.prompt);
+            choose(this.id);
             break;
         case 'prompt_ack': case 'set_image_ack':
             note(message.success ? (this.prompt ? 'prompt accepted' : 'no prompt: the video comes back unchanged')
@@ -346,6 +348,15 @@ let watches = [];
 let selected = null;
 let watched = null;
 let sessions = [];
+/** The text that this page has sent, by session. */
+const prompts = new Map();
+/** The stand-in does not answer, or another run of it has another token. */
+let isLost = false;
+
+function choose(id) {
+    selected = id;
+    $('prompt').value = prompts.get(id) ?? sessions.find(each => each.id === id)?.prompt_texts?.at(-1) ?? '';
+}
 
 const screens = {before: new Screen('before'), after: new Screen('after', video => client?.frame(video))};
 
@@ -378,9 +389,10 @@ function unwatch() {
 
 function enable() {
     $('stop').disabled = !client;
-    const hasSession = Boolean(client || sessions.some(each => each.id === selected && each.state !== 'closed'));
-    for (const button of document.querySelectorAll('#fault-buttons button, #looks button, #prompt-form button')) {
-        button.disabled = !hasSession && !button.dataset.always;
+    for (const id of ['try-canvas', 'try-camera']) $(id).disabled = isLost;
+    const hasSession = !isLost && Boolean(client || sessions.some(each => each.id === selected && each.state !== 'closed'));
+    for (const button of document.querySelectorAll('#fault-buttons button, #looks button, form button')) {
+        button.disabled = isLost || (!hasSession && !button.dataset.always);
     }
 }
 
@@ -388,6 +400,7 @@ function enable() {
 
 async function applyPrompt(text) {
     $('prompt').value = text;
+    prompts.set(selected, text);
     try {
         if (client && selected === client.id) client.setPrompt(text);
         else if (selected) await ask(`/control/prompt?session=${encodeURIComponent(selected)}`, 'POST', text);
@@ -396,6 +409,12 @@ async function applyPrompt(text) {
     }
 }
 
+async function copy(text) {
+    note(`copied: ${text}`);
+    await navigator.clipboard.writeText(text).catch(error => note(`clipboard: ${error.message}`));
+}
+
+$('copy').addEventListener('click', () => copy($('command').textContent));
 $('prompt-form').addEventListener('submit', event => {
     event.preventDefault();
     applyPrompt($('prompt').value.trim());
@@ -409,7 +428,10 @@ for (const word of ['Lego', 'Anime', 'Cyberpunk', 'Noir', 'Sunset']) {
 // --- Faults ----------------------------------------------------------------------------------------------------------
 
 const here = () => selected ? `?session=${encodeURIComponent(selected)}` : '';
-const inject = specs => ask(`/control/inject${here()}`, 'POST', specs);
+const inject = specs => {
+    $('spec').value = specs;
+    return ask(`/control/inject${here()}`, 'POST', specs);
+};
 const close = code => ask(`/control/close${here() || '?'}${here() ? '&' : ''}code=${code}`, 'POST');
 const FAULTS = [
     ['Freeze 3 s', 'the same frame is repeated for 3 s', () => inject('media_freeze:for=3')],
@@ -431,23 +453,33 @@ const FAULTS = [
 /** The fault whose effect is awaited: {name, at, seenAt}. */
 let fault = null;
 
+async function request(name, title, act, isAwaited) {
+    note(`fault: ${name} — ${title}`);
+    calm();
+    if (isAwaited) {
+        fault = {name, at: performance.now()};
+        show('fault', 'sent', `${name}: requested`);
+    }
+    try { await act(); } catch (error) {
+        note(`fault: ${error.message}`);
+        calm();
+    }
+}
+
 for (const [name, title, act, always] of FAULTS) {
     const button = Object.assign(document.createElement('button'), {type: 'button', textContent: name, title});
     if (always) button.dataset.always = 'yes';
-    button.addEventListener('click', async () => {
-        note(`fault: ${name.toLowerCase()} — ${title}`);
-        calm();
-        if (!always && name !== 'Error message') {
-            fault = {name, at: performance.now()};
-            show('fault', 'sent', `${name}: requested`);
-        }
-        try { await act(); } catch (error) {
-            note(`fault: ${error.message}`);
-            calm();
-        }
-    });
+    button.addEventListener('click', () => request(name, title, act, !always && name !== 'Error message'));
     $('fault-buttons').append(button);
 }
+$('spec-form').addEventListener('submit', event => {
+    event.preventDefault();
+    const spec = $('spec').value.trim();
+    request(spec, 'into the selected session', () => inject(spec), true);
+});
+const quote = text => `'${text.replaceAll("'", `'\\''`)}'`;
+$('as-curl').addEventListener('click', () => copy(`curl --data ${quote($('spec').value.trim())} ${location.origin}/control/inject`));
+$('as-pytest').addEventListener('click', () => copy(`standin.inject(${JSON.stringify($('spec').value.trim())})`));
 
 function calm() {
     fault = null;
@@ -535,12 +567,11 @@ function list() {
 }
 
 function select(id) {
-    selected = id;
     if (client && id !== client.id) {
-        const choice = id;
+        note('the page ends its own session, to show another');
         stop();
-        selected = choice;
     }
+    choose(id);
     points.length = 0;
     calm();
     follow();
@@ -564,14 +595,16 @@ async function poll() {
     try {
         sessions = (await ask('/control/sessions')).sessions.filter(each => !each.watches);
         document.body.dataset.state = 'connected';
-    } catch {
-        document.body.dataset.state = 'lost';
-        $('service').textContent = 'the stand-in does not answer';
+        if (isLost) lose(null);
+        await tell();
+    } catch (error) {
+        lose(error instanceof TypeError ? 'The stand-in does not answer: it has ended.'
+            : 'The stand-in was started again. Reload the page.');
         return;
     }
     const open = sessions.filter(each => each.state !== 'closed');
     // A pipeline that reconnects has a new session.
-    if (!client && (!selected || !open.some(each => each.id === selected)) && open.length) selected = open.at(-1).id;
+    if (!client && (!selected || !open.some(each => each.id === selected)) && open.length) choose(open.at(-1).id);
     follow();
     list();
     enable();
@@ -579,10 +612,43 @@ async function poll() {
     measure(session);
 }
 
+/** Shows that nothing on the page is true any more, and why; null: it is again. */
+function lose(why) {
+    isLost = why !== null;
+    document.body.dataset.state = isLost ? 'lost' : 'connected';
+    $('lost').hidden = $('reload').disabled = !isLost;
+    $('lost-text').textContent = why ?? '';
+    if (isLost) {
+        if (client) stop();
+        unwatch();
+        sessions = [];
+        list();
+        show('state', 'lost', 'no stand-in');
+    }
+    enable();
+}
+
+/** Number of the last entry of the journal that is an event already; null: those from before the page are none. */
+let told = null;
+
+async function tell() {
+    const {last, entries} = await ask(`/control/journal?after=${told ?? Number.MAX_SAFE_INTEGER}`);
+    told = last;
+    for (const {session_number: session, direction, type, message} of entries) {
+        if (['generation_tick', 'ice-candidate'].includes(type)) continue;
+        const detail = message?.error ?? message?.prompt ?? message?.status ?? message?.reason ?? message?.code;
+        note(`#${session} ${{in: '→ service:', out: '← service:', event: ''}[direction]} ${type}${detail ? `: ${detail}` : ''}`);
+    }
+    const faults = String(await ask('/control/faults')).trim();
+    $('active').textContent = faults && `new connections: ${faults.split('\n').join(', ')}`;
+}
+
 async function welcome() {
     const config = await ask('/page/config', 'POST');
     $('version').textContent = config.version;
     $('service').textContent = `service: ${config.service}`;
+    $('command').textContent = `gst-launch-1.0 videotestsrc is-live=true ! decarttransform base-url=${config.service} api-key=x`
+        + ' prompt="Lego World" ! videoconvert ! autovideosink';
 }
 
 // --- Plot ------------------------------------------------------------------------------------------------------------
@@ -677,10 +743,10 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', plot);
 $('try-canvas').addEventListener('click', () => start(false));
 $('try-camera').addEventListener('click', () => start(true));
 $('stop').addEventListener('click', stop);
+$('reload').addEventListener('click', () => location.reload());
 setInterval(() => {
     const colour = screens.after.video.srcObject && screens.after.colour;
     $('colour').style.background = colour ? `rgb(${colour})` : 'none';
-    $('colour').title = colour ? `mean colour rgb(${colour})` : 'mean colour';
 }, 250);
 addEventListener('pagehide', () => { stop(); unwatch(); });
 

@@ -1,0 +1,77 @@
+"""What the checks share: where the build is, one line for each result, and a pipeline's surroundings."""
+
+import os
+import subprocess
+import sys
+import time
+
+from plugin_path import registry, system_path
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from measured import VERIFYING, measured  # noqa: E402, F401
+
+REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+RELEASE = os.path.abspath(os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release")))
+PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
+STANDIN = os.path.join(RELEASE, "decart-standin")
+
+
+class Problem(Exception):
+    """Makes a check fail; its text is the whole reason."""
+
+
+class Results:
+    """Prints "ok TOPIC: NAME", "ok TOPIC: NAME: figures", "not ok TOPIC: NAME: why" or "skip TOPIC: why"."""
+
+    def __init__(self, topic):
+        self.topic = topic
+        self.failed = False
+
+    def __call__(self, name, why="", figures=""):
+        self.failed = self.failed or bool(why)
+        end = f": {figures}" if figures else ""
+        if why:
+            why = "; ".join(map(str, why)) if isinstance(why, list) else str(why)
+            end = f": {' '.join(why.split())[:600]}"
+        # A single write, because several threads print.
+        print(f"{'not ok' if why else 'ok'} {self.topic}: {name}{end}\n", end="", flush=True)
+
+    def skip(self, why):
+        print(f"skip {self.topic}: {why}\n", end="", flush=True)
+
+    def perform(self, name, part, *arguments):
+        """Runs a part, which prints its results itself. An exception must not hide the other parts."""
+        try:
+            part(*arguments)
+        except Exception as error:
+            self(name, error if isinstance(error, Problem) else f"{type(error).__name__}: {error}")
+
+
+def gstreamer(folder, base=()):
+    """Environment variables for GStreamer with the plugin, added to `base`. Their files are in `folder`."""
+    return dict(base, GST_REGISTRY_1_0=registry(folder), GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder))
+
+
+def clean_environment(folder):
+    """Our environment without a developer's settings for GStreamer and the element."""
+    return gstreamer(folder, {name: value for name, value in os.environ.items() if not name.startswith(("GST_", "DECART_"))})
+
+
+def wait_until(what, condition, seconds=60):
+    """The first true value of the condition."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > end:
+            raise Problem(f"waited {seconds} s for {what}")
+        time.sleep(0.05)
+    return found
+
+
+def end_process(process, seconds=60):
+    """Terminates a process, and kills it if that takes long. Returns its status."""
+    process.terminate()
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
