@@ -90,7 +90,7 @@ enum RoomAdmission {
                 isResume: isOn("reconnect", default: false), viewer: viewer,
                 host: head.headers.first(name: "Host"), path: String(target),
                 takesTrailers: (items["capabilities"] ?? "").split(separator: ",").contains("CAP_PACKET_TRAILER"),
-                isFirefox: items["browser"]?.lowercased() == "firefox"))
+                isFirefox: head.headers.first(name: "User-Agent")?.contains("Firefox/") == true))
     }
 
     /// Bytes; the limit of LiveKit's own servers.
