@@ -1413,6 +1413,22 @@ package nonisolated struct LiveKitCodec: Sendable {
   package init() {}
 }
 
+package nonisolated struct LiveKitParticipantPermission: Sendable {
+  // SwiftProtobuf.Message conformance is added in an extension below. See the
+  // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
+  // methods supported on all messages.
+
+  package var canSubscribe: Bool = false
+
+  package var canPublish: Bool = false
+
+  package var canPublishData: Bool = false
+
+  package var unknownFields = SwiftProtobuf.UnknownStorage()
+
+  package init() {}
+}
+
 package nonisolated struct LiveKitParticipantInfo: Sendable {
   // SwiftProtobuf.Message conformance is added in an extension below. See the
   // `Message` and `Message+*Additions` files in the SwiftProtobuf library for
@@ -1429,6 +1445,15 @@ package nonisolated struct LiveKitParticipantInfo: Sendable {
   package var name: String = String()
 
   package var version: UInt32 = 0
+
+  package var permission: LiveKitParticipantPermission {
+    get {_permission ?? LiveKitParticipantPermission()}
+    set {_permission = newValue}
+  }
+  /// Returns true if `permission` has been explicitly set.
+  package var hasPermission: Bool {self._permission != nil}
+  /// Clears the value of `permission`. Subsequent reads from it will return its default value.
+  package mutating func clearPermission() {self._permission = nil}
 
   package var isPublisher: Bool = false
 
@@ -1533,6 +1558,8 @@ package nonisolated struct LiveKitParticipantInfo: Sendable {
   }
 
   package init() {}
+
+  fileprivate var _permission: LiveKitParticipantPermission? = nil
 }
 
 package nonisolated struct LiveKitParticipantUpdate: Sendable {
@@ -3534,9 +3561,49 @@ nonisolated extension LiveKitCodec: SwiftProtobuf.Message, SwiftProtobuf._Messag
   }
 }
 
+nonisolated extension LiveKitParticipantPermission: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
+  package static let protoMessageName: String = _protobuf_package + ".ParticipantPermission"
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{3}can_subscribe\0\u{3}can_publish\0\u{3}can_publish_data\0")
+
+  package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
+    while let fieldNumber = try decoder.nextFieldNumber() {
+      // The use of inline closures is to circumvent an issue where the compiler
+      // allocates stack space for every case branch when no optimizations are
+      // enabled. https://github.com/apple/swift-protobuf/issues/1034
+      switch fieldNumber {
+      case 1: try { try decoder.decodeSingularBoolField(value: &self.canSubscribe) }()
+      case 2: try { try decoder.decodeSingularBoolField(value: &self.canPublish) }()
+      case 3: try { try decoder.decodeSingularBoolField(value: &self.canPublishData) }()
+      default: break
+      }
+    }
+  }
+
+  package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    if self.canSubscribe != false {
+      try visitor.visitSingularBoolField(value: self.canSubscribe, fieldNumber: 1)
+    }
+    if self.canPublish != false {
+      try visitor.visitSingularBoolField(value: self.canPublish, fieldNumber: 2)
+    }
+    if self.canPublishData != false {
+      try visitor.visitSingularBoolField(value: self.canPublishData, fieldNumber: 3)
+    }
+    try unknownFields.traverse(visitor: &visitor)
+  }
+
+  package static func ==(lhs: LiveKitParticipantPermission, rhs: LiveKitParticipantPermission) -> Bool {
+    if lhs.canSubscribe != rhs.canSubscribe {return false}
+    if lhs.canPublish != rhs.canPublish {return false}
+    if lhs.canPublishData != rhs.canPublishData {return false}
+    if lhs.unknownFields != rhs.unknownFields {return false}
+    return true
+  }
+}
+
 nonisolated extension LiveKitParticipantInfo: SwiftProtobuf.Message, SwiftProtobuf._MessageImplementationBase, SwiftProtobuf._ProtoNameProviding {
   package static let protoMessageName: String = _protobuf_package + ".ParticipantInfo"
-  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sid\0\u{1}identity\0\u{1}state\0\u{1}tracks\0\u{2}\u{5}name\0\u{1}version\0\u{4}\u{3}is_publisher\0\u{1}kind\0")
+  package static let _protobuf_nameMap = SwiftProtobuf._NameMap(bytecode: "\0\u{1}sid\0\u{1}identity\0\u{1}state\0\u{1}tracks\0\u{2}\u{5}name\0\u{1}version\0\u{1}permission\0\u{4}\u{2}is_publisher\0\u{1}kind\0")
 
   package mutating func decodeMessage<D: SwiftProtobuf.Decoder>(decoder: inout D) throws {
     while let fieldNumber = try decoder.nextFieldNumber() {
@@ -3550,6 +3617,7 @@ nonisolated extension LiveKitParticipantInfo: SwiftProtobuf.Message, SwiftProtob
       case 4: try { try decoder.decodeRepeatedMessageField(value: &self.tracks) }()
       case 9: try { try decoder.decodeSingularStringField(value: &self.name) }()
       case 10: try { try decoder.decodeSingularUInt32Field(value: &self.version) }()
+      case 11: try { try decoder.decodeSingularMessageField(value: &self._permission) }()
       case 13: try { try decoder.decodeSingularBoolField(value: &self.isPublisher) }()
       case 14: try { try decoder.decodeSingularEnumField(value: &self.kind) }()
       default: break
@@ -3558,6 +3626,10 @@ nonisolated extension LiveKitParticipantInfo: SwiftProtobuf.Message, SwiftProtob
   }
 
   package func traverse<V: SwiftProtobuf.Visitor>(visitor: inout V) throws {
+    // The use of inline closures is to circumvent an issue where the compiler
+    // allocates stack space for every if/case branch local when no optimizations
+    // are enabled. https://github.com/apple/swift-protobuf/issues/1034 and
+    // https://github.com/apple/swift-protobuf/issues/1182
     if !self.sid.isEmpty {
       try visitor.visitSingularStringField(value: self.sid, fieldNumber: 1)
     }
@@ -3576,6 +3648,9 @@ nonisolated extension LiveKitParticipantInfo: SwiftProtobuf.Message, SwiftProtob
     if self.version != 0 {
       try visitor.visitSingularUInt32Field(value: self.version, fieldNumber: 10)
     }
+    try { if let v = self._permission {
+      try visitor.visitSingularMessageField(value: v, fieldNumber: 11)
+    } }()
     if self.isPublisher != false {
       try visitor.visitSingularBoolField(value: self.isPublisher, fieldNumber: 13)
     }
@@ -3592,6 +3667,7 @@ nonisolated extension LiveKitParticipantInfo: SwiftProtobuf.Message, SwiftProtob
     if lhs.tracks != rhs.tracks {return false}
     if lhs.name != rhs.name {return false}
     if lhs.version != rhs.version {return false}
+    if lhs._permission != rhs._permission {return false}
     if lhs.isPublisher != rhs.isPublisher {return false}
     if lhs.kind != rhs.kind {return false}
     if lhs.unknownFields != rhs.unknownFields {return false}

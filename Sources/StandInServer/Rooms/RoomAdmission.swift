@@ -28,6 +28,8 @@ enum RoomAdmission {
         var single: LiveKitJoinRequest?
         /// The client takes frames with a trailer (`FrameTrailer`).
         var takesTrailers = false
+        /// Firefox does not show a track's ID to its page: the stream's ID has to name the track.
+        var isFirefox = false
     }
 
     private enum Path: String, CaseIterable {
@@ -87,7 +89,8 @@ enum RoomAdmission {
                 autoSubscribe: isOn("auto_subscribe", default: true),
                 isResume: isOn("reconnect", default: false), viewer: viewer,
                 host: head.headers.first(name: "Host"), path: String(target),
-                takesTrailers: (items["capabilities"] ?? "").split(separator: ",").contains("CAP_PACKET_TRAILER")))
+                takesTrailers: (items["capabilities"] ?? "").split(separator: ",").contains("CAP_PACKET_TRAILER"),
+                isFirefox: head.headers.first(name: "User-Agent")?.contains("Firefox/") == true))
     }
 
     /// Bytes; the limit of LiveKit's own servers.

@@ -22,6 +22,7 @@ final class RoomParticipant: @unchecked Sendable {
     private let isViewer: Bool
     private let isSingle: Bool
     private let takesTrailers: Bool
+    private let isFirefox: Bool
     private var machine: RoomStateMachine
     private var media: (any RoomMedia)?
     /// Nil while the signalling connection is lost.
@@ -39,6 +40,7 @@ final class RoomParticipant: @unchecked Sendable {
         isViewer = join.viewer != nil
         isSingle = join.single != nil
         takesTrailers = join.takesTrailers && services.rooms.options.carriesTrailers
+        isFirefox = join.isFirefox
         machine = RoomStateMachine(
             room: room.identity.joined(by: identity), autoSubscribe: join.autoSubscribe, isViewer: isViewer,
             isSingle: isSingle, ice: services.rooms.options.ice,
@@ -175,9 +177,12 @@ final class RoomParticipant: @unchecked Sendable {
 
     private func startMedia() {
         services.media.group.enter()
-        let msid = "\(room.identity.inferenceSID)|camera \(room.identity.trackSID)"
         // Audio and video share a stream ID, so that the client synchronises them.
-        let audioMSID = "\(room.identity.inferenceSID)|camera \(room.identity.audioTrackSID)"
+        func identifiers(_ track: String) -> String {
+            "\(room.identity.inferenceSID)|\(isFirefox ? track : "camera") \(track)"
+        }
+        let msid = identifiers(room.identity.trackSID)
+        let audioMSID = identifiers(room.identity.audioTrackSID)
         let onEvent = { @Sendable [weak self, eventLoop] (event: MediaEvent) in
             eventLoop.execute { [weak self] in
                 if let self, self.media != nil { self.received(event) }

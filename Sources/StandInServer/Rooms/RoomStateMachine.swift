@@ -172,6 +172,10 @@ struct RoomStateMachine {
         info.identity = room.participant
         info.state = .joined
         info.version = participantVersion
+        // Without it, LiveKit's client for browsers does not publish.
+        info.permission = .with {
+            ($0.canSubscribe, $0.canPublish, $0.canPublishData) = (true, !isViewer, !isViewer)
+        }
         info.tracks = publishedTracks.values.sorted { $0.sid < $1.sid }
         info.isPublisher = !publishedTracks.isEmpty
         return info

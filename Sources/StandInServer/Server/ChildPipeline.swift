@@ -103,8 +103,10 @@ struct ChildPipeline: Sendable {
     }
 
     private func refuseRoom(_ head: HTTPRequestHead) -> Admission? {
-        guard case .refused(let answer) = RoomAdmission(head, services.rooms) else { return nil }
+        guard case .refused(var answer) = RoomAdmission(head, services.rooms) else { return nil }
         faults.uncount()
+        // As LiveKit's servers answer: their client for browsers asks why a room refused it.
+        answer.headers["Access-Control-Allow-Origin"] = "*"
         return .refused(answer)
     }
 

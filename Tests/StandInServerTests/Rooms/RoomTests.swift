@@ -21,6 +21,7 @@ struct RoomTests {
             guard case .join(let join) = try room.next() else { throw TestClient.TimedOut() }
             #expect(join.room.name == info.roomName && join.room.sid.hasPrefix("RM_"))
             #expect(join.participant.sid.hasPrefix("PA_") && !join.participant.identity.isEmpty)
+            #expect(join.participant.permission.canSubscribe && join.participant.permission.canPublish)
             #expect(join.subscriberPrimary && !join.fastPublish && join.pingInterval > 0 && join.pingTimeout > 0)
             let other = try #require(join.otherParticipants.first)
             #expect(other.identity.hasPrefix("inference-server-") && other.state == .active && other.tracks.isEmpty)

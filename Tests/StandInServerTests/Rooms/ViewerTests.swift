@@ -31,6 +31,7 @@ struct ViewerTests {
             let room = try server.join(viewed)
             guard case .join(let join) = try room.next() else { throw TestClient.TimedOut() }
             #expect(join.room.name == name && join.participant.identity.hasPrefix("viewer-"))
+            #expect(join.participant.permission.canSubscribe && !join.participant.permission.canPublish)
             // The track exists before it is subscribed to.
             let track = try #require(join.otherParticipants.first?.tracks.first)
             #expect(
