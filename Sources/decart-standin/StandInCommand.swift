@@ -202,42 +202,32 @@ struct StandInCommand: ParsableCommand {
     var quiet = false
 
     func validate() throws {
-        guard (0...65535).contains(port) else { throw ValidationError("--port is a number from 0 to 65535.") }
-        guard (1...1024).contains(maxSessions) else {
-            throw ValidationError("--max-sessions is a number from 1 to 1024.")
-        }
-        guard limit.map({ (1...1024).contains($0) }) ?? true else {
-            throw ValidationError("--limit is a number from 1 to 1024.")
-        }
+        try check(port, 0...65535, "--port is a number from 0 to 65535.")
+        try check(maxSessions, 1...1024, "--max-sessions is a number from 1 to 1024.")
+        try check(limit, 1...1024, "--limit is a number from 1 to 1024.")
         guard LimitAnswer(rawValue: limitAnswer) != nil else {
             throw ValidationError("--limit-answer is error, close or http.")
         }
-        guard maxSessionDuration.map({ (1...1_000_000_000).contains($0) }) ?? true else {
-            throw ValidationError("--max-session-duration is a positive number of seconds.")
-        }
-        guard (50_000...100_000_000).contains(bitrate) else {
-            throw ValidationError("--bitrate is a number of bits per second from 50000 to 100000000.")
-        }
-        guard (0...10_000).contains(delay) else {
-            throw ValidationError("--delay is a number of milliseconds up to 10000.")
-        }
+        try check(maxSessionDuration, 1...1_000_000_000, "--max-session-duration is a positive number of seconds.")
+        try check(bitrate, 50_000...100_000_000, "--bitrate is a number of bits per second from 50000 to 100000000.")
+        try check(delay, 0...10_000, "--delay is a number of milliseconds up to 10000.")
         guard (tlsCert == nil) == (tlsKey == nil) else {
             throw ValidationError("--tls-cert and --tls-key belong together.")
         }
         guard tlsCa == nil || tlsCert == nil else {
             throw ValidationError("--tls-ca has a certificate of its own: it goes without --tls-cert.")
         }
-        guard (0...65535).contains(control ?? 0) else {
-            throw ValidationError("--control is a number from 0 to 65535.")
-        }
+        try check(control, 0...65535, "--control is a number from 0 to 65535.")
         guard transports != nil else { throw ValidationError("--transport is webrtc, livekit or both.") }
         guard replay == nil || fault.isEmpty else {
             throw ValidationError("--replay goes without --fault.")
         }
-        _ = try parsedFaults()
-        _ = try recording()
-        _ = try roomICE()
-        _ = try parsedPorts()
+        // The rest is checked where it is parsed.
+        _ = try serverConfiguration()
+    }
+
+    private func check(_ value: Int?, _ range: ClosedRange<Int>, _ text: String) throws {
+        if let value, !range.contains(value) { throw ValidationError(text) }
     }
 
     private func parsedPorts() throws -> ClosedRange<UInt16>? {

@@ -74,10 +74,7 @@ struct LimitWaitTests {
 
     /// The session whose channel fell silent is one of those in use until its channel is closed.
     @Test func thePreviousSessionMakesRoom() throws {
-        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-        driver.walkToConnected()
-        let old = driver.attempt
-        driver.wait(.seconds(3))
+        var (driver, old) = try MachineDriver.keepingMedia()
         driver.handle(.channelSilent(old, SessionError(.webSocket, "no answer to a ping", stage: .channel)))
         driver.waitForRetry()
         #expect(!driver.actions.contains(.closeChannel(old)))

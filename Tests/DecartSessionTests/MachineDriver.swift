@@ -34,6 +34,14 @@ struct MachineDriver {
         }
     }
 
+    /// A driver that keeps media while it reconnects, after three seconds of a connected attempt.
+    static func keepingMedia() throws -> (driver: MachineDriver, attempt: AttemptID) {
+        var driver = try MachineDriver(at: .connected) { $0.keepsMediaWhileReconnecting = true }
+        driver.wait(.seconds(3))
+        _ = driver.takeActions()
+        return (driver, driver.attempt)
+    }
+
     enum Phase { case idle, awaitingInitialAck, negotiating, connected }
 
     var snapshot: SessionSnapshot { machine.snapshot }

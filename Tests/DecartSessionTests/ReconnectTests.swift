@@ -326,11 +326,7 @@ struct ReconnectTests {
     }
 
     @Test func mediaOutlivesTheChannelWhenAsked() throws {
-        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-        driver.walkToConnected()
-        let old = driver.attempt
-        driver.wait(.seconds(3))
-        _ = driver.takeActions()
+        var (driver, old) = try MachineDriver.keepingMedia()
         driver.handle(.channelClosed(old, code: nil, reason: ""))
         #expect(!driver.actions.contains(.stopMedia(old)))
         driver.wait(.seconds(1))
@@ -346,10 +342,7 @@ struct ReconnectTests {
 
     /// The next session is lost before its first frame.
     @Test func oneOldMediaPathIsKept() throws {
-        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-        driver.walkToConnected()
-        driver.wait(.seconds(3))
-        let first = driver.attempt
+        var (driver, first) = try MachineDriver.keepingMedia()
         driver.handle(.channelClosed(first, code: 1006, reason: ""))
         driver.waitForRetry()
         driver.reconnectMedia()
@@ -360,11 +353,7 @@ struct ReconnectTests {
 
     /// The service would end the media if a late close reached it, as after a loss of TCP only.
     @Test func aSilentChannelIsClosedWithItsMedia() throws {
-        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-        driver.walkToConnected()
-        let old = driver.attempt
-        driver.wait(.seconds(3))
-        _ = driver.takeActions()
+        var (driver, old) = try MachineDriver.keepingMedia()
         driver.handle(.channelSilent(old, ReconnectTests.lost))
         #expect(driver.state == .reconnecting && driver.warnings().count == 1)
         driver.waitForRetry()
@@ -376,10 +365,7 @@ struct ReconnectTests {
 
     @Test func anOldMediaPathThatDiesIsLetGo() throws {
         for isSilent in [true, false] {
-            var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-            driver.walkToConnected()
-            let old = driver.attempt
-            driver.wait(.seconds(3))
+            var (driver, old) = try MachineDriver.keepingMedia()
             driver.handle(.channelClosed(old, code: nil, reason: ""))
             if isSilent {
                 driver.flow = MediaTraffic(sent: 12, received: 0)
@@ -396,11 +382,7 @@ struct ReconnectTests {
     /// The application stops while the old media path is still shown. The path stops at once and exactly once, before
     /// and after the retry's start.
     @Test(arguments: [false, true]) func stopEndsTheOldMediaPath(hasDialled: Bool) throws {
-        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-        driver.walkToConnected()
-        let old = driver.attempt
-        driver.wait(.seconds(3))
-        _ = driver.takeActions()
+        var (driver, old) = try MachineDriver.keepingMedia()
         driver.handle(.channelClosed(old, code: nil, reason: ""))
         if hasDialled {
             driver.waitForRetry()
@@ -415,10 +397,7 @@ struct ReconnectTests {
 
     /// No media for a second when the channel closes: a silent path is not kept.
     @Test func aSilentMediaPathIsNotKept() throws {
-        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-        driver.walkToConnected()
-        let old = driver.attempt
-        driver.wait(.seconds(3))
+        var (driver, old) = try MachineDriver.keepingMedia()
         driver.flow = MediaTraffic(sent: 12, received: 0)
         driver.wait(.seconds(1))
         _ = driver.takeActions()
@@ -429,11 +408,7 @@ struct ReconnectTests {
     }
 
     @Test func aFailedMediaPathIsNotKept() throws {
-        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-        driver.walkToConnected()
-        let old = driver.attempt
-        driver.wait(.seconds(3))
-        _ = driver.takeActions()
+        var (driver, old) = try MachineDriver.keepingMedia()
         driver.media(.failed(SessionError(.webRTC, "consent", stage: .media)))
         #expect(driver.state == .reconnecting)
         #expect(driver.actions.contains(.stopMedia(old)))
@@ -447,11 +422,7 @@ struct ReconnectTests {
     /// The control channel names the cause of an end better than the media path, which may close first.
     @Test func theChannelNamesTheCauseOfClosedMedia() throws {
         for cause in [SessionError(.network, "reset", stage: .channel), nil] {
-            var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-            driver.walkToConnected()
-            let old = driver.attempt
-            driver.wait(.seconds(3))
-            _ = driver.takeActions()
+            var (driver, old) = try MachineDriver.keepingMedia()
             driver.media(.closedByPeer(Self.closed))
             driver.wait(.milliseconds(200))
             #expect(driver.state == .connected && driver.warnings().isEmpty)

@@ -36,11 +36,11 @@ struct RenewalTests {
         driver.open()
     }
 
-    /// Connects the successor's media path, which shows no frame yet.
-    private func connectMedia(_ driver: inout MachineDriver) {
-        driver.media(.offer(sdp: "offer"))
-        driver.server(.answer(sdp: "answer"))
-        driver.media(.connected(ice: nil, dtls: nil))
+    /// Up to the successor's connected media path, which shows no frame yet.
+    private func grantAndConnect(_ driver: inout MachineDriver) {
+        grantAndOpen(&driver)
+        driver.acknowledgeAll()
+        driver.connectMedia()
     }
 
     private func renewals(_ driver: MachineDriver) -> Int {
@@ -58,9 +58,7 @@ struct RenewalTests {
             let old = begin(&driver, after: round == 1 ? 1 : 50)
             #expect(driver.opens() == 1 && driver.attempt != old)
             #expect(driver.state == .connected)
-            grantAndOpen(&driver)
-            driver.acknowledgeAll()
-            connectMedia(&driver)
+            grantAndConnect(&driver)
             driver.server(.sessionID(SessionIdentity(id: "session \(round)")))
             // The running session is the session until the next one shows a frame.
             #expect(!driver.actions.contains(.closeChannel(old)) && driver.snapshot.sessionID != "session \(round)")
@@ -82,9 +80,7 @@ struct RenewalTests {
         var driver = try connected()
         if fromTheStart { driver.handle(.mute(true)) }
         let old = begin(&driver)
-        grantAndOpen(&driver)
-        driver.acknowledgeAll()
-        connectMedia(&driver)
+        grantAndConnect(&driver)
         #expect(driver.actions.contains(.closeChannel(old)) == fromTheStart)
         if !fromTheStart { driver.handle(.mute(true)) }
         #expect(driver.actions.contains(.closeChannel(old)) && driver.actions.contains(.stopMedia(old)))
@@ -197,7 +193,7 @@ struct RenewalTests {
             grantAndOpen(&driver)
             driver.acknowledgeAll()
             if isConnected {
-                connectMedia(&driver)
+                driver.connectMedia()
             }
             driver.handle(.channelClosed(old, code: 1006, reason: ""))
             #expect(driver.state == (isConnected ? .connected : .reconnecting))
@@ -278,9 +274,7 @@ struct RenewalTests {
     @Test func aSuccessorMayFailLate() throws {
         var driver = try connected()
         let old = begin(&driver)
-        grantAndOpen(&driver)
-        driver.acknowledgeAll()
-        connectMedia(&driver)
+        grantAndConnect(&driver)
         let next = driver.attempt
         driver.media(.failed(SessionError(.webRTC, "ICE failed.", stage: .media)))
         #expect(driver.actions.contains(.stopMedia(next)) && driver.actions.contains(.closeChannel(next)))
@@ -310,9 +304,7 @@ struct RenewalTests {
     @Test func aLostAddressEndsTheSuccessorAlone() throws {
         var driver = try connected()
         let old = begin(&driver)
-        grantAndOpen(&driver)
-        driver.acknowledgeAll()
-        connectMedia(&driver)
+        grantAndConnect(&driver)
         let next = driver.attempt
         driver.handle(.networkChanged(lost: next))
         #expect(driver.actions.contains(.stopMedia(next)) && driver.actions.contains(.closeChannel(next)))
@@ -326,14 +318,10 @@ struct RenewalTests {
         let first = driver.attempt
         driver.handle(.channelClosed(first, code: 1006, reason: ""))
         driver.waitForRetry()
-        grantAndOpen(&driver)
-        driver.acknowledgeAll()
-        connectMedia(&driver)
+        grantAndConnect(&driver)
         let second = begin(&driver)
         #expect(driver.attempt != second && !driver.actions.contains(.stopMedia(first)))
-        grantAndOpen(&driver)
-        driver.acknowledgeAll()
-        connectMedia(&driver)
+        grantAndConnect(&driver)
         driver.media(.firstFrame)
         for id in [first, second] {
             #expect(driver.actions.contains(.closeChannel(id)) && driver.actions.contains(.stopMedia(id)))

@@ -33,9 +33,7 @@ final class EncodedBypass: @unchecked Sendable {
 
     /// Restores the links for raw frames.
     func remove(from bin: Bin) {
-        filter.setLockedState(true)
-        filter.setState(.null)
-        bin.remove(filter)
+        bin.takeOut([filter])
         // Removal has unlinked the filter's pads.
         for (source, sink) in replaced { try? source.link(sink) }
     }

@@ -131,6 +131,16 @@ package class Bin: Element, @unchecked Sendable {
     package func add(_ child: Element) { gst_bin_add(bin, child.element) }
     package func add(_ children: [Element]) { for child in children { add(child) } }
     package func remove(_ child: Element) { gst_bin_remove(bin, child.element) }
+
+    /// Stops children and removes them. Their state is locked, or the bin could raise it again on its own way down.
+    package func takeOut(_ children: [Element]) {
+        for child in children {
+            child.setLockedState(true)
+            child.setState(.null)
+        }
+        for child in children { remove(child) }
+    }
+
     package func child(named name: String) -> Element? { gst_bin_get_by_name(bin, name).map { Element(taking: $0) } }
 
     package func linkChain(_ elements: [Element]) throws(GStreamerError) {

@@ -181,11 +181,6 @@ package final class AudioInput: @unchecked Sendable {
     }
 
     private func takeDown() {
-        let bin = element.unowned
-        for element in elements {
-            element.setLockedState(true)
-            element.setState(.null)
-        }
-        for element in elements { bin.remove(element) }
+        element.unowned.takeOut(elements)
     }
 }

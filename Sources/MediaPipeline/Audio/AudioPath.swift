@@ -171,12 +171,7 @@ package final class AudioPath: @unchecked Sendable {
         guard let (elements, exit, source) = receiver else { return }
         receiver = nil
         if let sink = source.peer { source.unlink(sink) }
-        for element in elements {
-            // Locked, or the parent could raise its state again on the way down.
-            element.setLockedState(true)
-            element.setState(.null)
-        }
-        for element in elements { bin.remove(element) }
+        bin.takeOut(elements)
         exit.setActive(false)
     }
 }

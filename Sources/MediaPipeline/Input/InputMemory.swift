@@ -76,11 +76,7 @@ package final class InputMemory: @unchecked Sendable {
         guard let last = elements.last?.staticPad("src") else { return }
         sink.setTarget(nil)
         last.unlink(entry)
-        for element in elements {
-            element.setLockedState(true)
-            element.setState(.null)
-            bin.remove(element)
-        }
+        bin.takeOut(elements)
         sink.setTarget(entry)
     }
 

@@ -72,12 +72,7 @@ package final class RawFallback: @unchecked Sendable {
         input.gate.close(attempt: Self.attempt)
         input.removeDelivery(attempt: Self.attempt)
         entry.setActive(false)
-        let bin = element.unowned
-        for child in [scale, filter] {
-            child.setLockedState(true)
-            child.setState(.null)
-            bin.remove(child)
-        }
+        element.unowned.takeOut([scale, filter])
         exit.setActive(false)
     }
 }

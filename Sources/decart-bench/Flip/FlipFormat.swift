@@ -20,25 +20,19 @@ struct FlipFormat {
 
     let name: String
     let planes: [Plane]
-    /// Upper limit for the time relative to memcpy, out of place; nil: no limit.
-    let target: Double?
 
     static let all = [
-        FlipFormat("I420", [Plane(unit: DECART_FLIP_8)] + chroma(DECART_FLIP_8, 2), 1.15),
-        FlipFormat("NV12", [Plane(unit: DECART_FLIP_8)] + chroma(DECART_FLIP_16, 1), 1.15),
-        FlipFormat("YUY2", [Plane(unit: DECART_FLIP_YUYV)], 1.15),
-        FlipFormat("RGBA", [Plane(unit: DECART_FLIP_32)], 1.25),
-        FlipFormat("I420_10LE", [Plane(unit: DECART_FLIP_16)] + chroma(DECART_FLIP_16, 2), 1.25),
-        FlipFormat("P010_10LE", [Plane(unit: DECART_FLIP_16)] + chroma(DECART_FLIP_32, 1), 1.25),
-        FlipFormat("GRAY16_LE", [Plane(unit: DECART_FLIP_16)], 1.25),
-        FlipFormat("RGB", [Plane(unit: DECART_FLIP_24)], nil),
+        FlipFormat("I420", [Plane(unit: DECART_FLIP_8)] + chroma(DECART_FLIP_8, 2)),
+        FlipFormat("NV12", [Plane(unit: DECART_FLIP_8)] + chroma(DECART_FLIP_16, 1)),
+        FlipFormat("YUY2", [Plane(unit: DECART_FLIP_YUYV)]),
+        FlipFormat("RGBA", [Plane(unit: DECART_FLIP_32)]),
+        FlipFormat("I420_10LE", [Plane(unit: DECART_FLIP_16)] + chroma(DECART_FLIP_16, 2)),
+        FlipFormat("P010_10LE", [Plane(unit: DECART_FLIP_16)] + chroma(DECART_FLIP_32, 1)),
+        FlipFormat("GRAY16_LE", [Plane(unit: DECART_FLIP_16)]),
+        FlipFormat("RGB", [Plane(unit: DECART_FLIP_24)]),
     ]
 
-    private init(_ name: String, _ planes: [Plane], _ target: Double?) {
-        self.name = name
-        self.planes = planes
-        self.target = target
-    }
+    private init(_ name: String, _ planes: [Plane]) { (self.name, self.planes) = (name, planes) }
 
     private static func chroma(_ unit: decart_flip_unit, _ count: Int) -> [Plane] {
         Array(repeating: Plane(unit: unit, across: 2, down: 2), count: count)

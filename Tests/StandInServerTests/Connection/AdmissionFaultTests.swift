@@ -37,7 +37,7 @@ struct AdmissionFaultTests {
             #expect(try client.next() == ack)
             #expect(try client.next() == ack)
             client.close()
-            let honest = try server.greeted()
+            _ = try server.greeted()
         }
     }
 

@@ -9,13 +9,8 @@ struct ClientTokenTests {
         _ server: TestServer, key: String?, body: String = "", method: String = "POST", query: String = "",
         extra: String = "", path: String = "/v1/client/tokens"
     ) throws -> String {
-        let socket = try RawSocket(port: server.port)
         let field = key.map { "X-API-KEY: \($0)\r\n" } ?? ""
-        socket.send(
-            "\(method) \(path)\(query) HTTP/1.1\r\nHost: localhost\r\n\(field)\(extra)"
-                + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
-        socket.read()
-        return socket.text
+        return try ask(server.port, method, path + query, body: body, extra: field + extra)
     }
 
     private var configuration: StandInConfiguration {

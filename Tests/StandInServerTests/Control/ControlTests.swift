@@ -4,25 +4,6 @@ import Testing
 
 @Suite(.timeLimit(.minutes(1)))
 struct ControlTests {
-    private func withControl(_ body: (TestServer, Int) throws -> Void) throws {
-        var configuration = StandInConfiguration()
-        configuration.controlPort = 0
-        try TestServer.run(configuration) { server in
-            try body(server, try #require(server.server.controlPort))
-        }
-    }
-
-    private func ask(
-        _ port: Int, _ method: String, _ target: String, body: String = "", host: String = "Host: localhost\r\n",
-        extra: String = ""
-    ) throws -> String {
-        let client = try RawSocket(port: port)
-        let head = "\(method) \(target) HTTP/1.1\r\n\(host)\(extra)Content-Length: \(body.utf8.count)"
-        client.send(head + "\r\n\r\n" + body)
-        #expect(client.read() == .finished)
-        return client.text
-    }
-
     @Test func itIsOffUnlessAskedFor() throws {
         try TestServer.run { server in
             #expect(server.server.controlPort == nil)

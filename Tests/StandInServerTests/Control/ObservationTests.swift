@@ -7,28 +7,8 @@ import Testing
 /// Requests to the control port that observe a running stand-in.
 @Suite(.timeLimit(.minutes(1)))
 struct ObservationTests {
-    private func withControl(
-        showsPrompts: Bool = false, _ body: (TestServer, Int) throws -> Void
-    ) throws {
-        var configuration = StandInConfiguration()
-        configuration.controlPort = 0
-        configuration.showsPrompts = showsPrompts
-        configuration.version = "1.2.3"
-        try TestServer.run(configuration) { server in
-            try body(server, try #require(server.server.controlPort))
-        }
-    }
-
-    private func ask(_ port: Int, _ method: String, _ target: String, body: String = "") throws -> String {
-        let client = try RawSocket(port: port)
-        client.send(
-            "\(method) \(target) HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(body.utf8.count)\r\n\r\n" + body)
-        #expect(client.read() == .finished)
-        return client.text
-    }
-
     @Test func healthIsTold() throws {
-        try withControl { server, port in
+        try withControl({ $0.version = "1.2.3" }) { server, port in
             let text = try ask(port, "GET", "/health")
             for part in [
                 "200 OK", "application/json", "\"status\":\"ok\"", "\"version\":\"1.2.3\"",
@@ -64,7 +44,7 @@ struct ObservationTests {
     }
 
     @Test func promptsAreShownOnRequest() throws {
-        try withControl(showsPrompts: true) { server, port in
+        try withControl({ $0.showsPrompts = true }) { server, port in
             let client = try server.connect()
             try client.send(.prompt(PromptMessage(text: "noir \"quoted\"", enhance: false)))
             _ = try client.next { if case .message(.promptAck) = $0 { true } else { false } }

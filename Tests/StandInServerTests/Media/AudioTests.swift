@@ -1,37 +1,17 @@
 import DecartProtocol
-import Dispatch
 import LiveKitProtocol
 import StandInServer
 import Synchronization
+import TestSupport
 import Testing
 import WebRTCTransport
 
 /// Audio is echoed unchanged over both transports, and may be added after the video.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct AudioTests {
-    /// Polls every 20 ms.
-    private func waits(seconds: Int = 40, _ condition: () -> Bool) -> Bool {
-        let deadline = DispatchTime.now() + .seconds(seconds)
-        let tick = DispatchSemaphore(value: 0)
-        while !condition() {
-            guard DispatchTime.now() < deadline else { return false }
-            _ = tick.wait(timeout: .now() + .milliseconds(20))
-        }
-        return true
-    }
-
-    private func withServer(_ body: (StandInServer, Int) throws -> Void) throws {
-        var configuration = StandInConfiguration()
-        configuration.port = 0
-        let server = StandInServer(configuration: configuration)
-        let port = try server.start()
-        defer { server.stop() }
-        try body(server, port)
-    }
-
     @Test(arguments: [true, false])
     func directly(fromTheStart: Bool) throws {
-        try withServer { server, port in
+        try withMedia { server, port in
             let peer = try MediaPeer(server: server, port: port)
             defer { peer.stop() }
             if fromTheStart { peer.connection.setMedia(video: .sendrecv, audio: .sendrecv) }
@@ -45,7 +25,7 @@ struct AudioTests {
             let tone = Tone()
             try tone.listen(to: peer.connection, in: peer.pipeline)
             try tone.send(440, through: peer.connection, in: peer.pipeline)
-            #expect(waits { tone.hears(440) })
+            #expect(eventually(seconds: 40) { tone.hears(440) })
             // Audio is removed and added again while video continues.
             try peer.renegotiate(audio: nil)
             #expect(peer.connection.audioDirection == .inactive)
@@ -53,13 +33,13 @@ struct AudioTests {
             #expect(peer.waitForFrames(frames + 10))
             try peer.renegotiate(audio: .sendrecv)
             let buffers = tone.buffers
-            #expect(waits { tone.buffers > buffers + 20 } && tone.hears(440))
+            #expect(eventually(seconds: 40) { tone.buffers > buffers + 20 } && tone.hears(440))
             #expect(server.sessions.first?.isGenerating == true)
         }
     }
 
     @Test func inARoom() throws {
-        try withServer { server, port in
+        try withMedia { server, port in
             try RoomPeer.withVideo(port: port) { peer in
                 #expect(
                     try peer.waits { peer.frames.load(ordering: .relaxed) > 5 },

@@ -12,16 +12,13 @@ struct MediaFaultTests {
     private func withPeer(
         _ specs: String, pattern: String = "ball", _ body: (MediaPeer, StandInServer) throws -> Void
     ) throws {
-        var configuration = StandInConfiguration()
-        configuration.port = 0
-        configuration.faults = try FaultPlan(parsing: specs.split(separator: " ").map(String.init)).faults
-        let server = StandInServer(configuration: configuration)
-        let port = try server.start()
-        defer { server.stop() }
-        let peer = try MediaPeer(server: server, port: port, pattern: pattern)
-        defer { peer.stop() }
-        try peer.setState(lego)
-        try body(peer, server)
+        let faults = try FaultPlan(parsing: specs.split(separator: " ").map(String.init)).faults
+        try withMedia({ $0.faults = faults }) { server, port in
+            let peer = try MediaPeer(server: server, port: port, pattern: pattern)
+            defer { peer.stop() }
+            try peer.setState(lego)
+            try body(peer, server)
+        }
     }
 
     @Test func picturesStop() throws {

@@ -13,15 +13,6 @@ struct MediaTests {
         return VideoCodec.allCases.filter(\.isAvailable)
     }()
 
-    private func withServer(_ body: (StandInServer, Int) throws -> Void) throws {
-        var configuration = StandInConfiguration()
-        configuration.port = 0
-        let server = StandInServer(configuration: configuration)
-        let port = try server.start()
-        defer { server.stop() }
-        try body(server, port)
-    }
-
     private func prompt(_ text: String) -> ClientMessage { .prompt(PromptMessage(text: text, enhance: false)) }
 
     /// Mean distance of the chroma planes from grey, in code values.
@@ -31,7 +22,7 @@ struct MediaTests {
 
     @Test(arguments: codecs)
     func picturesComeBackTransformedAndFollowThePrompt(codec: VideoCodec) throws {
-        try withServer { server, port in
+        try withMedia { server, port in
             let peer = try MediaPeer(server: server, port: port, codec: codec)
             defer { peer.stop() }
             try peer.setState(prompt("film noir"))
@@ -52,7 +43,7 @@ struct MediaTests {
     }
 
     @Test func anOfferBeforeAnyStateGetsTheRawPictureBack() throws {
-        try withServer { server, port in
+        try withMedia { server, port in
             let peer = try MediaPeer(server: server, port: port)
             defer { peer.stop() }
             try peer.negotiate()
@@ -64,7 +55,7 @@ struct MediaTests {
     }
 
     @Test func theLatencyMarkerTravelsThereAndBack() throws {
-        try withServer { server, port in
+        try withMedia { server, port in
             let peer = try MediaPeer(
                 server: server, port: port, target: TestServer.target + "&pixel_latency=1", stampsMarker: true)
             defer { peer.stop() }
@@ -81,7 +72,7 @@ struct MediaTests {
     }
 
     @Test func aSessionThatDiesDoesNotTouchAnother() throws {
-        try withServer { server, port in
+        try withMedia { server, port in
             let one = try MediaPeer(server: server, port: port)
             let other = try MediaPeer(server: server, port: port, width: 160, height: 96)
             defer { other.stop() }
@@ -100,7 +91,7 @@ struct MediaTests {
 
     @Test(arguments: ["", "v=0\r\n", "nonsense"])
     func anOfferThatCannotBeTakenIsAnErrorAndTheSessionLives(sdp: String) throws {
-        try withServer { server, port in
+        try withMedia { server, port in
             let client = try TestClient(port: port, target: TestServer.target)
             _ = try client.expectGreeting()
             for _ in 0..<3 {
@@ -115,7 +106,7 @@ struct MediaTests {
     }
 
     @Test func aPeerThatClosesItsConnectionEndsTheGeneration() throws {
-        try withServer { server, port in
+        try withMedia { server, port in
             let peer = try MediaPeer(server: server, port: port)
             defer { peer.stop() }
             try peer.setState(prompt("lego"))

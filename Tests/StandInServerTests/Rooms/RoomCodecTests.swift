@@ -18,14 +18,11 @@ struct RoomCodecTests {
     func theResult(option: ServerCodec, query: String, codec: VideoCodec) throws {
         GStreamerRuntime.initialise()
         guard codec.isAvailable else { return }
-        var configuration = StandInConfiguration()
-        (configuration.port, configuration.rooms.codec) = (0, option)
-        let server = StandInServer(configuration: configuration)
-        let port = try server.start()
-        defer { server.stop() }
-        try RoomPeer.withVideo(port: port, query: query) { peer throws in
-            #expect(peer.publisher.negotiatedCodec == .vp8 && peer.subscriber.negotiatedCodec == codec)
-            #expect(try peer.waits { peer.frames.load(ordering: .relaxed) > 2 }, "\(peer.progress)")
+        try withMedia({ $0.rooms.codec = option }) { _, port in
+            try RoomPeer.withVideo(port: port, query: query) { peer throws in
+                #expect(peer.publisher.negotiatedCodec == .vp8 && peer.subscriber.negotiatedCodec == codec)
+                #expect(try peer.waits { peer.frames.load(ordering: .relaxed) > 2 }, "\(peer.progress)")
+            }
         }
     }
 }

@@ -8,10 +8,7 @@ import Testing
 struct ViewerTests {
     private func post(_ server: TestServer, _ path: String, key: String = "k", method: String = "POST") throws -> String
     {
-        let socket = try RawSocket(port: server.port)
-        socket.send("\(method) \(path) HTTP/1.1\r\nHost: localhost\r\nx-api-key: \(key)\r\nContent-Length: 0\r\n\r\n")
-        socket.read()
-        return socket.text
+        try ask(server.port, method, path, extra: "x-api-key: \(key)\r\n")
     }
 
     private func info(_ answer: String) throws -> LiveKitRoomInfo {

@@ -179,7 +179,14 @@ final class MediaPeer: @unchecked Sendable {
 
     /// Waits for a returned frame that matches.
     func waitForFrame(seconds: Double = 40, where fits: ([[UInt8]]) -> Bool) -> Bool {
-        seen.wait(seconds: seconds) { !$0.planes.isEmpty && fits($0.planes) }
+        let end = ContinuousClock.now + .seconds(seconds)
+        while true {
+            // Outside of the lock: `fits` may read `frameCount`.
+            let (planes, count) = seen.read { ($0.planes, $0.frames) }
+            if !planes.isEmpty, fits(planes) { return true }
+            let left = end - .now
+            guard left > .zero, seen.wait(left, until: { $0.frames > count }) else { return false }
+        }
     }
 
     func waitForFrames(_ count: Int) -> Bool { seen.wait(seconds: 40) { $0.frames >= max(count, 1) } }

@@ -1,6 +1,7 @@
 import Glibc
 import StandInServer
 import TestSupport
+import Testing
 
 /// A TCP client that exposes every byte and the kind of the connection's end. Reads block, each with a timeout.
 final class RawSocket {
@@ -110,4 +111,17 @@ func withFaults(_ specs: String..., body: (TestServer) throws -> Void) throws {
     var configuration = StandInConfiguration()
     configuration.faults = try FaultPlan(parsing: specs).faults
     try TestServer.run(configuration, body)
+}
+
+/// Returns the whole response to a request. The server then closes the connection.
+/// - Parameter extra: further header fields, each with its line end.
+func ask(
+    _ port: Int, _ method: String, _ target: String, body: String = "", host: String = "Host: localhost\r\n",
+    extra: String = ""
+) throws -> String {
+    let client = try RawSocket(port: port)
+    let head = "\(method) \(target) HTTP/1.1\r\n\(host)\(extra)Content-Length: \(body.utf8.count)"
+    client.send(head + "\r\n\r\n" + body)
+    #expect(client.read() == .finished)
+    return client.text
 }

@@ -1,6 +1,7 @@
 import DecartProtocol
 import StandInServer
 import Synchronization
+import Testing
 
 /// A running stand-in with fake media and a captured log; stopped when the body returns.
 struct TestServer {
@@ -70,4 +71,27 @@ private final class LogLines: Sendable {
     private let lines = Mutex<[String]>([])
     var all: [String] { lines.withLock { $0 } }
     func add(_ line: String) { lines.withLock { $0.append(line) } }
+}
+
+/// Runs `body` with a server and the port of its control endpoint.
+func withControl(
+    _ configure: (inout StandInConfiguration) -> Void = { _ in }, _ body: (TestServer, Int) throws -> Void
+) throws {
+    var configuration = StandInConfiguration()
+    configuration.controlPort = 0
+    configure(&configuration)
+    try TestServer.run(configuration) { server in try body(server, try #require(server.server.controlPort)) }
+}
+
+/// Runs `body` with a stand-in that has real media.
+func withMedia(
+    _ configure: (inout StandInConfiguration) -> Void = { _ in }, _ body: (StandInServer, Int) throws -> Void
+) throws {
+    var configuration = StandInConfiguration()
+    configuration.port = 0
+    configure(&configuration)
+    let server = StandInServer(configuration: configuration)
+    let port = try server.start()
+    defer { server.stop() }
+    try body(server, port)
 }

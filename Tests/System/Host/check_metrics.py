@@ -332,9 +332,7 @@ def check_stall(folder):
 
 
 def main():
-    if not os.path.exists(PLUGIN):
-        report("the plugin", f"{PLUGIN} does not exist")
-        sys.exit(1)
+    report.require(PLUGIN)
     # The interpreter of the example, with the packages of the system.
     modules = subprocess.run(["/usr/bin/python3", "-c", "import gi, prometheus_client"], capture_output=True, check=False)
     missing = ["python3-gi or python3-prometheus-client"] if modules.returncode != 0 else []

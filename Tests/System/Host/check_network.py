@@ -425,10 +425,7 @@ def perform(name, body, folder, certificates):
 
 
 def main():
-    for program in (CHECK, STANDIN, PLUGIN):
-        if not os.path.exists(program):
-            say("the programs", f"{program} does not exist")
-            sys.exit(1)
+    say.require(CHECK, STANDIN, PLUGIN)
     wrong_arguments()
     why = netlab.available() or ("" if os.path.exists(TURN) else "coturn is not installed")
     if why:

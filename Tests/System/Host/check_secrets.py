@@ -360,9 +360,7 @@ def contains(path, text):
 
 
 def main():
-    if not os.path.exists(PLUGIN):
-        report("the plugin", f"{PLUGIN} does not exist")
-        sys.exit(1)
+    report.require(PLUGIN)
     folder = tempfile.mkdtemp(prefix="decart-secrets-")
     try:
         if not has_element(folder):

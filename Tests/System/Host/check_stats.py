@@ -412,9 +412,7 @@ def check_models():
 
 
 def main():
-    if not os.path.exists(PLUGIN):
-        report("the plugin", f"{PLUGIN} does not exist")
-        sys.exit(1)
+    report.require(PLUGIN)
     Gst.init(None)
     check_errors()
     check_models()

@@ -39,6 +39,13 @@ class Results:
     def skip(self, why):
         print(f"skip {self.topic}: {why}\n", end="", flush=True)
 
+    def require(self, *files):
+        """Ends this process if one of the built files is missing."""
+        for file in files:
+            if not os.path.exists(file):
+                self(os.path.basename(file), f"{file} does not exist")
+                sys.exit(1)
+
     def perform(self, name, part, *arguments):
         """Runs a part, which prints its results itself. An exception must not hide the other parts."""
         try:

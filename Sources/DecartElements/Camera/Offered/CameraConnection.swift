@@ -109,10 +109,7 @@ final class CameraConnection: @unchecked Sendable {
         talkback?.gate.close(attempt: number)
         talkbackPath?.stop(in: bin)
         connection.close()
-        // Locked because the parent could otherwise raise its state again meanwhile.
-        bin.setLockedState(true)
-        bin.setState(.null)
-        parent.remove(bin)
+        parent.takeOut([bin])
         connection.dismantle()
         talkbackPath?.close()
         isolator.close()
