@@ -30,7 +30,7 @@ final class TestPicture {
 
     @discardableResult func withFrame<Value>(_ body: (I420Frame) throws -> Value) throws -> Value {
         let (luma, blue, red) = (try #require(luma), try #require(chroma(0)), try #require(chroma(1)))
-        return try body(I420Frame(luma: luma, blueChroma: blue, redChroma: red))
+        return try body(try #require(I420Frame(luma: luma, blueChroma: blue, redChroma: red)))
     }
 
     @discardableResult func withLuma<Value>(_ body: (Plane) throws -> Value) throws -> Value {

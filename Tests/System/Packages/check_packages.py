@@ -218,7 +218,6 @@ def check_use(system, title, debs, commit):
         shutil.copy(deb, f"{system.folder}{HOME}")
     check(f"{title}: no Swift before the installation",
           glob.glob(f"{system.folder}/usr/**/*swift*", recursive=True))
-    begun = time.monotonic()
     system.must("apt-get -qq update", network=True, limit=120)
     check_weight(system, title, install)
     updated = time.monotonic()
