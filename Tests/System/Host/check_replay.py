@@ -97,7 +97,7 @@ GATE = [
 def faults():
     """The faults of `decart-standin --help` that a recording can have, with keys."""
     text = subprocess.run([f"{RELEASE}/decart-standin", "--help"], capture_output=True, text=True, check=True, timeout=60).stdout
-    names = re.findall(r"^  ([a-z0-9_]+T?) {2,}\S", text.split("\nFAULTS")[-1].split("\nCONTROL")[0], re.M)
+    names = re.findall(r"^  ([a-z0-9_]+T?) {2,}\S", text.split("\nFAULTS\n")[-1].split("\nCONTROL\n")[0], re.M)
     for name in names:
         if not OTHERS.match(name):
             keys = KEYS.get(name, "at=2" if TIMED.match(name) else "")
