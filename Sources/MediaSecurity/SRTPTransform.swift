@@ -82,9 +82,7 @@ package final class SRTPTransform: Sendable {
     }
 
     /// libsrtp's global initialisation; false if its crypto library fails to start.
-    private static let isInitialised = keepingHostsSIGPIPE {
-        gst_decart_srtp_init() == Int32(srtp_err_status_ok.rawValue)
-    }
+    private static let isInitialised = keepingHostsSIGPIPE(gst_decart_srtp_init)
 }
 
 /// Counts of rejected packets.

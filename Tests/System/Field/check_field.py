@@ -852,6 +852,16 @@ def fork(here):
     return finish(bench)
 
 
+@row("plugin srtp first", OWN, "GStreamer's plugin srtp, which uses libsrtp too, was loaded before the first session.",
+     transports=DIRECT, gate=("webrtc",))
+def srtp_first(here):
+    if not Gst.Plugin.load_by_name("srtp"):
+        raise Problem("there is no plugin srtp")
+    bench = here.bench(APPSRC).play().feed()
+    bench.wait_numbers(20)
+    return finish(bench)
+
+
 @row("producer restarts", "RidgeRun/gst-interpipe#138", "The pipeline in front of a proxysrc is stopped and started again.",
      transports=DIRECT)
 def producer_restarts(here):
