@@ -92,7 +92,8 @@ def whole_session(codec):
             screen, client = session.screen, session.client
             await screen.wait_for_more(60, is_grey=True)
             captured, encoded, requests = await session.sent()
-            if requests > 3:
+            # A busy machine loses packets.
+            if requests > (3 if VERIFYING else captured // 10):
                 raise Failed(f"{requests} keyframe requests for {captured} frames")
             # On a busy machine the SDK sends fewer layers.
             if codec == "vp9" and VERIFYING and encoded < 1.5 * captured:
