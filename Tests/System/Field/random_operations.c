@@ -641,7 +641,7 @@ static void send_event (Line *line)
     g_clear_object (&upstream);
 }
 
-static GstQuery *make_query (GstCaps *caps, gboolean has_sink)
+static GstQuery *make_query (GstCaps *caps, gboolean asks_allocation)
 {
     static const GstFormat formats[] = { GST_FORMAT_TIME, GST_FORMAT_BYTES, GST_FORMAT_DEFAULT, GST_FORMAT_PERCENT };
     switch (below (10)) {
@@ -654,8 +654,7 @@ static GstQuery *make_query (GstCaps *caps, gboolean has_sink)
     case 4:
         return gst_query_new_accept_caps (caps);
     case 5:
-        /* Upstream's query. */
-        return has_sink ? gst_query_new_allocation (caps, below (2)) : gst_query_new_latency ();
+        return asks_allocation ? gst_query_new_allocation (caps, below (2)) : gst_query_new_latency ();
     case 6:
         return gst_query_new_seeking (GST_FORMAT_TIME);
     case 7:
@@ -674,7 +673,10 @@ static void query (Line *line)
     GstPad *src = gst_element_get_static_pad (line->element, "src");
     GstPad *sink = line->is_source ? NULL : gst_element_get_static_pad (line->element, "sink");
     GstCaps *caps = gst_caps_from_string ("video/x-raw,format=I420,width=7,height=9");
-    GstQuery *made = make_query (caps, sink != NULL);
+    /* Upstream's query waits for the streaming thread, which waits at a prerolled sink, and for a session if the input is
+     * not live. */
+    GstQuery *made =
+        make_query (caps, sink != NULL && line->is_live && GST_STATE (line->pipeline) == GST_STATE_PLAYING);
     gboolean goes_to_sink = sink != NULL && (GST_QUERY_TYPE (made) == GST_QUERY_ALLOCATION || below (2));
     if (GST_QUERY_TYPE (made) == GST_QUERY_SCHEDULING)
         goes_to_sink = FALSE;
