@@ -213,8 +213,10 @@ def prepare(review, folder):
     for name in TABLE:
         shutil.copytree(os.path.join(review, name), os.path.join(folder, name))
     flags = "$(pkg-config --cflags --libs {})"
-    # A property that 0.3.0 removed.
-    for where, command in ((HOST, "sed -i 's/ statistics-interval=[0-9]*//' *.c && make -B -s"), (NETWORK, f"gcc -O1 -w -o host host.c {flags.format('gstreamer-1.0')}"),
+    # Since 0.3.0, a property is gone, and another session begins after 15 s only.
+    for where, command in ((HOST, "sed -i 's/ statistics-interval=[0-9]*//' *.c && make -B -s"),
+                           (NETWORK, "sed -i 's/fallback=none/& media-timeout=5/' light*.sh"),
+                           (NETWORK, f"gcc -O1 -w -o host host.c {flags.format('gstreamer-1.0')}"),
                            (NETWORK, f"gcc -O1 -w -o consent consent.c {flags.format('nice')}"),
                            (NETWORK, "gcc -O1 -w -o srtpforget srtpforget.c -lsrtp2")):
         subprocess.run(command, shell=True, check=True, cwd=os.path.join(folder, where), stderr=subprocess.DEVNULL)
