@@ -197,9 +197,11 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     /// The same with a stand-in for this pipeline alone.
+    /// - Parameter judgesConduct: checks at the end that the element conducted itself well; see `runWell`.
     static func run(
         with make: (StandIn) throws -> TransformPipeline,
         standIn configure: (inout StandInConfiguration) -> Void = { _ in }, engine: (any MediaEngine)? = nil,
+        judgesConduct: Bool = false,
         sourceLocation: SourceLocation = #_sourceLocation, test: String = #function, file: String = #fileID,
         _ body: (TransformPipeline, StandIn) throws -> Void
     ) throws {
@@ -207,6 +209,7 @@ final class TransformPipeline: @unchecked Sendable {
             try run(try make(standIn), sourceLocation: sourceLocation, test: test, file: file) {
                 try body($0, standIn)
             }
+            if judgesConduct { standIn.expectGoodConduct(sourceLocation: sourceLocation) }
         }
     }
 
@@ -217,12 +220,9 @@ final class TransformPipeline: @unchecked Sendable {
         sourceLocation: SourceLocation = #_sourceLocation, test: String = #function, file: String = #fileID,
         _ body: (TransformPipeline, StandIn) throws -> Void
     ) throws {
-        try StandIn.run(configure, engine: engine) { standIn in
-            try run(try make(standIn), sourceLocation: sourceLocation, test: test, file: file) {
-                try body($0, standIn)
-            }
-            standIn.expectGoodConduct(sourceLocation: sourceLocation)
-        }
+        try run(
+            with: make, standIn: configure, engine: engine, judgesConduct: true, sourceLocation: sourceLocation,
+            test: test, file: file, body)
     }
 
     // MARK: Observed output
