@@ -390,7 +390,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", required=True)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--jobs", type=int, default=3 * len(os.sched_getaffinity(0)) // 2)
+    parser.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)))
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
 
