@@ -91,7 +91,10 @@ struct CheckCommand: ParsableCommand {
     @Flag(help: "Allow an unencrypted base-url to another machine; the key travels in clear.")
     var insecure = false
 
-    @Option(help: ArgumentHelp("Limit of each probe in seconds, from 0.1 to 60.", valueName: "seconds"))
+    @Option(
+        help: ArgumentHelp(
+            "Limit of each probe in seconds, from 0.1 to 60; the first frame of a session may take ten times as long.",
+            valueName: "seconds"))
     var timeout = 3.0
 
     @Flag(help: "Also run a session of 12 s with synthetic frames through the element decarttransform. It is billed.")
@@ -189,6 +192,7 @@ struct CheckCommand: ParsableCommand {
         settings.insecure = insecure
         settings.caFile = caFile
         settings.stunServer = stunServer
+        settings.firstFrameLimit = .milliseconds(Int(10_000 * timeout))
         settings.httpProxy = try? proxy()
         settings.localAddress = localAddress
         settings.turnServers = (try? turnServers + turnServersInFile()) ?? turnServers

@@ -16,6 +16,10 @@ package struct DeepSession: Sendable {
         package var httpProxy: String?
         package var localAddress: String?
         package var duration = Duration.seconds(12)
+        /// Without a frame until then, the session has failed. A slow service or machine needs longer than `duration`.
+        package var firstFrameLimit = Duration.seconds(30)
+        /// How long frames are measured at least.
+        package var shortest = Duration.seconds(5)
 
         package init(baseURL: String, key: APIKey, model: String) {
             self.baseURL = baseURL
@@ -87,8 +91,12 @@ package struct DeepSession: Sendable {
         defer { pipeline.setState(.null) }
         let bus = pipeline.bus
         var nextReading = Self.interval
-        while summary.error == nil, elapsed < settings.duration {
-            let wait = max(.zero, min(nextReading, settings.duration) - elapsed)
+        var end: Duration {
+            let limit = settings.firstFrameLimit
+            return max(settings.duration, first.map { min($0.time, limit) + settings.shortest } ?? limit)
+        }
+        while summary.error == nil, elapsed < end {
+            let wait = max(.zero, min(nextReading, end) - elapsed)
             if let message = bus.next(timeout: wait) { summary.note(message, at: elapsed.milliseconds) }
             guard elapsed >= nextReading else { continue }
             nextReading += Self.interval
