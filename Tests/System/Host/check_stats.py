@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """Compares REFERENCE.md and MODELS.md with running sessions, the sources and gst-inspect-1.0.
 
-Runs a session of each kind against a stand-in: on a direct connection, in a room with two connections and with one, a
-viewer, with audio, with simulcast, with timestamps=capture. The fields of `stats` and their types must be those of the
-section "Statistics" of REFERENCE.md, in both directions over all kinds. A table describes the structures that its first
-column or its heading names in backticks, else the flat fields. Then a session loses its connection twice and restarts through READY:
-no counter may fall. The sessions run side by side.
+Runs a session of each kind against a stand-in: on a direct connection, in a room, a viewer, with audio, with simulcast,
+with timestamps=capture. The fields of `stats` and their types must be those of the section "Statistics" of
+REFERENCE.md, in both directions over all kinds. A table describes the structures that its first column or its heading
+names in backticks, else the flat fields. Then a session loses its connection twice and restarts through READY: no
+counter may fall. The sessions run side by side.
 
 Prints "ok NAME" or "not ok NAME: why". Uses loopback only.
 """

@@ -5,8 +5,8 @@
 
 The client runs in a control group of its own; the stand-in and this program do not. The first part of the run measures
 how much of the CPU the client uses. In the second part the group's quota is half of that, and in the third part it has
-none. scripts/verify runs it, on an idle machine; docs/NOTES.md has the bounds. The client's frames are made
-beforehand, so that the quota is the element's; --pattern draws them in the client.
+none. scripts/verify runs it, on an idle machine. The client's frames are made beforehand, so that the quota is the
+element's; --pattern draws them in the client.
 Latency is the age of a frame when it leaves the element: a room returns the time of capture with each frame. Prints
 "ok NAME: figures", "not ok NAME: why" or "skip NAME: why". Needs root, uses loopback only.
 """
