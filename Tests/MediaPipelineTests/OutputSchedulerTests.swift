@@ -301,13 +301,26 @@ import Testing
             output.frame(number, at: 1000 + ClockTime(number) * 50, now: 1002 + ClockTime(number) * 50)
             _ = output.next(1002 + ClockTime(number) * 50)
         }
-        for number in 100..<120 { output.frame(number, at: 1000 + ClockTime(number) * 50, now: 7000) }
-        let burst = (0..<12).map { _ in output.next(7000) }
-        #expect(burst.first == "112 at 6991 discont" || burst.first?.hasSuffix(" at 6991 discont") == true, "\(burst)")
-        output.frame(120, at: 7050, now: 7052)
-        for _ in 0..<20 { _ = output.next(7052) }
-        output.frame(121, at: 7100, now: 7102)
-        #expect(output.next(7102) == "121 at 7093")
+        for number in 100..<109 { output.frame(number, at: 1000 + ClockTime(number) * 50, now: 6402) }
+        let burst = (0..<9).map { _ in output.next(6402) }
+        #expect(burst.first == "100 at 6393 discont" && burst.last == "108 at 6443", "\(burst)")
+        #expect(output.scheduler.counters.droppedLate == 0)
+        output.frame(109, at: 6450, now: 6452)
+        _ = output.next(6452)
+        output.frame(110, at: 6500, now: 6502)
+        #expect(output.next(6502) == "110 at 6493")
+    }
+
+    /// A pause of seconds: what is older than half a second is not shown any more.
+    @Test func aLongPauseIsNotPlayedFast() {
+        var output = output { $0.latency = nil }
+        for number in 0..<100 {
+            output.frame(number, at: 1000 + ClockTime(number) * 50, now: 1002 + ClockTime(number) * 50)
+            _ = output.next(1002 + ClockTime(number) * 50)
+        }
+        for number in 100..<160 { output.frame(number, at: 1000 + ClockTime(number) * 50, now: 9000) }
+        let burst = (0..<60).map { _ in output.next(9000) }.filter { !$0.hasPrefix("wait") }
+        #expect(burst.first == "146 at 8991 discont" && burst.count == 14, "\(burst)")
     }
 
     /// A pipeline with more latency than the output's holds the frames for longer, which costs none.

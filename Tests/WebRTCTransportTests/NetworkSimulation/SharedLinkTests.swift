@@ -18,7 +18,7 @@ extension Simulation {
                 print(row)
                 #expect(call.dropped == 0 && call.plis == 0, "\(row)")
                 #expect(call.wait(percentile: 0.5, 3, 60) <= 30 && call.wait(percentile: 0.95, 3, 60) <= 85, "\(row)")
-                #expect(call.throughput(3, 60) >= rate * 86 / 100, "\(row)")
+                #expect(call.throughput(3, 60) >= rate * 85 / 100, "\(row)")
                 // The keyframe at the start alone takes more than 0.3 s at 300 kbit/s.
                 #expect(rate < 500_000 || call.wait(percentile: 1, 0, 3) <= 250, "\(row)")
             }
@@ -40,7 +40,7 @@ extension Simulation {
                     "seed \(seed): \(down) s down, then \(call.figures(23, 40)); \(up) s up, then \(call.figures(50, 60))"
                 print(row)
                 #expect(down <= 1 && call.wait(percentile: 0.95, 23, 40) <= 75, "\(row)")
-                #expect(call.throughput(23, 40) >= 420_000 && up <= 10, "\(row)")
+                #expect(call.throughput(23, 40) >= 420_000 && up <= 12, "\(row)")
             }
         }
 

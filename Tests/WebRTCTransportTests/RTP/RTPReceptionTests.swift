@@ -271,6 +271,19 @@ struct RTPReceptionTests {
         #expect(playout.delay.current == 5_000_000)
     }
 
+    /// Rare losses on a path on which a retransmission takes a quarter of a second.
+    @Test func stopsThatRepeatAreCovered() {
+        var playout = Playout()
+        playout.play(160) { $0 % 100 == 50 ? 250 : 5 }
+        #expect(playout.delay.current == 5_000_000, "two stops are tolerated")
+        playout.play(60) { $0 == 50 ? 260 : 5 }
+        #expect(playout.delay.target == 250_000_000, "the shortest of three stops")
+        playout.play(420) { $0 % 60 == 50 ? 250 : 5 }
+        #expect(playout.delay.current == 250_000_000)
+        playout.play(400) { _ in 5 }
+        #expect(playout.delay.current == 5_000_000)
+    }
+
     /// The frames behind one that waited for a retransmission, or for the end of a pause, are no later on their own.
     @Test func aPauseIsNotKept() {
         var playout = Playout()
