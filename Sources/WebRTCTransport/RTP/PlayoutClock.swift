@@ -11,14 +11,16 @@ package struct PlayoutClock: Sendable {
     private var offset: Int64 = 0
     /// The running time of the first packet.
     private var start: Int64 = 0
-    /// The least offsets of this second and of the one before.
+    /// The least offsets of this window and of the one before.
     private var least: (begun: Int64, now: Int64, before: Int64)?
     private var last: (timestamp: Int64, time: Int64)?
     private var lastArrival: Int64 = .min
     /// Added to all times; it keeps the stream in sync with another one.
     package var delay: Int64 = 0
 
-    private static let window: Int64 = 1_000_000_000
+    /// A queue on the path that drains sooner does not become its delay, which the playout delay would be added to.
+    private static let window: Int64 = 3_000_000_000
+    private static let settling: Int64 = 1_000_000_000
     private static let largestStep: UInt64 = 1_000_000_000
 
     /// - Parameter largestLead: times that are ahead of their packets' arrivals by more follow a shorter delay of the path at
@@ -39,7 +41,7 @@ package struct PlayoutClock: Sendable {
     /// - Parameter arrival: running time of its arrival. Not for retransmissions.
     package mutating func time(of timestamp: UInt32, arrival: Int64) -> Int64 {
         // The pipeline's running time has been set back, and the times follow it.
-        if arrival < lastArrival, lastArrival &- arrival > Self.window { (least, last) = (nil, nil) }
+        if arrival < lastArrival, lastArrival &- arrival > Self.settling { (least, last) = (nil, nil) }
         lastArrival = arrival
         let count = timestamps.take(timestamp)
         if let last, last.timestamp == count { return last.time }
@@ -68,7 +70,7 @@ package struct PlayoutClock: Sendable {
         self.least = least
         let wanted = min(least.now, least.before)
         // The first frame starts encoders and decoders and is late; the times settle soon after it.
-        let share: Int64 = arrival &- start < Self.window ? 4 : 32
+        let share: Int64 = arrival &- start < Self.settling ? 4 : 32
         offset = offset &- wanted > largestLead ? wanted : offset &+ (wanted &- offset) / share
     }
 

@@ -35,7 +35,7 @@ package struct PlayoutDelay: Sendable {
     /// The delay falls by a tenth of the elapsed time, as libwebrtc's does, because faster motion would be noticed; a long
     /// excess falls to 1/e within this time.
     private static let fallDivisor: ClockTime = 10
-    private static let fallTime: ClockTime = 1_000_000_000
+    private static let fallTime: ClockTime = 500_000_000
 
     package init(_ kind: MediaKind) { self.kind = kind }
 

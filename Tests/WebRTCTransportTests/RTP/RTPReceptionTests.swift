@@ -344,6 +344,18 @@ struct RTPReceptionTests {
         #expect(leads[150...].allSatisfy { $0 <= 200_000_000 } && leads[156...].allSatisfy { $0 <= 50_000_000 })
     }
 
+    /// A path whose delay rises by 400 ms: for two seconds it is a queue, for longer it is the path.
+    @Test func aQueueDoesNotMoveTheTimes() {
+        var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(50))
+        var delays: [Int64] = []
+        for frame in 0..<900 {
+            let queue: Int64 = (300..<360).contains(frame) || frame >= 500 ? 400_000_000 : 0
+            let sent = Int64(frame) * 33_333_333
+            delays.append(clock.time(of: UInt32(frame * 3000), arrival: sent + queue) - sent)
+        }
+        #expect(delays[300..<500].allSatisfy { $0 < 1_000_000 } && delays[899] > 395_000_000, "\(delays)")
+    }
+
     @Test func timesNeverGoBackAndFollowAPause() {
         var clock = PlayoutClock(clockRate: 90_000, largestLead: .milliseconds(100))
         var times: [Int64] = []
