@@ -181,7 +181,7 @@ def check_exporter(folder):
         report("the counters of both sessions rise", stuck(values) or "")
         report("the label codec names the codec", lacking(values) or "")
         with open(os.path.join(EXAMPLE, "alerts.yml"), encoding="utf-8") as file:
-            used = set(re.findall(r"decart_\w+", "\n".join(re.findall(r"expr: (.*)", file.read()))))
+            used = set(re.findall(r"decart_\w+", file.read()))
         # No receiver report may have arrived yet.
         exported = {name for name, _ in values} | set(re.findall(r"^# TYPE (\w+)", text, re.M))
         used |= set(re.findall(r"decart_\w+", " ".join(dashboard())))
@@ -200,6 +200,17 @@ def check_exporter(folder):
         run.exporter.send_signal(signal.SIGTERM)
         status = run.exporter.wait(timeout=LIMIT)
         report("the exporter ends on SIGTERM", "" if status == 0 else f"status {status}: {run.errors()}")
+    finally:
+        run.end()
+
+
+def check_error(folder):
+    """A session that fails: nothing listens at its URL."""
+    run = Run(folder, 1, "base-url=ws://127.0.0.1:9 max-retries=0")
+    try:
+        wait("the error", lambda: series(run.metrics(), "decart_state", state="error") == [1])
+        found = [dict(labels).get("code") for name, labels in run.metrics() if name == "decart_last_error_code"]
+        report("the code of the ERROR is a metric", "" if found == ["NETWORK_ERROR"] else found or "none")
     finally:
         run.end()
 
@@ -344,7 +355,7 @@ def main():
     check_refusal()
     with tempfile.TemporaryDirectory(prefix="decart-metrics-") as folder:
         full = [check_stall, check_full] if VERIFYING or "--full" in sys.argv[1:] else []
-        for part in [check_exporter, *full]:
+        for part in [check_exporter, check_error, *full]:
             report.perform("runs", part, tempfile.mkdtemp(dir=folder))
     sys.exit(report.failed)
 
