@@ -10,6 +10,9 @@ struct SessionHistory: Sendable {
     private(set) var reconnects: UInt64 = 0
     /// The error that caused the latest of them.
     private(set) var lastReason: DecartErrorCode?
+    /// The codes of the latest messages that have one.
+    var lastError: DecartErrorCode?
+    var lastWarning: DecartErrorCode?
 
     /// Sessions that another one has replaced before their end.
     private(set) var renewals: UInt64 = 0

@@ -168,6 +168,8 @@ enum TransformStatistics {
         stats["retries"] = GValueBox(uint64: UInt64(clamping: snapshot?.retries ?? 0))
         stats["reconnects"] = GValueBox(uint64: from.history.reconnects)
         stats["last-reconnect-reason"] = GValueBox(from.history.lastReason?.rawValue)
+        stats["last-error-code"] = GValueBox(from.history.lastError?.rawValue)
+        stats["last-warning-code"] = GValueBox(from.history.lastWarning?.rawValue)
         stats["resumes"] = GValueBox(uint64: from.resumes)
         stats["ice-restarts"] = GValueBox(uint64: from.totals.iceRestarts)
         stats["renewals"] = GValueBox(uint64: from.history.renewals)

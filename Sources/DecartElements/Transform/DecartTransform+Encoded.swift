@@ -126,9 +126,8 @@ extension DecartTransform {
     private func refuseInput(_ text: String, _ input: InputChain) {
         input.encoded.fail()
         let error = SessionError(.invalidInput, text, stage: .configuration, isPermanent: true)
-        let (session, id) = state.withLock { ($0.run?.session, $0.snapshot.sessionID) }
-        session?.controller.stop()
-        handle.unowned.postError(ElementProblem(error, sessionID: id))
+        state.withLock(\.run?.session)?.controller.stop()
+        fail(error)
     }
 
     /// Negotiates again, because the input is another one than the session was begun for.

@@ -41,9 +41,7 @@ extension DecartTransform {
 
     func report(_ report: SessionReport, _ reporter: SessionReporter) {
         switch report {
-        case .failed(let error):
-            let id = state.withLock(\.snapshot.sessionID)
-            handle.unowned.postError(ElementProblem(error, sessionID: id))
+        case .failed(let error): fail(error)
         case .warning(let error): warn(error)
         case .promptResult(let result): post(result, reporter)
         case .renewed(let time):
@@ -73,9 +71,21 @@ extension DecartTransform {
         }
     }
 
+    /// Any thread that keeps the element alive.
+    func fail(_ error: SessionError) {
+        let id = state.withLock { state in
+            state.history.lastError = error.code
+            return state.snapshot.sessionID
+        }
+        handle.unowned.postError(ElementProblem(error, sessionID: id))
+    }
+
     /// Any thread that keeps the element alive. A former session has no part in a warning without one.
     func warn(_ error: SessionError) {
-        let id = state.withLock { $0.snapshot.state.isInSession ? $0.snapshot.sessionID : nil }
+        let id = state.withLock { state in
+            state.history.lastWarning = error.code
+            return state.snapshot.state.isInSession ? state.snapshot.sessionID : nil
+        }
         handle.unowned.postWarning(ElementProblem(error, sessionID: id))
     }
 

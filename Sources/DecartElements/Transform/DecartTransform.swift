@@ -432,6 +432,7 @@ final class DecartTransform: ElementImplementation {
                 throw SessionError(.invalidOptions, conflict, stage: .configuration, isPermanent: true)
             }
         } catch {
+            state.withLock { $0.history.lastError = error.code }
             refuse(ElementProblem(error, sessionID: nil))
             return false
         }

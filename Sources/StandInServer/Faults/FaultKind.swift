@@ -188,4 +188,7 @@ package enum FaultKind: Sendable, Hashable {
         case .dtls, .media: .media
         }
     }
+
+    /// True if the fault can be injected into a running session.
+    package var isInjectable: Bool { scope == .session || scope == .media }
 }

@@ -14,7 +14,7 @@ extension StandInServer {
     /// not negotiated yet start with them.
     /// - Parameter sessionID: Nil: all sessions.
     package func inject(_ faults: [Fault], into sessionID: String? = nil) throws(StandInError) {
-        for fault in faults where fault.kind.scope != .session && fault.kind.scope != .media {
+        for fault in faults where !fault.kind.isInjectable {
             throw StandInError("\(fault.kind.name) cannot be put into a running session")
         }
         withRunning { $1.notify(FaultNotice(sessionID: sessionID, faults: faults)) }

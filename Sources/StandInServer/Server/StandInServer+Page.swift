@@ -27,6 +27,13 @@ extension StandInServer {
             json: .fields([
                 "service": .string(serviceURL), "key": .string(key), "model": .string("lucy-restyle-2"),
                 "version": .string(configuration.version),
+                "faults": .array(
+                    FaultKind.all.map { kind in
+                        .fields([
+                            "name": .string(kind.name), "summary": .string(kind.summary),
+                            "is_injectable": .bool(kind.isInjectable),
+                        ])
+                    }),
             ]))
     }
 }

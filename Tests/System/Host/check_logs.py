@@ -135,10 +135,14 @@ def transform(options="", source="", sink="fakesink"):
             f" {options} ! {sink}")
 
 
+# An unknown host is among the faults (DNS), because a look-up leaves the machine. Without a display, autovideosink ends
+# the process before an element of ours posts a message.
 H264 = "videotestsrc is-live=true num-buffers=45 ! video/x-raw,width=320,height=176,framerate=30/1{} ! x264enc tune=zerolatency"
 # The cause that must be named, and the command; None: nothing is wrong. URL and PORT are the stand-in's.
 MISTAKES = {
     "no key": ("no-key", "gst-launch-1.0 videotestsrc ! decarttransform base-url=URL ! fakesink"),
+    "wrong key": ("key", transform("query-items=fault=http_401")),
+    "stand-in not running": ("refused", transform("base-url=ws://127.0.0.1:9")),
     "no scheme": ("base-url", transform("base-url=127.0.0.1:PORT")),
     "unencrypted": ("unencrypted", transform("base-url=ws://192.0.2.1")),
     "TLS on a plain port": ("no-tls", transform("base-url=wss://127.0.0.1:PORT")),
@@ -151,6 +155,8 @@ MISTAKES = {
     "TURN without a password": ("ice-servers", transform("turn-servers='<\"turn://127.0.0.1:3478\">'")),
     "no image": ("image", transform("model=lucy-latest reference-image=none.png")),
     "text as an image": ("image", transform("model=lucy-latest reference-image=text.png")),
+    "image for a model without": ("image", transform("model=lucy-restyle-2 reference-image=small.png")),
+    "refused prompt": ("prompt-refused", transform("prompt=refuse-me")),
     "encoded, another size": ("encoded-size", transform("width=640 height=352", source=H264.format(""))),
     "encoded, 4:4:4": ("profile", transform(source=H264.format(",format=Y444"))),
     "no camera": ("camera", "gst-launch-1.0 decartsrc device=none base-url=URL api-key=x prompt=Lego ! fakesink"),
@@ -170,6 +176,7 @@ MISTAKES = {
     "http:// is a scheme": (None, transform("base-url=http://127.0.0.1:PORT")),
     "source that is not live": (None, transform(source="videotestsrc num-buffers=45")),
     "tee without queues": (None, transform(sink="tee name=t t. ! fakesink async=false t. ! fakesink async=false")),
+    "two unnamed elements": (None, transform(sink=f"fakesink {transform().removeprefix('gst-launch-1.0 ')}")),
     "muxer without queues": (None, transform(sink="videoconvert ! vp8enc deadline=1 ! webmmux ! filesink location=out.webm")),
     "image of 16 x 16": (None, transform("model=lucy-latest reference-image=small.png")),
     "PNG named GIF": (None, transform("model=lucy-latest reference-image=small.gif")),
@@ -178,7 +185,8 @@ MISTAKES = {
 
 # Words of the message by cause; of some mistakes.
 REMEDIES = {
-    "no-key": r"DECART_API_KEY", "image": r"The file is '(none|text)\.png'", "videoconvert": r"Put videoconvert behind the element",
+    "no-key": r"DECART_API_KEY", "no image": r"The file is 'none\.png'", "text as an image": r"The file is 'text\.png'",
+    "key": r"Check the key", "image for a model without": r"is not known to take reference images", "videoconvert": r"Put videoconvert behind the element",
     "encoder": r"The property encoder cannot be used", "port-in-use": r"port \d+: Address already in use.*another --port",
     "no such encoder": r"nvh264enc \(package gstreamer1\.0-plugins-bad\)",
 }

@@ -62,7 +62,7 @@ def series(values, name, **labels):
 class Run:
     """A stand-in and an exporter with sessions, whose watchdog reports go to a socket of ours."""
 
-    def __init__(self, folder, sessions, options=""):
+    def __init__(self, folder, sessions, options="", *more):
         self.folder = folder
         self.sessions = sessions
         self.processes = []
@@ -75,7 +75,7 @@ class Run:
         with open(self.log, "wb") as log:
             self.exporter = subprocess.Popen(
                 [os.path.join(EXAMPLE, "exporter.py"), "--sessions", str(sessions), "--port", "0", "--base-url", self.url,
-                 "--options", f"model=any width=320 height=176 framerate=10 {options}"],
+                 "--options", f"model=any width=320 height=176 framerate=10 {options}", *more],
                 stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True, env=environment)
         self.processes.append(self.exporter)
         self.address = self.exporter.stdout.readline().strip()
@@ -145,6 +145,29 @@ def check_files():
             tool("systemd-analyze verify: the template unit of docs/GUIDE.md", "systemd-analyze", "verify", path)
     else:
         report.skip("systemd-analyze verify: not installed")
+    check_kubernetes()
+
+
+def check_kubernetes():
+    """The schemas of Kubernetes take its files, whose probes and options exporter.py has."""
+    names = ("kubernetes.yml", "kubernetes-autoscaler.yml", "Containerfile")
+    texts = [open(os.path.join(EXAMPLE, name), encoding="utf-8").read() for name in names]
+    manual = subprocess.run([os.path.join(EXAMPLE, "exporter.py"), "--help"], capture_output=True, text=True, timeout=LIMIT,
+                            check=True).stdout
+    used = set(re.findall(r"^ *- (--[\w-]+)=", texts[0], re.M)) | set(re.findall(r'"(--[\w-]+)"', texts[2]))
+    report("exporter.py has the options of the pod", [option for option in used if f"  {option} " not in manual] or not used and "none")
+    probes = re.findall(r"httpGet: \{path: (\S+),", texts[0])
+    report("the probes ask /health", "" if probes == ["/health"] * 2 else probes)
+    if not (python := os.environ.get("DECART_TEST_PYTHON")):
+        report.skip("kubernetes-validate: no virtual environment")
+        return
+    validate = [python, "-m", "kubernetes_validate", "--strict"]
+    tool("kubernetes-validate takes the files", *validate, *names[:2])
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+        file.write(texts[0].replace("livenessProbe", "livelinessProbe"))
+        file.flush()
+        wrong = subprocess.run([*validate, file.name], capture_output=True, text=True, timeout=200, check=False)
+    report("it refuses another field", "" if wrong.returncode and "livelinessProbe" in wrong.stderr + wrong.stdout else wrong.stdout)
 
 
 def check_refusal():
@@ -181,11 +204,13 @@ def check_exporter(folder):
         report("the counters of both sessions rise", stuck(values) or "")
         report("the label codec names the codec", lacking(values) or "")
         with open(os.path.join(EXAMPLE, "alerts.yml"), encoding="utf-8") as file:
-            used = set(re.findall(r"decart_\w+", "\n".join(re.findall(r"expr: (.*)", file.read()))))
+            used = set(re.findall(r"decart_\w+", file.read()))
         # No receiver report may have arrived yet.
         exported = {name for name, _ in values} | set(re.findall(r"^# TYPE (\w+)", text, re.M))
         used |= set(re.findall(r"decart_\w+", " ".join(dashboard())))
-        report("alerts and dashboard use metrics that exist", sorted(used - exported) or "")
+        with open(os.path.join(EXAMPLE, "kubernetes-autoscaler.yml"), encoding="utf-8") as file:
+            used |= set(re.findall(r"seriesQuery: '(\w+)", file.read()))
+        report("alerts, dashboard and autoscaler use metrics that exist", sorted(used - exported) or "")
         quality = [dict(labels)["quality"] for name, labels in values if name == "decart_connection_quality"]
         report("each session has one quality", "" if len(quality) == 2 else quality or "none")
         with open(os.path.join(EXAMPLE, "README.md"), encoding="utf-8") as file:
@@ -200,6 +225,37 @@ def check_exporter(folder):
         run.exporter.send_signal(signal.SIGTERM)
         status = run.exporter.wait(timeout=LIMIT)
         report("the exporter ends on SIGTERM", "" if status == 0 else f"status {status}: {run.errors()}")
+    finally:
+        run.end()
+
+
+def check_error(folder):
+    """A session that fails: nothing listens at its URL."""
+    run = Run(folder, 1, "base-url=ws://127.0.0.1:9 max-retries=0")
+    try:
+        wait("the error", lambda: series(run.metrics(), "decart_state", state="error") == [1])
+        found = [dict(labels).get("code") for name, labels in run.metrics() if name == "decart_last_error_code"]
+        report("the code of the ERROR is a metric", "" if found == ["NETWORK_ERROR"] else found or "none")
+        report("no restart is asked for because of it", "" if fetch(f"{run.address}/health") == "healthy\n" else "not healthy")
+    finally:
+        run.end()
+
+
+def is_unhealthy(run):
+    try:
+        return not fetch(f"{run.address}/health")
+    except urllib.error.HTTPError as error:
+        return error.code == 503
+
+
+def check_source(folder):
+    """A source that fails after some frames."""
+    run = Run(folder, 1, "", "--source", "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=10/1 ! "
+                                         "identity error-after=60")
+    try:
+        wait("frames", lambda: sum(series(run.metrics(), "decart_frames_out_total")) > 0)
+        wait("status 503 of /health", lambda: is_unhealthy(run))
+        report("a source that fails fails the health check")
     finally:
         run.end()
 
@@ -312,18 +368,11 @@ def check_full(folder):
 def check_stall(folder):
     """With fallback=none an outage stops the frames, as a graph that hangs would."""
     run = Run(folder, 2, "fallback=none")
-
-    def is_unhealthy():
-        try:
-            return not fetch(f"{run.address}/-/healthy")
-        except urllib.error.HTTPError as error:
-            return error.code == 503
-
     try:
         wait("two sessions", lambda: run.generating() == 2)
         run.standin.kill()
         run.standin.wait()
-        wait("status 503 of /-/healthy", is_unhealthy)
+        wait("status 503 of /health", lambda: is_unhealthy(run))
         run.reports()
         time.sleep(3)
         report("a graph without frames fails the health check", run.reports() and "the watchdog still gets reports")
@@ -344,7 +393,7 @@ def main():
     check_refusal()
     with tempfile.TemporaryDirectory(prefix="decart-metrics-") as folder:
         full = [check_stall, check_full] if VERIFYING or "--full" in sys.argv[1:] else []
-        for part in [check_exporter, *full]:
+        for part in [check_exporter, check_error, check_source, *full]:
             report.perform("runs", part, tempfile.mkdtemp(dir=folder))
     sys.exit(report.failed)
 

@@ -299,6 +299,8 @@ def live_long(standin, transport):
         reason, state = session.get("last-reconnect-reason"), session.element.get_property("connection-state").value_nick
         report(f"{transport}: last-reconnect-reason is the error's code",
                "" if (reason, state) == ("NETWORK_ERROR", "generating") else f"{reason} in state {state}")
+        codes = [session.get(f"last-{kind}-code") for kind in ("warning", "error")]
+        report(f"{transport}: the loss was a warning with this code, and no error", "" if codes == [reason, None] else codes)
         before = dict(life.last)
         session.pipeline.set_state(Gst.State.READY)
         life.read()

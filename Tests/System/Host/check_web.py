@@ -58,7 +58,7 @@ MEASURE = """(async seconds => {
     return {before: count.before / seconds, after: count.after / seconds, delays};
 })(%d)"""
 # Keys of the elements that Tab reaches.
-FOCUSABLE = """[...document.querySelectorAll('button, input, [tabindex]')].filter(each => !each.disabled && each.tabIndex >= 0).length"""
+FOCUSABLE = """[...document.querySelectorAll('button, input, select, [tabindex]')].filter(each => !each.disabled && each.tabIndex >= 0).length"""
 
 
 def report(name, why=""):
@@ -156,6 +156,37 @@ def events(browser):
                        ("as-pytest", 'standin.inject("error_transient")'), ("copy", "decarttransform base-url=ws://127.0.0.1:")):
         click(browser, f"document.getElementById('{name}')")
         report(f"the button {name} copies", log(browser, text))
+    fault_list(browser)
+
+
+def choose(browser, name):
+    browser.call(f"(list => {{ list.value = {json.dumps(name)}; list.dispatchEvent(new Event('change')); }})(document.getElementById('kind'))")
+
+
+def fault_list(browser):
+    """The page lists the faults of --help; one that no running session can have is for new connections."""
+    manual = subprocess.run([os.path.join(RELEASE, "decart-standin"), "--help"], capture_output=True, text=True, check=True,
+                            timeout=LIMIT).stdout
+    names = re.findall(r"^  (\w+) ", re.search(r"^FAULTS$(.*?)^[A-Z]", manual, re.M | re.S)[1], re.M)
+    listed = browser.call("[...document.getElementById('kind').options].map(each => each.value).filter(Boolean)")
+    report("the page lists all faults", "" if listed == names and len(names) > 80 else sorted(set(names) ^ set(listed)))
+    choose(browser, "http_401")
+    texts = browser.call("['spec', 'summary', 'inject'].map(id => (each => each.value || each.textContent)(document.getElementById(id)))")
+    report("a fault of the list has its SPEC and its text", "" if texts[0] == "http_401" and "HTTP 401" in texts[1] else texts)
+    click(browser, "document.getElementById('inject')")
+    try:
+        browser.until("document.getElementById('active').textContent.includes('http_401')", LIMIT)
+        report("a fault of the handshake is set for new connections")
+    except TimeoutError:
+        report("a fault of the handshake is set for new connections", texts)
+    click(browser, "document.getElementById('as-curl')")
+    report("its command is that of new connections", log(browser, f"curl --data 'http_401' {browser.call('location.origin')}/control/faults"))
+    click(browser, fault_button("No more faults"))
+    choose(browser, "error_transient")
+    begun = browser.call("document.getElementById('log').textContent.split('error_transient — into').length")
+    click(browser, "document.getElementById('inject')")
+    browser.until(f"document.getElementById('log').textContent.split('error_transient — into').length > {begun}", LIMIT)
+    report("a fault of a session is put into it")
 
 
 def faults(browser, shot):

@@ -83,6 +83,8 @@ FACTS = [
     ("limiting_factor", "factor", "What keeps the quality from being excellent."),
     ("bitrate_reason", "reason", "What the target bitrate follows."),
     ("last_reconnect_reason", "reason", "Error code of the latest loss of a connection."),
+    ("last_error_code", "code", "Code of the latest ERROR message."),
+    ("last_warning_code", "code", "Code of the latest WARNING message."),
 ]
 PERCENTILES = [("50", "glass-to-glass-p50"), ("90", "glass-to-glass-p90")]
 

@@ -430,6 +430,7 @@ for (const word of ['Lego', 'Anime', 'Cyberpunk', 'Noir', 'Sunset']) {
 const here = () => selected ? `?session=${encodeURIComponent(selected)}` : '';
 const inject = specs => {
     $('spec').value = specs;
+    explain();
     return ask(`/control/inject${here()}`, 'POST', specs);
 };
 const close = code => ask(`/control/close${here() || '?'}${here() ? '&' : ''}code=${code}`, 'POST');
@@ -472,14 +473,38 @@ for (const [name, title, act, always] of FAULTS) {
     button.addEventListener('click', () => request(name, title, act, !always && name !== 'Error message'));
     $('fault-buttons').append(button);
 }
+
+/** The stand-in's faults, by name: {name, summary, is_injectable}. */
+let kinds = new Map();
+const spec = () => $('spec').value.trim();
+const kind = () => kinds.get(spec().split(':')[0]);
+/** A fault that acts before a session is open is for new connections. */
+const isInjected = () => kind()?.is_injectable !== false;
+
+/** Shows what the SPEC's fault is, and what the button does with it. */
+function explain() {
+    $('kind').value = kind()?.name ?? '';
+    $('summary').textContent = kind()?.summary ?? '';
+    $('inject').textContent = isInjected() ? 'Inject' : 'Set for new connections';
+    if (isInjected()) delete $('inject').dataset.always; else $('inject').dataset.always = 'yes';
+    enable();
+}
+
+$('kind').addEventListener('change', () => {
+    $('spec').value = $('kind').value;
+    explain();
+});
+$('spec').addEventListener('input', explain);
 $('spec-form').addEventListener('submit', event => {
     event.preventDefault();
-    const spec = $('spec').value.trim();
-    request(spec, 'into the selected session', () => inject(spec), true);
+    const specs = spec();
+    if (isInjected()) request(specs, 'into the selected session', () => inject(specs), true);
+    else request(specs, 'for new connections', () => ask('/control/faults', 'POST', specs), false);
 });
 const quote = text => `'${text.replaceAll("'", `'\\''`)}'`;
-$('as-curl').addEventListener('click', () => copy(`curl --data ${quote($('spec').value.trim())} ${location.origin}/control/inject`));
-$('as-pytest').addEventListener('click', () => copy(`standin.inject(${JSON.stringify($('spec').value.trim())})`));
+$('as-curl').addEventListener('click', () => copy(
+    `curl --data ${quote(spec())} ${location.origin}/control/${isInjected() ? 'inject' : 'faults'}`));
+$('as-pytest').addEventListener('click', () => copy(`standin.${isInjected() ? 'inject' : 'faults'}(${JSON.stringify(spec())})`));
 
 function calm() {
     fault = null;
@@ -649,6 +674,9 @@ async function welcome() {
     $('service').textContent = `service: ${config.service}`;
     $('command').textContent = `gst-launch-1.0 videotestsrc is-live=true ! decarttransform base-url=${config.service} api-key=x`
         + ' prompt="Lego World" ! videoconvert ! autovideosink';
+    kinds = new Map(config.faults.map(each => [each.name, each]));
+    $('kind').append(...config.faults.map(({name}) => new Option(name)));
+    explain();
 }
 
 // --- Plot ------------------------------------------------------------------------------------------------------------
