@@ -30,9 +30,7 @@ package enum RoomEvent: Sendable, Equatable {
     /// nil marks the end of candidates.
     case candidateFound(CandidateMessage?, LiveKitSignalTarget)
     case peerConnected(LiveKitSignalTarget)
-    case peerFailed(SessionError, LiveKitSignalTarget)
-    /// The server has closed a peer connection.
-    case peerClosed(SessionError)
+    case peerFailed(SessionError)
     /// No packets pass on a connected path, but ICE can restart it.
     case pathLost(LiveKitSignalTarget)
     case pathRestored(LiveKitSignalTarget)
@@ -81,7 +79,5 @@ package enum RoomAction: Sendable, Equatable {
     /// The stay continues.
     case reportResumed(after: Duration, attempts: Int)
     case reportFailed(SessionError)
-    /// The server has ended the stay. The control channel may name the cause.
-    case reportClosed(SessionError)
     case note(String)
 }
