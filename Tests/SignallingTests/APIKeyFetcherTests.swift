@@ -25,7 +25,7 @@ struct APIKeyFetcherTests {
         configure(&configuration)
         let host = secure ? "https://localhost" : "http://127.0.0.1"
         return APIKeyFetcher(
-            url: try BackendURL("\(host):\(port)/keys?\(Self.query)"), headers: try RequestHeaders(headers),
+            url: try HTTPURL(backend: "\(host):\(port)/keys?\(Self.query)"), headers: try RequestHeaders(headers),
             configuration: configuration)
     }
 
@@ -185,12 +185,12 @@ struct APIKeyFetcherTests {
         ("https://host/a b", false), ("https://host/\r\nX: y", false), ("https://host:0/", false), ("", false),
     ])
     func urls(text: String, isGood: Bool) {
-        #expect(((try? BackendURL(text)) != nil) == isGood)
-        #expect((try? BackendURL("http://backend.example/k", allowInsecure: true)) != nil)
+        #expect(((try? HTTPURL(backend: text)) != nil) == isGood)
+        #expect((try? HTTPURL(backend: "http://backend.example/k", allowInsecure: true)) != nil)
     }
 
     @Test func nothingSecretIsDescribed() throws {
-        let url = try BackendURL("https://host/k?\(Self.query)")
+        let url = try HTTPURL(backend: "https://host/k?\(Self.query)")
         let headers = try RequestHeaders([("X-Auth", Self.secret)])
         var dumped = ""
         dump(url, to: &dumped)

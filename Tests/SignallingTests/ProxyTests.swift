@@ -124,7 +124,7 @@ struct ProxyTests {
         var configuration = APIKeyFetcher.Configuration()
         configuration.route = NetworkRoute(proxy: try url(proxy))
         let fetcher = APIKeyFetcher(
-            url: try BackendURL("http://keys.test:\(server.port)/key", allowInsecure: true),
+            url: try HTTPURL(backend: "http://keys.test:\(server.port)/key", allowInsecure: true),
             configuration: configuration)
         let results = EventQueue<Result<ClientToken, SessionError>>()
         let fetch = fetcher.fetch { results.yield($0) }

@@ -92,7 +92,7 @@ extension SessionPlan {
         -> APIKeyFetcher?
     {
         guard let text = settings.apiKeyURL else { return nil }
-        let url = try BackendURL(text, allowInsecure: settings.insecure)
+        let url = try HTTPURL(backend: text, allowInsecure: settings.insecure)
         let headers = try RequestHeaders(settings.apiKeyHeaders.map { ($0.name, $0.value.reveal()) })
         var configuration = APIKeyFetcher.Configuration()
         configuration.trust = trust

@@ -49,8 +49,6 @@ package struct RequestHeaders: Sendable, Equatable {
     }
 }
 
-extension RequestHeaders: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension RequestHeaders: Redacted {
     package var description: String { fields.isEmpty ? "none" : "<redacted>" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }

@@ -22,11 +22,11 @@ package struct APIKeyFetcher: Sendable {
         package init() {}
     }
 
-    private let url: BackendURL
+    private let url: HTTPURL
     private let headers: RequestHeaders
     private let configuration: Configuration
 
-    package init(url: BackendURL, headers: RequestHeaders = .none, configuration: Configuration = Configuration()) {
+    package init(url: HTTPURL, headers: RequestHeaders = .none, configuration: Configuration = Configuration()) {
         self.url = url
         self.headers = headers
         self.configuration = configuration

@@ -13,7 +13,7 @@ import NIOHTTP1
 // @unchecked: after init, used only on `loop`.
 package final class WHEPResource: @unchecked Sendable {
     package struct Configuration: Sendable {
-        package var url: WHEPURL
+        package var url: HTTPURL
         /// Goes to the origin of `url` only.
         package var token: Secret?
         package var trust: TLSTrust = .system
@@ -22,12 +22,12 @@ package final class WHEPResource: @unchecked Sendable {
         /// Time for one request.
         package var limit: Duration = .seconds(10)
 
-        package init(url: WHEPURL) { self.url = url }
+        package init(url: HTTPURL) { self.url = url }
     }
 
     private struct Resource {
         /// nil: the server named none of its own.
-        var url: WHEPURL?
+        var url: HTTPURL?
         var entityTag: String?
     }
     private enum State {
@@ -102,7 +102,7 @@ package final class WHEPResource: @unchecked Sendable {
     // MARK: Requests
 
     private func post(
-        _ offer: String, to url: WHEPURL, redirects: Int,
+        _ offer: String, to url: HTTPURL, redirects: Int,
         _ completion: @escaping @Sendable (Result<String, SessionError>) -> Void
     ) {
         send(.POST, to: url, type: "application/sdp", body: offer) { outcome in
@@ -170,7 +170,7 @@ package final class WHEPResource: @unchecked Sendable {
     }
 
     private func send(
-        _ method: HTTPMethod, to url: WHEPURL, type: String? = nil, body: String = "", entityTag: String? = nil,
+        _ method: HTTPMethod, to url: HTTPURL, type: String? = nil, body: String = "", entityTag: String? = nil,
         completion: @escaping @Sendable (HTTPExchange.Outcome) -> Void
     ) {
         var fields = HTTPHeaders([
@@ -198,7 +198,7 @@ package final class WHEPResource: @unchecked Sendable {
 
     // MARK: Failures
 
-    private static func error(of outcome: HTTPExchange.Outcome, _ url: WHEPURL) -> SessionError {
+    private static func error(of outcome: HTTPExchange.Outcome, _ url: HTTPURL) -> SessionError {
         switch outcome {
         case .failed(let error): error
         case .timedOut:
@@ -209,7 +209,7 @@ package final class WHEPResource: @unchecked Sendable {
         }
     }
 
-    private func refusal(_ head: HTTPResponseHead, _ url: WHEPURL) -> SessionError {
+    private func refusal(_ head: HTTPResponseHead, _ url: HTTPURL) -> SessionError {
         let status = Int(head.status.code)
         let server = "The WHEP server \(url.host)"
         var error = SessionError(.server, "", stage: .connect, httpStatus: status)

@@ -31,7 +31,7 @@ package struct NetworkRoute: Sendable {
     }
 
     /// Connections to this machine leave no interface.
-    func source(to host: String) -> Source? { ServiceURL.isLoopback(host: host) ? nil : source }
+    func source(to host: String) -> Source? { HTTPURL.isLoopback(host: host) ? nil : source }
 }
 
 extension NetworkRoute.Source {

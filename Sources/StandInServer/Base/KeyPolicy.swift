@@ -1,3 +1,5 @@
+package import DecartProtocol
+
 /// The API keys that are accepted.
 package struct KeyPolicy: Sendable {
     /// Nil: any key that is not empty.
@@ -18,8 +20,6 @@ package struct KeyPolicy: Sendable {
     }
 }
 
-extension KeyPolicy: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension KeyPolicy: Redacted {
     package var description: String { accepted == nil ? "any key" : "<redacted>" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }

@@ -25,7 +25,7 @@ extension SourceSettings {
         let label: String
         let access: CameraAccess
         do {
-            let url = try whepURL.map { text throws(ProtocolError) in try WHEPURL(text) }
+            let url = try whepURL.map { text throws(ProtocolError) in try HTTPURL(whep: text) }
             access = try transform.cameraAccess(isLoopback: url?.isLoopback ?? false)
             if let url {
                 // Wrong settings fail the start of the element, not each live view.
@@ -54,7 +54,7 @@ extension SourceSettings {
             encodedCodecs: isEncoded ? encodedCodecs : nil)
     }
 
-    private func whep(_ url: WHEPURL, _ access: CameraAccess) throws(ElementFailure) -> WHEPResource.Configuration {
+    private func whep(_ url: HTTPURL, _ access: CameraAccess) throws(ElementFailure) -> WHEPResource.Configuration {
         var configuration = WHEPResource.Configuration(url: url)
         (configuration.trust, configuration.route) = (access.trust, access.route)
         configuration.userAgent = DecartElements.userAgent
