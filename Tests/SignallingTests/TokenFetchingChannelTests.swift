@@ -24,7 +24,7 @@ struct TokenFetchingChannelTests {
                 case .opened, .text, .binary, .silent, .answered: break
                 }
             }
-            var fetching = APIKeyFetcher.Configuration()
+            var fetching = HTTPConfiguration()
             fetching.limit = .seconds(600)
             let base = try ServiceURL(base: "ws://127.0.0.1:\(service)")
             let model = try DecartModel(named: "lucy-2.5")

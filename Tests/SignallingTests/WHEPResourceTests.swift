@@ -29,7 +29,7 @@ struct WHEPResourceTests {
             var configuration = WHEPResource.Configuration(
                 url: try HTTPURL(whep: "http://\(host):\(server.port)/live/cam?\(Self.query)"))
             configuration.token = Secret(Self.token)
-            configuration.limit = .seconds(20)
+            configuration.http.limit = .seconds(20)
             try await body(server, WHEPResource(configuration))
         }
     }
@@ -122,7 +122,7 @@ struct WHEPResourceTests {
         configuration.token = Secret(Self.token)
         let refused = try failure(await start(WHEPResource(configuration)))
         #expect(refused.stage == .tls && server.requests.isEmpty)
-        configuration.trust = .only(file: certificates.path("ca.pem"))
+        configuration.http.trust = .only(file: certificates.path("ca.pem"))
         let answer = try await start(WHEPResource(configuration)).get()
         #expect(answer == "v=0" && server.requests.count == 1)
         try await server.shutdown()

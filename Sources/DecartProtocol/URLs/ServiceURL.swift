@@ -7,7 +7,8 @@
 package struct ServiceURL: Sendable, Equatable {
     package static let defaultBase = "wss://api.decart.ai"
 
-    private var url: HTTPURL
+    /// The same for a request that is no upgrade.
+    package private(set) var http: HTTPURL
     /// The key or token of this request, which `redacting` removes from a peer's text.
     private var key: APIKey?
     /// True for a viewer's URL: it names a session that must exist already, so HTTP 404 means that the session is gone.
@@ -28,17 +29,17 @@ package struct ServiceURL: Sendable, Equatable {
         options: [(name: String, value: String)] = []
     ) throws(ProtocolError) {
         var base = try ServiceURL(room, property: "livekit_url", allowInsecure: allowInsecure)
-        if base.path.hasSuffix("/rtc") { base.url.path.removeLast(4) }
+        if base.path.hasSuffix("/rtc") { base.http.path.removeLast(4) }
         self = base.appending(path: path, items: options, key: token)
         bearer = token
     }
 
     private init(_ text: String, property: String, allowInsecure: Bool) throws(ProtocolError) {
-        url = HTTPURL(try URLParts(text, property: property))
-        guard url.protectsToken || allowInsecure else {
+        http = HTTPURL(try URLParts(text, property: property))
+        guard http.protectsToken || allowInsecure else {
             throw ProtocolError(
                 .invalidBaseURL,
-                "\(property) is unencrypted and \(url.host) is another machine: "
+                "\(property) is unencrypted and \(http.host) is another machine: "
                     + "\(property == "base-url" ? "the API key" : "the room's token") could be read on the network. "
                     + "Use wss://, or set insecure=true.")
         }
@@ -79,7 +80,7 @@ package struct ServiceURL: Sendable, Equatable {
 
     private func request(_ path: String, _ key: APIKey) -> ServiceURL {
         var base = self
-        if base.path.hasSuffix(DecartModel.urlPath) { base.url.path.removeLast(DecartModel.urlPath.count) }
+        if base.path.hasSuffix(DecartModel.urlPath) { base.http.path.removeLast(DecartModel.urlPath.count) }
         return base.appending(path: path, items: [], key: key)
     }
 
@@ -92,7 +93,7 @@ package struct ServiceURL: Sendable, Equatable {
     /// Longest session that the key permits; nil if the key has no such claim.
     package var sessionLimit: Duration? { key?.sessionLimit }
 
-    package subscript<Value>(dynamicMember member: KeyPath<HTTPURL, Value>) -> Value { url[keyPath: member] }
+    package subscript<Value>(dynamicMember member: KeyPath<HTTPURL, Value>) -> Value { http[keyPath: member] }
 
     /// Removes our key from a peer's text, in case the peer repeats it. Keys of less than 8 bytes stay, because they
     /// could occur in any text.
@@ -105,17 +106,17 @@ package struct ServiceURL: Sendable, Equatable {
         var copy = self
         copy.key = key
         if !copy.path.hasSuffix(suffix) {
-            while copy.path.hasSuffix("/") { copy.url.path.removeLast() }
-            copy.url.path += suffix
+            while copy.path.hasSuffix("/") { copy.http.path.removeLast() }
+            copy.http.path += suffix
         }
         let added = items.map { PercentEncoding.encode($0.name) + "=" + PercentEncoding.encode($0.value) }
-        copy.url.query = ((url.query.isEmpty ? [] : [url.query]) + added).joined(separator: "&")
+        copy.http.query = ((http.query.isEmpty ? [] : [http.query]) + added).joined(separator: "&")
         return copy
     }
 }
 
 extension ServiceURL: Redacted {
     package var description: String {
-        "\(url.isSecure ? "wss" : "ws")://\(url.hostHeader)\(url.path)" + (url.query.isEmpty ? "" : "?<redacted>")
+        "\(http.isSecure ? "wss" : "ws")://\(http.hostHeader)\(http.path)" + (http.query.isEmpty ? "" : "?<redacted>")
     }
 }

@@ -16,11 +16,7 @@ package final class WHEPResource: @unchecked Sendable {
         package var url: HTTPURL
         /// Goes to the origin of `url` only.
         package var token: Secret?
-        package var trust: TLSTrust = .system
-        package var route = NetworkRoute()
-        package var userAgent = "gst-decart"
-        /// Time for one request.
-        package var limit: Duration = .seconds(10)
+        package var http = HTTPConfiguration()
 
         package init(url: HTTPURL) { self.url = url }
     }
@@ -34,7 +30,6 @@ package final class WHEPResource: @unchecked Sendable {
         case new
         case posting
         case open(Resource)
-        /// A PATCH is in flight.
         case patching(Resource)
         case ended
     }
@@ -173,9 +168,7 @@ package final class WHEPResource: @unchecked Sendable {
         _ method: HTTPMethod, to url: HTTPURL, type: String? = nil, body: String = "", entityTag: String? = nil,
         completion: @escaping @Sendable (HTTPExchange.Outcome) -> Void
     ) {
-        var fields = HTTPHeaders([
-            ("Host", url.hostHeader), ("Connection", "close"), ("User-Agent", configuration.userAgent),
-        ])
+        var fields = HTTPHeaders()
         if let type {
             fields.add(name: "Content-Type", value: type)
             fields.add(name: "Content-Length", value: String(body.utf8.count))
@@ -186,10 +179,8 @@ package final class WHEPResource: @unchecked Sendable {
             fields.add(name: "Authorization", value: "Bearer \(token.reveal())")
         }
         let request = HTTPRequest(
-            host: url.host, port: url.port, isSecure: url.isSecure,
-            head: HTTPRequestHead(version: .http1_1, method: method, uri: url.requestTarget, headers: fields),
-            body: body, maximumSize: Self.maximumAnswer, trust: configuration.trust, route: configuration.route,
-            limit: configuration.limit, resolveLimit: configuration.limit / 2,
+            url: url, method: method, fields: fields, body: body, maximumSize: Self.maximumAnswer,
+            configuration: configuration.http,
             // Services of this machine and of its link often trust their callers, so a redirect does not lead there.
             refusesLocal: url.host != configuration.url.host && !configuration.url.isLocal)
         // The trusted root certificates are read from files, for which the network thread must not wait.

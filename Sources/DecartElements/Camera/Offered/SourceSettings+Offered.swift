@@ -6,7 +6,6 @@ import Signalling
 import WebRTCTransport
 
 extension SourceSettings {
-    /// True if the source is a camera that answers offers.
     var answersOffers: Bool { source == Self.liveView || whepURL != nil }
 
     /// The camera that `source` names; nil for another source.
@@ -56,8 +55,8 @@ extension SourceSettings {
 
     private func whep(_ url: HTTPURL, _ access: CameraAccess) throws(ElementFailure) -> WHEPResource.Configuration {
         var configuration = WHEPResource.Configuration(url: url)
-        (configuration.trust, configuration.route) = (access.trust, access.route)
-        configuration.userAgent = DecartElements.userAgent
+        configuration.http = HTTPConfiguration(
+            trust: access.trust, route: access.route, userAgent: DecartElements.userAgent)
         configuration.token = whepToken
         if let whepToken {
             // It becomes a header field (RFC 6750 2.1).
