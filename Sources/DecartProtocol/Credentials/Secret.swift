@@ -39,15 +39,17 @@ package struct APIKey: Sendable, Equatable, Hashable {
 
 extension APIKey: Redacted {}
 
-extension String {
+extension StringProtocol {
     /// Returns the string without leading and trailing Unicode white space.
-    func trimmingWhitespace() -> String {
+    package func trimmingWhitespace() -> String {
         var slice = self[...]
         while let first = slice.first, first.isWhitespace { slice.removeFirst() }
         while let last = slice.last, last.isWhitespace { slice.removeLast() }
         return String(slice)
     }
+}
 
+extension String {
     /// Replaces every occurrence. Compares bytes, because a combining character may follow the part.
     func replacing(_ part: String, with replacement: String) -> String {
         String(decoding: Array(utf8).replacing(Array(part.utf8), with: Array(replacement.utf8)), as: UTF8.self)
