@@ -25,7 +25,6 @@ package struct RoomConnectionConfiguration: Sendable {
     package var openTimeout: Duration = .seconds(15)
     /// INFO: one line for each phase. DEBUG: the kind of each signal message.
     package var logger = Logger.none
-    /// Logger of the room's signalling connection.
     package var signallingLogger = Logger.none
 
     package init(room: RoomConfiguration) {

@@ -23,7 +23,6 @@ package enum RoomEvent: Sendable, Equatable {
     case message(LiveKitSignalResponse)
     case closed(code: Int?, reason: String)
     case failed(SessionError)
-    /// Offer of the publisher connection.
     case offerMade(sdp: String)
     /// Answer of the subscriber connection.
     case answerMade(sdp: String, offer: UInt32)
@@ -48,7 +47,6 @@ package enum RoomEvent: Sendable, Equatable {
 package enum RoomAction: Sendable, Equatable {
     case send(LiveKitSignalRequest.OneOf_Message)
     case close
-    /// Opens the signalling connection.
     case connect
     /// Opens another signalling connection for the same participant, with the latest token.
     case resume(RoomResumeRequest)

@@ -12,7 +12,6 @@ package struct ReferenceImage: Sendable, Equatable {
     package static let maximumPixels = 33_000_000
 
     package let format: Format
-    /// Pixels.
     package let width: Int
     package let height: Int
     /// The file's content without its metadata; see `ImageMetadata`.

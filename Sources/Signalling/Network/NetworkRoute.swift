@@ -18,7 +18,6 @@ package struct NetworkRoute: Sendable {
     }
 
     package var proxy: ProxyURL?
-    /// nil: any address.
     package var source: Source?
 
     package init(proxy: ProxyURL? = nil, source: Source? = nil) {

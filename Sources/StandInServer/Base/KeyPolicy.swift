@@ -1,6 +1,5 @@
 package import DecartProtocol
 
-/// The API keys that are accepted.
 package struct KeyPolicy: Sendable {
     /// Nil: any key that is not empty.
     package var accepted: Set<String>?

@@ -1,6 +1,5 @@
 // VP9 with spatial layers, on the way to the depayloader. Values only.
 
-/// The descriptor at the beginning of a VP9 payload (RFC 9628 4.2).
 package struct VP9PayloadDescriptor: Sendable, Equatable {
     /// B and E: the packet begins or ends the frame of a layer.
     package let beginsLayerFrame: Bool

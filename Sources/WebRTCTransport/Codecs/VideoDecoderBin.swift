@@ -57,7 +57,6 @@ package enum VideoDecoderBin {
         return depayloader
     }
 
-    /// See `VP9LayerJoiner`.
     private static func joinLayers(_ depayloader: Element) {
         var joiner = VP9LayerJoiner()
         depayloader.staticPad("sink")?.addProbe(.buffer) { item in
