@@ -53,11 +53,7 @@ static inline gpointer decart_pad_chain_list_data(GstPad *pad) { return pad->cha
 static inline gpointer decart_pad_event_data(GstPad *pad) { return pad->eventdata; }
 static inline gpointer decart_pad_query_data(GstPad *pad) { return pad->querydata; }
 static inline gpointer decart_pad_activate_data(GstPad *pad) { return pad->activatemodedata; }
-static inline gboolean decart_pad_is_flushing(GstPad *pad) { return GST_PAD_IS_FLUSHING(pad); }
 
-static inline guint decart_video_info_stride(const GstVideoInfo *info, guint plane) {
-    return plane < GST_VIDEO_MAX_PLANES ? (guint)GST_VIDEO_INFO_PLANE_STRIDE(info, plane) : 0;
-}
 static inline guint8 *decart_video_frame_plane(const GstVideoFrame *frame, guint plane) {
     return (guint8 *)GST_VIDEO_FRAME_PLANE_DATA(frame, plane);
 }

@@ -27,7 +27,6 @@ final class Worker: @unchecked Sendable {
 
     private init(_ queue: SerialQueue) { self.queue = queue }
 
-    /// Runs the work of a queue that no other thread runs.
     static func run(_ queue: SerialQueue) {
         if let worker = pool.withLock({ $0.parked.popLast() }) {
             worker.queue = queue

@@ -3,7 +3,6 @@
 /// A remote candidate, validated against RFC 8839 §5.1 and against what this agent supports.
 package struct CandidateLine: Sendable, Equatable {
     package enum Rejection: Error, Equatable {
-        /// The text is not a candidate line.
         case malformed
         /// The address is an mDNS name (`.local`), which resolves only in the peer's own network.
         case mdns

@@ -88,7 +88,6 @@ package final class ICEAgent: Sendable {
         network.async { [core] in core.checkConsent() }
     }
 
-    /// The selected pair; nil until there is one.
     package var selectedPair: ICECandidatePair? { core.selectedPair }
 
     package var counters: ICECounters { core.counters }

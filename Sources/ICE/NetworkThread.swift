@@ -30,7 +30,6 @@ package final class NetworkThread: Sendable {
         g_thread_unref(thread)
     }
 
-    /// True if the caller runs on this thread.
     package var isCurrent: Bool { g_main_context_is_owner(context.pointer) != 0 }
 
     /// Checks that code which belongs to this thread runs on it. Only a bug in this plugin can violate that, never a

@@ -51,7 +51,6 @@ package final class STUNClient {
 
     private var agent: UnsafeMutablePointer<StunAgent> { memory.assumingMemoryBound(to: StunAgent.self) }
 
-    /// Returns the first request.
     package func start() -> [UInt8] { request() ?? [] }
 
     /// Size of the message that begins with these bytes; nil if there are not enough of them.

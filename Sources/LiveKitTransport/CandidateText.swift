@@ -20,7 +20,6 @@ enum CandidateText {
         }
     }
 
-    /// Returns nil if the text is malformed.
     static func read(_ text: String) -> CandidateMessage? {
         try? CandidateMessage(decodingInit: [UInt8](text.utf8))
     }

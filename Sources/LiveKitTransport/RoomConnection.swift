@@ -25,7 +25,6 @@ package struct RoomConnectionConfiguration: Sendable {
     package var openTimeout: Duration = .seconds(15)
     /// INFO: one line for each phase. DEBUG: the kind of each signal message.
     package var logger = Logger.none
-    /// Logger of the room's signalling connection.
     package var signallingLogger = Logger.none
 
     package init(room: RoomConfiguration) {
@@ -54,10 +53,8 @@ package enum RoomConnectionEvent: Sendable {
     case pathRecovered
     /// The stay continued after a loss of the signalling connection or of a media path.
     case resumed
-    /// The stay is over; one of the two is emitted, once.
+    /// The stay is over; emitted once.
     case failed(SessionError)
-    /// As `failed`, but the server ended the stay.
-    case closed(SessionError)
 }
 
 // @unchecked: after init, accessed only on the scheduler's queue.
@@ -289,7 +286,7 @@ package final class RoomConnection: @unchecked Sendable {
             logger.info(
                 "resumed after \(Int(time / .milliseconds(1))) ms, \(attempts == 1 ? "1 attempt" : "\(attempts) attempts")"
             )
-        case .reportFailed(let error), .reportClosed(let error):
+        case .reportFailed(let error):
             logger.info("failed after \(elapsed): \(error.description)")
         case .reportMuted(let kinds): logger.info("the room mutes \(kinds.isEmpty ? "nothing" : kinds.listed)")
         case .note(let text): logger.warning("\(text)")
@@ -308,8 +305,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .gatheringComplete: handle(.candidateFound(nil, target))
         case .relaysMissing: emit(.relaysMissing)
         case .stateChanged(.connected): handle(.peerConnected(target))
-        case .stateChanged(.failed(.closedByPeer)): handle(.peerClosed(SessionError(PeerConnectionError.closedByPeer)))
-        case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error), target))
+        case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error)))
         case .bitrateTarget(let target): emit(.bitrateTarget(target))
         case .disconnected: handle(.pathLost(target))
         case .reconnected, .iceRestarted(succeeded: true): handle(.pathRestored(target))
@@ -350,7 +346,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .applyAnswer(let sdp):
             applyAnswer(sdp)
         case .makeAnswer(let offer, let id):
-            attempt(.subscriber) { () throws(PeerConnectionError) in try self.answer(offer, id) }
+            attempt { () throws(PeerConnectionError) in try self.answer(offer, id) }
         case .applyCandidate(let candidate, let target):
             let peer = target == .subscriber ? subscriber : publisher
             peer?.addRemoteCandidate(candidate.map(ICECandidate.init))
@@ -370,15 +366,13 @@ package final class RoomConnection: @unchecked Sendable {
             emit(.resumed)
         case .reportFailed(let error):
             emit(.failed(error))
-        case .reportClosed(let error):
-            emit(.closed(error))
         case .reportResuming, .note:
             break
         }
     }
 
     private func makeOffer(_ kinds: Set<MediaKind>, restartsICE: Bool = false) {
-        attempt(.publisher) { [publisher] () throws(PeerConnectionError) in
+        attempt { [publisher] () throws(PeerConnectionError) in
             guard let publisher else { return }
             publisher.setMedia(
                 video: kinds.contains(.video) ? .sendonly : nil, audio: kinds.contains(.audio) ? .sendonly : nil)
@@ -392,7 +386,7 @@ package final class RoomConnection: @unchecked Sendable {
         do throws(PeerConnectionError) {
             try publisher.setAnswer(sdp)
         } catch {
-            guard isPublished else { return handle(.peerFailed(SessionError(error), .publisher)) }
+            guard isPublished else { return handle(.peerFailed(SessionError(error))) }
             publisher.rollbackOffer()
             return configuration.logger.warning("ignored an unusable answer to a later offer: \(error.message)")
         }
@@ -409,7 +403,7 @@ package final class RoomConnection: @unchecked Sendable {
     }
 
     private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
-        attempt(.publisher) { () throws(PeerConnectionError) in
+        attempt { () throws(PeerConnectionError) in
             var (sending, receiving) = (self.publisherConfiguration, self.configuration.peer)
             sending.iceServers = self.iceServers(with: servers)
             if relayOnly { sending.iceTransportPolicy = .relay }
@@ -480,11 +474,11 @@ package final class RoomConnection: @unchecked Sendable {
         handle(.answerMade(sdp: answer, offer: id))
     }
 
-    private func attempt(_ target: LiveKitSignalTarget, _ body: () throws(PeerConnectionError) -> Void) {
+    private func attempt(_ body: () throws(PeerConnectionError) -> Void) {
         do throws(PeerConnectionError) {
             try body()
         } catch {
-            handle(.peerFailed(SessionError(error), target))
+            handle(.peerFailed(SessionError(error)))
         }
     }
 

@@ -23,16 +23,13 @@ package enum RoomEvent: Sendable, Equatable {
     case message(LiveKitSignalResponse)
     case closed(code: Int?, reason: String)
     case failed(SessionError)
-    /// Offer of the publisher connection.
     case offerMade(sdp: String)
     /// Answer of the subscriber connection.
     case answerMade(sdp: String, offer: UInt32)
     /// nil marks the end of candidates.
     case candidateFound(CandidateMessage?, LiveKitSignalTarget)
     case peerConnected(LiveKitSignalTarget)
-    case peerFailed(SessionError, LiveKitSignalTarget)
-    /// The server has closed a peer connection.
-    case peerClosed(SessionError)
+    case peerFailed(SessionError)
     /// No packets pass on a connected path, but ICE can restart it.
     case pathLost(LiveKitSignalTarget)
     case pathRestored(LiveKitSignalTarget)
@@ -50,7 +47,6 @@ package enum RoomEvent: Sendable, Equatable {
 package enum RoomAction: Sendable, Equatable {
     case send(LiveKitSignalRequest.OneOf_Message)
     case close
-    /// Opens the signalling connection.
     case connect
     /// Opens another signalling connection for the same participant, with the latest token.
     case resume(RoomResumeRequest)
@@ -81,7 +77,5 @@ package enum RoomAction: Sendable, Equatable {
     /// The stay continues.
     case reportResumed(after: Duration, attempts: Int)
     case reportFailed(SessionError)
-    /// The server has ended the stay. The control channel may name the cause.
-    case reportClosed(SessionError)
     case note(String)
 }

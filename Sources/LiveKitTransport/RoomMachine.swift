@@ -102,10 +102,8 @@ package struct RoomMachine: Sendable {
         case .peerConnected(let target):
             connected.insert(target.rawValue)
             checkConnected()
-        case .peerFailed(let error, _):
+        case .peerFailed(let error):
             fail(error)
-        case .peerClosed(let error):
-            fail(error, isClosed: true)
         case .pathLost(let target):
             guard lostPaths.insert(target.rawValue).inserted else { return }
             if lostPaths.count == 1 { emit(.reportPaths(areLost: true)) }
@@ -317,9 +315,7 @@ package struct RoomMachine: Sendable {
             beginResume(
                 RoomResume(cause: error.message, reason: .rrSignalDisconnected, now: now), now, jitter)
         case .resuming(let resume):
-            if error.isPermanent || [401, 403, 404].contains(error.httpStatus) {
-                return fail(error, isClosed: true)
-            }
+            if error.isPermanent || [401, 403, 404].contains(error.httpStatus) { return fail(error) }
             openLater(resume, after: error, now, jitter)
         case .opening, .joining, .publishing, .ended:
             fail(error)
@@ -423,7 +419,7 @@ package struct RoomMachine: Sendable {
         let words =
             "The room closed the session (\(leave.reason), \(action))"
             + (leave.reason == .duplicateIdentity ? ": another participant joined with the same token." : ".")
-        fail(error(words), isClosed: true)
+        fail(words)
     }
 
     /// A server asks for this when its side of a media path has failed, or when the participant moves to another server.
@@ -458,10 +454,10 @@ package struct RoomMachine: Sendable {
 
     private mutating func fail(_ words: String) { fail(error(words)) }
 
-    private mutating func fail(_ error: SessionError, isClosed: Bool = false) {
+    private mutating func fail(_ error: SessionError) {
         if hasSignalling { emit(.send(.leave(leaveRequest))) }
         end()
-        emit(isClosed ? .reportClosed(error) : .reportFailed(error))
+        emit(.reportFailed(error))
     }
 
     private mutating func end() {

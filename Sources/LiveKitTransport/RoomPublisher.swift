@@ -7,7 +7,6 @@ import WebRTCTransport
 
 struct RoomPublisher: Sendable {
     private let configuration: RoomConfiguration
-    /// The media to publish.
     var desired = DesiredMedia()
     /// State of one of our tracks on the server.
     private enum Publication: Equatable {

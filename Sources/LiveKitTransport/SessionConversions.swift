@@ -21,7 +21,6 @@ extension CandidateMessage {
 }
 
 extension SessionError {
-    /// Converts the error of a peer connection into an error of the media stage.
     package init(_ error: PeerConnectionError) {
         self.init(
             error.code == .profile ? .invalidInput : .webRTC, "\(error.message.capitalizedFirst).", stage: .media,

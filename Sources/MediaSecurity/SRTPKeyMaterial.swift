@@ -47,7 +47,6 @@ package struct SRTPKeyMaterial: Sendable {
             remote: Array(role == .client ? server : client))
     }
 
-    /// Calls `body` with the local key and salt.
     package func withLocal<T>(_ body: (UnsafeRawBufferPointer) throws -> T) rethrows -> T { try local.with(body) }
     /// Calls `body` with the remote key and salt.
     package func withRemote<T>(_ body: (UnsafeRawBufferPointer) throws -> T) rethrows -> T { try remote.with(body) }

@@ -27,7 +27,6 @@ package final class SRTPTransform: Sendable {
 
     /// - Parameters:
     ///   - buffer: the packet, with room for at least `maximumOverhead` more bytes.
-    ///   - length: the length of the packet at the start of `buffer`.
     /// - Returns: the length of the protected packet; nil if it is malformed, has no room, repeats a sequence number or
     ///   has exhausted the packet index.
     package func protectRTP(_ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {

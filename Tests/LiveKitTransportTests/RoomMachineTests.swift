@@ -349,8 +349,7 @@ struct RoomMachineTests {
     /// The connection ends while a pong is awaited.
     @Test func noTimerOutlivesTheEnd() {
         let ends: [RoomEvent] = [
-            .stop, .peerFailed(SessionError(.webRTC, "no path", stage: .media), .subscriber),
-            .peerClosed(SessionError(.webRTC, "closed", stage: .media)),
+            .stop, .peerFailed(SessionError(.webRTC, "no path", stage: .media)),
         ]
         for end in ends {
             var driver = RoomDriver(at: .connected)
@@ -373,7 +372,7 @@ struct RoomMachineTests {
                 }))
         let actions = driver.takeActions()
         #expect(actions.prefix(2) == [leaveRequest, .close])
-        guard case .reportClosed(let error) = actions.last else {
+        guard case .reportFailed(let error) = actions.last else {
             Issue.record("no failure")
             return
         }
@@ -386,7 +385,7 @@ struct RoomMachineTests {
     @Test func otherEnds() {
         let events: [RoomEvent] = [
             .closed(code: 1006, reason: "x"), .failed(SessionError(.network, "gone", stage: .media)),
-            .peerFailed(SessionError(.webRTC, "no path", stage: .media), .subscriber),
+            .peerFailed(SessionError(.webRTC, "no path", stage: .media)),
             .message(
                 .with {
                     $0.requestResponse = .with {

@@ -32,10 +32,7 @@ struct RoomResumeTests {
     }
 
     private func isEnd(_ action: RoomAction) -> Bool {
-        switch action {
-        case .reportFailed, .reportClosed: true
-        default: false
-        }
+        if case .reportFailed = action { true } else { false }
     }
 
     private func connected() -> RoomDriver {
@@ -165,7 +162,7 @@ struct RoomResumeTests {
         driver.handle(failure(status: status))
         let actions = driver.takeActions()
         #expect(actions.first == .close && actions.count == 2)
-        guard case .reportClosed(let error) = actions.last else {
+        guard case .reportFailed(let error) = actions.last else {
             Issue.record("no failure")
             return
         }
@@ -189,7 +186,7 @@ struct RoomResumeTests {
         driver.server(leave(action, .stateMismatch))
         let actions = driver.takeActions()
         #expect(!actions.contains(where: isResumed))
-        #expect(actions.count { if case .reportClosed = $0 { true } else { false } } == 1)
+        #expect(actions.count { if case .reportFailed = $0 { true } else { false } } == 1)
         #expect(!actions.contains { if case .send(.syncState) = $0 { true } else { false } })
         #expect(driver.timers.isEmpty)
     }

@@ -3,6 +3,7 @@ import GStreamerKit
 import MediaPipeline
 import Synchronization
 import Testing
+import WebRTCTransport
 
 @Suite(.timeLimit(.minutes(1))) struct InputChainTests {
     /// Sends the frames of a pipeline's last pad through a chain, and reads the first `count` that leave it.
@@ -151,6 +152,26 @@ import Testing
             return
         }
         #expect(isRequested.wait(timeout: .now() + 30) == .success)
+    }
+
+    /// Upstream may repeat its caps between keyframes.
+    @Test func repeatedCapsKeepTheFormatOfAnEncodedInput() throws {
+        GStreamerRuntime.initialise()
+        let input = try InputChain(pacing: InputPacing(), sink: Pad(name: "sink", direction: .sink)).encoded
+        let (key, delta): ([UInt8], [UInt8]) = ([0x10, 0, 0, 0x9d, 1, 0x2a, 64, 1, 176, 0], [0x11, 0, 0, 0])
+        func read(_ bytes: [UInt8]) throws -> (width: Int, isNew: Bool) {
+            let reading = input.read(bytes.withUnsafeBytes { Buffer(copying: $0) })
+            guard case .frame(let frame, let isNew) = reading else { throw GStreamerError(.linkFailed, "no frame") }
+            return (frame.size.width, isNew)
+        }
+        let caps = try Caps("video/x-vp8")
+        #expect(input.take(caps: caps) && input.format == nil)
+        #expect(try read(key) == (320, true))
+        #expect(input.take(caps: caps) && input.format?.size.width == 320)
+        #expect(try read(delta) == (320, false))
+        #expect(try read(key) == (320, false))
+        // Raw caps end it.
+        #expect(!input.take(caps: try Caps("video/x-raw")) && input.format == nil)
     }
 
     @Test(arguments: [1, 2, 3, 4, 644, 645, 963], [Fit.stretch, .letterbox])

@@ -176,6 +176,24 @@ import Testing
         #expect(!isLive(after: "file", isCamera: false))
     }
 
+    @Test func aNewPadHasAnotherLivenessAndIsOpen() throws {
+        let run = try Run("appsrc name=s format=time max-bytes=0")
+        run.gate.open(attempt: 1)
+        run.push(0)
+        #expect(eventually { run.passed == 1 } && !run.gate.isLive)
+        run.gate.close()
+        run.push(1)
+        #expect(eventually { run.gate.counters.framesIn == 2 && run.queued == 0 })
+        #expect(run.gate.isLeaving && run.passed == 1)
+        run.source.set("do-timestamp", true)
+        run.gate.renew()
+        // The segment was that of the old pad.
+        run.gate.take(segment: Event.timeSegment())
+        run.push(2)
+        #expect(eventually { run.passed == 2 })
+        #expect(run.gate.isLive && !run.gate.isLeaving)
+    }
+
     @Test func aFileWaitsForTheSession() throws {
         let run = try Run("appsrc name=s format=time max-bytes=0")
         // The gate looks at the queue once all frames are there: one that grows for a second would be a camera's.

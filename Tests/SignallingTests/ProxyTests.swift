@@ -121,10 +121,10 @@ struct ProxyTests {
         script.respond = { _ in APIKeyFetcherTests.answer("200 OK", #"{"apiKey":"ek_1"}"#) }
         let server = try await RawServer(script)
         let proxy = try ConnectProxy()
-        var configuration = APIKeyFetcher.Configuration()
+        var configuration = HTTPConfiguration()
         configuration.route = NetworkRoute(proxy: try url(proxy))
         let fetcher = APIKeyFetcher(
-            url: try BackendURL("http://keys.test:\(server.port)/key", allowInsecure: true),
+            url: try HTTPURL(backend: "http://keys.test:\(server.port)/key", allowInsecure: true),
             configuration: configuration)
         let results = EventQueue<Result<ClientToken, SessionError>>()
         let fetch = fetcher.fetch { results.yield($0) }

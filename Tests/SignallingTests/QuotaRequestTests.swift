@@ -16,7 +16,9 @@ struct QuotaRequestTests {
             let key = try APIKey(Self.key)
             let base = try ServiceURL(base: "ws://127.0.0.1:\(server.port)/v1/stream")
             let answers = EventQueue<Result<RealtimeQuota, SessionError>>()
-            AccountRequests(base: base, key: key, trust: .system, userAgent: "test").quota(limit: .seconds(50)) {
+            AccountRequests(base: base, key: key, configuration: HTTPConfiguration(userAgent: "test")).quota(
+                limit: .seconds(50)
+            ) {
                 answers.yield($0)
             }
             let answer = try #require(await answers.next("the quota"))

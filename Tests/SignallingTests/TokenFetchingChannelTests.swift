@@ -24,13 +24,13 @@ struct TokenFetchingChannelTests {
                 case .opened, .text, .binary, .silent, .answered: break
                 }
             }
-            var fetching = APIKeyFetcher.Configuration()
+            var fetching = HTTPConfiguration()
             fetching.limit = .seconds(600)
             let base = try ServiceURL(base: "ws://127.0.0.1:\(service)")
             let model = try DecartModel(named: "lucy-2.5")
             channel = TokenFetchingChannel(
                 fetcher: APIKeyFetcher(
-                    url: try BackendURL("http://127.0.0.1:\(backend)/key"), configuration: fetching),
+                    url: try HTTPURL(backend: "http://127.0.0.1:\(backend)/key"), configuration: fetching),
                 makeChannel: { key, onEvent throws(SessionError) in
                     keys.all.withLock { $0.append(key.reveal()) }
                     if let refusal { throw refusal }

@@ -27,9 +27,9 @@ struct WHEPResourceTests {
         script.onFrame = { _ in nil }
         try await withServer(script) { server in
             var configuration = WHEPResource.Configuration(
-                url: try WHEPURL("http://\(host):\(server.port)/live/cam?\(Self.query)"))
+                url: try HTTPURL(whep: "http://\(host):\(server.port)/live/cam?\(Self.query)"))
             configuration.token = Secret(Self.token)
-            configuration.limit = .seconds(20)
+            configuration.http.limit = .seconds(20)
             try await body(server, WHEPResource(configuration))
         }
     }
@@ -118,11 +118,11 @@ struct WHEPResourceTests {
         script.respond = { _ in Self.created }
         script.onFrame = { _ in nil }
         let server = try await RawServer(script, tls: try certificates.server(name: "whep", san: "DNS:localhost"))
-        var configuration = WHEPResource.Configuration(url: try WHEPURL("https://localhost:\(server.port)/live"))
+        var configuration = WHEPResource.Configuration(url: try HTTPURL(whep: "https://localhost:\(server.port)/live"))
         configuration.token = Secret(Self.token)
         let refused = try failure(await start(WHEPResource(configuration)))
         #expect(refused.stage == .tls && server.requests.isEmpty)
-        configuration.trust = .only(file: certificates.path("ca.pem"))
+        configuration.http.trust = .only(file: certificates.path("ca.pem"))
         let answer = try await start(WHEPResource(configuration)).get()
         #expect(answer == "v=0" && server.requests.count == 1)
         try await server.shutdown()

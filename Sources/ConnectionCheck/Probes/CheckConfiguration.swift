@@ -11,13 +11,11 @@ package struct CheckConfiguration: Sendable {
     package var model: DecartModel
     /// nil: the key is not checked.
     package var key: APIKey?
-    /// Authorities for the service.
     package var trust = TLSTrust.system
     /// Authorities for TURN servers: those of the system count too, as in the element.
     package var serverTrust = TLSTrust.system
     /// The way of TCP connections; its local address holds for STUN over UDP too.
     package var route = NetworkRoute()
-    /// nil: none.
     package var stun: ICEServer?
     package var turn: [ICEServer] = []
     /// True if rooms may be unencrypted on another machine.

@@ -30,8 +30,9 @@ enum KeyProbe {
     ) {
         let (watch, base) = (Stopwatch(), configuration.base)
         let requests = AccountRequests(
-            base: base, key: key, trust: configuration.trust, route: configuration.route,
-            userAgent: configuration.userAgent)
+            base: base, key: key,
+            configuration: HTTPConfiguration(
+                trust: configuration.trust, route: configuration.route, userAgent: configuration.userAgent))
         // Creating the TLS context reads files.
         DispatchQueue.global().async {
             requests.clientToken(limit: configuration.limit) { token in

@@ -9,7 +9,6 @@ package enum Cause: Int32, Sendable, CaseIterable {
     package var name: String { String(describing: self) }
 }
 
-/// The outcome of one probe.
 package struct ProbeResult: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
         case ok

@@ -8,7 +8,6 @@ package struct CheckReport: Sendable {
     private let messages: [Message]
     private let redact: Redactor
 
-    /// One JSON message of the recording.
     private struct Message {
         var entry: SessionRecording.Entry
         var isSent: Bool
@@ -126,12 +125,7 @@ package struct CheckReport: Sendable {
     private func name(_ text: String) -> String {
         // A value elsewhere may happen to equal a name of the protocol, which is no secret.
         if KnownMessages.names.contains(text) { return text }
-        let allowed = text.utf8.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-            default: "-_.[]".utf8.contains(byte)
-            }
-        }
+        let allowed = text.utf8.allSatisfy { $0.isAlphanumeric(or: "-_.[]") }
         return allowed && text.utf8.count <= 64 ? redact(text) : "<name of \(text.count) characters>"
     }
 

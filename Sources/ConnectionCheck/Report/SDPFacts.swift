@@ -54,7 +54,6 @@ package struct SDPFacts: Sendable, Equatable {
         body(&media[media.count - 1])
     }
 
-    /// Counts a candidate, "candidate:…".
     package mutating func add(candidate: String) {
         if let type = Self.type(ofCandidate: candidate) { candidates[type, default: 0] += 1 }
     }
@@ -70,12 +69,7 @@ package struct SDPFacts: Sendable, Equatable {
 
     /// A word of the SDP's grammar, shortened; the rest could be anything.
     private static func word(_ text: Substring) -> String {
-        let allowed = text.utf8.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-            default: "-_./:+#".utf8.contains(byte)
-            }
-        }
+        let allowed = text.utf8.allSatisfy { $0.isAlphanumeric(or: "-_./:+#") }
         return allowed && text.utf8.count <= 100 ? String(text) : "<other>"
     }
 

@@ -2,7 +2,6 @@ package import DecartProtocol
 
 /// Messages and statistics of a session of the element `decarttransform`. Unknown values are nil.
 package struct SessionSummary: Sendable, Equatable {
-    /// A message of the bus.
     package struct Message: Sendable, Equatable {
         package var isError: Bool
         /// Milliseconds since the start.
@@ -108,7 +107,6 @@ package struct SessionSummary: Sendable, Equatable {
         ])
     }
 
-    /// Applies `change` to the texts of messages.
     package func mappingWords(_ change: (String) -> String) -> SessionSummary {
         var copy = self
         for index in copy.messages.indices { copy.messages[index].text = change(copy.messages[index].text) }

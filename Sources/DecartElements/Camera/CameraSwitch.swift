@@ -13,7 +13,6 @@ import Synchronization
 
 // @unchecked: elements lock themselves; mutable state is in the mutex.
 final class CameraSwitch: @unchecked Sendable {
-    /// The element around the switch.
     struct Host: Sendable {
         let element: ElementHandle
         let selector: Element

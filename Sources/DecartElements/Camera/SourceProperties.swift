@@ -44,25 +44,19 @@ extension SourceSettings: PropertyStorage {
             blurb:
                 "none, auto (a microphone), camera (of live-view and whep:), or a bin with one output of raw audio or Opus"
         ),
-        Property(
-            PropertySpec(
-                "whep-token", nick: "WHEP token", blurb: "Bearer token for source=whep:, read when a live view begins",
-                .string(default: nil), access: .writeOnly),
-            set: { $0.whepToken = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }
+        .secret(
+            "whep-token", \.whepToken, nick: "WHEP token",
+            blurb: "Bearer token for source=whep:, read when a live view begins"
         ).playing { _ in },
         .boolean(
             "camera-encoded", \.cameraEncoded, nick: "Camera encoded",
             blurb:
                 "Send H.264 or VP8 of live-view and whep: as it comes, without decoder and encoder; needs the model's size"
         ),
-        Property(
-            PropertySpec(
-                "subscribe-token", nick: "Subscribe token",
-                blurb:
-                    "Set: watch that session, capture nothing. Unset: the token for viewers of this one. Keep it secret",
-                .privateString),
-            get: { $0.subscribeToken.map { GValueBox($0.reveal()) } },
-            set: { $0.subscribeToken = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }
+        .secret(
+            "subscribe-token", \.subscribeToken, nick: "Subscribe token",
+            blurb: "Set: watch that session, capture nothing. Unset: the token for viewers of this one. Keep it secret",
+            isReadable: true
         ).onChange { $0.applySubscribeToken() },
         .boolean(
             "mute-releases-camera", \.muteReleasesCamera, nick: "Mute releases camera",

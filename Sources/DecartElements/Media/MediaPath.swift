@@ -49,7 +49,6 @@ final class MediaPath: @unchecked Sendable {
     private struct Shared {
         /// Set from `start` to `stop`.
         var bin: Bin?
-        /// The connection that sends.
         var sender: PeerConnection?
         /// Frames that the element had sent when this path started.
         var sentBefore: UInt64 = 0

@@ -16,7 +16,6 @@ struct MediaSettings: Sendable {
     var encodedInput: EncodedVideoFormat?
     /// Encoded frames leave the element, and there is no decoder; nil: raw frames.
     var encoding: EncodedOutput?
-    /// Set in rooms only.
     var room: RoomAccess?
 }
 

@@ -156,8 +156,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         case .pathLost: onEvent(.pathLost)
         case .pathRecovered: onEvent(.pathRecovered)
         case .resumed: path.host.totals.countResume()
-        case .failed(let error): path.fail(error)
-        case .closed(let error): onEvent(.closedByPeer(error))
+        // Whoever closed the room may name the cause on the control channel.
+        case .failed(let error): onEvent(.closedByPeer(error))
         }
     }
 

@@ -95,37 +95,27 @@ final class ElementSession: @unchecked Sendable {
         }
     }
 
-    /// Applies to all media paths, including later ones. Any thread.
+    // These apply to all media paths, including later ones. Any thread.
+
     func setAudio(_ isWanted: Bool) {
         media.wantsAudio.store(isWanted, ordering: .releasing)
-        queue.async { [media] in
-            // Read here so that the newest value counts, whichever call reaches the queue first.
-            let isWanted = media.wantsAudio.load(ordering: .acquiring)
-            for path in media.all.withLock({ Array($0.values) }) { path.setAudio(isWanted) }
-        }
+        forEachPath { $0.setAudio($1.wantsAudio.load(ordering: .acquiring)) }
     }
 
-    /// Applies to all media paths, including later ones. Any thread.
     func setVideoPublished(_ isPublished: Bool) {
         media.publishesVideo.store(isPublished, ordering: .releasing)
-        queue.async { [media] in
-            // Read here so that the newest value counts, whichever call reaches the queue first.
-            let isPublished = media.publishesVideo.load(ordering: .acquiring)
-            for path in media.all.withLock({ Array($0.values) }) { path.setVideoPublished(isPublished) }
-        }
+        forEachPath { $0.setVideoPublished($1.publishesVideo.load(ordering: .acquiring)) }
     }
 
-    /// Applies to all media paths, including later ones. Any thread.
-    /// - Parameter endsServiceMute: lifts a mute that the service has requested.
     func setMuted(_ muted: Set<MediaKind>, endsServiceMute: Bool) {
         media.muted.withLock { $0 = muted }
         controller.mute(muted.contains(.video))
-        queue.async { [media] in
-            let muted = media.muted.withLock { $0 }
-            for path in media.all.withLock({ Array($0.values) }) {
-                path.setMuted(muted, endsServiceMute: endsServiceMute)
-            }
-        }
+        forEachPath { path, media in path.setMuted(media.muted.withLock { $0 }, endsServiceMute: endsServiceMute) }
+    }
+
+    /// `body` reads the setting on the queue, so that the newest value counts, whichever call reaches it first.
+    private func forEachPath(_ body: @escaping @Sendable (any ElementMedia, MediaSlot) -> Void) {
+        queue.async { [media] in for path in media.all.withLock({ Array($0.values) }) { body(path, media) } }
     }
 
     /// Returns the connections of the newest media path, the sending one first, and adds the counters of all paths to

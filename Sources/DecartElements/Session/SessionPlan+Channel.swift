@@ -29,13 +29,10 @@ extension SessionPlan {
         let url: ServiceURL
         switch subscribeToken {
         case .room(let name):
-            var configuration = ViewerChannel.Configuration()
-            configuration.trust = trust
-            configuration.route = route
-            configuration.userAgent = DecartElements.userAgent
             return ViewerChannel(
                 url: base.watchStream(key: key, room: name, options: extraItems), key: key,
-                configuration: configuration, onEvent: onEvent)
+                configuration: HTTPConfiguration(trust: trust, route: route, userAgent: DecartElements.userAgent),
+                onEvent: onEvent)
         case .direct(let sid, let ip, let port):
             url = base.subscribe(key: key, sid: sid, ip: ip, port: port, options: extraItems)
         case nil:
@@ -92,12 +89,10 @@ extension SessionPlan {
         -> APIKeyFetcher?
     {
         guard let text = settings.apiKeyURL else { return nil }
-        let url = try BackendURL(text, allowInsecure: settings.insecure)
+        let url = try HTTPURL(backend: text, allowInsecure: settings.insecure)
         let headers = try RequestHeaders(settings.apiKeyHeaders.map { ($0.name, $0.value.reveal()) })
-        var configuration = APIKeyFetcher.Configuration()
-        configuration.trust = trust
-        configuration.route = route
-        configuration.userAgent = DecartElements.userAgent
-        return APIKeyFetcher(url: url, headers: headers, configuration: configuration)
+        return APIKeyFetcher(
+            url: url, headers: headers,
+            configuration: HTTPConfiguration(trust: trust, route: route, userAgent: DecartElements.userAgent))
     }
 }

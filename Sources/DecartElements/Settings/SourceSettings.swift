@@ -19,7 +19,6 @@ struct SourceSettings: Sendable {
     var crop = ""
     var muteReleasesCamera = false
     var audioSource = Self.noSound
-    /// Bearer token for `source=whep:`.
     var whepToken: Secret?
     /// Video of a camera that answers offers is not decoded.
     var cameraEncoded = false

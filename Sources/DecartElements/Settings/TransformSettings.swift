@@ -87,7 +87,6 @@ struct TransformSettings: Sendable {
         return muteVideo && isEncoded ? [.video] : []
     }
 
-    /// The property `reference-image`; nil for an image that `set-image` has set.
     var referenceImageText: String? {
         get { if case .text(let text) = referenceImage { text } else { nil } }
         set { referenceImage = newValue.map { .text($0) } }

@@ -47,7 +47,6 @@ extension DecartTransform {
     }
 
     /// Called on upstream's thread.
-    /// - Returns: true if the caps are encoded.
     func take(_ caps: Caps, _ input: InputChain) -> Bool {
         let wasOn = input.encoded.isOn
         let isOn = input.encoded.take(caps: caps)

@@ -58,7 +58,6 @@ extension DecartTransform {
 
     // MARK: Properties that apply at once
 
-    /// `propertiesChanged` sends it.
     func promptChanged(_ name: String) { _ = state.withLock { $0.changedPromptProperties.insert(name) } }
 
     func applyAudioMute() { audio.setMuted(state.withLock(\.settings.muteAudio)) }

@@ -79,13 +79,10 @@ enum TransformProperties {
         .enumeration(
             "resolution", \.resolution, nick: "Resolution",
             blurb: "Resolution to request from the service, and of the output unless width or height is set"),
-        Property(
-            PropertySpec(
-                "query-items", nick: "Query items",
-                blurb: "Further query items of the service's URL: \"a=b&c=d\", percent-encoded (unset = none)",
-                .privateString),
-            get: { $0.queryItems.map { GValueBox($0.reveal()) } },
-            set: { $0.queryItems = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } }),
+        .secret(
+            "query-items", \.queryItems, nick: "Query items",
+            blurb: "Further query items of the service's URL: \"a=b&c=d\", percent-encoded (unset = none)",
+            isReadable: true),
         .enumeration(
             "speed", \.speed, nick: "Speed", blurb: "Speed to request from the service; not every model has both"),
 
@@ -236,10 +233,16 @@ enum TransformProperties {
 }
 
 extension Property {
-    /// Write-only; "" counts as unset.
-    fileprivate static func secret(_ name: String, _ path: Path<Secret?>, nick: String, blurb: String) -> Property {
-        Property(
-            PropertySpec(name, nick: nick, blurb: blurb, .string(default: nil), access: .writeOnly),
+    /// "" counts as unset.
+    static func secret(
+        _ name: String, _ path: Path<Secret?>, nick: String, blurb: String, isReadable: Bool = false
+    ) -> Property {
+        let get: Getter = { $0[keyPath: path].map { GValueBox($0.reveal()) } }
+        return Property(
+            PropertySpec(
+                name, nick: nick, blurb: blurb, isReadable ? .privateString : .string(default: nil),
+                access: isReadable ? .readWrite : .writeOnly),
+            get: isReadable ? get : nil,
             set: { $0[keyPath: path] = $1.string.flatMap { $0.isEmpty ? nil : Secret($0) } })
     }
 }

@@ -3,7 +3,6 @@ package struct RealtimeQuota: Sendable, Equatable {
     /// Largest response body that is read, in bytes.
     package static let maximumSize = 64 << 10
 
-    /// nil: unlimited.
     package let limit: Int?
     package let active: Int?
     package let remaining: Int?

@@ -13,11 +13,7 @@ package struct Secret: Sendable, Equatable, Hashable {
     package func reveal() -> String { value }
 }
 
-extension Secret: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    package var description: String { "<redacted>" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
-}
+extension Secret: Redacted {}
 
 /// A Decart API key: permanent, or a short-lived client token (`ek_…`).
 package struct APIKey: Sendable, Equatable, Hashable {
@@ -41,37 +37,22 @@ package struct APIKey: Sendable, Equatable, Hashable {
     package func reveal() -> String { secret.reveal() }
 }
 
-extension APIKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    package var description: String { "<redacted>" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
-}
+extension APIKey: Redacted {}
 
-extension String {
+extension StringProtocol {
     /// Returns the string without leading and trailing Unicode white space.
-    func trimmingWhitespace() -> String {
+    package func trimmingWhitespace() -> String {
         var slice = self[...]
         while let first = slice.first, first.isWhitespace { slice.removeFirst() }
         while let last = slice.last, last.isWhitespace { slice.removeLast() }
         return String(slice)
     }
+}
 
-    /// Replaces every occurrence, from the left.
+extension String {
+    /// Replaces every occurrence. Compares bytes, because a combining character may follow the part.
     func replacing(_ part: String, with replacement: String) -> String {
-        guard !part.isEmpty else { return self }
-        let (text, wanted) = ([UInt8](utf8), [UInt8](part.utf8))
-        var output: [UInt8] = []
-        var index = 0
-        while index < text.count {
-            if text[index...].starts(with: wanted) {
-                output += replacement.utf8
-                index += wanted.count
-            } else {
-                output.append(text[index])
-                index += 1
-            }
-        }
-        return String(decoding: output, as: UTF8.self)
+        String(decoding: Array(utf8).replacing(Array(part.utf8), with: Array(replacement.utf8)), as: UTF8.self)
     }
 
     /// True if the string has a C0 control, DEL or a C1 control, none of which a name, key or URL may contain.

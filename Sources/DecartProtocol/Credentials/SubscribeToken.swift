@@ -67,8 +67,4 @@ extension SubscribeToken: Codable {
     }
 }
 
-extension SubscribeToken: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    package var description: String { "<redacted>" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
-}
+extension SubscribeToken: Redacted {}

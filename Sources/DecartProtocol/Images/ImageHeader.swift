@@ -34,7 +34,6 @@ struct ByteReader {
 
     func byte(_ offset: Int) -> Int? { bytes.indices.contains(offset) ? Int(bytes[offset]) : nil }
 
-    /// Returns an unsigned number of up to 4 bytes.
     func number(_ offset: Int, size: Int, littleEndian: Bool = false) -> Int? {
         guard offset >= 0, size <= 4, size <= bytes.count, offset <= bytes.count - size else { return nil }
         return (0..<size).reduce(0) { sum, index in

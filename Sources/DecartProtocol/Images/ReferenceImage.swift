@@ -12,7 +12,6 @@ package struct ReferenceImage: Sendable, Equatable {
     package static let maximumPixels = 33_000_000
 
     package let format: Format
-    /// Pixels.
     package let width: Int
     package let height: Int
     /// The file's content without its metadata; see `ImageMetadata`.
@@ -75,9 +74,7 @@ package struct ReferenceImage: Sendable, Equatable {
     static let tooLarge = ProtocolError(.invalidInput, "The reference image is larger than 10 MiB.")
 }
 
-extension ReferenceImage: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension ReferenceImage: Redacted {
     /// Omits the bytes: an image is personal data, and a log is no place for megabytes.
     package var description: String { "\(format.rawValue) \(width)×\(height), \(bytes.count) bytes" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: ["image": description]) }
 }

@@ -26,7 +26,6 @@ package enum SessionImage: Sendable, Equatable {
         }
     }
 
-    /// As `set_image` carries it.
     package var message: SetImageMessage.Image {
         switch self {
         case .image(let image): .data(base64: image.base64)

@@ -15,48 +15,43 @@ extension CandidateMessage {
         init(value: CandidateMessage) { self.value = value }
 
         init(from decoder: any Decoder) throws {
-            let container = try decoder.container(keyedBy: WireKey.self)
-            value = CandidateMessage(
-                candidate: try container.decode(String.self, forKey: "candidate"), sdpMid: container.text("sdpMid"),
-                sdpMLineIndex: container.integer("sdpMLineIndex"),
-                usernameFragment: container.text("usernameFragment"))
+            value = try CandidateMessage(decoder.container(keyedBy: WireKey.self))
         }
 
         func encode(to encoder: any Encoder) throws {
             var container = encoder.container(keyedBy: WireKey.self)
-            try container.encode(value.candidate, forKey: "candidate")
-            try container.encode(value.sdpMid, forKey: "sdpMid")
-            try container.encode(value.sdpMLineIndex, forKey: "sdpMLineIndex")
-            try container.encodeIfPresent(value.usernameFragment, forKey: "usernameFragment")
+            try value.encode(into: &container)
         }
+    }
+
+    fileprivate init(_ container: KeyedDecodingContainer<WireKey>) throws {
+        self.init(
+            candidate: try container.decode(String.self, forKey: "candidate"), sdpMid: container.text("sdpMid"),
+            sdpMLineIndex: container.integer("sdpMLineIndex"), usernameFragment: container.text("usernameFragment"))
+    }
+
+    fileprivate func encode(into container: inout KeyedEncodingContainer<WireKey>) throws {
+        try container.encode(candidate, forKey: "candidate")
+        // Browsers always write both keys.
+        try container.encode(sdpMid, forKey: "sdpMid")
+        try container.encode(sdpMLineIndex, forKey: "sdpMLineIndex")
+        try container.encodeIfPresent(usernameFragment, forKey: "usernameFragment")
     }
 }
 
 extension KeyedDecodingContainer<WireKey> {
-    /// Returns the candidate of an `ice-candidate`; nil if it is null.
+    /// Returns the candidate of an `ice-candidate`; nil if it is null, which marks the end of candidates. An absent key is an
+    /// error.
     func candidate() throws -> CandidateMessage? {
-        // null marks the end of candidates; an absent key is an error.
         if try decodeNil(forKey: "candidate") { return nil }
-        let container = try nestedContainer(keyedBy: WireKey.self, forKey: "candidate")
-        return CandidateMessage(
-            candidate: try container.decode(String.self, forKey: "candidate"),
-            sdpMid: container.text("sdpMid"),
-            sdpMLineIndex: container.integer("sdpMLineIndex"),
-            usernameFragment: container.text("usernameFragment"))
+        return try CandidateMessage(nestedContainer(keyedBy: WireKey.self, forKey: "candidate"))
     }
 }
 
 extension KeyedEncodingContainer<WireKey> {
     mutating func encode(candidate: CandidateMessage?) throws {
-        guard let candidate else {
-            try encodeNil(forKey: "candidate")
-            return
-        }
+        guard let candidate else { return try encodeNil(forKey: "candidate") }
         var container = nestedContainer(keyedBy: WireKey.self, forKey: "candidate")
-        try container.encode(candidate.candidate, forKey: "candidate")
-        // Browsers always write both keys.
-        try container.encode(candidate.sdpMid, forKey: "sdpMid")
-        try container.encode(candidate.sdpMLineIndex, forKey: "sdpMLineIndex")
-        try container.encodeIfPresent(candidate.usernameFragment, forKey: "usernameFragment")
+        try candidate.encode(into: &container)
     }
 }

@@ -24,7 +24,6 @@ package enum ClientMessage: Sendable, Equatable {
     }
 }
 
-/// A text prompt.
 package struct PromptMessage: Sendable, Equatable {
     package var text: String
     /// True if the service may rewrite the text (`enhance_prompt`).

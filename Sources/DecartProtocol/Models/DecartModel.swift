@@ -71,7 +71,6 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
     /// True if the name is not in the table.
     package var isCustom: Bool { facts == nil }
 
-    /// Returns nil for a custom model.
     package func format(
         for transport: MediaTransportKind, orientation: Orientation = .landscape
     ) -> VideoFormat? {

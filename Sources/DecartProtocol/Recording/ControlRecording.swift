@@ -25,7 +25,6 @@ package struct ControlRecording: Sendable, Equatable {
         case left
     }
 
-    /// A message of the service.
     package enum Message: Sendable, Equatable {
         /// Everything but secrets. The prompt of an acknowledgement is a `PromptName`.
         case plain(ServerMessage)
@@ -92,7 +91,6 @@ extension ControlRecording {
     private static let kind = "decart-control"
     private static let format = 1
 
-    /// The recording as text.
     package func encoded() throws(ProtocolError) -> String {
         var text = try Self.line(Header(recording: Self.kind, format: Self.format))
         for entry in entries { text += try Self.line(Line(entry)) }

@@ -1,3 +1,13 @@
+extension UInt8 {
+    /// A letter or digit of ASCII, or one of `others`.
+    package func isAlphanumeric(or others: String) -> Bool {
+        switch self {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+        default: others.utf8.contains(self)
+        }
+    }
+}
+
 extension String {
     /// Makes a peer's text safe to show: replaces control characters and cuts it off after `limit` Unicode scalars.
     package func printable(limit: Int) -> String {

@@ -20,7 +20,6 @@ extension KeyedDecodingContainer<WireKey> {
 
     func flag(_ key: WireKey) -> Bool? { try? decode(Bool.self, forKey: key) }
 
-    /// Returns a finite number or nil.
     func number(_ key: WireKey) -> Double? {
         guard let number = try? decode(Double.self, forKey: key), number.isFinite else { return nil }
         return number
@@ -36,7 +35,6 @@ extension KeyedDecodingContainer<WireKey> {
         return nil
     }
 
-    /// Returns a non-empty SDP or throws.
     func sdp() throws -> String {
         let sdp = try decode(String.self, forKey: "sdp")
         guard !sdp.isEmpty else { throw ProtocolError(.server, "A message is malformed: sdp is empty.") }

@@ -47,14 +47,12 @@ package struct ProxyURL: Sendable, Equatable {
     }
 
     /// The proxy's own loopback addresses are not this machine's, so those of this machine are reached without it.
-    package func applies(to host: String) -> Bool { !ServiceURL.isLoopback(host: host) }
+    package func applies(to host: String) -> Bool { !HTTPURL.isLoopback(host: host) }
 
     /// "proxy.example:3128", for messages.
     package var place: String { "\(host.contains(":") ? "[\(host)]" : host):\(port)" }
 }
 
-extension ProxyURL: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension ProxyURL: Redacted {
     package var description: String { "http://\(authorization == nil ? "" : "<redacted>@")\(place)" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: ["url": description]) }
 }

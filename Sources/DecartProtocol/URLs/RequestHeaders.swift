@@ -19,7 +19,7 @@ package struct RequestHeaders: Sendable, Equatable {
             pairs.reduce(0, { $0 + $1.name.utf8.count + $1.value.utf8.count }) <= Self.maximumSize
         else { throw refuse("has more than \(Self.maximumCount) fields or 8 KiB") }
         for (name, value) in pairs {
-            guard !name.isEmpty, name.utf8.allSatisfy(Self.isTokenCharacter) else {
+            guard !name.isEmpty, name.utf8.allSatisfy({ $0.isAlphanumeric(or: "!#$%&'*+-.^_`|~") }) else {
                 throw refuse("has a field whose name is not one (letters, digits and hyphens)")
             }
             guard !Self.reserved.contains(name.lowercased()) else { throw refuse("must not set \(name)") }
@@ -34,23 +34,13 @@ package struct RequestHeaders: Sendable, Equatable {
 
     private init() { fields = [] }
 
-    /// **Secret.** For the request only.
     package func reveal() -> [(name: String, value: String)] { fields.map { ($0.name, $0.value.reveal()) } }
 
     package static func == (left: RequestHeaders, right: RequestHeaders) -> Bool {
         left.fields.elementsEqual(right.fields) { $0.name == $1.name && $0.value == $1.value }
     }
-
-    private static func isTokenCharacter(_ byte: UInt8) -> Bool {
-        switch byte {
-        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-        default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-        }
-    }
 }
 
-extension RequestHeaders: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension RequestHeaders: Redacted {
     package var description: String { fields.isEmpty ? "none" : "<redacted>" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }

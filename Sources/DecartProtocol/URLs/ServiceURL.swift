@@ -3,17 +3,12 @@
 
 /// A WebSocket URL of the service, built from the user's base URL; complete after `stream`, `subscribe` or
 /// `watchStream`.
+@dynamicMemberLookup
 package struct ServiceURL: Sendable, Equatable {
     package static let defaultBase = "wss://api.decart.ai"
 
-    /// True if the connection uses TLS.
-    package let isSecure: Bool
-    /// Host name or IP address, in lower case and without brackets.
-    package let host: String
-    package let port: Int
-    /// Empty or begins with a slash; already percent-encoded.
-    package private(set) var path: String
-    private var query: String
+    /// The same for a request that is no upgrade.
+    package private(set) var http: HTTPURL
     /// The key or token of this request, which `redacting` removes from a peer's text.
     private var key: APIKey?
     /// True for a viewer's URL: it names a session that must exist already, so HTTP 404 means that the session is gone.
@@ -34,22 +29,17 @@ package struct ServiceURL: Sendable, Equatable {
         options: [(name: String, value: String)] = []
     ) throws(ProtocolError) {
         var base = try ServiceURL(room, property: "livekit_url", allowInsecure: allowInsecure)
-        if base.path.hasSuffix("/rtc") { base.path.removeLast(4) }
+        if base.path.hasSuffix("/rtc") { base.http.path.removeLast(4) }
         self = base.appending(path: path, items: options, key: token)
         bearer = token
     }
 
     private init(_ text: String, property: String, allowInsecure: Bool) throws(ProtocolError) {
-        let parts = try URLParts(text, property: property)
-        isSecure = parts.isSecure
-        host = parts.host
-        port = parts.port ?? (parts.isSecure ? 443 : 80)
-        path = parts.path
-        query = parts.query
-        guard isSecure || isLoopback || allowInsecure else {
+        http = HTTPURL(try URLParts(text, property: property))
+        guard http.protectsToken || allowInsecure else {
             throw ProtocolError(
                 .invalidBaseURL,
-                "\(property) is unencrypted and \(host) is another machine: "
+                "\(property) is unencrypted and \(http.host) is another machine: "
                     + "\(property == "base-url" ? "the API key" : "the room's token") could be read on the network. "
                     + "Use wss://, or set insecure=true.")
         }
@@ -90,7 +80,7 @@ package struct ServiceURL: Sendable, Equatable {
 
     private func request(_ path: String, _ key: APIKey) -> ServiceURL {
         var base = self
-        if base.path.hasSuffix(DecartModel.urlPath) { base.path.removeLast(DecartModel.urlPath.count) }
+        if base.path.hasSuffix(DecartModel.urlPath) { base.http.path.removeLast(DecartModel.urlPath.count) }
         return base.appending(path: path, items: [], key: key)
     }
 
@@ -103,29 +93,7 @@ package struct ServiceURL: Sendable, Equatable {
     /// Longest session that the key permits; nil if the key has no such claim.
     package var sessionLimit: Duration? { key?.sessionLimit }
 
-    /// True if the service runs on this machine.
-    package var isLoopback: Bool { ServiceURL.isLoopback(host: host) }
-
-    package static func isLoopback(host: String) -> Bool {
-        let host = host.lowercased()
-        if host == "localhost" || host == "localhost." { return true }
-        return HostAddress(host)?.isLoopback ?? false
-    }
-
-    /// True for this machine and for addresses of its link. Looks no name up.
-    package static func isLocal(host: String) -> Bool { isLoopback(host: host) || HostAddress(host)?.isLocal == true }
-
-    /// True if the host is an IP address, for which TLS sends no server name (RFC 6066 §3).
-    package var hostIsAddress: Bool { HostAddress(host) != nil }
-
-    /// **Secret.** Path and query for the request line.
-    package var requestTarget: String { query.isEmpty ? path : path + "?" + query }
-
-    /// Value of the `Host` header: IPv6 in brackets, the port only if it is not the scheme's default.
-    package var hostHeader: String {
-        let name = host.contains(":") ? "[\(host)]" : host
-        return port == (isSecure ? 443 : 80) ? name : "\(name):\(port)"
-    }
+    package subscript<Value>(dynamicMember member: KeyPath<HTTPURL, Value>) -> Value { http[keyPath: member] }
 
     /// Removes our key from a peer's text, in case the peer repeats it. Keys of less than 8 bytes stay, because they
     /// could occur in any text.
@@ -138,20 +106,17 @@ package struct ServiceURL: Sendable, Equatable {
         var copy = self
         copy.key = key
         if !copy.path.hasSuffix(suffix) {
-            while copy.path.hasSuffix("/") { copy.path.removeLast() }
-            copy.path += suffix
+            while copy.path.hasSuffix("/") { copy.http.path.removeLast() }
+            copy.http.path += suffix
         }
         let added = items.map { PercentEncoding.encode($0.name) + "=" + PercentEncoding.encode($0.value) }
-        copy.query = ((query.isEmpty ? [] : [query]) + added).joined(separator: "&")
+        copy.http.query = ((http.query.isEmpty ? [] : [http.query]) + added).joined(separator: "&")
         return copy
     }
 }
 
-extension ServiceURL: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Scheme, host, port and path; hides the query, which holds the key.
+extension ServiceURL: Redacted {
     package var description: String {
-        "\(isSecure ? "wss" : "ws")://\(hostHeader)\(path)" + (query.isEmpty ? "" : "?<redacted>")
+        "\(http.isSecure ? "wss" : "ws")://\(http.hostHeader)\(http.path)" + (http.query.isEmpty ? "" : "?<redacted>")
     }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: ["url": description]) }
 }

@@ -68,7 +68,9 @@ struct URLParts {
             let end = authority.firstIndex(of: ":") ?? authority.endIndex
             host = authority[..<end]
             rest = authority[end...]
-            guard !host.isEmpty, host.utf8.count <= 253, host.utf8.allSatisfy(isHostCharacter) else { return nil }
+            guard !host.isEmpty, host.utf8.count <= 253, host.utf8.allSatisfy({ $0.isAlphanumeric(or: "-._") }) else {
+                return nil
+            }
         }
         guard !rest.isEmpty else { return (host.lowercased(), nil) }
         rest = rest.dropFirst()
@@ -78,12 +80,5 @@ struct URLParts {
         guard rest.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let port = Int(rest), (1...65535).contains(port)
         else { return nil }
         return (host.lowercased(), port)
-    }
-
-    private static func isHostCharacter(_ byte: UInt8) -> Bool {
-        switch byte {
-        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"): true
-        default: false
-        }
     }
 }

@@ -2,7 +2,7 @@
 package enum URLRedaction {
     package static func redacted(_ text: String) -> String {
         // Text without "://", such as turn:host, has no scheme to keep: all of it up to the last "@" is redacted.
-        let schemeEnd = text.range(of: "://") ?? text.startIndex..<text.startIndex
+        let schemeEnd = text.firstRange(of: "://") ?? text.startIndex..<text.startIndex
         var rest = text[schemeEnd.upperBound...]
         if let at = rest.lastIndex(of: "@") { rest = "redacted@" + rest[rest.index(after: at)...] }
         if let query = rest.firstIndex(of: "?") {
@@ -12,16 +12,5 @@ package enum URLRedaction {
             if !shown { rest = rest[...query] + "redacted" }
         }
         return String(text[..<schemeEnd.upperBound] + rest)
-    }
-}
-
-extension String {
-    fileprivate func range(of other: String) -> Range<String.Index>? {
-        var start = startIndex
-        while start < endIndex {
-            if self[start...].hasPrefix(other) { return start..<index(start, offsetBy: other.count) }
-            start = index(after: start)
-        }
-        return nil
     }
 }

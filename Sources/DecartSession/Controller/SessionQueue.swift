@@ -32,7 +32,6 @@ package final class SessionQueue: SessionScheduler {
         withExtendedLifetime(keep()) { work() }
     }
 
-    /// True if the caller runs on this queue.
     package var isCurrent: Bool { queue.isCurrent }
 
     /// Drops the work that waits, runs `last` and then returns. On this queue it returns at once, and `last` runs after

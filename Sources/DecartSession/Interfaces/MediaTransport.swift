@@ -30,7 +30,6 @@ package enum MediaEvent: Sendable, Equatable {
     case relaysMissing
     /// Media can flow, encrypted, to a peer whose identity is verified.
     case connected(ice: Duration?, dtls: Duration?)
-    /// The first frame was decoded.
     case firstFrame
     /// The service mutes our video track, or ends that mute.
     case videoMuted(Bool)

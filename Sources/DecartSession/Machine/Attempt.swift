@@ -30,7 +30,6 @@ struct Attempt: Sendable {
     }
 
     enum Step: Int, Sendable, Comparable {
-        /// The channel is being opened.
         case opening
         /// The channel is open; the service may report that there is a queue.
         case open

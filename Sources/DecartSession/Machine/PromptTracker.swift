@@ -34,7 +34,6 @@ package struct PromptResult: Sendable, Equatable {
 
     package var isAccepted: Bool { error == nil }
 
-    /// nil if accepted.
     package var error: String? {
         switch outcome {
         case .accepted, .stored: nil

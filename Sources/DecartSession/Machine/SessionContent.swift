@@ -53,7 +53,6 @@ package struct PromptUpdate: Sendable, Equatable {
         self.image = image
     }
 
-    /// Returns the message for a service that has the content `before`.
     func message(after before: SessionContent) -> ClientMessage {
         let content = before.applying(self)
         switch image {

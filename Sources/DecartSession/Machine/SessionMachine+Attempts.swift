@@ -88,7 +88,6 @@ extension SessionMachine {
         takeOver(candidate.id)
     }
 
-    /// Makes the candidate the current attempt, as it is.
     mutating func promote(_ id: AttemptID) {
         guard let candidate = attempts[id] else { return }
         attempts[id]?.role = .current

@@ -1,6 +1,5 @@
 internal import CGStreamer
 
-/// Holds one reference to a GstClock.
 package final class Clock: GObject, @unchecked Sendable {
     private var clock: UnsafeMutablePointer<GstClock> { raw.assumingMemoryBound(to: GstClock.self) }
 

@@ -59,7 +59,6 @@ extension GStreamerError {
 }
 
 extension ElementProblem {
-    /// - Parameter what: the elements, with their packages.
     package static func missing(_ what: String) -> ElementProblem {
         ElementProblem(.coreMissingPlugin, "A GStreamer element is missing: \(what). Install its package.")
     }

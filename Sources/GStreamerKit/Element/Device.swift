@@ -1,11 +1,9 @@
 internal import CGStreamer
 internal import Synchronization
 
-/// A device listed by a device provider.
 package final class Device: GObject, @unchecked Sendable {
     private var device: UnsafeMutablePointer<GstDevice> { raw.assumingMemoryBound(to: GstDevice.self) }
 
-    /// A name to show to users; empty if there is none.
     package var displayName: String {
         guard let text = gst_device_get_display_name(device) else { return "" }
         defer { g_free(text) }

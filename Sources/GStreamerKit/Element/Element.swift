@@ -28,7 +28,6 @@ package enum StateChangeReturn: Sendable {
     }
 }
 
-/// Holds one reference to a GstElement.
 package class Element: GObject, @unchecked Sendable {
     var element: UnsafeMutablePointer<GstElement> { raw.assumingMemoryBound(to: GstElement.self) }
     var gstObject: UnsafeMutablePointer<GstObject> { raw.assumingMemoryBound(to: GstObject.self) }
@@ -108,7 +107,6 @@ package class Element: GObject, @unchecked Sendable {
     package func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
 }
 
-/// Holds one reference to a GstBin.
 package class Bin: Element, @unchecked Sendable {
     var bin: UnsafeMutablePointer<GstBin> { raw.assumingMemoryBound(to: GstBin.self) }
 
@@ -117,15 +115,21 @@ package class Bin: Element, @unchecked Sendable {
     /// Builds a bin from a gst-launch description, with ghost pads for its unlinked pads if `ghostUnlinkedPads` is
     /// true. These include sink pads that wait for a sometimes pad, which can no longer be linked then.
     package convenience init(description: String, ghostUnlinkedPads: Bool) throws(GStreamerError) {
-        var error: UnsafeMutablePointer<GError>?
-        let made = gst_parse_bin_from_description_full(
-            description, ghostUnlinkedPads ? 1 : 0, nil, GST_PARSE_FLAG_FATAL_ERRORS, &error)
-        guard let made else {
-            let text = error.flatMap { $0.pointee.message }.map { String(cString: $0) } ?? "not a pipeline description"
-            if let error { g_error_free(error) }
-            throw GStreamerError(.badDescription, text)
+        let made = try Self.parsed {
+            gst_parse_bin_from_description_full(
+                description, ghostUnlinkedPads ? 1 : 0, nil, GST_PARSE_FLAG_FATAL_ERRORS, &$0)
         }
         self.init(taking: made)
+    }
+
+    fileprivate static func parsed<Made>(
+        _ parse: (inout UnsafeMutablePointer<GError>?) -> UnsafeMutablePointer<Made>?
+    ) throws(GStreamerError) -> UnsafeMutablePointer<Made> {
+        var error: UnsafeMutablePointer<GError>?
+        if let made = parse(&error) { return made }
+        let text = error.flatMap { $0.pointee.message }.map { String(cString: $0) } ?? "not a pipeline description"
+        if let error { g_error_free(error) }
+        throw GStreamerError(.badDescription, text)
     }
 
     package func add(_ child: Element) { gst_bin_add(bin, child.element) }
@@ -200,18 +204,11 @@ package class Bin: Element, @unchecked Sendable {
     }
 }
 
-/// A top-level pipeline with its bus and clock.
 package final class Pipeline: Bin, @unchecked Sendable {
     package convenience init(name: String? = nil) { self.init(taking: gst_pipeline_new(name)) }
 
     package convenience init(description: String) throws(GStreamerError) {
-        var error: UnsafeMutablePointer<GError>?
-        let made = gst_parse_launch_full(description, nil, GST_PARSE_FLAG_FATAL_ERRORS, &error)
-        guard let made else {
-            let text = error.flatMap { $0.pointee.message }.map { String(cString: $0) } ?? "not a pipeline description"
-            if let error { g_error_free(error) }
-            throw GStreamerError(.badDescription, text)
-        }
+        let made = try Self.parsed { gst_parse_launch_full(description, nil, GST_PARSE_FLAG_FATAL_ERRORS, &$0) }
         guard decart_instance_is(made, gst_pipeline_get_type()) != 0 else {
             gst_object_unref(made)
             throw GStreamerError(.badDescription, "the description is a single element, not a pipeline")

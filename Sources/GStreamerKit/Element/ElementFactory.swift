@@ -34,10 +34,8 @@ package final class ElementFactory: @unchecked Sendable {
 
     package var rank: Int { Int(gst_plugin_feature_get_rank(factory)) }
 
-    /// True if a sink pad of the element takes all of these caps.
     package func accepts(_ caps: Caps) -> Bool { gst_element_factory_can_sink_all_caps(factory, caps.pointer) != 0 }
 
-    /// Caps of the sink pads' templates.
     package var sinkCaps: Caps {
         var caps = Caps(taking: gst_caps_new_empty())
         var next = gst_element_factory_get_static_pad_templates(factory).map { UnsafePointer($0) }

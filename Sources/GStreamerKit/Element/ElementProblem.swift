@@ -5,8 +5,8 @@ internal import CGStreamer
 package struct ElementProblem: Sendable {
     package enum Code: Sendable, Equatable {
         case resourceNotFound, resourceBusy, resourceFailed, resourceOpenReadWrite, resourceNotAuthorized, resourceRead
-        case resourceSettings, streamFormat, streamCodecNotFound, streamEncode, streamDecode, streamFailed
-        case coreMissingPlugin, coreNegotiation, coreStateChange
+        case resourceSettings, streamFormat, streamDecode, streamFailed
+        case coreMissingPlugin, coreNegotiation
 
         var raw: (domain: GQuark, code: Int32) {
             switch self {
@@ -19,13 +19,10 @@ package struct ElementProblem: Sendable {
             case .resourceRead: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_READ.rawValue))
             case .resourceSettings: (gst_resource_error_quark(), Int32(GST_RESOURCE_ERROR_SETTINGS.rawValue))
             case .streamFormat: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_FORMAT.rawValue))
-            case .streamCodecNotFound: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_CODEC_NOT_FOUND.rawValue))
-            case .streamEncode: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_ENCODE.rawValue))
             case .streamDecode: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_DECODE.rawValue))
             case .streamFailed: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_FAILED.rawValue))
             case .coreMissingPlugin: (gst_core_error_quark(), Int32(GST_CORE_ERROR_MISSING_PLUGIN.rawValue))
             case .coreNegotiation: (gst_core_error_quark(), Int32(GST_CORE_ERROR_NEGOTIATION.rawValue))
-            case .coreStateChange: (gst_core_error_quark(), Int32(GST_CORE_ERROR_STATE_CHANGE.rawValue))
             }
         }
     }

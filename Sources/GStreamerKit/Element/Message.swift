@@ -1,6 +1,5 @@
 internal import CGStreamer
 
-/// Holds one reference to a GstMessage.
 // @unchecked: messages are immutable once posted and reference counting is atomic.
 package final class Message: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstMessage>
@@ -45,10 +44,8 @@ package final class Message: @unchecked Sendable {
         return String(cString: text)
     }
 
-    /// True if this very object posted the message.
     package func isFrom(_ object: GObject) -> Bool { UnsafeMutableRawPointer(pointer.pointee.src) == object.raw }
 
-    /// True if this element or one of its descendants posted the message.
     package func isFrom(within element: Element) -> Bool {
         guard let source = pointer.pointee.src else { return false }
         return UnsafeMutableRawPointer(source) == element.raw

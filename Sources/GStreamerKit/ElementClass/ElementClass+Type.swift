@@ -92,7 +92,6 @@ func filterImplementation(of instance: UnsafeMutableRawPointer) -> (any VideoFil
 }
 
 extension Element {
-    /// The Swift implementation of an element whose class this plugin registered.
     package var implementation: (any ElementImplementation)? { GStreamerKit.implementation(of: raw) }
 }
 
@@ -272,7 +271,6 @@ extension SignalSpec.Kind {
         case .int: decart_type_int()
         case .uint: decart_type_uint()
         case .uint64: decart_type_uint64()
-        case .double: decart_type_double()
         case .string: decart_type_string()
         case .element: decart_type_element()
         case .structure: decart_type_structure()

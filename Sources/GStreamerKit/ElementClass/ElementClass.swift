@@ -77,7 +77,7 @@ package struct PadTemplate: Sendable {
 }
 
 package struct SignalSpec: Sendable {
-    package enum Kind: Sendable { case boolean, int, uint, uint64, double, string, element, structure, bytes, array }
+    package enum Kind: Sendable { case boolean, int, uint, uint64, string, element, structure, bytes, array }
     package var name: String
     package var parameters: [Kind]
     package var result: Kind?
@@ -104,7 +104,6 @@ package protocol ElementImplementation: AnyObject, Sendable {
     func sendEvent(_ event: Event) -> Bool?
     /// Bins only. Returns the message of a child to pass to the parent class, or nil to drop it.
     func handleMessage(_ message: Message) -> Message?
-    /// Implements the class's action signals.
     func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox?
     /// Returns a new pad for a request template, already added to the element; nil if no more pads are possible.
     func requestPad(template: String) -> Pad?
@@ -171,7 +170,6 @@ extension Element {
     }
 }
 
-/// A class with a registered GType.
 package struct RegisteredElementClass: Sendable {
     let type: GType
 

@@ -1,6 +1,5 @@
 internal import CGStreamer
 
-/// The static plugin metadata that GStreamer reads from the library.
 package struct PluginDescription: Sendable {
     package var name: String
     package var summary: String

@@ -15,7 +15,6 @@ package class GObject: @unchecked Sendable {
         if g_object_is_floating(raw) != 0 { g_object_ref_sink(raw) }
     }
 
-    /// Adds a reference.
     init(borrowing raw: UnsafeMutableRawPointer) {
         self.raw = raw
         owns = true

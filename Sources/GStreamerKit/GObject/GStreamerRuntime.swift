@@ -12,7 +12,6 @@ package enum GStreamerRuntime {
 
     package static func initialise() { _ = initialised }
 
-    /// True if an element factory of this name is installed.
     package static func hasElement(_ factory: String) -> Bool {
         guard let found = gst_element_factory_find(factory) else { return false }
         gst_object_unref(UnsafeMutableRawPointer(found))
@@ -24,7 +23,7 @@ package enum GStreamerRuntime {
 package struct GStreamerError: Error, CustomStringConvertible, Sendable {
     package enum Code: Sendable, Equatable {
         case missingElement(String)
-        case badDescription, badProperty, linkFailed, badSDP, badCaps, stateChange
+        case badDescription, linkFailed, badSDP, badCaps, stateChange
     }
     package let code: Code
     package let message: String

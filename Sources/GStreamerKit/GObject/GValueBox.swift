@@ -116,7 +116,6 @@ package final class GValueBox: @unchecked Sendable, Equatable {
         return GObject(borrowing: found)
     }
 
-    /// The strings of a GstValueArray.
     package var strings: [String]? {
         guard holds(decart_type_value_array()) else { return nil }
         return (0..<gst_value_array_get_size(storage)).compactMap { index in

@@ -7,7 +7,6 @@ package protocol PropertyStorage: Sendable {
 
 /// An enumeration that GObject knows: the raw value is the nick, the position in `allCases` the number.
 package protocol PropertyEnumeration: CaseIterable, RawRepresentable, Equatable, Sendable where RawValue == String {
-    /// The GType's name.
     static var typeName: String { get }
     var blurb: String { get }
 }
@@ -67,30 +66,22 @@ package struct Property<Storage: PropertyStorage>: Sendable {
 extension Property {
     package typealias Path<Value> = any WritableKeyPath<Storage, Value> & Sendable
 
-    package static func boolean(
-        _ name: String, _ path: Path<Bool>, nick: String, blurb: String
-    ) -> Property {
-        stored(path, { .boolean(default: $0) }, { GValueBox($0) }, { $0.bool }) {
-            PropertySpec(name, nick: nick, blurb: blurb, $0)
-        }
+    package static func boolean(_ name: String, _ path: Path<Bool>, nick: String, blurb: String) -> Property {
+        stored(name, nick, blurb, path, { .boolean(default: $0) }, { GValueBox($0) }, { $0.bool })
     }
 
     package static func int(
         _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String
     ) -> Property {
         let kind = { PropertySpec.Kind.int(min: range.lowerBound, max: range.upperBound, default: $0) }
-        return stored(path, kind, { GValueBox(int: $0) }, { $0.int }) {
-            PropertySpec(name, nick: nick, blurb: blurb, $0)
-        }
+        return stored(name, nick, blurb, path, kind, { GValueBox(int: $0) }, { $0.int })
     }
 
     package static func uint(
         _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String
     ) -> Property {
         let kind = { PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: $0) }
-        return stored(path, kind, { GValueBox(uint: $0) }, { $0.int }) {
-            PropertySpec(name, nick: nick, blurb: blurb, $0)
-        }
+        return stored(name, nick, blurb, path, kind, { GValueBox(uint: $0) }, { $0.int })
     }
 
     /// A duration as a whole number of units, for GObject has no type for it.
@@ -100,26 +91,23 @@ extension Property {
     ) -> Property {
         let count = { @Sendable (duration: Duration) in Int((duration / unit).rounded()) }
         let kind = { PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: count($0)) }
-        return stored(path, kind, { GValueBox(uint: count($0)) }, { $0.int.map { unit * $0 } }) {
-            PropertySpec(name, nick: nick, blurb: blurb, $0)
-        }
+        return stored(name, nick, blurb, path, kind, { GValueBox(uint: count($0)) }, { $0.int.map { unit * $0 } })
     }
 
     package static func enumeration<Value: PropertyEnumeration>(
         _ name: String, _ path: Path<Value>, nick: String, blurb: String
     ) -> Property {
-        stored(path, Value.kind(default:), { GValueBox($0) }, { $0.int.flatMap(Value.init(number:)) }) {
-            PropertySpec(name, nick: nick, blurb: blurb, $0)
-        }
+        stored(
+            name, nick, blurb, path, Value.kind(default:), { GValueBox($0) }, { $0.int.flatMap(Value.init(number:)) })
     }
 
     /// A field that always has a value. A GValue of another type sets the default.
     private static func stored<Value>(
-        _ path: Path<Value>, _ kind: (Value) -> PropertySpec.Kind, _ box: @escaping @Sendable (Value) -> GValueBox,
-        _ unbox: @escaping @Sendable (GValueBox) -> Value?, spec: (PropertySpec.Kind) -> PropertySpec
+        _ name: String, _ nick: String, _ blurb: String, _ path: Path<Value>, _ kind: (Value) -> PropertySpec.Kind,
+        _ box: @escaping @Sendable (Value) -> GValueBox, _ unbox: @escaping @Sendable (GValueBox) -> Value?
     ) -> Property {
         Property(
-            spec(kind(Storage()[keyPath: path])),
+            PropertySpec(name, nick: nick, blurb: blurb, kind(Storage()[keyPath: path])),
             get: { box($0[keyPath: path]) },
             set: { $0[keyPath: path] = unbox($1) ?? Storage()[keyPath: path] })
     }

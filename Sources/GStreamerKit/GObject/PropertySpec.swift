@@ -1,6 +1,5 @@
 internal import CGStreamer
 
-/// One property of an element class, as gst-inspect shows it.
 package struct PropertySpec: Sendable {
     package enum Kind: Sendable {
         case string(default: String?)
@@ -16,12 +15,11 @@ package struct PropertySpec: Sendable {
         case strings
         case structure
         case caps
-        case fraction
     }
 
     package enum Access: Sendable { case readWrite, readOnly, writeOnly }
     /// The highest state in which a change takes effect (GST_PARAM_MUTABLE_*).
-    package enum Mutability: Sendable { case ready, paused, playing }
+    package enum Mutability: Sendable { case ready, playing }
 
     package var name: String
     package var nick: String
@@ -52,7 +50,6 @@ package struct PropertySpec: Sendable {
         if access != .readOnly {
             switch mutability {
             case .ready: bits |= 1 << 10
-            case .paused: bits |= 1 << 11
             case .playing: bits |= 1 << 12
             }
         }
@@ -83,7 +80,6 @@ package struct PropertySpec: Sendable {
             return gst_param_spec_array(name, nick, blurb, item, flags)
         case .structure: return g_param_spec_boxed(name, nick, blurb, decart_type_structure(), flags)
         case .caps: return g_param_spec_boxed(name, nick, blurb, decart_type_caps(), flags)
-        case .fraction: return gst_param_spec_fraction(name, nick, blurb, 0, 1, 1000, 1, 0, 1, flags)
         }
     }
 }

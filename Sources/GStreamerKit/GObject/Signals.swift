@@ -32,7 +32,6 @@ extension GObject {
         if handler.id != 0 { g_signal_handler_disconnect(raw, handler.id) }
     }
 
-    /// True if the signal has a connected handler.
     package func hasHandler(_ signal: String) -> Bool {
         let id = g_signal_lookup(signal, decart_type_of_instance(raw))
         return id != 0 && g_signal_has_handler_pending(raw, id, 0, 0) != 0

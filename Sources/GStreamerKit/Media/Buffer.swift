@@ -1,6 +1,5 @@
 internal import CGStreamer
 
-/// Holds one reference to a GstBuffer.
 // @unchecked: the reference count is atomic, and only a buffer with a single reference is written to.
 package final class Buffer: @unchecked Sendable {
     private var pointerStorage: UnsafeMutablePointer<GstBuffer>?
@@ -11,7 +10,6 @@ package final class Buffer: @unchecked Sendable {
     }
     deinit { if let pointerStorage { decart_mini_object_unref(pointerStorage) } }
 
-    /// Creates a buffer with a copy of the bytes.
     package init(copying bytes: UnsafeRawBufferPointer) {
         let buffer = gst_buffer_new_allocate(nil, gsize(bytes.count), nil)
         if let base = bytes.baseAddress { gst_buffer_fill(buffer, 0, base, gsize(bytes.count)) }

@@ -1,6 +1,5 @@
 internal import CGStreamer
 
-/// Holds one reference to immutable GstCaps.
 // @unchecked: these caps are never modified and their reference count is atomic.
 package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertible {
     let pointer: UnsafeMutablePointer<GstCaps>
@@ -38,13 +37,11 @@ package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertibl
             .first { $0.hasPrefix("memory:") && $0 != "memory:SystemMemory" }
     }
 
-    /// A copy of the first structure.
     package var first: Structure? {
         guard gst_caps_get_size(pointer) > 0, let found = gst_caps_get_structure(pointer, 0) else { return nil }
         return Structure(copying: found)
     }
 
-    /// Copies of all structures.
     package var structures: [Structure] {
         (0..<gst_caps_get_size(pointer)).compactMap {
             gst_caps_get_structure(pointer, $0).map { Structure(copying: $0) }
@@ -53,7 +50,6 @@ package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertibl
 
     package static func == (one: Caps, other: Caps) -> Bool { gst_caps_is_equal(one.pointer, other.pointer) != 0 }
     package func intersection(_ other: Caps) -> Caps { Caps(taking: gst_caps_intersect(pointer, other.pointer)) }
-    /// These caps, and then the others.
     package func followed(by other: Caps) -> Caps {
         Caps(taking: gst_caps_merge(gst_caps_copy(pointer), gst_caps_copy(other.pointer)))
     }

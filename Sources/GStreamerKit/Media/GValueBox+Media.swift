@@ -33,7 +33,6 @@ extension GValueBox {
         return Buffer(borrowing: found.assumingMemoryBound(to: GstBuffer.self))
     }
 
-    /// The structures of a GstValueArray.
     package var structures: [Structure]? {
         guard holds(decart_type_value_array()) else { return nil }
         return (0..<gst_value_array_get_size(storage)).compactMap { index in

@@ -27,12 +27,10 @@ extension Structure {
         alternatives(field) { integerRange($0).map { [$0] } ?? [] }
     }
 
-    /// The values that a fraction field allows.
     package func fractions(_ field: String) -> [ClosedRange<Fraction>] {
         alternatives(field) { fractionRange($0).map { [$0] } ?? [] }
     }
 
-    /// The values that a string field allows.
     package func strings(_ field: String) -> [String] {
         alternatives(field) { GValueBox(copying: $0).string.map { [$0] } ?? [] }
     }

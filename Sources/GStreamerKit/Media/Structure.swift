@@ -12,7 +12,6 @@ package final class Structure: @unchecked Sendable, Equatable, CustomStringConve
 
     deinit { gst_structure_free(pointer) }
 
-    /// Returns nil if the text is not a serialised structure.
     package init?(parsing text: String) {
         guard let parsed = gst_structure_from_string(text, nil) else { return nil }
         pointer = parsed

@@ -51,7 +51,6 @@ extension VideoInfo {
     }
 }
 
-/// One plane of a mapped frame.
 package struct VideoPlane {
     package let base: UnsafeMutableRawPointer
     package let stride: Int

@@ -1,13 +1,12 @@
 internal import CGStreamer
 
-/// Holds one reference to a GstEvent.
 // @unchecked: events are immutable once made and reference counting is atomic.
 package final class Event: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstEvent>
 
     package enum Kind: Sendable, Equatable {
         case streamStart, caps, segment, tag, eos, gap, flushStart, flushStop, latency, reconfigure, qos, seek
-        case customUpstream, customDownstream, navigation, other
+        case customDownstream, navigation, other
 
         init(_ raw: GstEventType) {
             switch raw {
@@ -24,7 +23,6 @@ package final class Event: @unchecked Sendable {
             case GST_EVENT_QOS: self = .qos
             case GST_EVENT_SEEK: self = .seek
             case GST_EVENT_NAVIGATION: self = .navigation
-            case GST_EVENT_CUSTOM_UPSTREAM: self = .customUpstream
             case GST_EVENT_CUSTOM_DOWNSTREAM: self = .customDownstream
             default: self = .other
             }
@@ -98,7 +96,6 @@ package final class Event: @unchecked Sendable {
         Event(taking: gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_copy(structure.pointer)))
     }
 
-    /// Start and duration of a GAP event.
     package var gap: (time: ClockTime, duration: ClockTime?)? {
         guard kind == .gap else { return nil }
         var (time, duration) = (GstClockTime(0), GstClockTime(0))
@@ -136,7 +133,6 @@ package final class Event: @unchecked Sendable {
         return ClockTime(validating: time)
     }
 
-    /// The event's `image-orientation` tag.
     package var imageOrientationTag: String? {
         guard kind == .tag else { return nil }
         guard let text = decart_event_orientation(pointer) else { return nil }

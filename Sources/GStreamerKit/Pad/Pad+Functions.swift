@@ -19,7 +19,6 @@ private typealias EventBox = FunctionBox<(Event) -> EventHandling>
 private typealias QueryBox = FunctionBox<(QueryRef) -> QueryHandling>
 private typealias ActivateBox = FunctionBox<(Bool) -> Bool>
 
-/// The decision of a pad's event function.
 package enum EventHandling: Sendable {
     /// The function has consumed the event, which is not forwarded; the value is the event's result.
     case handled(Bool)

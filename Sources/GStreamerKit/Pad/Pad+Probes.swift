@@ -31,8 +31,6 @@ package enum ProbeVerdict: Sendable {
     case remove
 }
 
-package struct ProbeID: Sendable { let id: UInt }
-
 private final class ProbeBox {
     let handler: (ProbeItem) -> ProbeVerdict
     init(_ handler: @escaping (ProbeItem) -> ProbeVerdict) { self.handler = handler }
@@ -45,16 +43,14 @@ private final class GateBox: Sendable {
 
 extension Pad {
     /// Adds a probe. The handler runs on whichever thread uses the pad and must capture its owner weakly.
-    @discardableResult
-    package func addProbe(_ kind: ProbeKind, _ handler: @escaping (ProbeItem) -> ProbeVerdict) -> ProbeID {
-        let id = gst_pad_add_probe(
+    package func addProbe(_ kind: ProbeKind, _ handler: @escaping (ProbeItem) -> ProbeVerdict) {
+        gst_pad_add_probe(
             pad, GstPadProbeType(rawValue: kind.rawValue),
             { _, info, data in
                 guard let info, let data else { return GST_PAD_PROBE_OK }
                 return dispatch(info, Unmanaged<ProbeBox>.fromOpaque(data).takeUnretainedValue())
             }, Unmanaged.passRetained(ProbeBox(handler)).toOpaque(),
             { data in if let data { Unmanaged<ProbeBox>.fromOpaque(data).release() } })
-        return ProbeID(id: id)
     }
 
     /// Adds a probe that drops buffers and buffer lists while `isOpen` returns false. `isOpen` runs on whichever thread
@@ -91,8 +87,6 @@ extension Pad {
                 return GST_PAD_PROBE_HANDLED
             }, nil, nil)
     }
-
-    package func removeProbe(_ probe: ProbeID) { gst_pad_remove_probe(pad, probe.id) }
 }
 
 private func dispatch(_ info: UnsafeMutablePointer<GstPadProbeInfo>, _ box: ProbeBox) -> GstPadProbeReturn {

@@ -85,9 +85,7 @@ package class Pad: GObject, @unchecked Sendable {
         return FlowReturn(gst_pad_push(pad, owned))
     }
 
-    /// Pushes an event to the peer pad.
     @discardableResult package func push(_ event: Event) -> Bool { gst_pad_push_event(pad, event.copyReference()) != 0 }
-    /// Sends an event to this pad itself.
     @discardableResult package func send(_ event: Event) -> Bool { gst_pad_send_event(pad, event.copyReference()) != 0 }
 
     package func stickyEvent(_ type: Event.Kind) -> Event? {

@@ -6,7 +6,7 @@ package struct QueryRef {
     init(_ pointer: UnsafeMutablePointer<GstQuery>) { self.pointer = pointer }
 
     package enum Kind: Sendable, Equatable {
-        case latency, caps, acceptCaps, seeking, position, duration, allocation, drain, other
+        case latency, caps, acceptCaps, seeking, position, duration, allocation, other
     }
 
     package var kind: Kind {
@@ -18,7 +18,6 @@ package struct QueryRef {
         case GST_QUERY_POSITION: .position
         case GST_QUERY_DURATION: .duration
         case GST_QUERY_ALLOCATION: .allocation
-        case GST_QUERY_DRAIN: .drain
         default: .other
         }
     }
@@ -48,7 +47,6 @@ package struct QueryRef {
         gst_query_add_allocation_meta(pointer, gst_video_meta_api_get_type(), nil)
     }
 
-    /// The caps of an ACCEPT_CAPS query.
     package var offeredCaps: Caps? {
         guard kind == .acceptCaps else { return nil }
         var caps: UnsafeMutablePointer<GstCaps>?
@@ -60,7 +58,6 @@ package struct QueryRef {
         gst_query_set_accept_caps_result(pointer, isAccepted ? 1 : 0)
     }
 
-    /// The filter of a CAPS query.
     package var capsFilter: Caps? {
         guard kind == .caps else { return nil }
         var filter: UnsafeMutablePointer<GstCaps>?

@@ -9,7 +9,6 @@ package enum AudioFormat {
     /// Caps of `audio_src`: constant, whatever the remote peer sends.
     package static let returnedCaps =
         "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)2, layout=(string)interleaved, channel-mask=(bitmask)0x3"
-    /// Caps of the template of `audio_src`.
     package static let templateCaps = "\(returnedCaps); \(OpusPacket.caps)"
     private static let returnedFrame = 4
     /// Duration of one Opus packet, ns. RFC 7587 4.2 allows others, but 20 ms is what peers send.

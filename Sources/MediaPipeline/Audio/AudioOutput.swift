@@ -7,7 +7,6 @@ import Synchronization
 import WebRTCTransport
 
 package struct AudioOutputCounters: Sendable {
-    /// Decoded buffers received.
     package var received: UInt64 = 0
     package var pushed: UInt64 = 0
     /// Pushed buffers that are silence, inserted here.
@@ -133,7 +132,6 @@ final class AudioOutput: Sendable {
 
     var counters: AudioOutputCounters { state.withLock(\.counters) }
 
-    /// Adds the pad to the element, which emits `pad-added`.
     func show() {
         source.pad.setActive(true)
         element.unowned.add(source.pad)

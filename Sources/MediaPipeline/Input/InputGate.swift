@@ -129,7 +129,7 @@ package final class InputGate: Sendable {
     package func stop() { change { $0.isStopping = true } }
 
     /// Does the same before the pad is removed, until `renew`.
-    func close() { change { $0.isClosing = true } }
+    package func close() { change { $0.isClosing = true } }
 
     /// Called before the pads are activated.
     package func prepare() {
@@ -159,7 +159,7 @@ package final class InputGate: Sendable {
     }
 
     /// Called for a new pad, whose source may be another.
-    func renew() {
+    package func renew() {
         state.withLock {
             ($0.isLive, $0.segment, $0.flushing, $0.isClosing) = (nil, nil, false, false)
             ($0.timeline, $0.follower) = (InputTimeline(), ClockFollower())

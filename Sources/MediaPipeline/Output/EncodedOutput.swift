@@ -1,11 +1,9 @@
 import GStreamerKit
 package import WebRTCTransport
 
-/// The encoded video that downstream takes.
 package struct EncodedOutput: Sendable, Equatable {
     /// Never empty; downstream's order.
     package let codecs: [VideoCodec]
-    /// `stream-format` of H.264.
     package let h264Format: String
 
     /// - Parameter allowed: downstream's caps, within those of the pad.

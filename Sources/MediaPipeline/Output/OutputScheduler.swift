@@ -164,7 +164,6 @@ package struct OutputScheduler<Payload> {
         if configuration.fallback == .passthrough { rawFrame = payload }
     }
 
-    /// The orientation is known.
     package mutating func orient(portrait: Bool) {
         let (width, height) = (configuration.preferred.width, configuration.preferred.height)
         if (height > width) != portrait {
@@ -237,7 +236,6 @@ package struct OutputScheduler<Payload> {
         return frame
     }
 
-    /// The time with which a frame leaves.
     private func outputTime(_ frame: Frame, _ now: ClockTime?) -> ClockTime? {
         guard !timeline.isCapture else { return frame.arrival.map(moved) }
         guard let display = frame.display else { return nil }
@@ -289,7 +287,6 @@ package struct OutputScheduler<Payload> {
     }
 
     /// Undoes the end of the stream.
-    /// - Returns: false if the stream was not to end.
     package mutating func resume() -> Bool {
         guard isEnding || hasEnded else { return false }
         (isEnding, hasEnded, isDiscontinuous, needsSegment) = (false, false, true, true)

@@ -18,7 +18,6 @@ package final class ProcessorStage: Sendable {
         var element: Bin?
         var condition = Condition.none
         var isLive = true
-        /// Caps of the arriving frames.
         var caps: Event?
         var lastArrived: ClockTime?
         /// Running time of the last frame that left, processed or not.

@@ -71,7 +71,6 @@ package struct QualityJudge: Sendable {
     private static let window = 10
     /// Seconds of which delay and bandwidth are the median.
     private static let shortWindow = 5
-    /// Readings before the first verdict.
     private static let warmUp = 8
     /// Readings that must agree on another verdict before it is shown.
     private static let hysteresis = 5

@@ -27,7 +27,6 @@ package final class Playout: Sendable {
     /// - Parameters:
     ///   - lateness: from the earliest possible time of their arrival until they were decoded, ns.
     ///   - now: running time, ns.
-    /// - Returns: `delay`.
     @discardableResult
     package func ready(_ kind: MediaKind, after lateness: ClockTime, now: ClockTime) -> ClockTime {
         state.withLock { state in
@@ -49,7 +48,6 @@ package final class Playout: Sendable {
     /// The least latency, ns, that has covered the delay so far.
     package var promised: ClockTime { state.withLock(\.promised) }
 
-    /// The media of this kind have ended.
     package func end(_ kind: MediaKind) { state.withLock { $0.delays[kind] = nil } }
 
     package func reset() { state.withLock { $0 = State() } }

@@ -5,28 +5,12 @@ package import DecartSession
 import NIOHTTP1
 
 package struct APIKeyFetcher: Sendable {
-    package enum Body: Sendable {
-        case empty
-        /// `{}` as JSON.
-        case emptyObject
-    }
-
-    package struct Configuration: Sendable {
-        package var trust: TLSTrust = .system
-        package var route = NetworkRoute()
-        package var userAgent = "gst-decart"
-        package var body = Body.emptyObject
-        package var limit: Duration = .seconds(10)
-        package var resolveLimit: Duration = .seconds(5)
-
-        package init() {}
-    }
-
-    private let url: BackendURL
+    private let url: HTTPURL
     private let headers: RequestHeaders
-    private let configuration: Configuration
+    private let configuration: HTTPConfiguration
 
-    package init(url: BackendURL, headers: RequestHeaders = .none, configuration: Configuration = Configuration()) {
+    package init(url: HTTPURL, headers: RequestHeaders = .none, configuration: HTTPConfiguration = HTTPConfiguration())
+    {
         self.url = url
         self.headers = headers
         self.configuration = configuration
@@ -41,12 +25,10 @@ package struct APIKeyFetcher: Sendable {
         timeout: Duration? = nil, completion: @escaping @Sendable (Result<ClientToken, SessionError>) -> Void
     ) -> APIKeyFetch {
         let (host, port) = (url.host, url.port)
+        var configuration = configuration
+        if let timeout { configuration.limit = min(timeout, configuration.limit) }
         let request = HTTPRequest(
-            host: host, port: port, isSecure: url.isSecure, head: head,
-            body: configuration.body == .emptyObject ? "{}" : "", maximumSize: ClientToken.maximumSize,
-            trust: configuration.trust, route: configuration.route,
-            limit: timeout.map { min($0, configuration.limit) } ?? configuration.limit,
-            resolveLimit: configuration.resolveLimit)
+            url: url, fields: fields, body: "{}", maximumSize: ClientToken.maximumSize, configuration: configuration)
         let exchange = HTTPExchange(request) { outcome in
             completion(KeyAnswer.result(of: outcome, host: host, port: port))
         }
@@ -54,24 +36,15 @@ package struct APIKeyFetcher: Sendable {
         return APIKeyFetch(exchange)
     }
 
-    private var head: HTTPRequestHead {
-        var fields = HTTPHeaders([
-            ("Host", url.hostHeader), ("Connection", "close"), ("User-Agent", configuration.userAgent),
-            ("Accept", "application/json"),
-        ])
-        switch configuration.body {
-        case .empty:
-            fields.add(name: "Content-Length", value: "0")
-        case .emptyObject:
-            fields.add(name: "Content-Type", value: "application/json")
-            fields.add(name: "Content-Length", value: "2")
-        }
+    private var fields: HTTPHeaders {
+        var fields: HTTPHeaders = [
+            "Accept": "application/json", "Content-Type": "application/json", "Content-Length": "2",
+        ]
         for (name, value) in headers.reveal() { fields.replaceOrAdd(name: name, value: value) }
-        return HTTPRequestHead(version: .http1_1, method: .POST, uri: url.requestTarget, headers: fields)
+        return fields
     }
 }
 
-/// A fetch in progress.
 package struct APIKeyFetch: Sendable {
     private let exchange: HTTPExchange
 

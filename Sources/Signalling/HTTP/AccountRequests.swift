@@ -7,18 +7,10 @@ import NIOHTTP1
 package struct AccountRequests: Sendable {
     private let base: ServiceURL
     private let key: APIKey
-    private let trust: TLSTrust
-    private let route: NetworkRoute
-    private let userAgent: String
+    private let configuration: HTTPConfiguration
 
-    package init(
-        base: ServiceURL, key: APIKey, trust: TLSTrust, route: NetworkRoute = NetworkRoute(), userAgent: String
-    ) {
-        self.base = base
-        self.key = key
-        self.trust = trust
-        self.route = route
-        self.userAgent = userAgent
+    package init(base: ServiceURL, key: APIKey, configuration: HTTPConfiguration) {
+        (self.base, self.key, self.configuration) = (base, key, configuration)
     }
 
     /// Requests a token with the shortest life that the service offers. See `quota` for the rest.
@@ -45,18 +37,16 @@ package struct AccountRequests: Sendable {
         _ decode: @escaping @Sendable ([UInt8]) -> Answer?,
         _ completion: @escaping @Sendable (Result<Answer, SessionError>) -> Void
     ) {
-        var fields = HTTPHeaders([
-            ("Host", url.hostHeader), ("Connection", "close"), ("User-Agent", userAgent),
-            ("Accept", "application/json"), ("X-API-KEY", key.reveal()),
-        ])
+        var fields = HTTPHeaders([("Accept", "application/json"), ("X-API-KEY", key.reveal())])
         if !body.isEmpty {
             fields.add(name: "Content-Type", value: "application/json")
             fields.add(name: "Content-Length", value: String(body.utf8.count))
         }
+        var configuration = configuration
+        (configuration.limit, configuration.resolveLimit) = (limit, limit)
         let request = HTTPRequest(
-            host: url.host, port: url.port, isSecure: url.isSecure,
-            head: HTTPRequestHead(version: .http1_1, method: method, uri: url.requestTarget, headers: fields),
-            body: body, maximumSize: maximumSize, trust: trust, route: route, limit: limit, resolveLimit: limit)
+            url: url.http, method: method, fields: fields, body: body, maximumSize: maximumSize,
+            configuration: configuration)
         HTTPExchange(request) { outcome in
             if case .answer(let head, let body) = outcome, (200...299).contains(head.status.code),
                 let answer = decode(body)

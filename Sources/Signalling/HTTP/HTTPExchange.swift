@@ -7,19 +7,38 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
+/// The way to a server of HTTP.
+package struct HTTPConfiguration: Sendable {
+    package var trust: TLSTrust
+    package var route: NetworkRoute
+    package var userAgent: String
+    /// Time for one request.
+    package var limit: Duration = .seconds(10)
+    package var resolveLimit: Duration = .seconds(5)
+
+    package init(trust: TLSTrust = .system, route: NetworkRoute = NetworkRoute(), userAgent: String = "gst-decart") {
+        (self.trust, self.route, self.userAgent) = (trust, route, userAgent)
+    }
+}
+
 struct HTTPRequest: Sendable {
-    var host: String
-    var port: Int
-    var isSecure: Bool
-    var head: HTTPRequestHead
+    var url: HTTPURL
+    var method = HTTPMethod.POST
+    /// Fields beside `Host`, `Connection` and `User-Agent`; those of the body are among them.
+    var fields: HTTPHeaders
     var body = ""
     /// Limit for the response body, in bytes.
     var maximumSize: Int
-    var trust: TLSTrust
-    var route: NetworkRoute
-    var limit: Duration
-    var resolveLimit: Duration
+    var configuration: HTTPConfiguration
     var refusesLocal = false
+
+    fileprivate var head: HTTPRequestHead {
+        var headers: HTTPHeaders = [
+            "Host": url.hostHeader, "Connection": "close", "User-Agent": configuration.userAgent,
+        ]
+        for (name, value) in fields { headers.replaceOrAdd(name: name, value: value) }
+        return HTTPRequestHead(version: .http1_1, method: method, uri: url.requestTarget, headers: headers)
+    }
 }
 
 /// An exchange in progress.
@@ -50,8 +69,8 @@ final class HTTPExchange: @unchecked Sendable {
     /// Connects and sends the request. Call it once. Blocks briefly to read the trusted root certificates.
     func start() {
         do {
-            let tls = request.isSecure ? try request.trust.makeContext() : nil
-            loop.execute { self.connect(tls, TimeAmount(self.request.limit)) }
+            let tls = request.url.isSecure ? try request.configuration.trust.makeContext() : nil
+            loop.execute { self.connect(tls, TimeAmount(self.request.configuration.limit)) }
         } catch {
             loop.execute { self.finish(.failed(error)) }
         }
@@ -69,8 +88,9 @@ final class HTTPExchange: @unchecked Sendable {
         guard completion != nil else { return }
         timer = loop.scheduleTask(in: limit) { self.finish(.timedOut) }
         let connector = ServerConnector(
-            host: request.host, port: request.port, route: request.route, limit: limit,
-            resolveLimit: min(limit, TimeAmount(request.resolveLimit)), refusesLocal: request.refusesLocal)
+            host: request.url.host, port: request.url.port, route: request.configuration.route, limit: limit,
+            resolveLimit: min(limit, TimeAmount(request.configuration.resolveLimit)), refusesLocal: request.refusesLocal
+        )
         connector.connect(on: loop) { try self.prepare($0, tls, connector) }.whenComplete { result in
             switch result {
             case .success(let channel):
@@ -114,8 +134,8 @@ final class HTTPExchange: @unchecked Sendable {
         if error is SessionError || error is RequestHandler.TooLong { return finish(.tooLong) }
         finish(
             .failed(
-                TLSFailure.error(error, host: request.host, certificate: certificate)
-                    ?? ConnectFailure.error(error, host: request.host, port: request.port)))
+                TLSFailure.error(error, host: request.url.host, certificate: certificate)
+                    ?? ConnectFailure.error(error, host: request.url.host, port: request.url.port)))
     }
 
     private func finish(_ outcome: Outcome) {

@@ -13,28 +13,23 @@ import NIOHTTP1
 // @unchecked: after init, used only on `loop`.
 package final class WHEPResource: @unchecked Sendable {
     package struct Configuration: Sendable {
-        package var url: WHEPURL
+        package var url: HTTPURL
         /// Goes to the origin of `url` only.
         package var token: Secret?
-        package var trust: TLSTrust = .system
-        package var route = NetworkRoute()
-        package var userAgent = "gst-decart"
-        /// Time for one request.
-        package var limit: Duration = .seconds(10)
+        package var http = HTTPConfiguration()
 
-        package init(url: WHEPURL) { self.url = url }
+        package init(url: HTTPURL) { self.url = url }
     }
 
     private struct Resource {
         /// nil: the server named none of its own.
-        var url: WHEPURL?
+        var url: HTTPURL?
         var entityTag: String?
     }
     private enum State {
         case new
         case posting
         case open(Resource)
-        /// A PATCH is in flight.
         case patching(Resource)
         case ended
     }
@@ -102,7 +97,7 @@ package final class WHEPResource: @unchecked Sendable {
     // MARK: Requests
 
     private func post(
-        _ offer: String, to url: WHEPURL, redirects: Int,
+        _ offer: String, to url: HTTPURL, redirects: Int,
         _ completion: @escaping @Sendable (Result<String, SessionError>) -> Void
     ) {
         send(.POST, to: url, type: "application/sdp", body: offer) { outcome in
@@ -170,12 +165,10 @@ package final class WHEPResource: @unchecked Sendable {
     }
 
     private func send(
-        _ method: HTTPMethod, to url: WHEPURL, type: String? = nil, body: String = "", entityTag: String? = nil,
+        _ method: HTTPMethod, to url: HTTPURL, type: String? = nil, body: String = "", entityTag: String? = nil,
         completion: @escaping @Sendable (HTTPExchange.Outcome) -> Void
     ) {
-        var fields = HTTPHeaders([
-            ("Host", url.hostHeader), ("Connection", "close"), ("User-Agent", configuration.userAgent),
-        ])
+        var fields = HTTPHeaders()
         if let type {
             fields.add(name: "Content-Type", value: type)
             fields.add(name: "Content-Length", value: String(body.utf8.count))
@@ -186,10 +179,8 @@ package final class WHEPResource: @unchecked Sendable {
             fields.add(name: "Authorization", value: "Bearer \(token.reveal())")
         }
         let request = HTTPRequest(
-            host: url.host, port: url.port, isSecure: url.isSecure,
-            head: HTTPRequestHead(version: .http1_1, method: method, uri: url.requestTarget, headers: fields),
-            body: body, maximumSize: Self.maximumAnswer, trust: configuration.trust, route: configuration.route,
-            limit: configuration.limit, resolveLimit: configuration.limit / 2,
+            url: url, method: method, fields: fields, body: body, maximumSize: Self.maximumAnswer,
+            configuration: configuration.http,
             // Services of this machine and of its link often trust their callers, so a redirect does not lead there.
             refusesLocal: url.host != configuration.url.host && !configuration.url.isLocal)
         // The trusted root certificates are read from files, for which the network thread must not wait.
@@ -198,7 +189,7 @@ package final class WHEPResource: @unchecked Sendable {
 
     // MARK: Failures
 
-    private static func error(of outcome: HTTPExchange.Outcome, _ url: WHEPURL) -> SessionError {
+    private static func error(of outcome: HTTPExchange.Outcome, _ url: HTTPURL) -> SessionError {
         switch outcome {
         case .failed(let error): error
         case .timedOut:
@@ -209,7 +200,7 @@ package final class WHEPResource: @unchecked Sendable {
         }
     }
 
-    private func refusal(_ head: HTTPResponseHead, _ url: WHEPURL) -> SessionError {
+    private func refusal(_ head: HTTPResponseHead, _ url: HTTPURL) -> SessionError {
         let status = Int(head.status.code)
         let server = "The WHEP server \(url.host)"
         var error = SessionError(.server, "", stage: .connect, httpStatus: status)

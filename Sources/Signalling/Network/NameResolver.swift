@@ -17,7 +17,7 @@ struct ResolveError: Error {
 
 extension SocketAddress {
     /// On this machine or on its link.
-    var isLocal: Bool { ipAddress.map { ServiceURL.isLocal(host: $0) } ?? false }
+    var isLocal: Bool { ipAddress.map { HTTPURL.isLocal(host: $0) } ?? false }
 }
 
 /// Resolves a single name.

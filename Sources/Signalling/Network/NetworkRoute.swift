@@ -18,7 +18,6 @@ package struct NetworkRoute: Sendable {
     }
 
     package var proxy: ProxyURL?
-    /// nil: any address.
     package var source: Source?
 
     package init(proxy: ProxyURL? = nil, source: Source? = nil) {
@@ -31,7 +30,7 @@ package struct NetworkRoute: Sendable {
     }
 
     /// Connections to this machine leave no interface.
-    func source(to host: String) -> Source? { ServiceURL.isLoopback(host: host) ? nil : source }
+    func source(to host: String) -> Source? { HTTPURL.isLoopback(host: host) ? nil : source }
 }
 
 extension NetworkRoute.Source {

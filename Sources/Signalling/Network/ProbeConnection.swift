@@ -71,7 +71,6 @@ package final class ProbeConnection: Sendable {
     package func close() { link.loop.execute { [link] in link.close() } }
 }
 
-/// The lookup of a name alone.
 package enum NameLookup {
     /// Finds the distinct addresses of a host, in the system's order of preference.
     /// - Parameter completion: called on another thread, after as long as the system's resolver takes, which can be half

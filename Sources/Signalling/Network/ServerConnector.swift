@@ -24,7 +24,7 @@ struct ServerConnector: Sendable {
     func connect(
         on loop: any EventLoop, prepare: @escaping @Sendable (any Channel) throws -> Void
     ) -> EventLoopFuture<any Channel> {
-        if refusesLocal, ServiceURL.isLocal(host: host) {
+        if refusesLocal, HTTPURL.isLocal(host: host) {
             return loop.makeFailedFuture(ResolveError(reason: .local))
         }
         let proxy = route.proxy(to: host)

@@ -7,7 +7,6 @@ import NIOSSL
 
 /// The certificate authorities that are trusted to sign the service's certificate.
 package enum TLSTrust: Sendable, Equatable {
-    /// The system's roots.
     case system
     /// The roots in a PEM file in addition to the system's.
     case systemAnd(file: String)

@@ -9,7 +9,6 @@ import Synchronization
 package final class TokenFetchingChannel: SignallingChannel {
     private enum Phase {
         case idle
-        /// The fetch is being created.
         case starting
         case fetching(APIKeyFetch)
         /// The key has arrived and the channel is being created.

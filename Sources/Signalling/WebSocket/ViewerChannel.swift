@@ -7,15 +7,6 @@ import NIOHTTP1
 import Synchronization
 
 package final class ViewerChannel: SignallingChannel {
-    package struct Configuration: Sendable {
-        package var trust: TLSTrust = .system
-        package var route = NetworkRoute()
-        package var userAgent = "gst-decart"
-        package var resolveLimit: Duration = .seconds(5)
-
-        package init() {}
-    }
-
     private enum Phase {
         case idle
         /// nil while the exchange is being created.
@@ -26,7 +17,7 @@ package final class ViewerChannel: SignallingChannel {
 
     private let url: ServiceURL
     private let key: APIKey
-    private let configuration: Configuration
+    private let configuration: HTTPConfiguration
     private let onEvent: @Sendable (SignallingEvent) -> Void
     private let phase = Mutex(Phase.idle)
 
@@ -34,7 +25,7 @@ package final class ViewerChannel: SignallingChannel {
     ///   - url: from `ServiceURL.watchStream`.
     ///   - onEvent: called on a network thread; must not block.
     package init(
-        url: ServiceURL, key: APIKey, configuration: Configuration = Configuration(),
+        url: ServiceURL, key: APIKey, configuration: HTTPConfiguration = HTTPConfiguration(),
         onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) {
         self.url = url
@@ -67,16 +58,11 @@ package final class ViewerChannel: SignallingChannel {
     }
 
     private func request(_ timeout: Duration) -> HTTPRequest {
-        let fields = HTTPHeaders([
-            ("Host", url.hostHeader), ("Connection", "close"), ("User-Agent", configuration.userAgent),
-            ("Accept", "application/json"), ("Content-Length", "0"), ("x-api-key", key.reveal()),
-        ])
+        var configuration = configuration
+        configuration.limit = timeout
         return HTTPRequest(
-            host: url.host, port: url.port, isSecure: url.isSecure,
-            head: HTTPRequestHead(version: .http1_1, method: .POST, uri: url.requestTarget, headers: fields),
-            maximumSize: LiveKitRoomInfo.maximumSize, trust: configuration.trust, route: configuration.route,
-            limit: timeout,
-            resolveLimit: configuration.resolveLimit)
+            url: url.http, fields: ["Accept": "application/json", "Content-Length": "0", "x-api-key": key.reveal()],
+            maximumSize: LiveKitRoomInfo.maximumSize, configuration: configuration)
     }
 
     private func answered(_ outcome: HTTPExchange.Outcome, after time: Duration) {

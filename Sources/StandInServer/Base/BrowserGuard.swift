@@ -13,7 +13,7 @@ struct BrowserGuard: Sendable {
         guard !allowsBrowsers else { return nil }
         // DNS rebinding: a page's host name can resolve to this machine, and its browser then sends that name as
         // `Host`. Skipped for other listen addresses, because the host names of this machine are not known here.
-        if ServiceURL.isLoopback(host: address ?? "localhost"), !Self.namesThisMachine(headers) {
+        if HTTPURL.isLoopback(host: address ?? "localhost"), !Self.namesThisMachine(headers) {
             return HTTPAnswer(403, "the Host of the request is no loopback name or address; see --allow-browser")
         }
         // Browsers send the page's origin with each upgrade. Some other clients send the service's own origin.

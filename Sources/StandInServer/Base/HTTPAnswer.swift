@@ -1,6 +1,5 @@
 import DecartProtocol
 
-/// The answer to a request that did not become a WebSocket.
 struct HTTPAnswer: Sendable, Equatable {
     var status: Int
     /// Text for the log and the body; quotes nothing of the request.

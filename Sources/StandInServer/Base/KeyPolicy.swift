@@ -1,4 +1,5 @@
-/// The API keys that are accepted.
+package import DecartProtocol
+
 package struct KeyPolicy: Sendable {
     /// Nil: any key that is not empty.
     package var accepted: Set<String>?
@@ -18,8 +19,6 @@ package struct KeyPolicy: Sendable {
     }
 }
 
-extension KeyPolicy: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension KeyPolicy: Redacted {
     package var description: String { accepted == nil ? "any key" : "<redacted>" }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }

@@ -7,12 +7,3 @@ enum LogText {
         return String(printable)
     }
 }
-
-extension StringProtocol {
-    var trimmingSpaces: String {
-        var slice = self[...]
-        while let first = slice.first, first.isWhitespace { slice.removeFirst() }
-        while let last = slice.last, last.isWhitespace { slice.removeLast() }
-        return String(slice)
-    }
-}

@@ -6,7 +6,6 @@ struct SessionEnded: Sendable {}
 
 /// User event to every connection: applies a prompt that the client has not sent.
 struct PromptNotice: Sendable {
-    /// Nil: all sessions.
     var sessionID: String?
     var prompt: String
 }

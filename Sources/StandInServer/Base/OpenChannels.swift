@@ -11,7 +11,6 @@ final class OpenChannels: Sendable {
         self.limit = limit
     }
 
-    /// - Returns: False if there are too many.
     func add(_ channel: any Channel) -> Bool {
         let id = ObjectIdentifier(channel)
         let isAdded = channels.withLock { channels in
@@ -41,7 +40,6 @@ final class OpenChannels: Sendable {
         _ = group.wait(timeout: .now() + time)
     }
 
-    /// Fires a user event on the pipeline of every connection.
     func notify(_ event: any Sendable) {
         for channel in channels.withLock({ Array($0.values) }) {
             channel.pipeline.fireUserInboundEventTriggered(event)

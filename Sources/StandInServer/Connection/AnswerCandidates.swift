@@ -15,7 +15,6 @@ struct AnswerCandidates {
         self.trickles = trickles
     }
 
-    /// - Returns: The messages to send now.
     mutating func add(answer: String) -> [ServerMessage] {
         begin(answer.split(whereSeparator: \.isNewline).first { $0.hasPrefix("a=ice-ufrag:") }.map { $0.dropFirst(12) })
         heldAnswers.append(answer)

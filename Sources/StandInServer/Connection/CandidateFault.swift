@@ -1,6 +1,5 @@
 import DecartProtocol
 
-/// Drops, delays or corrupts candidates.
 enum CandidateFault {
     static func applyFaults(sent candidate: CandidateMessage?, _ plan: FaultPlan) -> [FaultScript.Step] {
         let step = FaultScript.Step.action(.send(.iceCandidate(candidate)))
@@ -40,6 +39,5 @@ enum CandidateFault {
 }
 
 extension FaultPlan {
-    /// True if there is a candidate fault. Such faults need trickled candidates.
     var bendsCandidates: Bool { faults.contains { if case .ice = $0.kind { true } else { false } } }
 }

@@ -7,7 +7,6 @@ struct ClientTokenEndpoint {
     private let isPost: Bool
     private let key: String?
 
-    /// Returns nil for any other request.
     init?(_ head: HTTPRequestHead) {
         guard head.uri.prefix(while: { $0 != "?" }).hasSuffix(Self.path) else { return nil }
         isPost = head.method == .POST

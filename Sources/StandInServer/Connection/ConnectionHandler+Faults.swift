@@ -88,7 +88,6 @@ extension ConnectionHandler {
             })
     }
 
-    /// Bytes written from this context bypass the frame encoder.
     private func encoder(_ context: ChannelHandlerContext) -> ChannelHandlerContext? {
         isMute ? nil : try? context.pipeline.syncOperations.context(handlerType: WebSocketFrameEncoder.self)
     }

@@ -22,7 +22,6 @@ struct Replay {
 }
 
 extension ConnectionHandler {
-    /// Takes the messages out of the machine's actions.
     func withoutMessages(_ actions: [ControlStateMachine.Action]) -> [ControlStateMachine.Action] {
         guard replay != nil else { return actions }
         return actions.filter { action in

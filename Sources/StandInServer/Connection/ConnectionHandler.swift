@@ -8,7 +8,6 @@ import Synchronization
 
 /// User event to every connection: performs these steps now.
 struct StepNotice: Sendable {
-    /// Nil: all sessions.
     var sessionID: String?
     var steps: [FaultScript.Step]
 }
@@ -31,7 +30,6 @@ final class ConnectionHandler: ChannelInboundHandler {
     /// The `mute` fault: nothing is written any more.
     var isMute = false
     var ignoresPings = false
-    /// Nil: no recording is replayed.
     var replay: Replay?
     private var look: Look?
     private var painter: FramePainter?

@@ -3,10 +3,8 @@
 import DecartProtocol
 
 struct ControlStateMachine {
-    /// The configuration of one connection.
     struct Rules: Sendable {
         var identity: SessionIdentity
-        /// Media transports that the session offers.
         var transports: Set<MediaTransportKind> = [.webrtc, .livekit]
         /// The client's URL requests a room: `opened()` sends no greeting, which would make the client send an offer.
         var asksForRoom = false
@@ -28,9 +26,7 @@ struct ControlStateMachine {
         /// The driver replies with `roomOpened`.
         case openRoom
         case startMedia(offer: String)
-        /// A later offer for the same media.
         case receiveOffer(String)
-        /// Nil: end of candidates.
         case addRemoteCandidate(CandidateMessage?)
         /// An answer waits for its candidates; the driver calls `candidatesOverdue` after a timeout.
         case awaitCandidates
@@ -81,7 +77,6 @@ struct ControlStateMachine {
     private static let maximumCandidateCount = 256
     /// Bytes; ICE accepts no longer candidate.
     private static let maximumCandidateSize = 1024
-    /// Local candidates of the current media path.
     private var answerCandidates: AnswerCandidates
 
     init(rules: Rules) {

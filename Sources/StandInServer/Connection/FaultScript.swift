@@ -9,14 +9,12 @@ struct FaultScript {
         case every(seconds: Double, [Step])
         /// Bytes that bypass the frame encoder.
         case raw([UInt8])
-        /// `rounds` nil: endlessly.
         case rawRepeated([UInt8], rounds: Int?)
         case pings(count: Int)
         case close(code: UInt16, reason: String)
         case reset
         case mute
         case ignorePings
-        /// Ends the generation and its media for good.
         case endGeneration(reason: String)
         /// Ends the generation; the session and its connections stay.
         case pauseGeneration(reason: String, Fault.Output)
@@ -31,7 +29,6 @@ struct FaultScript {
     }
 
     /// Adds faults to a running session. A fault without `at` acts at once.
-    /// - Returns: The timed steps of the new faults.
     mutating func add(_ faults: [Fault]) -> [Step] {
         plan = FaultPlan(faults) + plan
         return faults.compactMap { fault in

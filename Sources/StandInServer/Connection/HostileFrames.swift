@@ -47,7 +47,6 @@ enum HostileFrames {
         }
     }
 
-    /// - Parameter first: FIN, reserved bits and opcode. The default is an unfragmented text frame.
     private static func frame(_ payload: [UInt8], first: UInt8 = 0x81) -> [UInt8] {
         [first] + length(payload.count, mask: 0) + payload
     }

@@ -1,6 +1,5 @@
 import DecartProtocol
 
-/// Validates a reference image and hashes it.
 package enum ImageInput {
     /// - Returns: The hash that selects the tint, or the reason for a refusal.
     package static func hash(base64: String) -> Result<UInt64, Refusal> {
@@ -19,7 +18,6 @@ package enum ImageInput {
     }
 }
 
-/// The error text of a negative acknowledgement.
 package struct Refusal: Error, Equatable {
     package let words: String
 }

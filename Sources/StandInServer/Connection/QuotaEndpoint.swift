@@ -6,14 +6,12 @@ struct QuotaEndpoint {
     private let isGet: Bool
     private let key: String?
 
-    /// Returns nil for any other request.
     init?(_ head: HTTPRequestHead) {
         guard head.uri.prefix(while: { $0 != "?" }).hasSuffix("/v1/realtime/quota") else { return nil }
         isGet = head.method == .GET
         key = head.headers.first(name: "x-api-key")
     }
 
-    /// - Parameter limit: nil: unlimited.
     func answer(_ keys: KeyPolicy, limit: Int?, active: Int) -> HTTPAnswer {
         guard isGet else { return HTTPAnswer(405, "the quota is requested by GET") }
         guard keys.admits(key) else { return HTTPAnswer(401, detail: "Invalid API key") }

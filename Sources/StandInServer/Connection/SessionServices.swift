@@ -1,4 +1,3 @@
-/// The services that the control channels of sessions need.
 struct SessionServices: Sendable {
     let board: SessionBoard
     let viewers: ViewerBoard

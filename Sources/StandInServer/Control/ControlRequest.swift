@@ -1,6 +1,5 @@
 import DecartProtocol
 
-/// A request to the control endpoint.
 struct ControlRequest: Sendable {
     let method: String
     let target: String

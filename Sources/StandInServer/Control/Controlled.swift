@@ -3,7 +3,6 @@ import DecartProtocol
 /// The running stand-in, as its control endpoint sees it. `StandInServer` says what each member does.
 protocol Controlled: AnyObject, Sendable {
     var services: SessionServices { get }
-    /// Nil: there is no page.
     var pageAccess: PageAccess? { get }
     var health: JSONValue { get }
     var faults: [Fault] { get }

@@ -1,7 +1,7 @@
 // Parses `NAME[:key=value,…]` to a `Fault`. The text comes from command lines, URLs and the control endpoint: each
 // mistake gets an explanation, nothing traps, and quoted parts of the text are short and printable.
+import DecartProtocol
 
-/// A one-sentence explanation of a mistake in a fault's text.
 package struct FaultSyntaxError: Error, Sendable, Equatable, CustomStringConvertible {
     package let description: String
 
@@ -12,7 +12,7 @@ package struct FaultSyntaxError: Error, Sendable, Equatable, CustomStringConvert
 
 extension Fault {
     package init(parsing text: String) throws(FaultSyntaxError) {
-        let text = text.trimmingSpaces
+        let text = text.trimmingWhitespace()
         guard text.utf8.count <= 1024 else { throw FaultSyntaxError("a fault has more than 1024 bytes") }
         let colon = text.firstIndex(of: ":")
         let name = text[..<(colon ?? text.endIndex)]

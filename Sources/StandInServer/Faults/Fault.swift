@@ -10,9 +10,7 @@ package struct Fault: Sendable, Equatable {
     /// First connection that the fault applies to, counted from 1.
     package var after: Int?
     package var n: Int?
-    /// Seconds.
     package var interval: Double?
-    /// Seconds.
     package var delay: Double?
     /// Acknowledgements that pass unchanged before the fault begins.
     package var skip: Int?
@@ -28,7 +26,6 @@ package struct Fault: Sendable, Equatable {
     /// Selects how the service's output comes back when the generation restarts. A value that a media path does not
     /// support acts as `same`: `newSSRC` and `offer` need a direct connection, `republish` and `newSID` a room.
     package enum Output: String, Sendable, CaseIterable {
-        /// The track continues unchanged.
         case same
         case newSSRC = "new_ssrc"
         /// The service sends an offer of its own with the existing m-lines.

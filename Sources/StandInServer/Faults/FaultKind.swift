@@ -1,7 +1,6 @@
 // The catalogue of faults: their names and when they act. Each fault is implemented beside the code that it affects;
 // docs/FAULTS.md describes what a client sees.
 
-/// One way for the stand-in to misbehave.
 package enum FaultKind: Sendable, Hashable {
     case refuse, rstOnAccept
     case tls(Certificate)

@@ -15,7 +15,7 @@ package struct FaultPlan: Sendable, Equatable {
     package init(parsing lines: [String]) throws(FaultSyntaxError) {
         faults = []
         for line in lines {
-            let line = line.trimmingSpaces
+            let line = line.trimmingWhitespace()
             if line.isEmpty || line.hasPrefix("#") { continue }
             guard faults.count < Self.maximumCount else {
                 throw FaultSyntaxError("there are more than \(Self.maximumCount) faults")
@@ -42,7 +42,6 @@ package struct FaultPlan: Sendable, Equatable {
     func first(_ kind: FaultKind) -> Fault? { faults.first { $0.kind == kind } }
     func contains(_ kind: FaultKind) -> Bool { first(kind) != nil }
 
-    /// Returns the first non-nil result of `body`.
     func first<Result>(_ body: (Fault) -> Result?) -> Result? {
         for fault in faults {
             if let result = body(fault) { return result }
@@ -73,7 +72,6 @@ final class FaultBoard: Sendable {
 
     var plan: FaultPlan { state.withLock(\.plan) }
 
-    /// Replaces the plan; connections count from 1 again.
     func set(_ plan: FaultPlan) {
         state.withLock { $0 = State(plan: plan) }
     }
@@ -84,7 +82,6 @@ final class FaultBoard: Sendable {
         state.withLock { $0.connections = max($0.connections - 1, 0) }
     }
 
-    /// Counts a new connection and returns its faults.
     func next() -> FaultPlan {
         state.withLock { state in
             state.connections += 1

@@ -90,7 +90,6 @@ final class DripWriter: ChannelOutboundHandler, ChannelInboundHandler {
 
 /// Writes the same bytes repeatedly, as fast as the peer reads them, until it disconnects or `rounds` are over.
 enum EndlessWriter {
-    /// - Parameter context: The writes pass only the handlers between this one and the socket.
     static func write(_ bytes: ByteBuffer, rounds: Int?, from context: ChannelHandlerContext) {
         guard rounds != 0 else { return }
         let bound = NIOLoopBound(context, eventLoop: context.eventLoop)

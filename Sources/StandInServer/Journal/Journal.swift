@@ -4,11 +4,8 @@ import Synchronization
 
 package final class Journal: Sendable {
     package enum Direction: String, Sendable {
-        /// From the client.
         case received = "in"
-        /// To the client.
         case sent = "out"
-        /// An event of the connection.
         case event
     }
 
@@ -17,11 +14,9 @@ package final class Journal: Sendable {
         package internal(set) var number: Int
         package let session: Int
         package let sessionID: String
-        /// Time since the opening of the session.
         package let time: Duration
         package let direction: Direction
         package let type: String
-        /// JSON.
         package fileprivate(set) var message: String
 
         /// The journal sets the number.
@@ -37,7 +32,6 @@ package final class Journal: Sendable {
 
     private struct State {
         var entries: [Entry] = []
-        /// Number of removed entries at the beginning of `entries`.
         var first = 0
         var size = 0
         var count = 0
@@ -56,7 +50,6 @@ package final class Journal: Sendable {
         self.maximumSize = maximumSize
     }
 
-    /// Numbers the entry and adds it.
     package func add(_ entry: Entry) {
         state.withLock { state in
             state.count += 1
@@ -89,7 +82,6 @@ package final class Journal: Sendable {
         }
     }
 
-    /// Removes the entries of sessions.
     package func forget(_ sessions: Set<Int>) {
         state.withLock { state in
             state.entries = state.entries[state.first...].filter { !sessions.contains($0.session) }

@@ -88,7 +88,7 @@ package enum JournalText {
 
     package static func clean(sdp: String) -> String {
         sdp.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).map { line in
-            let key = line.trimmingSpaces.lowercased()
+            let key = line.trimmingWhitespace().lowercased()
             let secret = secretAttributes.first { key.hasPrefix($0) || key.contains(" \($0)") }
             return secret.map { $0 + redacted } ?? String(line)
         }.joined(separator: "\r\n")

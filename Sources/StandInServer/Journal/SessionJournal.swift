@@ -1,6 +1,5 @@
 import DecartProtocol
 
-/// Writes the entries of one session into the journal.
 struct SessionJournal {
     private let journal: Journal
     private let number: Int

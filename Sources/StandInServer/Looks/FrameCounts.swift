@@ -1,6 +1,5 @@
 /// The frames of a session, or of one of its media paths.
 package struct FrameCounts: Sendable, Equatable {
-    /// Frames decoded and painted.
     package var painted = 0
     /// Painted frames left untransformed because no state was set.
     package var raw = 0
@@ -12,9 +11,7 @@ package struct FrameCounts: Sendable, Equatable {
     }
 }
 
-/// The frames that a session has sent with each of its looks.
 struct LookCounts: Sendable, Equatable {
-    /// The present look.
     private(set) var look: Look?
     /// Frames sent before the present look, by style.
     private var sentByEarlierLooks: [String: Int] = [:]

@@ -7,7 +7,6 @@ package struct Plane {
     package let stride: Int
     /// Samples in a row, at least 1.
     package let width: Int
-    /// Rows, at least 1.
     package let height: Int
 
     /// Returns nil unless every row lies inside `buffer`.

@@ -26,7 +26,6 @@ package struct Look: Sendable, Equatable {
         }
     }
 
-    /// Names of all styles.
     package static let styleNames = ["untouched", "hue"] + styleWords.map(\.style.name)
 
     /// A constant shift of the chroma planes, in code values.
@@ -64,7 +63,6 @@ package struct Look: Sendable, Equatable {
         style = words?.style ?? .hue(degrees: 60 + Int(StableHash.fnv1a(prompt.utf8) % 241))
     }
 
-    /// Changes the frame in place.
     package func apply(to frame: I420Frame) {
         switch style {
         case .untouched: break

@@ -1,6 +1,5 @@
 /// FNV-1a, 64 bits: stable across machines and runs, unlike Swift's seeded `Hasher`.
 package enum StableHash {
-    /// - Returns: The hash of the bytes; the offset basis if there are none.
     package static func fnv1a(_ bytes: some Sequence<UInt8>) -> UInt64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in bytes {

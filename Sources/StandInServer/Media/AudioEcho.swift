@@ -45,22 +45,13 @@ struct AudioEcho {
         echoed.setActive(true)
     }
 
-    /// Describes a queue that holds its data for `time` ns.
     static func holding(_ time: Int) -> String {
         "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0 min-threshold-time=\(time)"
     }
 
-    static func payloader(_ parameters: AudioSendParameters) throws -> Element {
-        let payloader = try Element(factory: "rtpopuspay")
-        payloader.set("pt", parameters.payloadType)
-        payloader.set("ssrc", Int(parameters.ssrc))
-        payloader.set("seqnum-offset", Int.random(in: 0..<32768))
-        return payloader
-    }
-
     /// Adds a payloader that sends the Opus packets on `connection`; it is linked and running on return.
     func send(to connection: PeerConnection, _ parameters: AudioSendParameters, in pipeline: Pipeline) throws {
-        let payloader = try Self.payloader(parameters)
+        let payloader = try OpusPayloader.make(parameters)
         pipeline.add(payloader)
         try payloader.link("src", to: connection.bin, "audio_rtp_sink")
         guard let sink = payloader.staticPad("sink") else { throw GStreamerError(.linkFailed, "a pad is missing") }

@@ -42,7 +42,6 @@ package final class FramePainter: Sendable {
         self.onFrame = onFrame
     }
 
-    /// Facts of the session's media.
     package var figures: MediaFigures { measured.withLock { $0 } }
 
     func measure(_ body: (inout MediaFigures) -> Void) { measured.withLock { body(&$0) } }
@@ -78,7 +77,6 @@ package final class FramePainter: Sendable {
         onFrame(awaitsFrame.exchange(false, ordering: .relaxed))
     }
 
-    /// Changes the frame in place.
     package func paint(_ frame: I420Frame) {
         // A frame without a readable marker gets none: an invented number would count as a delivered frame.
         let number = carriesLatencyMarker ? LatencyMarker.read(from: frame.luma) : nil

@@ -2,7 +2,6 @@ import DecartProtocol
 package import ICE
 import WebRTCTransport
 
-/// The stand-in's settings for the media of each session.
 package struct MediaOptions: Sendable {
     /// Bitrate of the transformed video, bit/s.
     package var bitrate = 2_500_000
@@ -67,7 +66,6 @@ struct GStreamerMediaEngine: MediaEngine {
 }
 
 extension FaultPlan {
-    /// The fault that needs access below the transport, if there is one.
     fileprivate var bareDeed: BareMediaSession.Deed? {
         first { fault in
             switch fault.kind {

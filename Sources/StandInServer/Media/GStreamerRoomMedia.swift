@@ -40,8 +40,6 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     /// - Parameters:
     ///   - codec: Codec of the transformed video, if it is transformed and can be encoded here, on a connection of its own;
     ///     nil: that of the received video.
-    ///   - msid: `msid` of the video track.
-    ///   - audioMSID: `msid` of the audio track.
     ///   - isSingle: One connection serves both directions; the participant makes all offers.
     ///   - takesTrailers: Transformed frames have the trailers of their input frames.
     init(

@@ -9,9 +9,7 @@ package enum MediaEvent: Sendable, Equatable {
     case offered(sdp: String)
     /// Nil: end of candidates. A direct connection is the publisher.
     case localCandidate(CandidateMessage?, RoomSide = .publisher)
-    /// In a room only.
     case connected(RoomSide)
-    /// A simulcast stream has arrived.
     case streamArrived(rid: String)
     /// A line of a connection's log.
     case logged(String)
@@ -25,7 +23,6 @@ package protocol NegotiatingMedia: AnyObject, Sendable {
     /// Takes a later offer on the same connection and answers it like the first one.
     func receive(offer: String)
 
-    /// Takes the answer to our own offer.
     func receive(answer: String)
 
     /// Adds faults while media flow; ignores faults that cannot begin late.
@@ -40,14 +37,12 @@ package protocol MediaSession: NegotiatingMedia {
     /// Brings the output back in this way after the generation has restarted.
     func restart(_ output: Fault.Output)
 
-    /// Nil: end of candidates.
     func addRemoteCandidate(_ candidate: CandidateMessage?)
 }
 
 /// Creates the media of a session: the interface between the control channel and GStreamer.
 package protocol MediaEngine: Sendable {
     /// Processes the offer immediately; the answer is an event.
-    /// - Parameter faults: All faults of the connection; the engine uses those of media.
     func makeSession(
         offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession
@@ -57,7 +52,6 @@ package protocol MediaEngine: Sendable {
         offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession
 
-    /// The same as `makeRoom` for a viewer.
     func makeRoomViewer(
         of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
         onEvent: @escaping @Sendable (MediaEvent) -> Void
@@ -66,8 +60,6 @@ package protocol MediaEngine: Sendable {
     /// Creates the media of a room's participant. The first offer is an event, unless the participant makes all offers.
     /// - Parameters:
     ///   - codec: Codec of the transformed video; nil: that of the participant's.
-    ///   - msid: `msid` of the transformed video track.
-    ///   - audioMSID: `msid` of the audio track that goes back.
     ///   - isSingle: One connection serves both directions, and the participant makes all offers.
     func makeRoom(
         painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,

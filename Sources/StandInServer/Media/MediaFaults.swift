@@ -32,7 +32,6 @@ final class MediaFaults: Sendable {
         }
     }
 
-    /// Starts the clock of the faults that wait for the first frame.
     func frameArrived(now: ContinuousClock.Instant = .now) {
         entries.withLock { entries in
             for index in entries.indices where entries[index].origin == nil { entries[index].origin = now }

@@ -9,7 +9,6 @@ package struct MediaFigures: Sendable, Equatable {
 
     /// Name of the video codec in SDP.
     package var codec: String?
-    /// Size of the received frames.
     package var size: Size?
     /// Audio and video of the last second, bit/s.
     package var receivedBitrate: Int?

@@ -25,7 +25,6 @@ final class MediaLifecycle: @unchecked Sendable {
     private var isOver = false
 
     /// - Parameters:
-    ///   - network: ports of the connections.
     ///   - onLog: called with each line of the connections' log, on any thread.
     ///   - onFailure: called once at most, on the queue.
     init(
@@ -39,7 +38,6 @@ final class MediaLifecycle: @unchecked Sendable {
     }
 
     /// Runs work on the queue, unless the media have ended.
-    /// - Parameter failure: what an error of the work means.
     func work(_ failure: String, _ body: @escaping @Sendable () throws -> Void) {
         queue.async { [self] in
             guard !isOver else { return }
@@ -58,7 +56,6 @@ final class MediaLifecycle: @unchecked Sendable {
         onFailure(words)
     }
 
-    /// Reports the failure unless the media end before.
     func fail(_ words: String, after seconds: Double) {
         queue.asyncAfter(deadline: .now() + seconds) { [weak self] in self?.fail(words) }
     }

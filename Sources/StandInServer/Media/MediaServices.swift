@@ -1,6 +1,5 @@
 import Dispatch
 
-/// Makes media for all connections of a stand-in.
 struct MediaServices: Sendable {
     let engine: any MediaEngine
     /// Simulated inference time of a frame.

@@ -85,7 +85,6 @@ struct PaintingBin {
         painter.measure { $0.delay = .nanoseconds(Int64(clamping: now &- time)) }
     }
 
-    /// Applies to the next frames.
     private static func halve(_ size: Element?, _ video: VideoInfo) {
         set(size, max(video.width / 4 * 2, 16), max(video.height / 4 * 2, 16))
     }

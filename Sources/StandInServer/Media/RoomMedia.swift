@@ -30,6 +30,5 @@ package protocol RoomMedia: NegotiatingMedia {
     func restartICE(_ tracks: Set<MediaKind>)
     /// Puts the video on a new m-line in our next offer.
     func moveVideo()
-    /// Nil: end of candidates.
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide)
 }

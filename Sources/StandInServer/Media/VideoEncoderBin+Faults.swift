@@ -30,7 +30,6 @@ extension VideoEncoderBin {
         return other
     }
 
-    /// - Parameter exit: The element returned by `exit`.
     static func setSSRC(_ ssrc: UInt32, at exit: Element) throws {
         exit.set("caps", caps: try Caps("application/x-rtp, ssrc=(uint)\(ssrc)"))
     }

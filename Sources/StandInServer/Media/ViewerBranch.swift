@@ -11,7 +11,6 @@ final class ViewerBranch: @unchecked Sendable {
     private let stamp: (_ buffer: Buffer, _ now: ClockTime) -> Bool
 
     /// - Parameters:
-    ///   - element: the first one of the viewer's pipeline.
     ///   - requestKeyframe: called when the viewer needs a keyframe, also to begin with.
     ///   - stamp: gives a buffer its time in the viewer's pipeline, whose running time is `now`; false drops the buffer.
     private init(

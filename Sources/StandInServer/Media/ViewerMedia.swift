@@ -27,7 +27,6 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 
     /// - Parameters:
     ///   - msid: `msid` of the video track in a room; nil: direct connection.
-    ///   - audioMSID: `msid` of the audio track in a room.
     ///   - takesTrailers: The viewer gets the trailers of the frames.
     init(
         bitrate: Int, network: ICENetwork, viewers: Viewers, msid: String? = nil, audioMSID: String? = nil,
@@ -47,7 +46,6 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 
     // MARK: Negotiation
 
-    /// Starts a direct connection.
     func start(answering offer: String) {
         life.work("the offer could not be taken") { [self] in
             let connection = try makeConnection()
@@ -182,7 +180,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         guard !has(.audio), let connection, connection.audioDirection?.sends ?? false,
             let parameters = connection.audioSendParameters
         else { return }
-        let payloader = try AudioEcho.payloader(parameters)
+        let payloader = try OpusPayloader.make(parameters)
         try send([payloader], .audio(into: payloader), to: connection, "audio_rtp_sink")
     }
 

@@ -28,7 +28,6 @@ package final class Viewers: Sendable {
 
     private init(input: Viewers?) { self.input = input }
 
-    /// Number of viewers with an open connection.
     var count: Int { state.withLock { $0.channels.count } }
 
     // MARK: Frames (the painting thread)
@@ -53,7 +52,6 @@ package final class Viewers: Sendable {
     /// The session's client sends audio, which the inference server publishes too.
     var hasAudio: Bool { state.withLock(\.hasAudio) }
 
-    /// - Returns: true if this has changed.
     func set(hasAudio: Bool) -> Bool {
         state.withLock { state in
             defer { state.hasAudio = hasAudio }
@@ -67,7 +65,6 @@ package final class Viewers: Sendable {
     // MARK: Connections
 
     func enter(_ channel: any Channel) { state.withLock { $0.channels[ObjectIdentifier(channel)] = channel } }
-    /// Each one costs an encoder.
     var pageCount: Int { state.withLock { $0.pages.count } }
     func watch(_ page: any Channel) { state.withLock { $0.pages[ObjectIdentifier(page)] = page } }
     func leave(_ channel: any Channel) {

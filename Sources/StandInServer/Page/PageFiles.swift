@@ -23,7 +23,6 @@ enum PageFiles {
         return answer
     }
 
-    /// - Parameter host: `Host` of the request, which names this machine.
     private static func headers(host: String, service: String) -> [String: String] {
         let policy = [
             "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src data:",

@@ -4,11 +4,9 @@ import NIOCore
 import Synchronization
 import WebRTCTransport
 
-/// Notice to a participant.
 enum RoomNotice: Sendable {
     /// The same participant has joined again.
     case replaced
-    /// The session has ended.
     case closed
     /// The watched session has audio now, or no longer.
     case audio(Bool)
@@ -23,12 +21,10 @@ enum RoomNotice: Sendable {
 final class Room: Sendable {
     let identity: RoomIdentity
     let sessionID: String
-    /// Number of the session on the board.
     let number: Int
     let painter: FramePainter
     /// Codec of the transformed video; nil: that of the participant's.
     let codec: VideoCodec?
-    /// Faults of the session.
     let faults: Mutex<FaultPlan>
     /// The participant as viewers see it; nil before its first track.
     let owner = Mutex<LiveKitParticipantInfo?>(nil)

@@ -22,7 +22,6 @@ enum RoomAdmission {
         var viewer: String?
         /// Host that the client uses for the stand-in.
         var host: String?
-        /// Path of the request.
         var path: String
         /// The join request, if the participant uses a single connection for both directions.
         var single: LiveKitJoinRequest?
@@ -123,15 +122,7 @@ enum RoomAddress {
     /// Returns the URL of this stand-in by the host name that the client uses for it.
     static func url(host: String?, _ channel: any Channel) -> String {
         let isSecure = (try? channel.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)) != nil
-        let isPlain = host?.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: ":"),
-                UInt8(ascii: "["), UInt8(ascii: "]"):
-                true
-            default: false
-            }
-        }
+        let isPlain = host?.utf8.allSatisfy { $0.isAlphanumeric(or: ".-:[]") }
         let own = "127.0.0.1:\(channel.localAddress?.port ?? 0)"
         return "\(isSecure ? "wss" : "ws")://\(isPlain == true ? host ?? own : own)"
     }

@@ -1,6 +1,5 @@
 import WebRTCTransport
 
-/// Options of all rooms.
 package struct RoomOptions: Sendable, Equatable {
     /// Sent to clients that join a room.
     package var ice = RoomICE()

@@ -11,7 +11,6 @@ struct RoomStateMachine {
         case startMedia
         case receiveOffer(String)
         case receiveAnswer(String)
-        /// Nil: end of candidates.
         case addCandidate(CandidateMessage?, RoomSide)
         /// Offers exactly these tracks of the inference server; a single connection puts them into the next answer.
         case offer(Set<MediaKind>)
@@ -44,7 +43,6 @@ struct RoomStateMachine {
     private var lastOfferID: UInt32 = 0
     /// The participant has answered our latest offer.
     private var isStable = false
-    /// Kinds that the participant sends.
     private var receiving: Set<MediaKind> = []
     /// Kinds that the participant subscribes to.
     private var wanted: Set<MediaKind>

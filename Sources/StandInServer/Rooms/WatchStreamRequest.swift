@@ -8,7 +8,6 @@ struct WatchStreamRequest {
     private let isPost: Bool
     private let key: String?
 
-    /// Returns nil for any other request.
     init?(_ head: HTTPRequestHead) {
         let parts = head.uri.prefix { $0 != "?" }.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count >= 3, parts[parts.count - 2] == "watch-stream", let last = parts.last,

@@ -10,7 +10,6 @@ struct ChildPipeline: Sendable {
     let services: SessionServices
     let faults: FaultBoard
     let clientTokens: ClientTokens
-    /// Nil: no recording is replayed.
     let replay: ReplayBoard?
     let tls: TLSContexts?
 

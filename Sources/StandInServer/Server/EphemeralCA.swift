@@ -14,7 +14,12 @@ struct EphemeralCA {
         let authority = try EphemeralCA()
         defer { authority.removeFiles() }
         try authority.create(writingCertificateTo: file)
-        return try authority.contexts()
+        return TLSContexts(
+            good: try authority.context("good"),
+            bad: [
+                .expired: try authority.context("expired"), .host: try authority.context("host"),
+                .ca: try authority.context("unknown"), .old: try authority.context("good", maximum: .tlsv11),
+            ])
     }
 
     private init() throws(StandInError) {
@@ -26,93 +31,62 @@ struct EphemeralCA {
         directory = made
     }
 
-    private func create(writingCertificateTo file: String) throws(StandInError) {
-        for name in ["ca", "other"] {
-            try openssl(
-                "req", "-x509", Self.newKey, "-keyout", path("\(name).key"), "-out", path("\(name).pem"), "-days", "30",
-                "-subj", "/CN=decart-standin throwaway authority \(name)", "-addext", "keyUsage=critical,keyCertSign")
-        }
-        try copy(path("ca.pem"), to: file)
-    }
-
     private func removeFiles() {
         for name in ["ca", "other", "good", "expired", "host", "unknown"] {
-            for suffix in ["key", "pem", "csr", "ext", "srl"] { unlink(path("\(name).\(suffix)")) }
+            for suffix in ["key", "pem", "csr", "ext", "srl"] { unlink("\(directory)/\(name).\(suffix)") }
         }
         rmdir(directory)
     }
 
-    private func contexts() throws(StandInError) -> TLSContexts {
-        try sign("good", by: "ca")
-        try sign("expired", by: "ca", days: -1)
-        try sign("host", by: "ca", subject: "DNS:elsewhere.invalid")
-        try sign("unknown", by: "other")
-        return TLSContexts(
-            good: try context("good"),
-            bad: [
-                .expired: try context("expired"), .host: try context("host"), .ca: try context("unknown"),
-                .old: try context("good", maximum: .tlsv11),
-            ])
-    }
-
     private func context(_ name: String, maximum: TLSVersion? = nil) throws(StandInError) -> NIOSSLContext {
         try ServerTLS.context(
-            for: .init(certificateChain: path("\(name).pem"), privateKey: path("\(name).key")), maximum: maximum)
+            for: .init(certificateChain: "\(directory)/\(name).pem", privateKey: "\(directory)/\(name).key"),
+            maximum: maximum)
     }
 
-    private func sign(
-        _ name: String, by authority: String, days: Int = 30,
-        subject: String = "DNS:localhost,IP:127.0.0.1,IP:0:0:0:0:0:0:0:1"
-    ) throws(StandInError) {
-        try write("subjectAltName=\(subject)\n", to: path("\(name).ext"))
-        try openssl(
-            "req", Self.newKey, "-keyout", path("\(name).key"), "-out", path("\(name).csr"), "-subj",
-            "/CN=decart-standin")
-        try openssl(
-            "x509", "-req", "-in", path("\(name).csr"), "-CA", path("\(authority).pem"), "-CAkey",
-            path("\(authority).key"), "-CAcreateserial", "-extfile", path("\(name).ext"), "-days", String(days),
-            "-out", path("\(name).pem"))
-    }
+    /// Arguments: the directory, and the path of the authority's certificate.
+    private static let script = """
+        make() {
+            new='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
+            for name in ca other; do
+                openssl req -x509 $new -keyout $name.key -out $name.pem -days 30 -addext keyUsage=critical,keyCertSign \\
+                    -subj "/CN=decart-standin throwaway authority $name" || return
+            done
+            own=DNS:localhost,IP:127.0.0.1,IP:0:0:0:0:0:0:0:1
+            sign good ca 30 $own && sign expired ca -1 $own && sign host ca 30 DNS:elsewhere.invalid &&
+                sign unknown other 30 $own
+        }
+        sign() {
+            echo "subjectAltName=$4" >$1.ext
+            openssl req $new -keyout $1.key -out $1.csr -subj /CN=decart-standin &&
+                openssl x509 -req -in $1.csr -CA $2.pem -CAkey $2.key -CAcreateserial -extfile $1.ext -days $3 -out $1.pem
+        }
+        (cd "$1" && make) || exit
+        cp "$1/ca.pem" "$2" || exit 3
+        """
 
-    private static let newKey = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
-
-    private func path(_ name: String) -> String { directory + "/" + name }
-
-    private func write(_ text: String, to path: String) throws(StandInError) {
-        guard let file = fopen(path, "w") else { throw StandInError("cannot write \(path)") }
-        let bytes = Array(text.utf8)
-        let written = fwrite(bytes, 1, bytes.count, file)
-        guard fclose(file) == 0, written == bytes.count else { throw StandInError("cannot write \(path)") }
-    }
-
-    private func copy(_ source: String, to target: String) throws(StandInError) {
-        guard let file = fopen(source, "r") else { throw StandInError("cannot read \(source)") }
-        defer { fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: 16 << 10)
-        bytes.removeLast(bytes.count - fread(&bytes, 1, bytes.count, file))
-        try write(String(decoding: bytes, as: UTF8.self), to: target)
-    }
-
-    /// Runs the command without a shell. Only `newKey` is split at spaces.
-    private func openssl(_ arguments: String...) throws(StandInError) {
-        let words =
-            ["openssl"]
-            + arguments.flatMap { $0 == Self.newKey ? $0.split(separator: " ").map(String.init) : [$0] }
+    private func create(writingCertificateTo file: String) throws(StandInError) {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         for descriptor in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] {
             posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_RDWR, 0)
         }
-        var pointers = words.map { strdup($0) } + [nil]
-        defer { for pointer in pointers { free(pointer) } }
+        let words = ["sh", "-c", Self.script, "sh", directory, file]
+        var arguments = words.map { strdup($0) } + [nil]
+        defer { for argument in arguments { free(argument) } }
         var process = pid_t()
-        guard posix_spawnp(&process, "openssl", &actions, nil, &pointers, environ) == 0 else {
-            throw StandInError("the openssl command, which makes certificates, is not there")
+        guard posix_spawn(&process, "/bin/sh", &actions, nil, &arguments, environ) == 0 else {
+            throw StandInError("cannot run /bin/sh, which makes certificates")
         }
         var status: Int32 = 0
         while waitpid(process, &status, 0) == -1, errno == EINTR {}
-        guard status == 0 else { throw StandInError("openssl \(arguments.first ?? "") failed") }
+        switch status >> 8 {
+        case _ where status == 0: break
+        case 3: throw StandInError("cannot write \(file)")
+        case 127: throw StandInError("the openssl command, which makes certificates, is not there")
+        default: throw StandInError("the openssl command could not make the certificates")
+        }
     }
 }
 

@@ -23,7 +23,6 @@ final class Listeners: @unchecked Sendable {
     }
 
     /// Blocks, like all calls here; must not be called from an event loop.
-    /// - Returns: The port.
     func open() throws -> Int {
         try queue.sync {
             try listen()

@@ -7,7 +7,6 @@ package struct StandInConfiguration: Sendable {
     package var host: String?
     /// 0: any free port.
     package var port = StandInConfiguration.defaultPort
-    /// Nil: unencrypted.
     package var tls: TLSFiles?
     /// Path to write the certificate of a throwaway authority to, PEM. The service then uses wss:// with a certificate
     /// of that authority, and `tls_bad_*` have their own. Excludes `tls`; needs the openssl command.
@@ -45,7 +44,6 @@ package struct StandInConfiguration: Sendable {
     package var replay: ControlRecording?
     /// Port of the control endpoint, on 127.0.0.1 only; 0: any free port; nil: no endpoint.
     package var controlPort: Int?
-    /// The control endpoint serves the page, too.
     package var servesPage = false
     /// The control endpoint shows the texts of prompts.
     package var showsPrompts = false

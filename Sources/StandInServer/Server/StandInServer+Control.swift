@@ -19,7 +19,6 @@ extension StandInServer: Controlled {
     }
 
     /// Forgets the ended sessions and their journal.
-    /// - Returns: Their number.
     package func forgetSessions() -> Int {
         let numbers = services.board.forgetEnded()
         services.journal.forget(numbers)
@@ -27,7 +26,6 @@ extension StandInServer: Controlled {
     }
 
     /// Changes the look as if the client had sent this prompt; nothing is acknowledged.
-    /// - Parameter sessionID: Nil: all sessions.
     package func applyPrompt(_ prompt: String, sessionID: String? = nil) {
         withRunning { $1.notify(PromptNotice(sessionID: sessionID, prompt: prompt)) }
     }

@@ -17,7 +17,6 @@ package final class StandInServer: Sendable {
     private let replay: ReplayBoard?
     private let running = Mutex<Running?>(nil)
     let createdAt = ContinuousClock.now
-    /// Nil: there is no page.
     let pageAccess: PageAccess?
 
     struct Running {

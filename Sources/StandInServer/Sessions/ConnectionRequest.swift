@@ -7,9 +7,7 @@ package struct ConnectionRequest: Sendable, Equatable {
     package let asksForRoom: Bool
     /// The `Host` header: the host and port by which the client reaches the stand-in.
     package let host: String?
-    /// `resolution=…`, unparsed.
     package let resolution: String?
-    /// `speed=…`, unparsed.
     package let speed: String?
     /// `user_agent=…`, else the header `User-Agent`, unparsed.
     package let userAgent: String?

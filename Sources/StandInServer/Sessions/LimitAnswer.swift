@@ -4,7 +4,6 @@ package enum LimitAnswer: String, Sendable, CaseIterable {
     case error
     /// A close with code 1013.
     case close
-    /// HTTP 429.
     case http
 
     static let words = "Concurrent session limit reached"

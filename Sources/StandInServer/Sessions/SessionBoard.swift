@@ -83,7 +83,6 @@ final class SessionBoard: Sendable {
     }
 
     /// Removes the records of ended sessions.
-    /// - Returns: Their numbers.
     func forgetEnded() -> Set<Int> {
         change { state in
             let ended = state.entries.filter { !$0.record.isOpen }.map(\.record.number)

@@ -17,7 +17,6 @@ package final class BusyTime: Sendable {
         longest.max(added, ordering: .relaxed)
     }
 
-    /// Returns the longest time that was added since the previous call.
     package func takeLongest() -> Duration {
         .nanoseconds(Int64(clamping: longest.exchange(0, ordering: .relaxed)))
     }

@@ -2,7 +2,6 @@ private import Glibc
 
 /// NTP times, 32.32 fixed point, as in sender reports (RFC 3550 section 4).
 package enum NTPTime {
-    /// The wall clock of this host.
     package static var now: UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)

@@ -1,7 +1,6 @@
 // The choice of a decoder, by GStreamer's ranks among those that accept the stream.
 package import GStreamerKit
 
-/// A factory that decodes a codec.
 package struct DecoderChoice: Sendable, Equatable {
     package let factory: String
     /// Element between depayloader and decoder, for caps that only a parser knows.
@@ -9,7 +8,6 @@ package struct DecoderChoice: Sendable, Equatable {
 }
 
 extension VideoCodec {
-    /// Caps as the depayloader makes them.
     private var depayloadedCaps: String {
         switch self {
         case .vp8: "video/x-vp8, width=(int)1280, height=(int)704, framerate=(fraction)0/1, profile=(string)0"
@@ -18,7 +16,6 @@ extension VideoCodec {
         }
     }
 
-    /// The parser, and the caps that it can make of them.
     private var parsed: (parser: String, caps: [String])? {
         switch self {
         case .vp8: return nil
@@ -43,7 +40,6 @@ extension VideoCodec {
         }
     }
 
-    /// The factory as a decoder of this codec; nil if it does not decode it.
     private func choice(_ factory: ElementFactory) -> DecoderChoice? {
         if let caps = try? Caps(depayloadedCaps), factory.accepts(caps) {
             return DecoderChoice(factory: factory.name, parser: nil)
@@ -69,7 +65,6 @@ extension VideoCodec {
             .map(\.choice)
     }
 
-    /// The first installed one of Debian's decoders.
     package var standardDecoder: DecoderChoice {
         get throws(GStreamerError) {
             let factory = decoders.lazy.compactMap { ElementFactory.named($0) }.first

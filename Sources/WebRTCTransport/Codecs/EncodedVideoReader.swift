@@ -1,7 +1,6 @@
 // Reads an encoded stream that goes to a peer connection without being decoded, and repairs what a receiver would miss:
 // a value over bytes.
 
-/// An encoded stream as its keyframes describe it.
 package struct EncodedVideoFormat: Sendable, Equatable {
     package var codec: VideoCodec
     package var size: FrameSize

@@ -17,7 +17,6 @@ package final class EncoderBitrate: Sendable {
     private let rationed = Mutex(Rationed())
 
     /// Returns nil if no property is known to set the encoder's bitrate, or this release of it lacks it.
-    /// - Parameter known: the encoder's row.
     package init?(_ encoder: Element, known: KnownEncoder?) {
         guard let property = known?.bitrate ?? BitrateProperty(of: encoder) else { return nil }
         switch encoder.shape(of: property.name) {

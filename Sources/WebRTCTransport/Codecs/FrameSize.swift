@@ -42,7 +42,7 @@ extension VideoCodec {
     private func vp9Sizes(_ frame: UnsafeRawBufferPointer) -> [FrameSize]? {
         var sizes: [FrameSize] = []
         var start = 0
-        for length in Self.vp9Frames(frame) {
+        for length in Self.vp9Index(frame) ?? [frame.count] {
             guard length <= frame.count - start else { return nil }
             if length > 0 {
                 guard let size = Self.vp9Size(UnsafeRawBufferPointer(rebasing: frame[start..<(start + length)])) else {
@@ -55,24 +55,12 @@ extension VideoCodec {
         return sizes
     }
 
-    /// False if the RTP packet begins an upper spatial layer of a size that is not acceptable. The depayloader puts no index
-    /// behind the layers of a frame, so `vp9Sizes` finds the size of the lowest one only.
-    package static func hasAcceptableVP9Layer(_ packet: UnsafeRawBufferPointer) -> Bool {
-        let header = RTPHeader.length(packet)
-        guard packet.count > header else { return true }
-        let payload = UnsafeRawBufferPointer(rebasing: packet[header...])
-        guard let descriptor = VP9PayloadDescriptor(payload), descriptor.beginsLayerFrame,
-            let place = descriptor.layerIndices, payload[place] & 0x0e != 0
-        else { return true }
-        let frame = UnsafeRawBufferPointer(rebasing: payload[descriptor.length...])
-        return vp9Size(frame)?.allSatisfy(\.isAcceptable) ?? false
-    }
-
-    private static func vp9Frames(_ frame: UnsafeRawBufferPointer) -> [Int] {
-        guard let marker = frame.last, marker >> 5 == 6 else { return [frame.count] }
+    /// The lengths of the frames in a superframe; nil: the frame has no index.
+    static func vp9Index(_ frame: UnsafeRawBufferPointer) -> [Int]? {
+        guard let marker = frame.last, marker >> 5 == 6 else { return nil }
         let (count, width) = (Int(marker & 7) + 1, Int(marker >> 3 & 3) + 1)
         let start = frame.count - 2 - count * width
-        guard start >= 0, frame[start] == marker else { return [frame.count] }
+        guard start >= 0, frame[start] == marker else { return nil }
         return (0..<count).map { index in
             (0..<width).reduce(0) { $0 | Int(frame[start + 1 + index * width + $1]) << (8 * $1) }
         }
@@ -109,6 +97,12 @@ extension VideoCodec {
             if isFound == 1 { return [] }
         }
         return size(&bits)
+    }
+
+    /// A frame that refers to others may announce its size too.
+    fileprivate static func isVP9Keyframe(_ frame: UnsafeRawBufferPointer) -> Bool {
+        // Profile 3 has another bit in front of show_existing_frame and frame_type.
+        frame.first.map { $0 & ($0 & 0x30 == 0x30 ? 0x06 : 0x0c) == 0 } ?? false
     }
 
     private static func skipColors(_ bits: inout BitReader, _ profile: Int) -> Bool {
@@ -281,7 +275,9 @@ package struct FrameGate {
     package mutating func judge(_ frame: UnsafeRawBufferPointer) -> Verdict {
         let sizes = codec.announcedSizes(in: frame)
         if let sizes, sizes.allSatisfy(\.isAcceptable) {
-            if !sizes.isEmpty { (isRefusing, refusedInRow) = (false, 0) }
+            if !sizes.isEmpty, codec != .vp9 || VideoCodec.isVP9Keyframe(frame) {
+                (isRefusing, refusedInRow) = (false, 0)
+            }
             return isRefusing ? .drop : .pass
         }
         isRefusing = true

@@ -28,10 +28,8 @@ package struct FrameTrailer: Sendable, Equatable {
     /// Bytes behind the elements.
     package static let envelope = 5
 
-    /// Returns the length of the trailer.
     /// - Parameters:
     ///   - end: the last `envelope` bytes of the frame.
-    ///   - frameSize: bytes of the frame, with the trailer.
     /// - Returns: nil if the frame has none.
     package static func length(end: some Collection<UInt8>, frameSize: Int) -> Int? {
         guard end.count == envelope, let first = end.first, end.dropFirst().elementsEqual(mark) else { return nil }

@@ -112,7 +112,6 @@ package struct KnownEncoder: Sendable, Equatable {
     ]
 }
 
-/// The property that sets an encoder's bitrate.
 package struct BitrateProperty: Sendable, Equatable {
     package enum Unit: Sendable { case bit, kbit }
 

@@ -77,7 +77,6 @@ package final class SimulcastEncoderBin: VideoSender {
     package var encoders: [Element] { branches.map(\.encoder.encoder) }
     package var followsBitrate: Bool { branches.allSatisfy(\.encoder.followsBitrate) }
 
-    /// RIDs of the layers that are sent now, highest resolution first.
     package var sentLayers: [String] { branches.suffix(allocation.withLock(\.count)).map(\.layer.rid) }
 
     package func setBitrate(_ bitrate: Int) {

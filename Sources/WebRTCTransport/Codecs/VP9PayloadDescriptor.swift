@@ -1,6 +1,5 @@
 // VP9 with spatial layers, on the way to the depayloader. Values only.
 
-/// The descriptor at the beginning of a VP9 payload (RFC 9628 4.2).
 package struct VP9PayloadDescriptor: Sendable, Equatable {
     /// B and E: the packet begins or ends the frame of a layer.
     package let beginsLayerFrame: Bool
@@ -62,6 +61,9 @@ package struct VP9PayloadDescriptor: Sendable, Equatable {
 package struct VP9LayerJoiner: Sendable {
     /// RTP timestamp of the frame whose last packet has not come.
     private var timestamp: UInt32?
+    /// Bytes of the newest frame so far, and how many of them precede each of its upper layers.
+    private var size = 0
+    private var layerStarts: [Int] = []
 
     package init() {}
 
@@ -76,6 +78,7 @@ package struct VP9LayerJoiner: Sendable {
         let (time, endsFrame) = (packet.bigEndian32(at: 4), packet[1] & 0x80 != 0)
         let continuesFrame = time == timestamp
         timestamp = endsFrame ? nil : time
+        if !continuesFrame { (size, layerStarts) = (0, []) }
         guard let descriptor = VP9PayloadDescriptor(UnsafeRawBufferPointer(rebasing: packet[header...])) else {
             return nil
         }
@@ -93,6 +96,22 @@ package struct VP9LayerJoiner: Sendable {
         {
             corrected = (corrected ?? Array(packet)).dropLast(trailer)
         }
+        if descriptor.beginsLayerFrame, size > 0 { layerStarts.append(size) }
+        size += max(0, (corrected?.count ?? packet.count) - header - descriptor.length - padding)
         return corrected
+    }
+
+    /// The index of the layers for the end of the newest frame (VP9 bitstream annex B). A frame of one layer needs it too:
+    /// only decoding finds the end of a frame, and without an index libvpx decodes what follows as a further frame,
+    /// whose size `FrameGate` has not seen.
+    /// - Parameter frameSize: bytes that the depayloader has put together, without trailer.
+    package func index(frameSize: Int) -> [UInt8] {
+        let isKnown = layerStarts.count < 8 && layerStarts.last ?? 0 < frameSize
+        let starts = [0] + (isKnown ? layerStarts : []) + [frameSize]
+        let marker = 0xd8 | UInt8(starts.count - 2)
+        let lengths = zip(starts, starts.dropFirst()).flatMap { start, end in
+            withUnsafeBytes(of: UInt32(truncatingIfNeeded: end - start).littleEndian, Array.init)
+        }
+        return [marker] + lengths + [marker]
     }
 }

@@ -52,12 +52,11 @@ package enum VideoDecoderBin {
         let depayloader = try Element(factory: codec.depayloader)
         depayloader.set("request-keyframe", true)
         depayloader.set("wait-for-keyframe", true)
-        if codec == .vp9 { joinLayers(depayloader) }
         removeTrailers(depayloader, keeping: keepsTrailers)
+        if codec == .vp9 { joinLayers(depayloader) }
         return depayloader
     }
 
-    /// See `VP9LayerJoiner`.
     private static func joinLayers(_ depayloader: Element) {
         var joiner = VP9LayerJoiner()
         depayloader.staticPad("sink")?.addProbe(.buffer) { item in
@@ -68,6 +67,13 @@ package enum VideoDecoderBin {
             (corrected.pts, corrected.dts) = (packet.pts, packet.dts)
             corrected.isDiscontinuous = packet.isDiscontinuous
             return .replace(corrected)
+        }
+        // The depayloader pushes a frame while it handles the last packet.
+        depayloader.staticPad("src")?.addProbe(.buffer) { item in
+            guard case .buffer(let frame) = item, frame.withBytes({ VideoCodec.vp9Index($0) == nil }) ?? false else {
+                return .pass
+            }
+            return frame.appending(joiner.index(frameSize: frame.size)).map { .replace($0) } ?? .drop
         }
     }
 
@@ -118,13 +124,6 @@ package enum VideoDecoderBin {
     /// three oversized frames in a row the depayloader posts an error.
     static func limitFrames(_ codec: VideoCodec, _ depayloader: Element) {
         guard let frames = depayloader.staticPad("src") else { return }
-        if codec == .vp9 {
-            // The depayloader takes the dropped packet for a lost one, and requests a keyframe.
-            depayloader.staticPad("sink")?.addProbe(.buffer) { item in
-                guard case .buffer(let packet) = item else { return .pass }
-                return packet.withBytes(VideoCodec.hasAcceptableVP9Layer) ?? true ? .pass : .drop
-            }
-        }
         var gate = FrameGate(codec: codec)
         frames.addProbe(.buffer) { [own = frames.unowned, owner = depayloader.unowned] item in
             guard case .buffer(let buffer) = item else { return .pass }

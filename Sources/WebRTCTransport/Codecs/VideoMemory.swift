@@ -3,7 +3,6 @@
 // compares.
 
 package struct VideoMemory: Sendable, Equatable {
-    /// The feature in caps.
     package let feature: String
     /// Chains of factories that bring frames into the system's memory, in order of preference.
     package let fetchers: [[String]]
@@ -42,7 +41,6 @@ package struct VideoMemory: Sendable, Equatable {
         chains.first { $0.allSatisfy(isInstalled) }
     }
 
-    /// Caps of raw video in this memory.
     package var caps: String { "video/x-raw(\(feature))" }
 
     /// The factories of all chains, for an error's text.

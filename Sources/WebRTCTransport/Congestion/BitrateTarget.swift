@@ -6,7 +6,6 @@ package struct BitrateTarget: Sendable, Equatable {
         /// The queue on the path grew or has to drain, or feedback ceased.
         case delay
         case loss
-        /// The remote peer's REMB.
         case remb
         /// Loss or round trip in the remote peer's receiver reports, as no transport-cc feedback arrives.
         case reports
@@ -14,7 +13,6 @@ package struct BitrateTarget: Sendable, Equatable {
         case ceiling
         /// The lower bound of the configured range; the network carries less.
         case floor
-        /// Congestion control is off.
         case off
     }
     package var target: Int

@@ -135,6 +135,5 @@ package struct LossBasedController: Sendable {
     /// Removes the limit, because another controller takes over; the estimate falls again at the next loss.
     package mutating func lift() { estimate = ceiling }
 
-    /// Lowers the estimate for another reason than loss.
     package mutating func backOff(to rate: Double) { estimate = min(estimate, rate) }
 }

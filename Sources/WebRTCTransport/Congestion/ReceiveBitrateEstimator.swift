@@ -13,7 +13,6 @@ package struct ReceiveBitrateEstimator {
         estimate = self.maximum
     }
 
-    /// Counts a packet of the main stream.
     package mutating func packet(sequence: UInt16) {
         received &+= 1
         guard let last = highest else {

@@ -16,7 +16,6 @@ package struct SentPacketHistory: Sendable {
     private var ring: [Entry]
     /// Bytes of all packets, with or without a sequence number.
     package private(set) var totalBytes: UInt64 = 0
-    /// Those of retransmissions.
     package private(set) var repeatedBytes: UInt64 = 0
 
     package init() {

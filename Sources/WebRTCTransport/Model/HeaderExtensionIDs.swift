@@ -1,4 +1,3 @@
-/// Negotiated extension ids.
 package struct HeaderExtensionIDs: Sendable, Equatable {
     package static let midURI = "urn:ietf:params:rtp-hdrext:sdes:mid"
     package static let absoluteSendTimeURI = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"

@@ -34,7 +34,6 @@ package enum MediaDirection: String, Sendable {
 package enum MediaKind: String, Sendable, CaseIterable { case video, audio }
 
 extension Set<MediaKind> {
-    /// For a log.
     package var listed: String { MediaKind.allCases.filter(contains).map(\.rawValue).joined(separator: " and ") }
 }
 

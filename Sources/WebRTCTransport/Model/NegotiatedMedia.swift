@@ -66,7 +66,6 @@ package struct NegotiatedAudio: Sendable {
         self.direction = direction
     }
 
-    /// See `NegotiatedVideo.united`.
     func united(with later: NegotiatedAudio) -> NegotiatedAudio {
         var whole = self
         whole.ssrcs += later.ssrcs

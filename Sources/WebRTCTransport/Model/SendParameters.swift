@@ -1,4 +1,3 @@
-/// Negotiated parameters of the audio payloader.
 package struct AudioSendParameters: Sendable, Equatable {
     package var payloadType: Int
     package var ssrc: UInt32
@@ -8,7 +7,6 @@ package struct AudioSendParameters: Sendable, Equatable {
     }
 }
 
-/// Negotiated parameters of the video payloader.
 package struct RTPSendParameters: Sendable, Equatable {
     package var codec: VideoCodec
     package var payloadType: Int

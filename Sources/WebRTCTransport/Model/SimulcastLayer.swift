@@ -13,13 +13,11 @@ package struct RTPEncoding: Sendable, Equatable {
     }
 }
 
-/// A simulcast layer as encoded.
 package struct SimulcastLayer: Sendable, Equatable {
     package var rid: String
     /// Divisor of width and height.
     package var scaleResolutionDownBy: Int
 
-    /// Maximum number of layers.
     package static let maximumCount = 3
 
     /// Layers for frames of this size, highest resolution first, chosen and named as in LiveKit's SDKs: three from 960

@@ -1,4 +1,3 @@
-/// The video codecs that can be negotiated.
 package enum VideoCodec: String, Sendable, CaseIterable {
     case vp8, vp9, h264
 

@@ -30,7 +30,6 @@ package struct CandidateRouter {
         return early
     }
 
-    /// - Parameter remote: the remote peer's `ufrag` of a session that is over.
     package mutating func ended(_ remote: String?) {
         guard let fragment = remote else { return }
         if former.count == Self.formerLimit { former.removeFirst() }

@@ -36,14 +36,12 @@ final class DTLSTransport: @unchecked Sendable {
         }
     }
 
-    /// Our transport parameters for an ICE session.
     func parameters(of session: ICESession, setup: String) -> TransportParameters {
         TransportParameters(
             usernameFragment: session.agent.localUsernameFragment, password: session.agent.localPassword,
             fingerprints: [certificate.fingerprint], setup: setup)
     }
 
-    /// Applies the first remote description.
     func setRemote(_ fingerprints: [Fingerprint], role: DTLSRole) throws(DTLSError) {
         guard !isOver else { return }
         // An early ClientHello created a DTLS server (`receive`), but the answer may make us the client.

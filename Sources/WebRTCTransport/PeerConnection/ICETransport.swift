@@ -124,7 +124,6 @@ final class ICETransport: @unchecked Sendable {
         gather(session)
     }
 
-    /// Packets move to the session of the restart.
     private func finishRestart(_ session: ICESession) {
         session.limit?.cancel()
         session.limit = nil
@@ -167,7 +166,6 @@ final class ICETransport: @unchecked Sendable {
 
     // MARK: Remote peer
 
-    /// Sets the m-line whose transport all media share.
     func setBundle(mid: String, index: Int) { bundle = (mid, index) }
 
     /// Applies the transport of a description: to the first ICE session, or to that of a restart.
@@ -188,7 +186,6 @@ final class ICETransport: @unchecked Sendable {
         if remote.endOfCandidates { session.agent.endOfRemoteCandidates() }
     }
 
-    /// Adds a remote candidate; nil ends them.
     func add(_ candidate: ICECandidate?) {
         let running = [restart, current].compactMap(\.self)
         guard let index = candidates.route(candidate, remotes: running.map(\.remoteFragment)) else { return }

@@ -14,7 +14,6 @@ struct Negotiation: Sendable {
     let configuration: PeerConnectionConfiguration
     /// Media of the next description.
     private(set) var desired: DesiredDirections
-    /// The codec of our offers.
     var codec: VideoCodec
     /// The mid that carries our media of each kind, or could carry it. For an answerer with `answersEachSection`.
     var sendMids: [MediaKind: String] = [:]

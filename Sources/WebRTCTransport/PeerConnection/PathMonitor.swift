@@ -33,9 +33,7 @@ package struct PathMonitor: Sendable {
     private static let longestTick = Duration.seconds(2)
 
     package enum Arrival: Sendable {
-        /// SRTP.
         case media
-        /// SRTCP.
         case feedback
         /// The response to a check.
         case consent

@@ -30,7 +30,6 @@ package struct PeerConnectionStatistics: Sendable {
     package var remotePacketsLost: Int?
     package var jitter: Duration?
     package var remoteBitrateEstimate: Int?
-    /// The send target and its reason.
     package var bitrateTarget: BitrateTarget?
     /// The time that all video packets together have waited for their turn, see `SendPacer`.
     package var totalSendDelay = Duration.zero
@@ -49,7 +48,6 @@ package struct PeerConnectionStatistics: Sendable {
     package var packetsRefused: UInt64 = 0
     /// SRTP packets received before the keys: a DTLS server may send media before its own last flight.
     package var packetsWithoutKeys: UInt64 = 0
-    /// nil without audio.
     package var audio: AudioStatistics?
     package init() {}
 }

@@ -85,7 +85,6 @@ final class RTPSender: @unchecked Sendable {
             onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .audio) })
     }
 
-    /// Drops the packets that wait, and later ones.
     func stop() {
         let pacer = outward.withLock { outward in
             outward.srtp = nil
@@ -94,7 +93,6 @@ final class RTPSender: @unchecked Sendable {
         pacer?.stop()
     }
 
-    /// Sends a forged packet, which the remote peer takes for ours.
     func forge(rtp packet: [UInt8]) {
         let pacer = outward.withLock(\.pacer)
         packet.withUnsafeBytes { bytes in pacer?.offer { $0(bytes, .media) } }
@@ -102,7 +100,6 @@ final class RTPSender: @unchecked Sendable {
 
     // MARK: Network thread
 
-    /// Lets packets leave.
     func start(_ srtp: SRTPTransform) {
         outward.withLock { $0.srtp = srtp }
         report(rateControl.target)

@@ -29,7 +29,6 @@ package struct TransportLoggers: Sendable {
     }
 }
 
-/// The log of an ICE transport.
 struct ICELog {
     /// A TURN server that answers does so within this time; libnice gives up later.
     private static let answerTime = Duration.seconds(2)
@@ -147,7 +146,6 @@ struct ICELog {
     }
 }
 
-/// The log of a DTLS transport.
 struct DTLSLog {
     private let logger: Logger
     private var hasKeys = false
@@ -178,7 +176,6 @@ struct DTLSLog {
     }
 }
 
-/// The log of an RTP receiver.
 struct RTPLog {
     /// Silence after which the log says that nothing arrives.
     private static let silence = Duration.seconds(2)
@@ -215,7 +212,6 @@ struct RTPLog {
     }
 }
 
-/// The log of a sender's congestion control.
 struct CongestionLog {
     private static let (highLoss, lowLoss) = (0.1, 0.02)
     private static let lossInterval = Duration.seconds(2)
@@ -268,7 +264,6 @@ extension ICECandidatePair {
 }
 
 extension Duration {
-    /// In milliseconds: `12.3 ms`.
     fileprivate var milliseconds: String {
         "\((self / .milliseconds(1) * 10).rounded() / 10) ms"
     }

@@ -13,12 +13,10 @@ package struct RTCPCompound: Sendable {
     /// SSRCs of the senders of SR and RR.
     package private(set) var reporters: [UInt32] = []
     package private(set) var senderReports: [SenderReport] = []
-    /// The report blocks of every SR and RR.
     package private(set) var receptionReports: [ReceptionReport] = []
     /// The CNAMEs of source descriptions.
     package private(set) var names: [(ssrc: UInt32, cname: [UInt8])] = []
     package private(set) var nacks: [(ssrc: UInt32, sequences: [UInt16])] = []
-    /// The SSRCs of PLI and FIR.
     package private(set) var keyframeRequests: [UInt32] = []
     /// All together have at most `TransportFeedback.maximumPackets` statuses.
     package private(set) var transportFeedback: [TransportFeedback] = []

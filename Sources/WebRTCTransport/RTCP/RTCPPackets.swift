@@ -1,6 +1,5 @@
 /// Writes the RTCP packets of a participant (RFC 3550 section 6, RFC 4585 section 6, draft-alvestrand-rmcat-remb-03).
 package enum RTCPPackets {
-    /// The sender information of a sender report.
     package struct SenderInformation {
         /// NTP time, 32.32 fixed point.
         var ntp: UInt64

@@ -55,7 +55,6 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
     }
 
     /// Ends all streams.
-    /// - Returns: their SSRCs.
     package mutating func end() -> [UInt32] {
         defer { streams.removeAll() }
         return streams.keys.sorted()

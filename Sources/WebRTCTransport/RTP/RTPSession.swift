@@ -180,7 +180,6 @@ final class RTPSession: @unchecked Sendable {
     }
 
     /// Takes a decrypted packet of 12 bytes or more; `flush` hands on what arrived together.
-    /// - Parameter activeType: the payload type that is shown.
     func received(rtp packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration) {
         inbound.received(rtp: packet, activeType: activeType, now: now, running: { runningTime }) { perform($0) }
         settle()

@@ -1,5 +1,5 @@
+import FoundationEssentials
 import GStreamerKit
-import Glibc
 import WebRTCTransport
 
 /// VP8 frames that are encoded once and sent repeatedly: media without the cost of an encoder.
@@ -14,16 +14,10 @@ struct Clip: Sendable {
         Clip(frames: try EncoderRun.encode(count, from: TestPattern()))
     }
 
-    // File format: for each frame its length (UInt32, native byte order) and its bytes.
     func write(to path: String) throws {
-        guard let file = fopen(path, "w") else { throw BenchError("cannot write \(path)") }
-        defer { fclose(file) }
-        for frame in frames {
-            var length = UInt32(frame.count)
-            guard fwrite(&length, 4, 1, file) == 1, fwrite(frame, 1, frame.count, file) == frame.count else {
-                throw BenchError("cannot write \(path)")
-            }
-        }
+        let encoder = PropertyListEncoder()
+        encoder.outputFormat = .binary
+        try encoder.encode(frames.map { Data($0) }).write(to: URL(filePath: path))
     }
 
     init(frames: [[UInt8]]) { self.frames = frames }
@@ -46,22 +40,13 @@ struct Clip: Sendable {
     }
 
     init(contentsOf path: String) throws {
-        guard let file = fopen(path, "r") else { throw BenchError("cannot read \(path)") }
-        defer { fclose(file) }
-        var frames: [[UInt8]] = []
-        var length: UInt32 = 0
-        while fread(&length, 4, 1, file) == 1 {
-            var frame = [UInt8](repeating: 0, count: Int(length))
-            guard fread(&frame, 1, frame.count, file) == frame.count else { break }
-            frames.append(frame)
-        }
+        frames = try PropertyListDecoder().decode([Data].self, from: Data(contentsOf: URL(filePath: path))).map(
+            Array.init)
         guard !frames.isEmpty else { throw BenchError("\(path) holds no frames") }
-        self.frames = frames
     }
 
     /// Returns a function that loops over the clip's frames; it restarts at the keyframe after a gap or a keyframe
     /// request.
-    /// - Parameter onFrame: gets the index of each frame that leaves.
     func player(_ onFrame: @escaping (Int) -> Void = { _ in }) -> (Bool) -> Buffer {
         var index = 0
         return { afresh in

@@ -4,11 +4,11 @@ import CGStreamer
 import GStreamerKit
 import Glibc
 
-/// Compares the horizontal flip with memcpy, videoflip and libyuv in one run.
+/// Compares the horizontal flip with memcpy and videoflip in one run.
 struct FlipCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "flip",
-        abstract: "Measures `mirror` against memcpy, videoflip and libyuv, and prints a table in Markdown.",
+        abstract: "Measures `mirror` against memcpy and videoflip, and prints a table in Markdown.",
         discussion: """
             One thread, one source and one target, so frames are warm. The contenders take turns in each round; a ratio is \
             the median of the rounds' ratios. Needs the plugin on GStreamer's path (pipelines/env.sh).
@@ -27,19 +27,18 @@ struct FlipCommand: ParsableCommand {
 
     func run() throws {
         GStreamerRuntime.initialise()
-        let libyuv = LibYUV()
         writeAll(
             """
             Machine: \(Machine.description); load average at the start: \(Machine.load). \(width)x\(height), one thread, frames \
             warm, \(rounds) rounds; kernel: \(Self.kernelName). µs a frame (time ÷ memcpy of the same bytes).
 
-            | format | memcpy | ours, copy | ours, in place | libyuv, copy | videoflip | `mirror`, shared buffer | `mirror`, own \
+            | format | memcpy | ours, copy | ours, in place | videoflip | `mirror`, shared buffer | `mirror`, own \
             buffer | videoflip ÷ `mirror` shared | element's share, µs: shared / own |
-            |---|---|---|---|---|---|---|---|---|---|
+            |---|---|---|---|---|---|---|---|---|
 
             """, to: STDOUT_FILENO)
-        for format in FlipFormat.all { writeAll(try measure(format, libyuv) + "\n", to: STDOUT_FILENO) }
-        writeAll("\n" + (try againstVideoflip()) + "\nLoad average at the end: \(Machine.load).\n", to: STDOUT_FILENO)
+        for format in FlipFormat.all { writeAll(try measure(format) + "\n", to: STDOUT_FILENO) }
+        writeAll("\nLoad average at the end: \(Machine.load).\n", to: STDOUT_FILENO)
     }
 
     private static var kernelName: String {
@@ -55,9 +54,7 @@ struct FlipCommand: ParsableCommand {
         "video/x-raw, format=\(format), width=\(width), height=\(height), framerate=30/1"
     }
 
-    // MARK: One format
-
-    private func measure(_ format: FlipFormat, _ libyuv: LibYUV?) throws -> String {
+    private func measure(_ format: FlipFormat) throws -> String {
         let size = format.size(width, height)
         let buffers = try FrameBuffers(size: size)
         let (source, target) = (buffers.source, buffers.target)
@@ -66,7 +63,6 @@ struct FlipCommand: ParsableCommand {
         let kernel: FlipFormat.PlaneFlip = { to, from, stride, plane, columns, rows in
             decart_flip_plane_horizontally(to, stride, from, stride, columns, rows, plane.unit, level)
         }
-        let identity = try ElementHarness("identity", [], caps: caps(format.name))
         let shared = try ElementHarness("decartmirror", [("mode", "on")], caps: caps(format.name))
         let own = try ElementHarness("decartmirror", [("mode", "on")], caps: caps(format.name))
         let videoflip = try? ElementHarness("videoflip", [("video-direction", "horiz")], caps: caps(format.name))
@@ -77,12 +73,7 @@ struct FlipCommand: ParsableCommand {
             (40, { format.forEachPlane(width, height, to: target, from: target, kernel) }),
             (40, { shared.pushShared(buffers.buffer) }),
             (40, { buffers.ownBuffer = buffers.ownBuffer.flatMap { own.pushOwned($0) } }),
-            (40, { identity.pushShared(buffers.buffer) }),
         ]
-        let libyuvIndex = contenders.count
-        if let libyuv {
-            contenders.append((40, { format.forEachPlane(width, height, to: target, from: source, libyuv.flip) }))
-        }
         let videoflipIndex = contenders.count
         if let videoflip { contenders.append((4, { videoflip.pushShared(buffers.buffer) })) }
 
@@ -96,12 +87,11 @@ struct FlipCommand: ParsableCommand {
             let ratios = Samples(zip(times[index], times[0]).map { $0 / $1 })
             return "\(fixed(Samples(times[index]).median ?? .nan)) (\(fixed(ratios.median ?? .nan, 2)))"
         }
-        let flipIndex = libyuv == nil ? libyuvIndex : videoflipIndex
         let over =
             videoflip == nil
-            ? "–" : fixed(Samples(zip(times[flipIndex], times[3]).map { $0 / $1 }).median ?? .nan)
+            ? "–" : fixed(Samples(zip(times[videoflipIndex], times[3]).map { $0 / $1 }).median ?? .nan)
         return "| \(format.name) | \(fixed(Samples(times[0]).median ?? .nan)) | \(cell(1)) | \(cell(2)) | "
-            + "\(libyuv == nil ? "–" : cell(libyuvIndex)) | \(videoflip == nil ? "does not take it" : cell(flipIndex)) | "
+            + "\(videoflip == nil ? "does not take it" : cell(videoflipIndex)) | "
             + "\(cell(3)) | \(cell(4)) | \(over) | \(share(3, 1)) / \(share(4, 2)) |"
     }
 
@@ -117,47 +107,6 @@ struct FlipCommand: ParsableCommand {
             }
         }
         return times
-    }
-
-    // MARK: All formats
-
-    /// Finds the format with the smallest advantage over videoflip, among all formats that both support.
-    private func againstVideoflip() throws -> String {
-        var worst: (format: String, ratio: Double)?
-        var count = 0
-        for format in try sharedFormats() {
-            let mirror = try ElementHarness("decartmirror", [("mode", "on")], caps: caps(format))
-            let videoflip = try ElementHarness("videoflip", [("video-direction", "horiz")], caps: caps(format))
-            let parsed = gst_caps_from_string(caps(format))
-            defer { gst_caps_unref(parsed) }
-            var info = GstVideoInfo()
-            guard gst_video_info_from_caps(&info, parsed) != 0 else { continue }
-            let buffers = try FrameBuffers(size: Int(info.size))
-            let times = timed([
-                (10, { mirror.pushShared(buffers.buffer) }), (2, { videoflip.pushShared(buffers.buffer) }),
-            ])
-            let ratio = Samples(zip(times[1], times[0]).map { $0 / $1 }).median ?? .nan
-            count += 1
-            if ratio < worst?.ratio ?? .infinity { worst = (format, ratio) }
-        }
-        guard let worst else { return "" }
-        return """
-            Of the \(count) formats that both take, `mirror` (shared buffer) is closest to videoflip with \(worst.format): \
-            \(fixed(worst.ratio)) times as fast.
-
-            """
-    }
-
-    private func sharedFormats() throws -> [String] {
-        // The elements must outlive the caps queries of their pads.
-        let elements = [try Element(factory: "decartmirror"), try Element(factory: "videoflip")]
-        let caps = elements.compactMap { $0.staticPad("sink")?.queryCaps() }
-        // GStreamer returns no name for a number beyond the last format.
-        return try (UInt32(2)..<200).compactMap { number in
-            guard let text = gst_video_format_to_string(GstVideoFormat(number)) else { return nil }
-            let wanted = try Caps("video/x-raw, format=\(String(cString: text))")
-            return caps.allSatisfy(wanted.canIntersect) ? String(cString: text) : nil
-        }
     }
 }
 

@@ -21,10 +21,9 @@ final class Child: @unchecked Sendable {
         posix_spawn_file_actions_adddup2(&actions, down[0], 0)
         posix_spawn_file_actions_adddup2(&actions, up[1], 1)
         var pointers: [UnsafeMutablePointer<CChar>?] = ([path] + arguments).map { strdup($0) } + [nil]
-        var variables: [UnsafeMutablePointer<CChar>?] = ProcessStatistics.environment.map { strdup($0) } + [nil]
-        defer { for pointer in pointers + variables { free(pointer) } }
+        defer { for pointer in pointers { free(pointer) } }
         var pid: pid_t = 0
-        let result = posix_spawn(&pid, path, &actions, nil, &pointers, &variables)
+        let result = posix_spawn(&pid, path, &actions, nil, &pointers, environ)
         close(down[0])
         close(up[1])
         guard result == 0 else {
@@ -53,7 +52,6 @@ final class Child: @unchecked Sendable {
     }
 
     /// Waits until the process ends.
-    /// - Returns: The exit status.
     @discardableResult
     func wait() -> Int32 {
         closeInput()

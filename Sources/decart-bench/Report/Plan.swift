@@ -17,6 +17,7 @@ struct Plan {
     private typealias Measurements = [Setup: [String: Samples]]
 
     private static let compared = [Implementation.ours, .webrtcbin]
+    private static let resources = [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)]
 
     /// Measures all setups in turns; adds a sentence to `problems` for each measurement that fails.
     private func measure(
@@ -122,13 +123,9 @@ struct Plan {
         func sample(_ implementation: Implementation, _ count: Int, _ name: String) -> Samples {
             measured[Setup(implementation: implementation, sessions: count)]?[name] ?? Samples()
         }
-        func net(_ implementation: Implementation, _ count: Int, _ name: String, per unit: Double)
-            -> Double?
-        {
+        func net(_ implementation: Implementation, _ count: Int, _ name: String, per unit: Double) -> Double? {
             guard let value = sample(implementation, count, name).median, let base = sample(.none, count, name).median
-            else {
-                return nil
-            }
+            else { return nil }
             return (value - base) / unit
         }
         var cpu: [[String]] = []
@@ -142,7 +139,7 @@ struct Plan {
                 ratio(ours, theirs),
                 "\(sample(.ours, count, "fps").text(1)) / \(sample(.webrtcbin, count, "fps").text(1))",
             ])
-            for (title, name, unit) in [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)] {
+            for (title, name, unit) in Self.resources {
                 let unitOfAll = Double(count) * unit
                 let ours = net(.ours, count, name, per: unitOfAll)
                 let theirs = net(.webrtcbin, count, name, per: unitOfAll)
@@ -155,7 +152,7 @@ struct Plan {
             }
         }
         if counts.contains(4), counts.contains(16) {
-            for (title, name, unit) in [("threads", "threads", 1.0), ("fds", "fds", 1.0), ("RSS, MB", "rss", 1024.0)] {
+            for (title, name, unit) in Self.resources {
                 func further(_ implementation: Implementation) -> Double? {
                     guard let many = net(implementation, 16, name, per: unit),
                         let few = net(implementation, 4, name, per: unit)
@@ -244,7 +241,7 @@ struct Plan {
         let measured = measure("cycles", setups, ["--cycles", "\(cycles)", "--clip", clip], problems: &problems)
         for setup in setups {
             func values(_ name: String) -> [Double] { measured[setup]?[name]?.values ?? [] }
-            for (title, name, unit) in [("RSS, MB", "rss", 1024.0), ("fds", "fds", 1.0), ("threads", "threads", 1.0)] {
+            for (title, name, unit) in Self.resources {
                 let course = zip(values("cycle"), values(name)).map { cycle, value in
                     "\(fixed(value / unit, unit > 1 ? 2 : 0)) @\(fixed(cycle, 0))"
                 }

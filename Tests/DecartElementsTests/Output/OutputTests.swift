@@ -58,13 +58,18 @@ extension ElementTests {
                 #expect(latency.live)
                 #expect(latency.minimum >= 150_000_000)
                 measure("latency", Double(latency.minimum) / 1e6, atMost: 400, unit: "ms")
-                #expect(pipeline.sink.queryPeerSeekable() == false)
-                #expect(pipeline.sink.queryPeerDuration() == nil)
-                let before = try #require(pipeline.sink.queryPeerPosition())
-                #expect(pipeline.waitForFrames(3))
-                let after = try #require(pipeline.sink.queryPeerPosition())
-                #expect(after > before)
                 let pad = try #require(pipeline.transform.staticPad("src")).raw.assumingMemoryBound(to: GstPad.self)
+                var (before, after, duration): (gint64, gint64, gint64) = (-1, -1, -1)
+                #expect(gst_pad_query_duration(pad, GST_FORMAT_TIME, &duration) == 0)
+                #expect(gst_pad_query_position(pad, GST_FORMAT_TIME, &before) != 0)
+                #expect(pipeline.waitForFrames(3))
+                #expect(gst_pad_query_position(pad, GST_FORMAT_TIME, &after) != 0 && before >= 0 && after > before)
+                let seeking = try #require(gst_query_new_seeking(GST_FORMAT_TIME))
+                defer { decart_mini_object_unref(seeking) }
+                var isSeekable: gboolean = 1
+                #expect(gst_pad_query(pad, seeking) != 0)
+                gst_query_parse_seeking(seeking, nil, &isSeekable, nil, nil)
+                #expect(isSeekable == 0)
                 for format in [GST_FORMAT_DEFAULT, GST_FORMAT_BYTES, GST_FORMAT_BUFFERS, GST_FORMAT_PERCENT] {
                     var position: gint64 = -1
                     let isAnswered = gst_pad_query_position(pad, format, &position)

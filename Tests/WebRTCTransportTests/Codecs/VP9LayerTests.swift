@@ -93,21 +93,46 @@ struct VP9LayerTests {
         #expect(correct(&joiner, Self.packet(Self.whole, layer: 0x02, time: 1)) == nil)
     }
 
-    /// The gate behind the depayloader sees the size of the lowest layer.
+    // MARK: The index
+
+    private func index(_ lengths: UInt8...) -> [UInt8] {
+        let marker = 0xd7 + UInt8(lengths.count)
+        return [marker] + lengths.flatMap { [$0, 0, 0, 0] } + [marker]
+    }
+
+    @Test func theIndexHasTheLengthOfEachLayer() {
+        var joiner = VP9LayerJoiner()
+        for time: UInt8 in 0..<2 {
+            _ = correct(&joiner, Self.packet(Self.begin, layer: 0x00, time: time))
+            _ = correct(&joiner, Self.packet(Self.end, layer: 0x00, time: time, body: [1, 2, 3] + Self.trailer))
+            _ = correct(&joiner, Self.packet(Self.whole, layer: 0x02, time: time, body: [1, 2, 3, 2], first: 0xa0))
+            _ = correct(&joiner, Self.packet(Self.whole, layer: 0x04, time: time, marker: true))
+            #expect(joiner.index(frameSize: 13) == index(7, 2, 4))
+        }
+        // The depayloader has lost a layer.
+        #expect(joiner.index(frameSize: 9) == index(9))
+        _ = correct(&joiner, Self.packet(Self.whole, layer: 0x00, time: 2, marker: true))
+        #expect(joiner.index(frameSize: 4) == index(4))
+        for layer: UInt8 in 0..<9 { _ = correct(&joiner, Self.packet(Self.whole, layer: layer << 1, time: 3)) }
+        #expect(joiner.index(frameSize: 36) == index(36))
+    }
+
     @Test func theSizeOfAnUpperLayerCounts() {
-        // A keyframe of 320x176, of 16384x16384, and one that ends in its size.
+        // A keyframe of 320x176, and one of 16384x16384.
         let small: [UInt8] = [0x82, 0x49, 0x83, 0x42, 0x10, 0x13, 0xf0, 0x0a, 0xf0]
         let large: [UInt8] = [0x82, 0x49, 0x83, 0x42, 0x13, 0xff, 0xf3, 0xff, 0xf0]
-        func isAcceptable(_ flags: UInt8, _ layer: UInt8, _ body: [UInt8]) -> Bool {
-            Self.packet(flags, layer: layer, time: 1, body: body).withUnsafeBytes(VideoCodec.hasAcceptableVP9Layer)
+        func verdict(_ layers: [[UInt8]]) -> FrameGate.Verdict {
+            var joiner = VP9LayerJoiner()
+            for (layer, body) in layers.enumerated() {
+                _ = correct(&joiner, Self.packet(Self.whole, layer: UInt8(layer) << 1, time: 1, body: body))
+            }
+            let frame = layers.flatMap { $0 }
+            var gate = FrameGate(codec: .vp9)
+            return (frame + joiner.index(frameSize: frame.count)).withUnsafeBytes { gate.judge($0) }
         }
-        for layer: UInt8 in [0x02, 0x03, 0x04, 0xe3] {
-            #expect(isAcceptable(Self.begin, layer, small))
-            #expect(!isAcceptable(Self.begin, layer, large) && !isAcceptable(Self.whole, layer, Array(large.prefix(8))))
-            // Within the frame of the layer.
-            #expect(isAcceptable(Self.end, layer, large))
-        }
-        #expect(isAcceptable(Self.begin, 0x00, large))
+        #expect(verdict([small, small, small]) == .pass)
+        #expect(verdict([small, large]) == .drop && verdict([small, small, Array(large.prefix(8))]) == .drop)
+        #expect(verdict([large]) == .drop)
     }
 
     // MARK: Trailers
@@ -168,10 +193,10 @@ struct VP9LayerTests {
                 #expect(found.length < bytes.count && found.layerIndices ?? 0 < found.length)
             }
             let tail = Bool.random(using: &random) ? Self.trailer : []
-            _ = bytes.withUnsafeBytes(VideoCodec.hasAcceptableVP9Layer)
             if let corrected = correct(&joiner, [0x80] + bytes + tail) {
                 #expect(corrected.count <= 1 + bytes.count + 21)
             }
+            #expect(joiner.index(frameSize: bytes.count).count >= 6)
         }
     }
 }

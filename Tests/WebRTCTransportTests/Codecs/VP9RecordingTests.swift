@@ -173,6 +173,23 @@ extension Transport {
             #expect(requests > 0)
         }
 
+        /// libvpx decodes what follows a frame without an index as a further frame, of any size.
+        @Test func aHiddenFrame() throws {
+            GStreamerRuntime.initialise()
+            let all = try Self.recording()
+            let first = try #require(all.first).time
+            var packets = Self.forwarded(all.filter { $0.spatialLayer == 0 })
+            let hidden = try all.filter { $0.time == first && $0.spatialLayer > 0 }.flatMap { packet in
+                let payload = Array(packet.bytes[packet.bytes.withUnsafeBytes(RTPHeader.length)...])
+                return payload.dropFirst(try #require(payload.withUnsafeBytes(VP9PayloadDescriptor.init)?.length))
+            }
+            let last = try #require(packets.lastIndex { $0.time == first })
+            packets[last].bytes += hidden
+            let (heights, requests) = try decode(packets)
+            #expect(heights == Array(repeating: 176, count: frames(packets)))
+            #expect(requests == 0)
+        }
+
         /// Behind each layer of a frame LiveKit's clients may append a trailer.
         @Test func trailersOfLayers() throws {
             GStreamerRuntime.initialise()

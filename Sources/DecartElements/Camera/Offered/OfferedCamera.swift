@@ -62,7 +62,6 @@ final class OfferedCamera: @unchecked Sendable {
     private var pending: [LiveViewMachine.Event] = []
     private var isHandling = false
     private var isOver = false
-    /// For `claims`.
     private let current = Mutex<(number: Int, connection: CameraConnection)?>(nil)
 
     private static let origin = ContinuousClock.now

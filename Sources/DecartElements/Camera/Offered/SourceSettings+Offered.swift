@@ -6,7 +6,6 @@ import Signalling
 import WebRTCTransport
 
 extension SourceSettings {
-    /// True if the source is a camera that answers offers.
     var answersOffers: Bool { source == Self.liveView || whepURL != nil }
 
     /// The camera that `source` names; nil for another source.
@@ -25,7 +24,7 @@ extension SourceSettings {
         let label: String
         let access: CameraAccess
         do {
-            let url = try whepURL.map { text throws(ProtocolError) in try WHEPURL(text) }
+            let url = try whepURL.map { text throws(ProtocolError) in try HTTPURL(whep: text) }
             access = try transform.cameraAccess(isLoopback: url?.isLoopback ?? false)
             if let url {
                 // Wrong settings fail the start of the element, not each live view.
@@ -54,10 +53,10 @@ extension SourceSettings {
             encodedCodecs: isEncoded ? encodedCodecs : nil)
     }
 
-    private func whep(_ url: WHEPURL, _ access: CameraAccess) throws(ElementFailure) -> WHEPResource.Configuration {
+    private func whep(_ url: HTTPURL, _ access: CameraAccess) throws(ElementFailure) -> WHEPResource.Configuration {
         var configuration = WHEPResource.Configuration(url: url)
-        (configuration.trust, configuration.route) = (access.trust, access.route)
-        configuration.userAgent = DecartElements.userAgent
+        configuration.http = HTTPConfiguration(
+            trust: access.trust, route: access.route, userAgent: DecartElements.userAgent)
         configuration.token = whepToken
         if let whepToken {
             // It becomes a header field (RFC 6750 2.1).

@@ -50,7 +50,7 @@ func httpInput(_ bytes: [UInt8]) {
         fatalError("the fuzzer's URL is invalid")
     }
     check(UpgradeRefusal(head: head, body: body, url: base.watchStream(key: key, room: "room")).error)
-    if let server = try? WHEPURL("https://whep.example:8443/a/b?token=\(canary)") {
+    if let server = try? HTTPURL(whep: "https://whep.example:8443/a/b?token=\(canary)") {
         for location in head.headers["Location"] {
             guard let url = server.resolving(location) else { continue }
             precondition(url.isSecure && url.requestTarget.hasPrefix("/"))

@@ -89,10 +89,11 @@ private func layers(_ bytes: UnsafeRawBufferPointer) {
         var joiner = VP9LayerJoiner()
         for start in stride(from: 0, to: bytes.count, by: size) {
             let packet = UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + size, bytes.count)])
-            _ = VideoCodec.hasAcceptableVP9Layer(packet)
-            guard let corrected = joiner.correct(packet) else { continue }
             // Only a bit changes, and a trailer may be removed.
-            precondition(corrected.count > RTPHeader.length(packet) && corrected.count <= packet.count)
+            if let corrected = joiner.correct(packet) {
+                precondition(corrected.count > RTPHeader.length(packet) && corrected.count <= packet.count)
+            }
+            precondition((6...34).contains(joiner.index(frameSize: start).count))
         }
     }
 }

@@ -1,14 +1,14 @@
 import DecartProtocol
 import Testing
 
-@Suite struct WHEPURLTests {
+@Suite struct HTTPURLTests {
     @Test func partsAreRead() throws {
-        let url = try WHEPURL("https://Camera.example:8443/front/whep?token=canary")
+        let url = try HTTPURL(whep: "https://Camera.example:8443/front/whep?token=canary")
         #expect((url.host, url.port, url.isSecure) == ("camera.example", 8443, true))
         #expect(url.requestTarget == "/front/whep?token=canary")
         #expect(url.hostHeader == "camera.example:8443")
-        #expect(try WHEPURL("http://[::1]").hostHeader == "[::1]")
-        #expect(try WHEPURL("http://camera.example").requestTarget == "/")
+        #expect(try HTTPURL(whep: "http://[::1]").hostHeader == "[::1]")
+        #expect(try HTTPURL(whep: "http://camera.example").requestTarget == "/")
         #expect(!"\(url) \(String(reflecting: url))".contains("canary"))
     }
 
@@ -20,16 +20,16 @@ import Testing
     ])
     func aWrongURLIsRefusedWithoutQuotingIt(text: String) {
         #expect {
-            _ = try WHEPURL(text)
+            _ = try HTTPURL(whep: text)
         } throws: { error in
             (error as? ProtocolError)?.code == .invalidOptions && !"\(error)".contains("canary")
         }
     }
 
     @Test func tokensArePutOnProtectedConnectionsOnly() throws {
-        #expect(try WHEPURL("https://camera.example").protectsToken)
-        #expect(try WHEPURL("http://127.0.0.1:8889/cam/whep").protectsToken)
-        #expect(try !WHEPURL("http://camera.example").protectsToken)
+        #expect(try HTTPURL(whep: "https://camera.example").protectsToken)
+        #expect(try HTTPURL(whep: "http://127.0.0.1:8889/cam/whep").protectsToken)
+        #expect(try !HTTPURL(whep: "http://camera.example").protectsToken)
     }
 
     @Test(arguments: [
@@ -39,7 +39,7 @@ import Testing
         ("[::ffff:192.168.0.1]", false), ("[fec0::1]", false), ("camera.example", false),
     ])
     func whatIsNearIsKnown(host: String, isLocal: Bool) throws {
-        #expect(try WHEPURL("http://\(host)/whep").isLocal == isLocal)
+        #expect(try HTTPURL(whep: "http://\(host)/whep").isLocal == isLocal)
     }
 
     @Test(arguments: [
@@ -50,7 +50,7 @@ import Testing
         ("https://server.example", "/"), ("1#part", "/live/cam/1"),
     ])
     func locationsAreResolved(location: String, target: String) throws {
-        let resolved = try WHEPURL("https://server.example/live/cam/whep?key=1").resolving(location)
+        let resolved = try HTTPURL(whep: "https://server.example/live/cam/whep?key=1").resolving(location)
         #expect(resolved?.requestTarget == target)
         #expect(resolved?.host == "server.example")
     }
@@ -61,13 +61,13 @@ import Testing
         "//", "https:/x", "a b", "/\r\nX: y", String(repeating: "a", count: 4096),
     ])
     func unusableLocationsAreRefused(location: String) throws {
-        #expect(try WHEPURL("https://server.example/live/cam/whep").resolving(location) == nil)
+        #expect(try HTTPURL(whep: "https://server.example/live/cam/whep").resolving(location) == nil)
     }
 
     @Test func originsAreCompared() throws {
-        let url = try WHEPURL("https://server.example/live")
-        #expect(url.hasOrigin(of: try WHEPURL("https://SERVER.example:443/other")))
-        #expect(!url.hasOrigin(of: try WHEPURL("https://server.example:444/live")))
-        #expect(!url.hasOrigin(of: try WHEPURL("http://server.example:443/live")))
+        let url = try HTTPURL(whep: "https://server.example/live")
+        #expect(url.hasOrigin(of: try HTTPURL(whep: "https://SERVER.example:443/other")))
+        #expect(!url.hasOrigin(of: try HTTPURL(whep: "https://server.example:444/live")))
+        #expect(!url.hasOrigin(of: try HTTPURL(whep: "http://server.example:443/live")))
     }
 }

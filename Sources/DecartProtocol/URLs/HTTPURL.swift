@@ -1,40 +1,67 @@
-// The URL of a WHEP server's endpoint, or of a resource that the server has made. `init` validates it once. Its
-// description hides the query, which may hold a password.
+// An HTTP URL of the user's own backend, of a WHEP server, or of the service. `init` validates it once. Its description
+// hides the query, which may hold a password.
 
-/// An HTTP URL of a WHEP server (draft-ietf-wish-whep).
-package struct WHEPURL: Sendable, Equatable {
+package struct HTTPURL: Sendable, Equatable {
+    /// True if the connection uses TLS.
     package let isSecure: Bool
     /// Host name or IP address, in lower case and without brackets.
     package let host: String
     package let port: Int
-    private let path: String
-    private let query: String
+    /// Begins with a slash; already percent-encoded. That of the service's base URL may be empty.
+    package internal(set) var path: String
+    var query: String
 
-    /// Accepts `https` and `http` URLs. Throws `INVALID_OPTIONS`; the error contains no part of the URL.
-    package init(_ text: String) throws(ProtocolError) {
-        do {
-            self.init(
-                try URLParts(text, property: "source=whep:", schemes: [("https", true), ("http", false)], reserved: []))
-        } catch {
-            throw ProtocolError(.invalidOptions, error.message)
+    /// Accepts the URL of a WHEP server's endpoint (draft-ietf-wish-whep).
+    package init(whep text: String) throws(ProtocolError) { try self.init(text, property: "source=whep:") }
+
+    /// Accepts the URL of the user's backend, which hands out short-lived keys: unencrypted only to loopback or with
+    /// `allowInsecure`, because the key would travel in clear.
+    package init(backend text: String, allowInsecure: Bool = false) throws(ProtocolError) {
+        try self.init(text, property: "api-key-url")
+        guard isSecure || isLoopback || allowInsecure else {
+            throw ProtocolError(
+                .invalidOptions,
+                "api-key-url is unencrypted and \(host) is not this machine: the key would travel in clear. "
+                    + "Use https://, or set insecure=true.")
         }
     }
 
-    private init(_ parts: URLParts) {
+    /// Throws `INVALID_OPTIONS`; the error contains no part of the URL.
+    private init(_ text: String, property: String) throws(ProtocolError) {
+        do {
+            self.init(
+                try URLParts(text, property: property, schemes: [("https", true), ("http", false)], reserved: []))
+        } catch {
+            throw ProtocolError(.invalidOptions, error.message)
+        }
+        if path.isEmpty { path = "/" }
+    }
+
+    init(_ parts: URLParts) {
         isSecure = parts.isSecure
         host = parts.host
         port = parts.port ?? (parts.isSecure ? 443 : 80)
-        path = parts.path.isEmpty ? "/" : parts.path
+        path = parts.path
         query = parts.query
     }
 
     /// True if a token may be sent to this URL: encrypted, or without leaving this machine.
-    package var protectsToken: Bool { isSecure || ServiceURL.isLoopback(host: host) }
+    package var protectsToken: Bool { isSecure || isLoopback }
 
-    package var isLoopback: Bool { ServiceURL.isLoopback(host: host) }
+    package var isLoopback: Bool { Self.isLoopback(host: host) }
 
-    /// True if the host is this machine or an address of its link.
-    package var isLocal: Bool { ServiceURL.isLocal(host: host) }
+    package static func isLoopback(host: String) -> Bool {
+        let host = host.lowercased()
+        if host == "localhost" || host == "localhost." { return true }
+        return HostAddress(host)?.isLoopback ?? false
+    }
+
+    package var isLocal: Bool { Self.isLocal(host: host) }
+
+    /// True for this machine and for addresses of its link. Looks no name up.
+    package static func isLocal(host: String) -> Bool { isLoopback(host: host) || HostAddress(host)?.isLocal == true }
+
+    package var hostIsAddress: Bool { HostAddress(host) != nil }
 
     /// **Secret.** Path and query for the request line.
     package var requestTarget: String { query.isEmpty ? path : path + "?" + query }
@@ -46,13 +73,13 @@ package struct WHEPURL: Sendable, Equatable {
     }
 
     /// True if a token for one URL may go to the other one (RFC 6454).
-    package func hasOrigin(of other: WHEPURL) -> Bool {
+    package func hasOrigin(of other: HTTPURL) -> Bool {
         (isSecure, host, port) == (other.isSecure, other.host, other.port)
     }
 
     /// Resolves a `Location` header of the server against this URL (RFC 3986 §5.2).
     /// - Returns: nil if it is unusable, or would leave TLS.
-    package func resolving(_ location: String) -> WHEPURL? {
+    package func resolving(_ location: String) -> HTTPURL? {
         guard !location.isEmpty, !location.hasPrefix("#") else { return nil }
         let origin = "\(isSecure ? "https" : "http")://\(hostHeader)"
         let whole: String
@@ -74,12 +101,8 @@ package struct WHEPURL: Sendable, Equatable {
         let authority = bare.index(scheme, offsetBy: 3)
         let slash = bare[authority..<end].firstIndex(of: "/") ?? end
         let text = bare[..<slash] + Self.withoutDots(bare[slash..<end]) + bare[end...]
-        guard
-            let parts = try? URLParts(
-                String(text), property: "Location", schemes: [("https", true), ("http", false)], reserved: []),
-            parts.isSecure || !isSecure
-        else { return nil }
-        return WHEPURL(parts)
+        guard let url = try? HTTPURL(String(text), property: "Location"), url.isSecure || !isSecure else { return nil }
+        return url
     }
 
     /// RFC 3986 §5.2.4.
@@ -100,10 +123,8 @@ package struct WHEPURL: Sendable, Equatable {
     }
 }
 
-extension WHEPURL: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+extension HTTPURL: Redacted {
     package var description: String {
         "\(isSecure ? "https" : "http")://\(hostHeader)\(path)" + (query.isEmpty ? "" : "?<redacted>")
     }
-    package var debugDescription: String { description }
-    package var customMirror: Mirror { Mirror(self, children: ["url": description]) }
 }
