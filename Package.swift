@@ -53,7 +53,6 @@ let package = Package(
         .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2"),
         .systemLibrary(name: "CYUV"),
         .systemLibrary(name: "CFlipKernels"),
-        .systemLibrary(name: "CScaleKernels"),
         .target(name: "CRelease", cSettings: [.define("DECART_COMMIT", to: "\"\(commit)\"")]),
         .target(name: "DecartProtocol", swiftSettings: swiftSettings),
         .target(
@@ -248,7 +247,7 @@ let package = Package(
             swiftSettings: testSettings),
         .testTarget(
             name: "MediaPipelineTests",
-            dependencies: ["CGStreamer", "CScaleKernels", "MediaPipeline", "GStreamerKit", "TestSupport"],
+            dependencies: ["CGStreamer", "MediaPipeline", "GStreamerKit", "TestSupport"],
             exclude: ["Recordings"],
             swiftSettings: testSettings),
         .testTarget(
