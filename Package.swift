@@ -51,8 +51,8 @@ let package = Package(
         .systemLibrary(name: "CGIO", pkgConfig: "gio-2.0"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
         .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2"),
+        .systemLibrary(name: "CYUV"),
         .systemLibrary(name: "CFlipKernels"),
-        .systemLibrary(name: "CScaleKernels"),
         .target(name: "CRelease", cSettings: [.define("DECART_COMMIT", to: "\"\(commit)\"")]),
         .target(name: "DecartProtocol", swiftSettings: swiftSettings),
         .target(
@@ -114,7 +114,7 @@ let package = Package(
         .target(
             name: "MediaPipeline",
             dependencies: [
-                "CScaleKernels", "EventLoopThreads", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
+                "CYUV", "EventLoopThreads", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: swiftSettings),
@@ -247,7 +247,7 @@ let package = Package(
             swiftSettings: testSettings),
         .testTarget(
             name: "MediaPipelineTests",
-            dependencies: ["CScaleKernels", "MediaPipeline", "GStreamerKit", "TestSupport"],
+            dependencies: ["CGStreamer", "MediaPipeline", "GStreamerKit", "TestSupport"],
             exclude: ["Recordings"],
             swiftSettings: testSettings),
         .testTarget(

@@ -1,25 +1,9 @@
 internal import CGStreamer
 
-/// Byte offsets of the components in a packed pixel of four bytes.
-package struct PackedRGB: Equatable, Sendable {
-    package let red: Int
-    package let green: Int
-    package let blue: Int
-}
+package enum SampleRange: Sendable { case full, limited }
 
 extension VideoInfo {
     package var isI420: Bool { format == GST_VIDEO_FORMAT_I420 }
-
-    /// nil unless the format has one byte for each of red, green and blue, and one more.
-    package var packedRGB: PackedRGB? {
-        switch format {
-        case GST_VIDEO_FORMAT_RGBA, GST_VIDEO_FORMAT_RGBx: PackedRGB(red: 0, green: 1, blue: 2)
-        case GST_VIDEO_FORMAT_BGRA, GST_VIDEO_FORMAT_BGRx: PackedRGB(red: 2, green: 1, blue: 0)
-        case GST_VIDEO_FORMAT_ARGB, GST_VIDEO_FORMAT_xRGB: PackedRGB(red: 1, green: 2, blue: 3)
-        case GST_VIDEO_FORMAT_ABGR, GST_VIDEO_FORMAT_xBGR: PackedRGB(red: 3, green: 2, blue: 1)
-        default: nil
-        }
-    }
 
     package var isRGB: Bool {
         info.finfo.map { $0.pointee.flags.rawValue & GST_VIDEO_FORMAT_FLAG_RGB.rawValue != 0 } ?? false
@@ -39,7 +23,14 @@ extension VideoInfo {
 
     private var format: GstVideoFormat { info.finfo?.pointee.format ?? GST_VIDEO_FORMAT_UNKNOWN }
 
-    package var isFullRange: Bool { info.colorimetry.range == GST_VIDEO_COLOR_RANGE_0_255 }
+    /// nil if caps leave it open.
+    package var range: SampleRange? {
+        switch info.colorimetry.range {
+        case GST_VIDEO_COLOR_RANGE_0_255: .full
+        case GST_VIDEO_COLOR_RANGE_16_235: .limited
+        default: nil
+        }
+    }
 
     /// Shares of red and blue in luma; nil for RGB and for a matrix without them.
     package var lumaShares: (red: Double, blue: Double)? {

@@ -11,9 +11,9 @@ extension ElementTests {
         private static func tallSource(_ format: String) -> String {
             TransformPipeline.source(caps: "format=\(format),width=320,height=352,framerate=20/1")
         }
-        private static let tall = tallSource("I420")
-        /// The element scales the second one itself.
-        private static let formats = ["I420", "BGRA"]
+        /// This format and the second one go through GStreamer's elements.
+        private static let tall = tallSource("AYUV")
+        private static let formats = ["BGRA", "AYUV"]
         private static let tallOnce = TransformPipeline.source(
             "num-buffers=1", caps: "format=I420,width=320,height=352,framerate=20/1")
 
