@@ -172,15 +172,12 @@ def compare(network, who, ours, theirs):
 
 
 def report(cells, options):
-    names = " | ".join(column for column, *_ in COLUMNS)
-    print(f"| network (each way) | | {names} |\n|---|---|{'---|' * len(COLUMNS)}")
+    print(f"Each cell has {' / '.join(options.who)}.\n")
+    print(f"| network (each way) | {' | '.join(column for column, *_ in COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}")
     for network in options.only:
-        head = f"{network}: {NETWORKS[network][0]}"
-        for who in options.who:
-            figures = cells[network, who]
-            texts = [format(figures[key], form) if figures else "failed" for _, key, form in COLUMNS]
-            print(f"| {head} | {who} | {' | '.join(texts)} |")
-            head = ""
+        figures = [cells[network, who] for who in options.who]
+        texts = ["/".join(format(one[key], form) if one else "failed" for one in figures) for _, key, form in COLUMNS]
+        print(f"| {network}: {NETWORKS[network][0]} | {' | '.join(texts)} |")
     for who in (name for name in options.who if CONTESTANTS[name] == "ours" and "libwebrtc" in options.who):
         rows = [compare(network, who, cells[network, who], cells[network, "libwebrtc"]) for network in options.only]
         print(f"\n{who}, divided by libwebrtc, and what is outside of its bound:\n\n| network | p50 | p95 | kbit/s up |"
