@@ -55,6 +55,15 @@ import Testing
             }
         }
 
+        /// From 1 s on, each 2 ms late.
+        mutating func showHundredFrames() {
+            for number in 0..<100 {
+                let media = 1000 + ClockTime(number) * 50
+                frame(number, at: media, now: media + 2)
+                _ = next(media + 2)
+            }
+        }
+
         private func text(_ stamp: OutputScheduler<Int>.Stamp) -> String {
             " at \(stamp.time / ms)" + (stamp.isDiscontinuous ? " discont" : "")
         }
@@ -297,10 +306,7 @@ import Testing
     /// After a pause of the network all that is ready leaves at once, and the next frames are as early as before.
     @Test func aPauseLeavesNoDelay() {
         var output = output { $0.latency = nil }
-        for number in 0..<100 {
-            output.frame(number, at: 1000 + ClockTime(number) * 50, now: 1002 + ClockTime(number) * 50)
-            _ = output.next(1002 + ClockTime(number) * 50)
-        }
+        output.showHundredFrames()
         for number in 100..<109 { output.frame(number, at: 1000 + ClockTime(number) * 50, now: 6402) }
         let burst = (0..<9).map { _ in output.next(6402) }
         #expect(burst.first == "100 at 6393 discont" && burst.last == "108 at 6443", "\(burst)")
@@ -314,10 +320,7 @@ import Testing
     /// A pause of seconds: what is older than half a second is not shown any more.
     @Test func aLongPauseIsNotPlayedFast() {
         var output = output { $0.latency = nil }
-        for number in 0..<100 {
-            output.frame(number, at: 1000 + ClockTime(number) * 50, now: 1002 + ClockTime(number) * 50)
-            _ = output.next(1002 + ClockTime(number) * 50)
-        }
+        output.showHundredFrames()
         for number in 100..<160 { output.frame(number, at: 1000 + ClockTime(number) * 50, now: 9000) }
         let burst = (0..<60).map { _ in output.next(9000) }.filter { !$0.hasPrefix("wait") }
         #expect(burst.first == "146 at 8991 discont" && burst.count == 14, "\(burst)")

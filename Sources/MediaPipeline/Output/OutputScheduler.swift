@@ -133,7 +133,7 @@ package struct OutputScheduler<Payload> {
         let capacity = 4 + Int(clamping: (held &+ lead) / shortest)
         guard frames.count > capacity else { return false }
         guard let now, let display = frames[0].display, now < display &+ held &+ Self.overdue else { return true }
-        // Older frames are not worth to be shown. Encoded ones cannot be left out: as much as a retransmission may take.
+        // Older raw frames are left out. Encoded ones depend on each other, so all that a retransmission may hold back stay.
         let longestBurst: ClockTime = configuration.isEncoded ? 2_000_000_000 : 500_000_000
         return frames.count > capacity + Int(clamping: longestBurst / shortest)
     }

@@ -41,7 +41,7 @@ package struct PlayoutClock: Sendable {
     /// - Parameter arrival: running time of its arrival. Not for retransmissions.
     package mutating func time(of timestamp: UInt32, arrival: Int64) -> Int64 {
         // The pipeline's running time has been set back, and the times follow it.
-        if arrival < lastArrival, lastArrival &- arrival > Self.settling { (least, last) = (nil, nil) }
+        if arrival < lastArrival, (lastArrival &- arrival).magnitude > Self.largestStep { (least, last) = (nil, nil) }
         lastArrival = arrival
         let count = timestamps.take(timestamp)
         if let last, last.timestamp == count { return last.time }
