@@ -141,7 +141,7 @@ private final class ServerLog: Sendable {
     /// Waits until the log has all of the texts.
     func wait(for texts: [String]) -> Bool {
         let texts = texts.map { $0.filter { $0 != " " } }
-        let deadline = DispatchTime.now() + .seconds(10)
+        let deadline = DispatchTime.now() + .seconds(60)
         while !texts.allSatisfy(text.contains) {
             guard hasMore.wait(timeout: deadline) == .success else { return false }
         }

@@ -145,37 +145,42 @@ private final class Link: @unchecked Sendable {
         }
     }
 
-    /// A connected UDP socket reports a closed port, which arrives as ICMP, as an error.
     private func connectUDP() {
+        if let address = try? SocketAddress(ipAddress: host, port: port) { return connectUDP(to: address) }
         let answer = loop.makePromise(of: [SocketAddress].self)
         NameResolver.lookUp(host: host, port: port) { answer.completeWith($0) }
         answer.futureResult.whenComplete { result in
             guard self.onEvent != nil else { return }
             switch result {
             case .failure(let error): self.failed(error, nil)
-            case .success(let addresses):
-                // `lookUp` throws rather than return an empty list.
-                guard let address = addresses.first else { return }
-                let source = self.route.source(to: self.host)
-                DatagramBootstrap(group: self.loop)
-                    .channelInitializer { channel in
-                        channel.keepFromChildren()
-                        return channel.eventLoop.makeCompletedFuture {
-                            try source?.bind(channel)
-                            try channel.pipeline.syncOperations.addHandler(DatagramEnd(link: self))
-                        }
-                    }
-                    .connect(to: address)
-                    .whenComplete { result in
-                        switch result {
-                        case .success(let channel):
-                            self.keep(channel)
-                            self.connected(channel, nil)
-                        case .failure(let error): self.failed(error, nil)
-                        }
-                    }
+            // `lookUp` throws rather than return an empty list.
+            case .success(let addresses): if let first = addresses.first { self.connectUDP(to: first) }
             }
         }
+    }
+
+    /// A connected UDP socket reports a closed port, which arrives as ICMP, as an error.
+    private func connectUDP(to address: SocketAddress) {
+        // There is no handshake to wait for.
+        timer?.cancel()
+        let source = route.source(to: host)
+        DatagramBootstrap(group: loop)
+            .channelInitializer { channel in
+                channel.keepFromChildren()
+                return channel.eventLoop.makeCompletedFuture {
+                    try source?.bind(channel)
+                    try channel.pipeline.syncOperations.addHandler(DatagramEnd(link: self))
+                }
+            }
+            .connect(to: address)
+            .whenComplete { result in
+                switch result {
+                case .success(let channel):
+                    self.keep(channel)
+                    self.connected(channel, nil)
+                case .failure(let error): self.failed(error, nil)
+                }
+            }
     }
 
     private func keep(_ channel: any Channel) {
@@ -209,6 +214,7 @@ private final class Link: @unchecked Sendable {
     // MARK: The end
 
     private func timedOut() {
+        if case .udp = transport { return fail(NameLookup.timeout(of: host)) }
         guard case .tls = transport, channel != nil else {
             return fail(ConnectFailure.timeout(host: host, port: port))
         }

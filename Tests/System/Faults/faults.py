@@ -13,10 +13,10 @@ import subprocess
 import threading
 import time
 
+import coturn
 import netlab
 from session import GAP, Client, Skipped, StandIn, long, row
 
-TURN = "/usr/bin/turnserver"
 
 
 # --- The service goes away --------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ row("F8 nothing for 30 s", 48, "all packets dropped for 30 s")(outage(30, 8, (3,
 
 def turn(run, tls=False):
     """Starts coturn in the stand-in's namespace, where it relays locally. Returns the element's properties."""
-    if not os.path.exists(TURN):
+    if not coturn.INSTALLED:
         raise Skipped("coturn is not installed")
     certificate, key = (os.path.join(run.folder, name) for name in ("turn.pem", "turn.key"))
     if tls:
@@ -264,21 +264,8 @@ def turn(run, tls=False):
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "3",
              "-keyout", key, "-out", certificate, "-subj", "/CN=turn", "-addext", f"subjectAltName=IP:{netlab.SERVER},DNS:turn.test"],
             check=True, capture_output=True)
-    run.turn = run.lab.start(
-        run.lab.server,
-        [TURN, "-n", "-L", netlab.SERVER, "-E", netlab.SERVER, "-p", "3478", "--min-port", "50000",
-         "--max-port", "50200", "--relay-threads", "1", "-a", "-u", "test:pass", "-r", "example.org",
-         "--allow-loopback-peers", "--no-cli", "--no-dtls",
-         *(["--tls-listening-port", "5349", "--cert", certificate, "--pkey", key] if tls else ["--no-tls"]),
-         "--no-rfc5780", "-l", "stdout",
-         "--pidfile", os.path.join(run.folder, "turn.pid"), "-b", os.path.join(run.folder, "turn.db")],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL)
-    for _ in range(100):
-        with contextlib.suppress(OSError):
-            run.lab.connect(run.lab.server, netlab.SERVER, 3478).close()
-            break
-        time.sleep(0.1)
+    encryption = ["--tls-listening-port", "5349", "--cert", certificate, "--pkey", key] if tls else ["--no-tls"]
+    run.lab.start_turn(run.folder, "test:pass", "--allow-loopback-peers", *encryption)
     if tls:
         return f'turn-servers=<"turns://test:pass@{netlab.SERVER}:5349">', f"ca-file={certificate}"
     return f'turn-servers=<"turn://test:pass@{netlab.SERVER}:3478?transport=tcp">'

@@ -26,6 +26,9 @@ import sys
 import threading
 import time
 
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import coturn  # noqa: E402
+
 PREFIX = "decartlab"
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -272,6 +275,13 @@ class Lab:
     def connect(self, namespace, address, port, timeout=5):
         with inside(namespace):
             return socket.create_connection((address, port), timeout)
+
+    def start_turn(self, folder, user, *options):
+        """Starts coturn on the server's address; see coturn.command."""
+        self.start(self.server, coturn.command(folder, SERVER, user, *options), stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        with inside(self.server):
+            coturn.wait(SERVER)
 
     def close(self):
         for process in self.processes:

@@ -27,7 +27,8 @@ import time
 from checks import REPO, RELEASE, VERIFYING, Results, clean_environment, gstreamer
 from standin import running_standin, start_standin
 
-sys.path.insert(0, os.path.join(REPO, "pipelines"))
+sys.path[:0] = [os.path.join(REPO, "pipelines"), os.path.join(REPO, "Tests", "System")]
+import coturn  # noqa: E402
 
 import explain_log  # noqa: E402
 
@@ -75,18 +76,11 @@ def occupy(run):
     run.wait_for("other.log", "media are connected")
 
 
-def coturn(run):
+def start_turn(run):
     run.others.append(subprocess.Popen(
-        ["turnserver", "-n", "--no-cli", "-L", "127.0.0.1", "-p", "3478", "--no-tls", "--no-dtls", "-a", "-r", "test",
-         "-u", "test:right", "--allow-loopback-peers", "--pidfile", os.path.join(run.folder, "pid"), "-l", "stdout",
-         "--simple-log", "-b", os.path.join(run.folder, "db")],
+        coturn.command(run.folder, "127.0.0.1", "test:right", "--no-tls", "--allow-loopback-peers"),
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-    end = time.monotonic() + LIMIT
-    # 3478 in hexadecimal digits.
-    while ":0D96 " not in open("/proc/self/net/udp", encoding="ascii").read():
-        if time.monotonic() > end:
-            raise RuntimeError("the TURN server does not listen")
-        time.sleep(0.1)
+    coturn.wait("127.0.0.1")
 
 
 def without_h264(run):
@@ -114,7 +108,7 @@ CASES = {
     "captive portal": Case("captive-portal", "http_200html"),
     "no UDP": Case("no-udp", before=drop_udp()),
     "no TURN": Case("no-turn", options=["ice-transport-policy=relay", TURN], others=["no-udp"]),
-    "TURN password": Case("turn-password", options=["ice-transport-policy=relay", TURN], before=coturn,
+    "TURN password": Case("turn-password", options=["ice-transport-policy=relay", TURN], before=start_turn,
                           others=["no-udp"]),
     "all packets lost": Case("path-lost", after=drop_udp()),
     "half lost": Case("loss", after=drop_udp("numgen random mod 2 == 0"), others=["path-lost", "media-silent"],
@@ -362,7 +356,7 @@ def main():
     report("the sources have each text of explain_log.py", f"they do not have {stale}" if stale else "")
     for name, why in check_mistakes([name for name in MISTAKES if not words or name in words]):
         report(name, why)
-    if os.geteuid() != 0 or not shutil.which("nft") or not shutil.which("turnserver"):
+    if os.geteuid() != 0 or not shutil.which("nft") or not coturn.INSTALLED:
         report.skip("faults: needs root, nft and turnserver")
         return report.failed
     names = [name for name in words if name in CASES] if words else [name for name, case in CASES.items() if VERIFYING or not case.is_random]
