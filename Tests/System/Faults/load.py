@@ -130,21 +130,26 @@ row("stalled service", 85, "the service is stopped (SIGSTOP) for 60 s, its socke
             lambda run: run.standin.process.send_signal(signal.SIGCONT)))
 
 
-def restart_with_next_keys(run, client):
-    """Restarts the stand-in twice, each time with a key that its predecessor would have refused permanently."""
-    for number in (2, 3):
-        session, since = client.session(), time.monotonic()
+def accepting_keys(used):
+    """Options for a stand-in that refuses the keys used so far. It accepts several: an attempt before it listens uses one."""
+    return [word for number in range(used + 1, used + 21) for word in ("--api-key", f"key-{number}")]
+
+
+def restart_with_next_keys(run, client, used):
+    """Restarts the stand-in twice. Each one would refuse the keys of its predecessor permanently."""
+    for _ in range(2):
+        session, since, options = client.session(), time.monotonic(), accepting_keys(used())
         run.standin.kill()
-        run.standin.start("--api-key", f"key-{number}")
+        run.standin.start(*options)
         run.recovered(since, session, 12)
 
 
 @row("fresh key by signal", 14, "request-api-key: the service accepts each key once")
 def key_signal(run):
     run.network()
-    run.standin = StandIn(run, "--api-key", "key-1")
+    run.standin = StandIn(run, *accepting_keys(0))
     client = run.start("keys", "max-retries=3")
-    restart_with_next_keys(run, client)
+    restart_with_next_keys(run, client, lambda: len(client.all("key")))
     run.expect(len(client.all("key")) == run.lab.dials(), f"{len(client.all('key'))} keys for {run.lab.dials()} dials")
     run.finish()
 
@@ -190,9 +195,9 @@ class Backend:
 def key_url(run):
     run.network()
     backend = Backend(run)
-    run.standin = StandIn(run, "--api-key", "key-1")
+    run.standin = StandIn(run, *accepting_keys(0))
     client = run.start("api-key-url=http://127.0.0.1:8080/key", 'api-key-headers="headers,X-Password=swordfish"')
-    restart_with_next_keys(run, client)
+    restart_with_next_keys(run, client, lambda: len(backend.requests))
     posts = len(backend.requests)
     run.expect(posts == run.lab.dials(), f"{posts} requests for {run.lab.dials()} dials")
     run.expect(all(request.startswith("POST /key ") and "swordfish" in request for request in backend.requests),

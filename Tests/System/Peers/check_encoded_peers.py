@@ -33,10 +33,10 @@ DECODERS = {"h264": "avdec_h264", "vp8": "vp8dec"}
 class Peer(PeerProcess):
     """Answers the offer of one client."""
 
-    def __init__(self, script, codec, options, environment, send):
+    def __init__(self, script, codec, options, environment):
         super().__init__(script, "answer", codec, "--address", "127.0.0.1", "--size", "320x240", *options,
                          environment=environment)
-        self.to_client = send
+        self.to_client = None
         self.start(self.say)
 
     def say(self, message):
@@ -60,18 +60,25 @@ class Peer(PeerProcess):
 
 
 class Service:
-    """A control channel for one client, with a peer as its media."""
+    """A control channel for one client at a time, with a peer for its media."""
 
     def __init__(self, make_peer):
         from websockets.sync.server import serve
         self.make_peer = make_peer
-        self.peer = None
+        self.peers = [make_peer()]
+        # A client's attempt must not wait for the start of the process.
+        self.peer.request_stats()
         self.server = serve(self.talk, "127.0.0.1", 0)
         self.url = f"ws://127.0.0.1:{self.server.socket.getsockname()[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
+    @property
+    def peer(self):
+        return self.peers[-1]
+
     def talk(self, socket):
         from websockets.exceptions import ConnectionClosed
+        peer = None
 
         def send(message):
             try:
@@ -85,18 +92,22 @@ class Service:
                 message = json.loads(text)
                 if message["type"] == "prompt":
                     send({"type": "prompt_ack", "prompt": message["prompt"], "success": True, "error": None})
-                elif message["type"] == "offer":
-                    self.peer = self.peer or self.make_peer(send)
-                    self.peer.take(message)
-                elif self.peer:
-                    self.peer.take(message)
+                    continue
+                if message["type"] == "offer" and not peer:
+                    # For the peer, a client that dials again is another one.
+                    if self.peer.to_client:
+                        self.peers.append(self.make_peer())
+                    peer = self.peer
+                    peer.to_client = send
+                if peer:
+                    peer.take(message)
         except ConnectionClosed:
             pass
 
     def end(self):
         self.server.shutdown()
-        if self.peer:
-            self.peer.quit()
+        for peer in self.peers:
+            peer.quit()
 
 
 class Element:
@@ -157,21 +168,21 @@ class Element:
 def run(gst, script, codec, has_audio, environment):
     """Returns the reason of the failure or None, and figures."""
     options = ["--tone", "1000"] if has_audio else []
-    service = Service(lambda send: Peer(script, codec, options, environment, send))
+    service = Service(lambda: Peer(script, codec, options, environment))
     element = Element(gst, codec, service.url, has_audio)
     try:
         element.pipeline.set_state(gst.State.PLAYING)
         end = time.monotonic() + LIMIT
         there = {}
         while time.monotonic() < end:
-            there = service.peer.request_stats() if service.peer else {}
+            there = service.peer.request_stats()
             heard = not has_audio or (abs((there.get("audioPitch") or 0) - 440) < 60 and abs((element.pitch or 0) - 1000) < 60)
             if there.get("framesDecoded", 0) >= FRAMES and element.frames >= FRAMES and heard:
                 break
             time.sleep(0.1)
         else:
             return (f"{there.get('framesDecoded')} frames and {there.get('audioPitch')} Hz there, {element.frames} and "
-                    f"{element.pitch} Hz here: {element.error()} {service.peer and service.peer.errors}"), ""
+                    f"{element.pitch} Hz here: {element.error()} {service.peer.errors}"), ""
         if not near(there["meanRGB"], RED) or (there["width"], there["height"]) != (640, 352):
             return f"the peer decoded {there['width']}x{there['height']}, {there['meanRGB']}", ""
         if not near(element.colour, BLUE) or element.size() != (320, 240):
