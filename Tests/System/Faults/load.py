@@ -148,7 +148,7 @@ def restart_with_next_keys(run, client, used):
 def key_signal(run):
     run.network()
     run.standin = StandIn(run, *accepting_keys(0))
-    client = run.start("keys", "max-retries=3")
+    client = run.start("keys", "max-retries=-1")
     restart_with_next_keys(run, client, lambda: len(client.all("key")))
     run.expect(len(client.all("key")) == run.lab.dials(), f"{len(client.all('key'))} keys for {run.lab.dials()} dials")
     run.finish()

@@ -72,7 +72,7 @@ def drop_udp(match=""):
 
 
 def occupy(run):
-    run.others.append(run.pipeline("other.log", ["max-retries=0"]))
+    run.others.append(run.pipeline("other.log", ["max-retries=-1"]))
     run.wait_for("other.log", "media are connected")
 
 
