@@ -504,19 +504,9 @@ private final class LatestBitrateTarget: Sendable {
     private let waiting = Mutex<BitrateTarget?>(nil)
 
     /// - Returns: true if none was waiting.
-    func put(_ target: BitrateTarget) -> Bool {
-        waiting.withLock { waiting in
-            defer { waiting = target }
-            return waiting == nil
-        }
-    }
+    func put(_ target: BitrateTarget) -> Bool { waiting.withLock { exchange(&$0, with: target) == nil } }
 
-    func take() -> BitrateTarget? {
-        waiting.withLock { waiting in
-            defer { waiting = nil }
-            return waiting
-        }
-    }
+    func take() -> BitrateTarget? { waiting.withLock { $0.take() } }
 }
 
 extension LiveKitSignalResponse.OneOf_Message {

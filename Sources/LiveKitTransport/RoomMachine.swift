@@ -60,8 +60,7 @@ package struct RoomMachine: Sendable {
     ///   - jitter: 0…1 at random; used for the waits between attempts to resume.
     package mutating func handle(_ event: RoomEvent, now: Duration, jitter: Double = 0) -> [RoomAction] {
         if phase != .ended { process(event, now, jitter) }
-        defer { actions = [] }
-        return actions
+        return exchange(&actions, with: [])
     }
 
     private mutating func process(_ event: RoomEvent, _ now: Duration, _ jitter: Double) {

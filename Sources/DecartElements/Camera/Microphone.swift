@@ -86,10 +86,7 @@ final class Microphone: @unchecked Sendable {
     /// an error of any other source ends the element.
     func claims(_ message: Message) -> (isOurs: Bool, warning: String?) {
         guard let label, message.isFrom(within: bin) else { return (false, nil) }
-        let isFirst = isLost.withLock { isLost in
-            defer { isLost = true }
-            return !isLost
-        }
+        let isFirst = isLost.withLock { !exchange(&$0, with: true) }
         let why = message.problem?.text ?? "its error has no text"
         let warning =
             "The microphone '\(label)' failed: \(why.withoutFinalPoint). "

@@ -20,7 +20,7 @@ extension DecartTransform {
         let changes = SessionSnapshot.properties.changes(from: before, to: snapshot)
         let message = SessionMessages.state(snapshot)
         let element = handle.unowned
-        if snapshot.transport == .livekit, let warning = takeCodecWarning() {
+        if snapshot.transport == .livekit, let warning = state.withLock({ $0.run?.codecWarning.take() }) {
             warn(SessionError(.invalidOptions, warning, stage: .media))
         }
         // The application may end the session in each of these calls.
@@ -29,13 +29,6 @@ extension DecartTransform {
         if message != SessionMessages.state(before) { element.post(Message.element(element, message)) }
         if let (progress, text) = SessionMessages.progress(from: before, to: snapshot), !reporter.isSilent {
             element.post(Message.progress(element, progress, code: "connect", text: text))
-        }
-    }
-
-    private func takeCodecWarning() -> String? {
-        state.withLock { state in
-            defer { state.run?.codecWarning = nil }
-            return state.run?.codecWarning
         }
     }
 

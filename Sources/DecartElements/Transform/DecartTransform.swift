@@ -511,10 +511,7 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func end() {
-        let (run, input) = state.withLock { state in
-            defer { state.run = nil }
-            return (state.run, state.input)
-        }
+        let (run, input) = state.withLock { ($0.run.take(), $0.input) }
         run?.session.stop()
         audio.stop()
         input?.processing.stop()

@@ -295,8 +295,6 @@ package final class SessionController: @unchecked Sendable {
     }
 
     private func complete() {
-        let waiting = completions
-        completions = []
-        for completion in waiting { completion() }
+        for completion in exchange(&completions, with: []) { completion() }
     }
 }

@@ -84,10 +84,7 @@ package final class AudioPath: @unchecked Sendable {
     }
 
     private func removeEntry() {
-        let pad = entry.withLock { entry in
-            defer { entry = nil }
-            return entry?.pad
-        }
+        let pad = entry.withLock { $0.take()?.pad }
         if let encoder {
             // Locked, or the parent could raise its state again on the way down.
             encoder.setLockedState(true)
@@ -159,11 +156,7 @@ package final class AudioPath: @unchecked Sendable {
 
     /// Called after the connections, and the bin with the encoder, have been taken down.
     package func close() {
-        let last = entry.withLock { entry in
-            defer { entry = nil }
-            return entry?.pad
-        }
-        last?.setActive(false)
+        entry.withLock { $0.take()?.pad }?.setActive(false)
         (sender, encoder) = (nil, nil)
     }
 

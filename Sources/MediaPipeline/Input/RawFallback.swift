@@ -56,10 +56,7 @@ package final class RawFallback: @unchecked Sendable {
                 "video/x-raw, width=(int)\(wanted.width), height=(int)\(wanted.height), pixel-aspect-ratio=(fraction)1/1"
             if let caps = try? Caps(text) { filter.set("caps", caps: caps) }
         }
-        let changed = sent.withLock { sent in
-            defer { sent = size }
-            return sent.map { $0 != size } ?? true
-        }
+        let changed = sent.withLock { exchange(&$0, with: size).map { $0 != size } ?? true }
         if changed {
             let format = OutputFormat(width: size.width, height: size.height, framerate: (0, 1))
             if let caps = try? Caps(format.capsText) { entry.push(Event.caps(caps)) }

@@ -109,10 +109,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     package func claims(_ error: Message) -> Bool? {
         let elements = shared.withLock(\.elements)
         guard elements.contains(where: { error.isFrom(within: $0) }) else { return nil }
-        return shared.withLock { shared in
-            defer { shared.hasFailed = true }
-            return !shared.hasFailed
-        }
+        return shared.withLock { !exchange(&$0.hasFailed, with: true) }
     }
 
     /// Replaces the failed elements and requests the keyframe with which the video continues.

@@ -243,8 +243,7 @@ private final class HandshakeGate: ChannelInboundHandler {
 
     private func finishHandshake() -> Bool {
         timer?.cancel()
-        defer { isFinished = true }
-        return !isFinished
+        return !exchange(&isFinished, with: true)
     }
 
     private func fail(_ error: any Error, _ context: ChannelHandlerContext) {

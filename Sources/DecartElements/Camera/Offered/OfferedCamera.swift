@@ -219,8 +219,7 @@ final class OfferedCamera: @unchecked Sendable {
     }
 
     private func closeView() {
-        guard let last = view else { return }
-        view = nil
+        guard let last = view.take() else { return }
         current.withLock { $0 = nil }
         last.connection.close()
         last.exchange.end()
