@@ -26,7 +26,7 @@ extension DecartTransform {
         // The application may end the session in each of these calls.
         for name in changes where !reporter.isSilent { element.notify(name) }
         guard !reporter.isSilent else { return }
-        if message != SessionMessages.state(before) { element.post(Message.element(element, message)) }
+        if message != SessionMessages.state(before) { element.post(message) }
         if let (progress, text) = SessionMessages.progress(from: before, to: snapshot), !reporter.isSilent {
             element.post(Message.progress(element, progress, code: "connect", text: text))
         }
@@ -39,18 +39,15 @@ extension DecartTransform {
         case .promptResult(let result): post(result, reporter)
         case .renewed(let time):
             state.withLock { $0.history.renewed() }
-            let element = handle.unowned
-            element.post(Message.element(element, SessionMessages.renewed(after: time)))
-        case .ending(let left):
-            let element = handle.unowned
-            element.post(Message.element(element, SessionMessages.ending(left: left)))
+            handle.unowned.post(SessionMessages.renewed(after: time))
+        case .ending(let left): handle.unowned.post(SessionMessages.ending(left: left))
         case .note, .transportDetected: break
         }
     }
 
     private func post(_ result: PromptResult, _ reporter: SessionReporter) {
         let element = handle.unowned
-        element.post(Message.element(element, SessionMessages.promptResult(result)))
+        element.post(SessionMessages.promptResult(result))
         guard !reporter.isSilent else { return }
         element.emit(
             "prompt-result",

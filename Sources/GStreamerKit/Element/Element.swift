@@ -105,6 +105,8 @@ package class Element: GObject, @unchecked Sendable {
     package var baseTime: ClockTime { ClockTime(gst_element_get_base_time(element)) }
 
     package func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
+    /// Posts an element message.
+    package func post(_ structure: Structure) { post(Message.element(self, structure)) }
 }
 
 package class Bin: Element, @unchecked Sendable {

@@ -5,7 +5,11 @@ internal import CGStreamer
 package final class Structure: @unchecked Sendable, Equatable, CustomStringConvertible {
     let pointer: UnsafeMutablePointer<GstStructure>
 
-    package init(_ name: String) { pointer = gst_structure_new_empty(name) }
+    /// Leaves out the fields without a value.
+    package init(_ name: String, _ fields: (name: String, value: GValueBox?)...) {
+        pointer = gst_structure_new_empty(name)
+        for (field, value) in fields where value != nil { self[field] = value }
+    }
 
     init(taking pointer: UnsafeMutablePointer<GstStructure>) { self.pointer = pointer }
     init(copying other: UnsafePointer<GstStructure>) { pointer = gst_structure_copy(other) }
