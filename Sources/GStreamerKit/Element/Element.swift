@@ -40,18 +40,12 @@ package class Element: GObject, @unchecked Sendable {
         self.init(taking: made)
     }
 
-    package var name: String {
-        guard let text = gst_object_get_name(gstObject) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
-    }
+    package var name: String { String(taking: gst_object_get_name(gstObject)) }
 
     package var factoryName: String? {
-        guard let factory = gst_element_get_factory(element),
-            let text = gst_object_get_name(UnsafeMutableRawPointer(factory).assumingMemoryBound(to: GstObject.self))
-        else { return nil }
-        defer { g_free(text) }
-        return String(cString: text)
+        gst_element_get_factory(element).map {
+            String(taking: gst_object_get_name(UnsafeMutableRawPointer($0).assumingMemoryBound(to: GstObject.self)))
+        }
     }
 
     /// The same element without a reference, for its own callbacks: a reference there would keep it alive for ever.
@@ -166,29 +160,12 @@ package class Bin: Element, @unchecked Sendable {
 
     /// All descendants, child bins included.
     package var allElements: [Element] {
-        guard let iterator = gst_bin_iterate_recurse(bin) else { return [] }
-        defer { gst_iterator_free(iterator) }
-        var found: [Element] = []
-        var value = GValue()
-        while true {
-            switch gst_iterator_next(iterator, &value) {
-            case GST_ITERATOR_OK:
-                if let object = g_value_get_object(&value) { found.append(Element(borrowing: object)) }
-                g_value_unset(&value)
-            case GST_ITERATOR_RESYNC:
-                found.removeAll()
-                gst_iterator_resync(iterator)
-            default:
-                return found
-            }
-        }
+        GObject.all(of: gst_bin_iterate_recurse(bin)) { Element(borrowing: $0) }
     }
 
     package func recalculateLatency() { gst_bin_recalculate_latency(bin) }
     package func dotDescription() -> String {
-        guard let text = gst_debug_bin_to_dot_data(bin, GST_DEBUG_GRAPH_SHOW_ALL) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
+        String(taking: gst_debug_bin_to_dot_data(bin, GST_DEBUG_GRAPH_SHOW_ALL))
     }
 
     /// Clears the bin's SOURCE and SINK flags and stops children from setting them.

@@ -38,11 +38,7 @@ package final class Message: @unchecked Sendable {
     }
 
     package var structure: Structure? { gst_message_get_structure(pointer).map { Structure(copying: $0) } }
-    package var sourceName: String {
-        guard let source = pointer.pointee.src, let text = gst_object_get_name(source) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
-    }
+    package var sourceName: String { pointer.pointee.src.map { String(taking: gst_object_get_name($0)) } ?? "" }
 
     package func isFrom(_ object: GObject) -> Bool { UnsafeMutableRawPointer(pointer.pointee.src) == object.raw }
 

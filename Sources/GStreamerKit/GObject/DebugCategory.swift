@@ -3,7 +3,7 @@ internal import CGStreamer
 /// A GStreamer debug category. The plugin logs nowhere else.
 // @unchecked: the category pointer is set once, and GStreamer synchronises access to the threshold.
 package struct DebugCategory: @unchecked Sendable {
-    private let category: OpaquePointerOrCategory
+    private let category: UnsafeMutablePointer<GstDebugCategory>?
     package let name: String
 
     package enum Level: Sendable {
@@ -59,5 +59,3 @@ package struct DebugCategory: @unchecked Sendable {
         }
     }
 }
-
-private typealias OpaquePointerOrCategory = UnsafeMutablePointer<GstDebugCategory>?

@@ -22,11 +22,7 @@ package final class Structure: @unchecked Sendable, Equatable, CustomStringConve
     }
 
     package var name: String { String(cString: decart_structure_name(pointer)) }
-    package var description: String {
-        guard let text = gst_structure_to_string(pointer) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
-    }
+    package var description: String { String(taking: gst_structure_to_string(pointer)) }
 
     package subscript(field: String) -> GValueBox? {
         get { gst_structure_get_value(pointer, field).map { GValueBox(copying: $0) } }

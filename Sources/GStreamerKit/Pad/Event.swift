@@ -134,10 +134,7 @@ package final class Event: @unchecked Sendable {
     }
 
     package var imageOrientationTag: String? {
-        guard kind == .tag else { return nil }
-        guard let text = decart_event_orientation(pointer) else { return nil }
-        defer { g_free(text) }
-        return String(cString: text)
+        kind == .tag ? decart_event_orientation(pointer).map { String(taking: $0) } : nil
     }
 
     /// True if the tags apply to all streams of the medium and not only to this one.

@@ -49,11 +49,7 @@ package class Pad: GObject, @unchecked Sendable {
     /// The same pad without a reference, for closures that the pad itself retains: probes and pad functions.
     package var unowned: Pad { Pad(unowned: raw) }
 
-    package var name: String {
-        guard let text = gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self)) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
-    }
+    package var name: String { String(taking: gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self))) }
 
     package func link(_ sink: Pad) throws(GStreamerError) {
         let result = gst_pad_link(pad, sink.pad)
