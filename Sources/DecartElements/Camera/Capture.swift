@@ -161,14 +161,8 @@ final class Capture: @unchecked Sendable {
     func remove(from parent: Bin, selector: Element) {
         plan.offered?.stop()
         if let audioOutput, let entry = audioOutput.peer { audioOutput.unlink(entry) }
-        bin.setLockedState(true)
-        bin.setState(.null)
-        if let selectorPad {
-            output.unlink(selectorPad)
-            selector.releaseRequestPad(selectorPad)
-        }
-        selectorPad = nil
-        parent.remove(bin)
+        parent.takeOut([bin])
+        if let pad = selectorPad.take() { selector.releaseRequestPad(pad) }
     }
 
     func posted(_ message: Message) -> Bool { message.isFrom(within: bin) }

@@ -72,14 +72,8 @@ final class Microphone: @unchecked Sendable {
 
     /// Called after the element has stopped.
     func remove(from element: Bin, _ transform: Element) {
-        bin.setLockedState(true)
-        bin.setState(.null)
-        if let entry {
-            output.unlink(entry)
-            transform.releaseRequestPad(entry)
-        }
-        entry = nil
-        element.remove(bin)
+        element.takeOut([bin])
+        if let entry = entry.take() { transform.releaseRequestPad(entry) }
     }
 
     /// Handles an error. A microphone's error leaves video running and comes with the text of a warning the first time;

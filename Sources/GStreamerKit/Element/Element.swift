@@ -158,6 +158,19 @@ package class Bin: Element, @unchecked Sendable {
         add(try GhostPad(name: "src", target: source))
     }
 
+    /// Adds and links a chain of elements in front of a pad, and starts them from their end.
+    /// - Returns: the sink pad of the first one.
+    package func insert(_ chain: [Element], before exit: Pad) throws(GStreamerError) -> Pad {
+        add(chain)
+        try linkChain(chain)
+        guard let first = chain.first?.staticPad("sink"), let last = chain.last?.staticPad("src") else {
+            throw GStreamerError(.linkFailed, "a chain of elements has no pads at its ends")
+        }
+        try last.link(exit)
+        for element in chain.reversed() { element.syncStateWithParent() }
+        return first
+    }
+
     /// All descendants, child bins included.
     package var allElements: [Element] {
         GObject.all(of: gst_bin_iterate_recurse(bin)) { Element(borrowing: $0) }

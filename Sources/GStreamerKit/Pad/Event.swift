@@ -172,3 +172,13 @@ extension Event {
         return .caps(caps.setting("interlace-mode", GValueBox("progressive")))
     }
 }
+
+extension Pad {
+    /// Passes the caps of interlaced frames as those of progressive ones.
+    package func passAsProgressive() {
+        addProbe(.downstreamEvent) { item in
+            guard case .event(let event) = item, let other = event.asProgressive() else { return .pass }
+            return .replaceEvent(other)
+        }
+    }
+}

@@ -132,7 +132,6 @@ package final class AudioPath: @unchecked Sendable {
             format.set("caps", caps: try Caps(AudioFormat.returnedCaps))
             chain += [try Element(factory: "audioconvert"), try Element(factory: "audioresample"), format]
         }
-        bin.add(chain)
         let exit = Pad(name: "audio_received", direction: .sink)
         receiver = (chain, exit, source)
         exit.setChainFunction { [track, attempt] buffer in
@@ -141,11 +140,7 @@ package final class AudioPath: @unchecked Sendable {
         }
         exit.setEventFunction { _ in .handled(true) }
         exit.setActive(true)
-        try bin.linkChain(chain)
-        guard let first = chain.first?.staticPad("sink"), let last = chain.last?.staticPad("src") else { return }
-        try last.link(exit)
-        for element in chain.reversed() { element.syncStateWithParent() }
-        try source.link(first)
+        try source.link(try bin.insert(chain, before: exit))
     }
 
     /// Stops sending and receiving; the connections stay. May be called more than once.

@@ -215,8 +215,7 @@ package final class InputChain: @unchecked Sendable {
 
     /// Notes the size of an encoded input, whose caps may have none.
     package func arrived(_ size: FrameSize) {
-        let format = OutputFormat(width: size.width, height: size.height, framerate: (0, 1))
-        guard let info = (try? Caps(format.capsText)).flatMap(VideoInfo.init(caps:)) else { return }
+        guard let info = OutputFormat(width: size.width, height: size.height).videoInfo else { return }
         state.withLock { $0.arriving.info = info }
     }
 
