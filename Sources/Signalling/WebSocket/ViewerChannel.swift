@@ -94,18 +94,11 @@ package final class ViewerChannel: SignallingChannel {
             }
         case .answer(let head, let body):
             return .failure(UpgradeRefusal(head: head, body: body, url: url).error)
-        case .tooLong:
+        case .tooLong, .timedOut, .failed:
             return .failure(
-                SessionError(
-                    .server, "The response of \(url.host) with the room to watch exceeds the size limit.",
-                    stage: .connect))
-        case .timedOut:
-            return .failure(
-                SessionError(
-                    .connectionTimeout, "\(url.host):\(url.port) did not send the room to watch in time.",
-                    stage: .connect))
-        case .failed(let error):
-            return .failure(error)
+                outcome.error(
+                    tooLong: "The response of \(url.host) with the room to watch exceeds the size limit.",
+                    timedOut: "\(url.host):\(url.port) did not send the room to watch in time."))
         }
     }
 
