@@ -8,24 +8,11 @@ package enum ElementState: Int, Sendable, Comparable {
     init(_ raw: GstState) { self = ElementState(rawValue: Int(raw.rawValue)) ?? .null }
 }
 
-package enum StateChangeReturn: Sendable {
+/// The raw values are those of GstStateChangeReturn.
+package enum StateChangeReturn: UInt32, Sendable {
     case failure, success, async, noPreroll
-    init(_ raw: GstStateChangeReturn) {
-        switch raw {
-        case GST_STATE_CHANGE_SUCCESS: self = .success
-        case GST_STATE_CHANGE_ASYNC: self = .async
-        case GST_STATE_CHANGE_NO_PREROLL: self = .noPreroll
-        default: self = .failure
-        }
-    }
-    var raw: GstStateChangeReturn {
-        switch self {
-        case .failure: GST_STATE_CHANGE_FAILURE
-        case .success: GST_STATE_CHANGE_SUCCESS
-        case .async: GST_STATE_CHANGE_ASYNC
-        case .noPreroll: GST_STATE_CHANGE_NO_PREROLL
-        }
-    }
+    init(_ raw: GstStateChangeReturn) { self = StateChangeReturn(rawValue: raw.rawValue) ?? .failure }
+    var raw: GstStateChangeReturn { GstStateChangeReturn(rawValue) }
 }
 
 package class Element: GObject, @unchecked Sendable {
