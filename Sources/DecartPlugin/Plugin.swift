@@ -10,11 +10,11 @@ public func decartPluginDescriptor() -> UnsafeRawPointer { Plugin.descriptor }
 private enum Plugin {
     // The project has no public address, so the origin is the text that GStreamer's own build uses in that case.
     // nonisolated(unsafe): the descriptor is written once, here, and only read afterwards.
-    nonisolated(unsafe) static let descriptor = PluginDescription(
+    nonisolated(unsafe) static let descriptor = PluginDescriptor.make(
         name: "decart", summary: "Decart realtime AI video over WebRTC", version: DecartElements.version,
         license: "Apache 2.0", source: "gst-decart", package: "gst-decart \(DecartElements.build)",
         origin: "Unknown package origin", releaseDate: DecartElements.releaseDate
-    ).makeDescriptor { plugin in
+    ) { plugin in
         guard let handle = PluginHandle(plugin) else { return 0 }
         return DecartElements.register(in: handle) ? 1 : 0
     }

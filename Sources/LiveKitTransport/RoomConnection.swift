@@ -131,12 +131,7 @@ package final class RoomConnection: @unchecked Sendable {
 
     private func connect() {
         // Cannot fail: `init` parsed the same base URL.
-        if let url = try? RoomURL.make(
-            base, token: APIKey(machine.token.reveal()), allowsInsecure: configuration.allowsInsecure,
-            takesTrailers: configuration.room.usesTrailers)
-        {
-            self.url = url
-        }
+        if let url = try? makeURL(base) { self.url = url }
         openedAt = .now
         configuration.logger.info("joins the room at \(url.host)")
         openChannel(timeout: configuration.openTimeout)
@@ -145,9 +140,7 @@ package final class RoomConnection: @unchecked Sendable {
     private func resume(_ request: RoomResumeRequest) {
         let region = request.url ?? base
         do throws(ProtocolError) {
-            let url = try RoomURL.make(
-                region, token: APIKey(machine.token.reveal()), allowsInsecure: configuration.allowsInsecure,
-                takesTrailers: configuration.room.usesTrailers, resume: request)
+            let url = try makeURL(region, resume: request)
             guard url.isSecure || !self.url.isSecure else {
                 throw ProtocolError(.server, "The room moves to an unencrypted URL.")
             }
@@ -158,6 +151,12 @@ package final class RoomConnection: @unchecked Sendable {
         }
         configuration.logger.debug("opens the signalling connection again at \(url.host)")
         openChannel(timeout: min(configuration.openTimeout, RoomResume.openTimeout))
+    }
+
+    private func makeURL(_ base: String, resume: RoomResumeRequest? = nil) throws(ProtocolError) -> ServiceURL {
+        try RoomURL.make(
+            base, token: APIKey(machine.token.reveal()), allowsInsecure: configuration.allowsInsecure,
+            takesTrailers: configuration.room.usesTrailers, resume: resume)
     }
 
     private func openChannel(timeout: Duration) {
@@ -268,7 +267,7 @@ package final class RoomConnection: @unchecked Sendable {
 
     private func log(_ response: LiveKitSignalResponse) {
         let logger = configuration.logger
-        logger.debug("received \(response.message?.name ?? "nothing")")
+        logger.debug("received \(response.message.map(kind) ?? "nothing")")
         switch response.message {
         case .join(let join): logger.info("joined after \(elapsed): \(join.otherParticipants.count) other participants")
         case .leave(let leave): logger.info("the room asks to leave: reason \(leave.reason), action \(leave.action)")
@@ -279,7 +278,7 @@ package final class RoomConnection: @unchecked Sendable {
     private func log(_ action: RoomAction) {
         let logger = configuration.logger
         switch action {
-        case .send(let message): logger.debug("sends \(message.name)")
+        case .send(let message): logger.debug("sends \(kind(of: message))")
         case .reportConnected: logger.info("the peer connections are up after \(elapsed)")
         case .reportResuming(let cause): logger.info("resumes: \(cause)")
         case .reportResumed(let time, let attempts):
@@ -297,11 +296,7 @@ package final class RoomConnection: @unchecked Sendable {
     private func peer(_ target: LiveKitSignalTarget, _ event: PeerConnectionEvent) {
         guard !isStopped else { return }
         switch event {
-        case .localCandidate(let candidate):
-            handle(
-                .candidateFound(
-                    CandidateMessage(candidate),
-                    target))
+        case .localCandidate(let candidate): handle(.candidateFound(CandidateMessage(candidate), target))
         case .gatheringComplete: handle(.candidateFound(nil, target))
         case .relaysMissing: emit(.relaysMissing)
         case .stateChanged(.connected): handle(.peerConnected(target))
@@ -504,29 +499,10 @@ private final class LatestBitrateTarget: Sendable {
     private let waiting = Mutex<BitrateTarget?>(nil)
 
     /// - Returns: true if none was waiting.
-    func put(_ target: BitrateTarget) -> Bool {
-        waiting.withLock { waiting in
-            defer { waiting = target }
-            return waiting == nil
-        }
-    }
+    func put(_ target: BitrateTarget) -> Bool { waiting.withLock { exchange(&$0, with: target) == nil } }
 
-    func take() -> BitrateTarget? {
-        waiting.withLock { waiting in
-            defer { waiting = nil }
-            return waiting
-        }
-    }
+    func take() -> BitrateTarget? { waiting.withLock { $0.take() } }
 }
 
-extension LiveKitSignalResponse.OneOf_Message {
-    /// The name of the message's kind, without its content.
-    fileprivate var name: String { caseName(of: self) }
-}
-
-extension LiveKitSignalRequest.OneOf_Message {
-    fileprivate var name: String { caseName(of: self) }
-}
-
-/// The name of an enum case with a payload.
-private func caseName(of value: Any) -> String { Mirror(reflecting: value).children.first?.label ?? "a message" }
+/// The name of a message's kind, which is an enum case with a payload, without its content.
+private func kind(of message: Any) -> String { Mirror(reflecting: message).children.first?.label ?? "a message" }

@@ -4,7 +4,7 @@ package import DecartSession
 package import LiveKitProtocol
 package import WebRTCTransport
 
-package enum RoomTimer: Sendable, Hashable {
+package enum RoomTimer: Sendable, Hashable, CaseIterable {
     case ping
     /// Limits the silence after a ping.
     case pong

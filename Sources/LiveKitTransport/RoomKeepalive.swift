@@ -28,8 +28,7 @@ struct RoomKeepalive: Sendable {
     func resumed() -> [RoomAction] { interval.map { [.schedule(.ping, after: $0)] } ?? [] }
 
     mutating func messageArrived() -> [RoomAction] {
-        defer { awaitsPong = false }
-        return awaitsPong ? [.cancel(.pong)] : []
+        exchange(&awaitsPong, with: false) ? [.cancel(.pong)] : []
     }
 
     mutating func ping(_ now: Duration) -> [RoomAction] {

@@ -38,6 +38,9 @@ package struct RoomMachine: Sendable {
     private var publisher: RoomPublisher
     private var keepalive = RoomKeepalive()
     private var subscriptions: RoomSubscriptions
+    /// Time and randomness of the event that is handled.
+    private var now: Duration = .zero
+    private var jitter = 0.0
     private var actions: [RoomAction] = []
 
     package init(configuration: RoomConfiguration, token: Secret) {
@@ -59,12 +62,12 @@ package struct RoomMachine: Sendable {
     ///   - now: monotonic time since an arbitrary origin.
     ///   - jitter: 0…1 at random; used for the waits between attempts to resume.
     package mutating func handle(_ event: RoomEvent, now: Duration, jitter: Double = 0) -> [RoomAction] {
-        if phase != .ended { process(event, now, jitter) }
-        defer { actions = [] }
-        return actions
+        (self.now, self.jitter) = (now, jitter)
+        if phase != .ended { process(event) }
+        return exchange(&actions, with: [])
     }
 
-    private mutating func process(_ event: RoomEvent, _ now: Duration, _ jitter: Double) {
+    private mutating func process(_ event: RoomEvent) {
         switch event {
         case .open:
             emit(.connect)
@@ -78,19 +81,17 @@ package struct RoomMachine: Sendable {
             if resume.map({ $0.step < .joining }) ?? false { return }
             actions += keepalive.messageArrived()
             guard let message = response.message else { return }
-            if resume?.step == .joining {
-                accepted(message, now)
-            }
-            received(message, now, jitter)
-            checkRestored(now)
+            if resume?.step == .joining { accepted(message) }
+            received(message)
+            checkRestored()
         case .closed(let code, let reason):
             let words = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
             signallingLost(
                 error(
                     "The room closed its signalling connection"
-                        + (words.isEmpty ? "." : " (\(words.joined(separator: ": "))).")), now, jitter)
+                        + (words.isEmpty ? "." : " (\(words.joined(separator: ": "))).")))
         case .failed(let error):
-            signallingLost(error, now, jitter)
+            signallingLost(error)
         case .offerMade(let sdp):
             emit(.send(.offer(description("offer", sdp, id: publisher.nextOfferID()))))
         case .answerMade(let sdp, let id):
@@ -107,17 +108,14 @@ package struct RoomMachine: Sendable {
         case .pathLost(let target):
             guard lostPaths.insert(target.rawValue).inserted else { return }
             if lostPaths.count == 1 { emit(.reportPaths(areLost: true)) }
-            pathLost(target, now, jitter)
+            pathLost(target)
         case .pathRestored(let target):
             guard lostPaths.remove(target.rawValue) != nil else { return }
             if lostPaths.isEmpty { emit(.reportPaths(areLost: false)) }
-            checkRestored(now)
+            checkRestored()
         case .mediaStalled:
             guard phase == .connected, !participantSID.isEmpty else { return }
-            beginResume(
-                RoomResume(
-                    cause: "No media arrive from the room.", reason: .rrSubscriberFailed, restartsICE: true, now: now),
-                now, jitter)
+            beginResume("No media arrive from the room.", .rrSubscriberFailed, restartsICE: true)
         case .networkChanged:
             // The wait, or the dial, was meant for the former network.
             guard let resume, resume.step < .joining else { return }
@@ -127,8 +125,7 @@ package struct RoomMachine: Sendable {
         case .timerFired(.ping):
             actions += keepalive.ping(now)
         case .timerFired(.pong):
-            signallingLost(
-                error("The room did not answer a ping; the signalling connection is lost."), now, jitter)
+            signallingLost(error("The room did not answer a ping; the signalling connection is lost."))
         case .timerFired(.resume):
             openAgain()
         case .timerFired(.restore):
@@ -171,9 +168,7 @@ package struct RoomMachine: Sendable {
 
     // MARK: Server messages
 
-    private mutating func received(
-        _ message: LiveKitSignalResponse.OneOf_Message, _ now: Duration, _ jitter: Double
-    ) {
+    private mutating func received(_ message: LiveKitSignalResponse.OneOf_Message) {
         switch message {
         case .join(let join):
             joined(join)
@@ -211,7 +206,7 @@ package struct RoomMachine: Sendable {
         case .update(let update):
             subscribe(to: update.participants)
         case .leave(let leave):
-            left(leave, now, jitter)
+            left(leave)
         case .refreshToken(let fresh):
             if !fresh.isEmpty, fresh.utf8.count <= 8192 { token = Secret(fresh) }
         case .roomMoved(let moved):
@@ -309,26 +304,23 @@ package struct RoomMachine: Sendable {
     // MARK: Resuming
 
     /// The signalling connection is lost, or the present attempt to open another one has failed.
-    private mutating func signallingLost(_ error: SessionError, _ now: Duration, _ jitter: Double) {
+    private mutating func signallingLost(_ error: SessionError) {
         switch phase {
-        case .connected:
-            beginResume(
-                RoomResume(cause: error.message, reason: .rrSignalDisconnected, now: now), now, jitter)
+        case .connected: beginResume(error.message, .rrSignalDisconnected)
         case .resuming(let resume):
             if error.isPermanent || [401, 403, 404].contains(error.httpStatus) { return fail(error) }
-            openLater(resume, after: error, now, jitter)
+            openLater(resume, after: error)
         case .opening, .joining, .publishing, .ended:
             fail(error)
         }
     }
 
-    private mutating func pathLost(_ target: LiveKitSignalTarget, _ now: Duration, _ jitter: Double) {
+    private mutating func pathLost(_ target: LiveKitSignalTarget) {
         switch phase {
         case .connected:
-            let reason: LiveKitReconnectReason = target == .subscriber ? .rrSubscriberFailed : .rrPublisherFailed
             beginResume(
-                RoomResume(cause: "No packets pass on a media path of the room.", reason: reason, now: now), now, jitter
-            )
+                "No packets pass on a media path of the room.",
+                target == .subscriber ? .rrSubscriberFailed : .rrPublisherFailed)
         case .resuming(let resume) where resume.step == .restoring:
             restartICEIfNeeded()
         case .resuming, .opening, .joining, .publishing, .ended:
@@ -336,16 +328,18 @@ package struct RoomMachine: Sendable {
         }
     }
 
-    private mutating func beginResume(_ resume: RoomResume, _ now: Duration, _ jitter: Double) {
-        guard !participantSID.isEmpty else { return fail(resume.cause) }
+    private mutating func beginResume(
+        _ cause: String, _ reason: LiveKitReconnectReason, restartsICE: Bool = false, regions: [String] = []
+    ) {
+        guard !participantSID.isEmpty else { return fail(cause) }
+        let resume = RoomResume(
+            cause: cause, reason: reason, restartsICE: restartsICE, regions: regions, now: now)
         phase = .resuming(resume)
-        emit(.reportResuming(cause: resume.cause))
-        openLater(resume, after: nil, now, jitter)
+        emit(.reportResuming(cause: cause))
+        openLater(resume, after: nil)
     }
 
-    private mutating func openLater(
-        _ resume: RoomResume, after error: SessionError?, _ now: Duration, _ jitter: Double
-    ) {
+    private mutating func openLater(_ resume: RoomResume, after error: SessionError?) {
         actions += publisher.signallingLost() + keepalive.lost()
         openOffer = nil
         emit(.cancel(.restore))
@@ -368,7 +362,7 @@ package struct RoomMachine: Sendable {
     }
 
     /// The server's first message accepts the resume, unless it is a leave request.
-    private mutating func accepted(_ message: LiveKitSignalResponse.OneOf_Message, _ now: Duration) {
+    private mutating func accepted(_ message: LiveKitSignalResponse.OneOf_Message) {
         if case .leave = message { return }
         if case .reconnect(let answer) = message, answer.hasClientConfiguration || !answer.iceServers.isEmpty {
             let relayOnly = answer.clientConfiguration.forceRelay == .enabled
@@ -397,7 +391,7 @@ package struct RoomMachine: Sendable {
         actions += publisher.restartICE()
     }
 
-    private mutating func checkRestored(_ now: Duration) {
+    private mutating func checkRestored() {
         guard let resume, resume.step == .restoring, lostPaths.isEmpty, !publisher.awaitsAnswer else { return }
         phase = .connected
         emit(.cancel(.restore))
@@ -411,11 +405,9 @@ package struct RoomMachine: Sendable {
 
     /// A leave request ends the stay unless the server wants us to resume. The session decides whether to retry, and
     /// requests a new room for it.
-    private mutating func left(_ leave: LiveKitLeaveRequest, _ now: Duration, _ jitter: Double) {
+    private mutating func left(_ leave: LiveKitLeaveRequest) {
         let action = leave.action == .disconnect && leave.canReconnect ? .reconnect : leave.action
-        if action == .resume, phase == .connected || resume != nil {
-            return resumeOnRequest(leave, now, jitter)
-        }
+        if action == .resume, phase == .connected || resume != nil { return resumeOnRequest(leave) }
         let words =
             "The room closed the session (\(leave.reason), \(action))"
             + (leave.reason == .duplicateIdentity ? ": another participant joined with the same token." : ".")
@@ -423,16 +415,14 @@ package struct RoomMachine: Sendable {
     }
 
     /// A server asks for this when its side of a media path has failed, or when the participant moves to another server.
-    private mutating func resumeOnRequest(_ leave: LiveKitLeaveRequest, _ now: Duration, _ jitter: Double) {
-        let cause = error("The room asked to resume (\(leave.reason)).")
+    private mutating func resumeOnRequest(_ leave: LiveKitLeaveRequest) {
+        let cause = "The room asked to resume (\(leave.reason))."
         guard var present = resume else {
-            return beginResume(
-                RoomResume(
-                    cause: cause.message, reason: .rrSignalDisconnected, restartsICE: true,
-                    regions: leave.regions.regions.map(\.url), now: now), now, jitter)
+            let regions = leave.regions.regions.map(\.url)
+            return beginResume(cause, .rrSignalDisconnected, restartsICE: true, regions: regions)
         }
         present.demandICERestart()
-        openLater(present, after: cause, now, jitter)
+        openLater(present, after: error(cause))
     }
 
     private var leaveRequest: LiveKitLeaveRequest {
@@ -462,11 +452,7 @@ package struct RoomMachine: Sendable {
 
     private mutating func end() {
         phase = .ended
-        emit(.cancel(.ping))
-        emit(.cancel(.pong))
-        emit(.cancel(.answer))
-        emit(.cancel(.resume))
-        emit(.cancel(.restore))
+        for timer in RoomTimer.allCases { emit(.cancel(timer)) }
         emit(.close)
     }
 

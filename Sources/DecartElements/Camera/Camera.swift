@@ -48,12 +48,9 @@ struct Camera: Sendable {
     }
 
     func structure(isCurrent: Bool) -> Structure {
-        let structure = Structure("device")
-        structure["name"] = GValueBox(name)
-        structure["id"] = GValueBox(id)
-        structure["position"] = GValueBox(position.rawValue)
-        structure["current"] = GValueBox(isCurrent)
-        return structure
+        Structure(
+            "device", ("name", GValueBox(name)), ("id", GValueBox(id)), ("position", GValueBox(position.rawValue)),
+            ("current", GValueBox(isCurrent)))
     }
 }
 

@@ -102,11 +102,9 @@ struct CameraFormat: Sendable, Equatable {
     // MARK: Application interface
 
     var structure: Structure {
-        let structure = Structure("format")
-        structure["media-type"] = GValueBox(mediaType)
-        if let pixelFormat { structure["format"] = GValueBox(pixelFormat) }
-        structure["width"] = GValueBox(int: width)
-        structure["height"] = GValueBox(int: height)
+        let structure = Structure(
+            "format", ("media-type", GValueBox(mediaType)), ("format", pixelFormat.map { GValueBox($0) }),
+            ("width", GValueBox(int: width)), ("height", GValueBox(int: height)))
         if let slowest, let fastest {
             structure.set("min-framerate", fraction: slowest)
             structure.set("max-framerate", fraction: fastest)

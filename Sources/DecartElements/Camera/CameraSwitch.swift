@@ -118,8 +118,7 @@ final class CameraSwitch: @unchecked Sendable {
     func stop() {
         let list = state.withLock { state in
             state.isUp = false
-            defer { state.list = nil }
-            return state.list
+            return state.list.take()
         }
         list?.stop()
         guard queue.isCurrent else {

@@ -113,11 +113,7 @@ final class Capture: @unchecked Sendable {
             switch item {
             case .buffer(let buffer):
                 if !self.hasDelivered, self.isBehind(buffer, own, element.unowned) { return .drop }
-                let isFirst = self.state.withLock { state in
-                    defer { state.hasDelivered = true }
-                    return !state.hasDelivered
-                }
-                if isFirst { onFirst(self) }
+                if self.state.withLock({ !exchange(&$0.hasDelivered, with: true) }) { onFirst(self) }
                 return .pass
             case .event(let event): return event.kind == .eos && !onEnd(self) ? .drop : .pass
             case .query: return .pass
@@ -145,11 +141,7 @@ final class Capture: @unchecked Sendable {
     private func isBehind(_ buffer: Buffer, _ pad: Pad, _ element: Element) -> Bool {
         guard plan.camera == nil, let now = element.currentRunningTime,
             let time = buffer.pts.flatMap({ pad.stickyEvent(.segment)?.runningTime(of: $0) }),
-            now > time &+ 2_000_000_000,
-            state.withLock({ state in
-                defer { state.isMoved = true }
-                return !state.isMoved
-            })
+            now > time &+ 2_000_000_000, state.withLock({ !exchange(&$0.isMoved, with: true) })
         else { return false }
         pad.setOffset(Int64(clamping: now &- time))
         return true
@@ -169,25 +161,14 @@ final class Capture: @unchecked Sendable {
     func remove(from parent: Bin, selector: Element) {
         plan.offered?.stop()
         if let audioOutput, let entry = audioOutput.peer { audioOutput.unlink(entry) }
-        bin.setLockedState(true)
-        bin.setState(.null)
-        if let selectorPad {
-            output.unlink(selectorPad)
-            selector.releaseRequestPad(selectorPad)
-        }
-        selectorPad = nil
-        parent.remove(bin)
+        parent.takeOut([bin])
+        if let pad = selectorPad.take() { selector.releaseRequestPad(pad) }
     }
 
     func posted(_ message: Message) -> Bool { message.isFrom(within: bin) }
 
     /// Marks the capture as lost. Returns false if it already was.
-    func lose() -> Bool {
-        state.withLock { state in
-            defer { state.isLost = true }
-            return !state.isLost
-        }
-    }
+    func lose() -> Bool { state.withLock { !exchange(&$0.isLost, with: true) } }
     var isLost: Bool { state.withLock(\.isLost) }
     var hasDelivered: Bool { state.withLock(\.hasDelivered) }
 }

@@ -93,8 +93,8 @@ final class CropStage: @unchecked Sendable {
             let info = event.caps.flatMap { $0.first?.name == CameraFormat.raw ? VideoInfo(caps: $0) : nil }
             let formats = PlainFormats.caps(for: info, among: Self.formats)
             let changes = state.withLock { state in
-                defer { (state.input, state.formats) = (info, formats) }
-                return state.formats != formats
+                state.input = info
+                return exchange(&state.formats, with: formats) != formats
             }
             // Even equal caps would make upstream negotiate again.
             if changes, let caps = try? Caps(formats) { plain.set("caps", caps: caps) }

@@ -143,11 +143,7 @@ final class DecartSource: ElementImplementation {
         }
         transform.connect("pad-removed") { [weak self] arguments in
             guard let self, arguments.first?.pad?.name == "audio_src" else { return nil }
-            let audioPad = self.state.withLock { state in
-                defer { state.audioPad = nil }
-                return state.audioPad
-            }
-            if let audioPad {
+            if let audioPad = self.state.withLock({ $0.audioPad.take() }) {
                 audioPad.setActive(false)
                 self.handle.unowned.remove(audioPad)
             }
@@ -178,11 +174,7 @@ final class DecartSource: ElementImplementation {
 
     func releasePad(_ pad: Pad) {
         if pad.name == "talkback" { return talkback.release() }
-        let preview = state.withLock { state in
-            defer { state.preview = nil }
-            return state.preview
-        }
-        guard let preview else { return }
+        guard let preview = state.withLock({ $0.preview.take() }) else { return }
         preview.remove(from: handle.unowned)
         state.withLock { $0.hasPreview = false }
     }
@@ -311,10 +303,7 @@ final class DecartSource: ElementImplementation {
 
     /// Makes `position` read as the side of the camera that was chosen last.
     private func follow(_ camera: Camera) {
-        let changed = state.withLock { state in
-            defer { state.settings.position = camera.side }
-            return state.settings.position != camera.side
-        }
+        let changed = state.withLock { exchange(&$0.settings.position, with: camera.side) != camera.side }
         if changed { handle.unowned.notify("position") }
     }
 
@@ -390,11 +379,7 @@ final class DecartSource: ElementImplementation {
 
     private func stop(_ parts: Parts) {
         parts.camera.stop()
-        let microphone = state.withLock { state in
-            defer { state.microphone = nil }
-            return state.microphone
-        }
-        microphone?.remove(from: handle.unowned, parts.transform.element)
+        state.withLock { $0.microphone.take() }?.remove(from: handle.unowned, parts.transform.element)
         releaseCameraAudio(parts.transform.element)
         parts.transform.disconnectAnsweredSignals()
     }
@@ -458,11 +443,7 @@ final class DecartSource: ElementImplementation {
     }
 
     private func releaseCameraAudio(_ transform: Element) {
-        let entry = state.withLock { state in
-            defer { state.cameraAudio = nil }
-            return state.cameraAudio
-        }
-        if let entry { transform.releaseRequestPad(entry) }
+        if let entry = state.withLock({ $0.cameraAudio.take() }) { transform.releaseRequestPad(entry) }
     }
 
     private func postBuildError() {

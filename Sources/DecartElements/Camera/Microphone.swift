@@ -72,24 +72,15 @@ final class Microphone: @unchecked Sendable {
 
     /// Called after the element has stopped.
     func remove(from element: Bin, _ transform: Element) {
-        bin.setLockedState(true)
-        bin.setState(.null)
-        if let entry {
-            output.unlink(entry)
-            transform.releaseRequestPad(entry)
-        }
-        entry = nil
-        element.remove(bin)
+        element.takeOut([bin])
+        if let entry = entry.take() { transform.releaseRequestPad(entry) }
     }
 
     /// Handles an error. A microphone's error leaves video running and comes with the text of a warning the first time;
     /// an error of any other source ends the element.
     func claims(_ message: Message) -> (isOurs: Bool, warning: String?) {
         guard let label, message.isFrom(within: bin) else { return (false, nil) }
-        let isFirst = isLost.withLock { isLost in
-            defer { isLost = true }
-            return !isLost
-        }
+        let isFirst = isLost.withLock { !exchange(&$0, with: true) }
         let why = message.problem?.text ?? "its error has no text"
         let warning =
             "The microphone '\(label)' failed: \(why.withoutFinalPoint). "

@@ -231,10 +231,7 @@ final class MediaPath: @unchecked Sendable {
         sendBranch.close()
         if let bin = last.bin {
             audio.stop(in: bin)
-            // Locked because the parent could otherwise raise its state again meanwhile.
-            bin.setLockedState(true)
-            bin.setState(.null)
-            host.element.unowned.remove(bin)
+            host.element.unowned.takeOut([bin])
         }
         for connection in connections { connection.dismantle() }
         audio.close()

@@ -185,10 +185,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     /// Called on the network thread.
     private func handle(_ event: PeerConnectionEvent) {
         switch event {
-        case .localCandidate(let candidate):
-            onEvent(
-                .candidate(
-                    CandidateMessage(candidate)))
+        case .localCandidate(let candidate): onEvent(.candidate(CandidateMessage(candidate)))
         case .gatheringComplete: onEvent(.candidate(nil))
         case .relaysMissing: onEvent(.relaysMissing)
         case .stateChanged(.connected):

@@ -6,21 +6,16 @@ import Signalling
 enum RelayTunnels {
     static func opener(trusting trust: TLSTrust, _ route: NetworkRoute) -> RelayTunnelOpener {
         { server, onEvent in
-            Tunnel(
-                ServerTunnel(
-                    host: server.host, port: server.port, trust: server.transport == .tls ? trust : nil, route: route
-                ) { event in
-                    switch event {
-                    case .listening(let port): onEvent(.open(port: port))
-                    case .failed(let error): onEvent(.failed(error.message))
-                    }
-                })
+            ServerTunnel(
+                host: server.host, port: server.port, trust: server.transport == .tls ? trust : nil, route: route
+            ) { event in
+                switch event {
+                case .listening(let port): onEvent(.open(port: port))
+                case .failed(let error): onEvent(.failed(error.message))
+                }
+            }
         }
     }
-
-    private struct Tunnel: RelayTunnel {
-        let pipe: ServerTunnel
-        init(_ pipe: ServerTunnel) { self.pipe = pipe }
-        func close() { pipe.close() }
-    }
 }
+
+extension ServerTunnel: RelayTunnel {}

@@ -7,93 +7,78 @@ import WebRTCTransport
 
 enum ConnectionStructure {
     static func make(_ connection: ConnectionStatistics, _ codecs: CodecStatistics) -> Structure {
-        let (name, from) = (connection.name, connection.statistics)
+        let from = connection.statistics
+        let (sends, receives) = (connection.name != "subscriber", connection.name != "publisher")
+        let codec = codecs.codec.map { Structure("codec", ("mime-type", GValueBox("video/\($0.encodingName)"))) }
+        let parts: [(String, Structure?)] = [
+            ("transport", transport(from)), ("candidate-pair", from.selectedPair.map(candidatePair)), ("codec", codec),
+            ("outbound-rtp", sends ? outbound(from, codecs) : nil),
+            ("remote-inbound-rtp", sends ? remoteInbound(from) : nil),
+            ("inbound-rtp", receives ? inbound(from) : nil),
+            ("audio-outbound-rtp", sends ? from.audio.map(outbound) : nil),
+            ("audio-inbound-rtp", receives ? from.audio.map(inbound) : nil),
+        ]
         let stats = Structure("connection")
-        stats["transport"] = GValueBox(structure: transport(from))
-        if let pair = from.selectedPair { stats["candidate-pair"] = GValueBox(structure: candidatePair(pair)) }
-        if let codec = codecs.codec {
-            let structure = Structure("codec")
-            structure["mime-type"] = GValueBox("video/\(codec.encodingName)")
-            stats["codec"] = GValueBox(structure: structure)
-        }
-        if name != "subscriber" {
-            stats["outbound-rtp"] = GValueBox(structure: outbound(from, codecs))
-            stats["remote-inbound-rtp"] = GValueBox(structure: remoteInbound(from))
-        }
-        if name != "publisher" { stats["inbound-rtp"] = GValueBox(structure: inbound(from)) }
-        if let audio = from.audio {
-            if name != "subscriber" { stats["audio-outbound-rtp"] = GValueBox(structure: outbound(audio)) }
-            if name != "publisher" { stats["audio-inbound-rtp"] = GValueBox(structure: inbound(audio)) }
-        }
+        for (name, part) in parts { stats[name] = part.map { GValueBox(structure: $0) } }
         return stats
     }
 
     private static func transport(_ from: PeerConnectionStatistics) -> Structure {
-        let stats = Structure("transport")
-        guard let dtls = from.dtls, !dtls.version.isEmpty else { return stats }
-        stats["tls-version"] = GValueBox(dtls.version)
-        stats["dtls-cipher"] = GValueBox(dtls.cipher)
-        stats["srtp-cipher"] = GValueBox(dtls.profile)
-        return stats
+        guard let dtls = from.dtls, !dtls.version.isEmpty else { return Structure("transport") }
+        return Structure(
+            "transport", ("tls-version", GValueBox(dtls.version)), ("dtls-cipher", GValueBox(dtls.cipher)),
+            ("srtp-cipher", GValueBox(dtls.profile)))
     }
 
     private static func candidatePair(_ pair: ICECandidatePair) -> Structure {
-        let stats = Structure("candidate-pair")
-        stats["local-candidate-type"] = GValueBox(pair.local.type)
-        stats["remote-candidate-type"] = GValueBox(pair.remote.type)
-        stats["protocol"] = GValueBox(pair.transport)
-        return stats
+        Structure(
+            "candidate-pair", ("local-candidate-type", GValueBox(pair.local.type)),
+            ("remote-candidate-type", GValueBox(pair.remote.type)), ("protocol", GValueBox(pair.transport)))
     }
 
     private static func outbound(_ from: PeerConnectionStatistics, _ codecs: CodecStatistics) -> Structure {
-        let stats = Structure("outbound-rtp")
-        stats["packets-sent"] = GValueBox(uint64: from.packetsSent)
-        stats["bytes-sent"] = GValueBox(uint64: from.bytesSent)
-        stats["total-packet-send-delay"] = GValueBox(double: from.totalSendDelay.inSeconds)
-        stats["nack-count"] = GValueBox(uint: Int(clamping: from.nacksReceived))
-        stats["pli-count"] = GValueBox(uint: Int(clamping: from.plisReceived))
-        if let rate = from.bitrateTarget {
-            stats["target-bitrate"] = GValueBox(double: Double(rate.target))
-            // The order of webrtc-stats, for two reasons at once.
-            stats["quality-limitation-reason"] = GValueBox(
-                rate.isLimitedByNetwork ? "bandwidth" : codecs.isLimitedByCPU ? "cpu" : "none")
-        }
-        return stats
+        let rate = from.bitrateTarget
+        // The order of webrtc-stats, for two reasons at once.
+        let reason = rate.map { $0.isLimitedByNetwork ? "bandwidth" : codecs.isLimitedByCPU ? "cpu" : "none" }
+        return Structure(
+            "outbound-rtp", ("packets-sent", GValueBox(uint64: from.packetsSent)),
+            ("bytes-sent", GValueBox(uint64: from.bytesSent)),
+            ("total-packet-send-delay", seconds(from.totalSendDelay)),
+            ("nack-count", GValueBox(uint: Int(clamping: from.nacksReceived))),
+            ("pli-count", GValueBox(uint: Int(clamping: from.plisReceived))),
+            ("target-bitrate", rate.map { GValueBox(double: Double($0.target)) }),
+            ("quality-limitation-reason", reason.map { GValueBox($0) }))
     }
 
     private static func remoteInbound(_ from: PeerConnectionStatistics) -> Structure {
-        let stats = Structure("remote-inbound-rtp")
-        if let lost = from.remotePacketsLost { stats["packets-lost"] = GValueBox(int64: lost) }
-        if let fraction = from.fractionLost { stats["fraction-lost"] = GValueBox(double: fraction) }
-        if let time = from.roundTripTime { stats["round-trip-time"] = GValueBox(double: time.inSeconds) }
-        return stats
+        Structure(
+            "remote-inbound-rtp", ("packets-lost", from.remotePacketsLost.map { GValueBox(int64: $0) }),
+            ("fraction-lost", from.fractionLost.map { GValueBox(double: $0) }),
+            ("round-trip-time", seconds(from.roundTripTime)))
     }
 
     private static func inbound(_ from: PeerConnectionStatistics) -> Structure {
-        let stats = Structure("inbound-rtp")
-        stats["packets-received"] = GValueBox(uint64: from.packetsReceived)
-        stats["bytes-received"] = GValueBox(uint64: from.bytesReceived)
-        stats["packets-discarded"] = GValueBox(uint64: from.packetsRefused)
-        stats["nack-count"] = GValueBox(uint: Int(clamping: from.nacksSent))
-        stats["pli-count"] = GValueBox(uint: Int(clamping: from.plisSent))
-        if let lost = from.packetsLost { stats["packets-lost"] = GValueBox(int64: lost) }
-        if let jitter = from.jitter { stats["jitter"] = GValueBox(double: jitter.inSeconds) }
-        return stats
+        Structure(
+            "inbound-rtp", ("packets-received", GValueBox(uint64: from.packetsReceived)),
+            ("bytes-received", GValueBox(uint64: from.bytesReceived)),
+            ("packets-discarded", GValueBox(uint64: from.packetsRefused)),
+            ("nack-count", GValueBox(uint: Int(clamping: from.nacksSent))),
+            ("pli-count", GValueBox(uint: Int(clamping: from.plisSent))),
+            ("packets-lost", from.packetsLost.map { GValueBox(int64: $0) }), ("jitter", seconds(from.jitter)))
     }
 
     private static func outbound(_ from: AudioStatistics) -> Structure {
-        let stats = Structure("outbound-rtp")
-        stats["packets-sent"] = GValueBox(uint64: from.packetsSent)
-        stats["bytes-sent"] = GValueBox(uint64: from.bytesSent)
-        return stats
+        Structure(
+            "outbound-rtp", ("packets-sent", GValueBox(uint64: from.packetsSent)),
+            ("bytes-sent", GValueBox(uint64: from.bytesSent)))
     }
 
     private static func inbound(_ from: AudioStatistics) -> Structure {
-        let stats = Structure("inbound-rtp")
-        stats["packets-received"] = GValueBox(uint64: from.packetsReceived)
-        stats["bytes-received"] = GValueBox(uint64: from.bytesReceived)
-        if let lost = from.packetsLost { stats["packets-lost"] = GValueBox(int64: lost) }
-        if let jitter = from.jitter { stats["jitter"] = GValueBox(double: jitter.inSeconds) }
-        return stats
+        Structure(
+            "inbound-rtp", ("packets-received", GValueBox(uint64: from.packetsReceived)),
+            ("bytes-received", GValueBox(uint64: from.bytesReceived)),
+            ("packets-lost", from.packetsLost.map { GValueBox(int64: $0) }), ("jitter", seconds(from.jitter)))
     }
+
+    private static func seconds(_ time: Duration?) -> GValueBox? { time.map { GValueBox(double: $0.inSeconds) } }
 }

@@ -171,7 +171,7 @@ extension DecartTransform {
     /// Called on upstream's thread.
     func report(_ overload: EncodedOverload) {
         let element = handle.unowned
-        element.post(Message.element(element, SessionMessages.overload(overload)))
+        element.post(SessionMessages.overload(overload))
         LogCategories.media(
             .warning, element, "the encoded input is too much by its \(overload.reason.rawValue): frames are dropped")
     }

@@ -32,7 +32,7 @@ extension DecartTransform {
         LogCategories.session(
             .info, element,
             "connection quality: \(verdict.quality.rawValue), limiting factor: \(verdict.factor.rawValue)")
-        element.post(Message.element(element, SessionMessages.quality(verdict)))
+        element.post(SessionMessages.quality(verdict))
         // The application may end the session in each of these calls.
         for name in QualityJudge.Verdict.properties.specs.map(\.name)
         where state.withLock({ $0.run?.session === session }) {

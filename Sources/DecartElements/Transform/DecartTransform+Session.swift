@@ -20,22 +20,15 @@ extension DecartTransform {
         let changes = SessionSnapshot.properties.changes(from: before, to: snapshot)
         let message = SessionMessages.state(snapshot)
         let element = handle.unowned
-        if snapshot.transport == .livekit, let warning = takeCodecWarning() {
+        if snapshot.transport == .livekit, let warning = state.withLock({ $0.run?.codecWarning.take() }) {
             warn(SessionError(.invalidOptions, warning, stage: .media))
         }
         // The application may end the session in each of these calls.
         for name in changes where !reporter.isSilent { element.notify(name) }
         guard !reporter.isSilent else { return }
-        if message != SessionMessages.state(before) { element.post(Message.element(element, message)) }
+        if message != SessionMessages.state(before) { element.post(message) }
         if let (progress, text) = SessionMessages.progress(from: before, to: snapshot), !reporter.isSilent {
             element.post(Message.progress(element, progress, code: "connect", text: text))
-        }
-    }
-
-    private func takeCodecWarning() -> String? {
-        state.withLock { state in
-            defer { state.run?.codecWarning = nil }
-            return state.run?.codecWarning
         }
     }
 
@@ -46,18 +39,15 @@ extension DecartTransform {
         case .promptResult(let result): post(result, reporter)
         case .renewed(let time):
             state.withLock { $0.history.renewed() }
-            let element = handle.unowned
-            element.post(Message.element(element, SessionMessages.renewed(after: time)))
-        case .ending(let left):
-            let element = handle.unowned
-            element.post(Message.element(element, SessionMessages.ending(left: left)))
+            handle.unowned.post(SessionMessages.renewed(after: time))
+        case .ending(let left): handle.unowned.post(SessionMessages.ending(left: left))
         case .note, .transportDetected: break
         }
     }
 
     private func post(_ result: PromptResult, _ reporter: SessionReporter) {
         let element = handle.unowned
-        element.post(Message.element(element, SessionMessages.promptResult(result)))
+        element.post(SessionMessages.promptResult(result))
         guard !reporter.isSilent else { return }
         element.emit(
             "prompt-result",

@@ -287,9 +287,8 @@ final class DecartTransform: ElementImplementation {
         guard let rotation else { return }
         input.arrived(rotation)
         // A custom event carries the rotation through the queue, in order with the frames.
-        let structure = Structure(ImageRotation.eventName)
-        structure["rotation"] = GValueBox(rotation.rawValue)
-        queue.send(Event.customDownstream(structure))
+        queue.send(
+            Event.customDownstream(Structure(ImageRotation.eventName, ("rotation", GValueBox(rotation.rawValue)))))
     }
 
     /// Posts a QOS message for a dropped frame of a live input: the first at once, then at most five per second,
@@ -511,10 +510,7 @@ final class DecartTransform: ElementImplementation {
     }
 
     private func end() {
-        let (run, input) = state.withLock { state in
-            defer { state.run = nil }
-            return (state.run, state.input)
-        }
+        let (run, input) = state.withLock { ($0.run.take(), $0.input) }
         run?.session.stop()
         audio.stop()
         input?.processing.stop()

@@ -9,66 +9,52 @@ enum SessionMessages {
     /// Element message `decart-state`: the whole state, posted whenever a part of it changes. It omits the subscribe
     /// token because messages get logged.
     static func state(_ snapshot: SessionSnapshot) -> Structure {
-        let structure = Structure("decart-state")
-        structure["state"] = GValueBox(snapshot.state.rawValue)
-        structure["connected"] = GValueBox(snapshot.state.isConnected)
-        structure["in-session"] = GValueBox(snapshot.state.isInSession)
-        structure["service-status"] = GValueBox(snapshot.serviceStatus.rawValue)
-        structure["muted-by-service"] = GValueBox(snapshot.isMutedByService)
-        structure["queue-position"] = GValueBox(int: snapshot.queue?.position ?? -1)
-        structure["queue-size"] = GValueBox(int: snapshot.queue?.size ?? -1)
-        structure["generation-seconds"] = GValueBox(double: snapshot.generationSeconds ?? -1)
-        structure["session-id"] = GValueBox(snapshot.sessionID)
-        structure["session-duration"] = GValueBox(uint: Int(clamping: snapshot.granted?.components.seconds ?? 0))
-        structure["retries"] = GValueBox(int: snapshot.retries)
-        structure["error-code"] = GValueBox(snapshot.lastError?.code.rawValue)
-        structure["error-message"] = GValueBox(snapshot.lastError?.message)
-        return structure
+        Structure(
+            "decart-state", ("state", GValueBox(snapshot.state.rawValue)),
+            ("connected", GValueBox(snapshot.state.isConnected)), ("in-session", GValueBox(snapshot.state.isInSession)),
+            ("service-status", GValueBox(snapshot.serviceStatus.rawValue)),
+            ("muted-by-service", GValueBox(snapshot.isMutedByService)),
+            ("queue-position", GValueBox(int: snapshot.queue?.position ?? -1)),
+            ("queue-size", GValueBox(int: snapshot.queue?.size ?? -1)),
+            ("generation-seconds", GValueBox(double: snapshot.generationSeconds ?? -1)),
+            ("session-id", GValueBox(snapshot.sessionID)),
+            ("session-duration", GValueBox(uint: Int(clamping: snapshot.granted?.components.seconds ?? 0))),
+            ("retries", GValueBox(int: snapshot.retries)), ("error-code", GValueBox(snapshot.lastError?.code.rawValue)),
+            ("error-message", GValueBox(snapshot.lastError?.message)))
     }
 
     /// Element message `decart-prompt-result`, one per request.
     static func promptResult(_ result: PromptResult) -> Structure {
-        let structure = Structure("decart-prompt-result")
-        structure["id"] = GValueBox(uint64: result.id)
-        structure["text"] = GValueBox(result.text)
-        structure["accepted"] = GValueBox(result.isAccepted)
-        structure["stored"] = GValueBox(result.outcome == .stored)
-        structure["error"] = GValueBox(result.error)
-        structure["milliseconds"] = GValueBox(uint: milliseconds(result))
-        return structure
+        Structure(
+            "decart-prompt-result", ("id", GValueBox(uint64: result.id)), ("text", GValueBox(result.text)),
+            ("accepted", GValueBox(result.isAccepted)), ("stored", GValueBox(result.outcome == .stored)),
+            ("error", GValueBox(result.error)), ("milliseconds", GValueBox(uint: milliseconds(result))))
     }
 
     /// Element message `decart-session-ending`: `extend-session` can still prevent the end.
     static func ending(left: Duration) -> Structure {
-        let structure = Structure("decart-session-ending")
-        structure["seconds-left"] = GValueBox(double: left / .seconds(1))
-        return structure
+        Structure("decart-session-ending", ("seconds-left", GValueBox(double: left / .seconds(1))))
     }
 
     /// Element message `decart-session-renewed`: another session has replaced the running one before its end.
     static func renewed(after time: Duration) -> Structure {
-        let structure = Structure("decart-session-renewed")
-        structure["seconds"] = GValueBox(double: time / .seconds(1))
-        return structure
+        Structure("decart-session-renewed", ("seconds", GValueBox(double: time / .seconds(1))))
     }
 
     /// Element message `decart-quality`, posted when the verdict changes.
     static func quality(_ verdict: QualityJudge.Verdict) -> Structure {
-        let structure = Structure("decart-quality")
-        structure["quality"] = GValueBox(verdict.quality.rawValue)
-        structure["limiting-factor"] = GValueBox(verdict.factor.rawValue)
-        return structure
+        Structure(
+            "decart-quality", ("quality", GValueBox(verdict.quality.rawValue)),
+            ("limiting-factor", GValueBox(verdict.factor.rawValue)))
     }
 
     /// Element message `decart-input-overload`: an encoded input sends more than can be sent on.
     static func overload(_ overload: EncodedOverload) -> Structure {
-        let structure = Structure("decart-input-overload")
-        structure["reason"] = GValueBox(overload.reason.rawValue)
-        structure["bitrate"] = GValueBox(uint: overload.bitrate)
-        structure["target-bitrate"] = GValueBox(uint: overload.target)
-        structure["framerate"] = GValueBox(double: overload.framerate)
-        structure["max-framerate"] = GValueBox(uint: overload.maximumFramerate)
-        return structure
+        Structure(
+            "decart-input-overload", ("reason", GValueBox(overload.reason.rawValue)),
+            ("bitrate", GValueBox(uint: overload.bitrate)), ("target-bitrate", GValueBox(uint: overload.target)),
+            ("framerate", GValueBox(double: overload.framerate)),
+            ("max-framerate", GValueBox(uint: overload.maximumFramerate)))
     }
 
     static func milliseconds(_ result: PromptResult) -> Int { Int(clamping: result.elapsed.clockTime / 1_000_000) }

@@ -7,12 +7,10 @@ extension ElementProblem {
     /// The message says in one sentence what to do, the debug text names code and stage, and the structure
     /// `decart-error` serves programs.
     init(_ error: SessionError, sessionID: String?) {
-        let details = Structure("decart-error")
-        details["code"] = GValueBox(error.code.rawValue)
-        details["stage"] = GValueBox(error.stage.rawValue)
-        details["permanent"] = GValueBox(error.isPermanent)
-        if let status = error.httpStatus { details["http-status"] = GValueBox(int: status) }
-        if let sessionID { details["session-id"] = GValueBox(sessionID) }
+        let details = Structure(
+            "decart-error", ("code", GValueBox(error.code.rawValue)), ("stage", GValueBox(error.stage.rawValue)),
+            ("permanent", GValueBox(error.isPermanent)), ("http-status", error.httpStatus.map { GValueBox(int: $0) }),
+            ("session-id", sessionID.map { GValueBox($0) }))
         self.init(
             Self.code(for: error), error.message.asSentence,
             debug: "\(error.code.rawValue) in stage \(error.stage.rawValue)",

@@ -13,30 +13,17 @@ package struct ClientToken: Sendable, Equatable {
     /// service's own token response: `constraints`, or else the claims of `token` or of the key itself. Errors
     /// quote nothing of the text.
     package init(decoding bytes: [UInt8]) throws(ProtocolError) {
-        let fields = try JSONText.decode(Fields.self, from: bytes, maximumSize: Self.maximumSize)
-        key = try APIKey(fields.key)
-        expiresAt = fields.expiresAt
-        sessionLimit =
-            fields.maximumSessionDuration.map { .seconds($0) }
-            ?? fields.token.flatMap { TokenClaims(token: $0)?.maximumSessionDuration }.map { .seconds($0) }
-            ?? key.sessionLimit
+        self = try JSONText.read(bytes, maximumSize: Self.maximumSize) { try ClientToken($0) }
     }
 
-    private struct Fields: Decodable {
-        let key: String
-        let expiresAt: String?
-        let token: String?
-        let maximumSessionDuration: Int?
-
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.container(keyedBy: WireKey.self)
-            guard let key = container.text("apiKey", "api_key", "token") else {
-                throw ProtocolError(.server, "A message is malformed: apiKey and token are missing.")
-            }
-            self.key = key
-            expiresAt = container.text("expiresAt", "expires_at")
-            token = container.text("token")
-            maximumSessionDuration = container.maximumSessionDuration
+    private init(_ container: KeyedDecodingContainer<WireKey>) throws {
+        guard let text = container.text("apiKey", "api_key", "token") else {
+            throw ProtocolError(.server, "A message is malformed: apiKey and token are missing.")
         }
+        key = try APIKey(text)
+        expiresAt = container.text("expiresAt", "expires_at")
+        let claims = container.text("token").flatMap(TokenClaims.maximumSessionDuration)
+        let seconds = container.maximumSessionDuration ?? claims
+        sessionLimit = seconds.map { .seconds($0) } ?? key.sessionLimit
     }
 }

@@ -8,8 +8,16 @@ package struct RealtimeQuota: Sendable, Equatable {
     package let remaining: Int?
 
     package init(decoding bytes: [UInt8]) throws(ProtocolError) {
-        let fields = try JSONText.decode(Fields.self, from: bytes, maximumSize: Self.maximumSize)
-        (limit, active, remaining) = (fields.limit, fields.active, fields.remaining)
+        self = try JSONText.read(bytes, maximumSize: Self.maximumSize) { try RealtimeQuota($0) }
+    }
+
+    private init(_ container: KeyedDecodingContainer<WireKey>) throws {
+        guard container.contains("limit") else {
+            throw ProtocolError(.server, "A message is malformed: limit is missing.")
+        }
+        limit = container.integer("limit")
+        active = container.integer("active")
+        remaining = container.integer("remaining")
     }
 
     /// True if the service refuses a further session.
@@ -17,21 +25,5 @@ package struct RealtimeQuota: Sendable, Equatable {
         if let remaining { return remaining <= 0 }
         guard let limit, let active else { return false }
         return active >= limit
-    }
-
-    private struct Fields: Decodable {
-        let limit: Int?
-        let active: Int?
-        let remaining: Int?
-
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.container(keyedBy: WireKey.self)
-            guard container.contains("limit") else {
-                throw ProtocolError(.server, "A message is malformed: limit is missing.")
-            }
-            limit = container.integer("limit")
-            active = container.integer("active")
-            remaining = container.integer("remaining")
-        }
     }
 }

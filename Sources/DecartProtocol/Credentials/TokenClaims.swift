@@ -3,22 +3,13 @@
 
 /// The claim of a client token (a JSON Web Token, RFC 7519) that limits sessions; the service's own tools read the same
 /// one. `exp` is another limit: how long the token can open sessions, not how long they may last.
-struct TokenClaims: Decodable, Equatable {
-    /// Seconds.
-    let maximumSessionDuration: Int?
-
-    /// Returns nil if the token is not a JSON Web Token, as an opaque key (`ek_…`) is not.
-    init?(token: String) {
+enum TokenClaims {
+    /// Seconds; nil without the claim, or if the token is not a JSON Web Token, as an opaque key (`ek_…`) is not.
+    static func maximumSessionDuration(of token: String) -> Int? {
         guard token.utf8.count <= 16384 else { return nil }
         let parts = token.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
-        guard parts.count == 3, let bytes = Base64.decode(String(parts[1]), alphabet: .url),
-            let claims = try? JSONText.decode(TokenClaims.self, from: bytes, maximumSize: 16384)
-        else { return nil }
-        self = claims
-    }
-
-    init(from decoder: any Decoder) throws {
-        maximumSessionDuration = try decoder.container(keyedBy: WireKey.self).maximumSessionDuration
+        guard parts.count == 3, let bytes = Base64.decode(String(parts[1]), alphabet: .url) else { return nil }
+        return try? JSONText.read(bytes, maximumSize: 16384) { $0.maximumSessionDuration }
     }
 }
 
@@ -36,6 +27,6 @@ extension KeyedDecodingContainer<WireKey> {
 extension APIKey {
     /// Longest session that the key permits; nil if it has no such claim.
     package var sessionLimit: Duration? {
-        TokenClaims(token: reveal())?.maximumSessionDuration.map { .seconds($0) }
+        TokenClaims.maximumSessionDuration(of: reveal()).map { .seconds($0) }
     }
 }

@@ -17,13 +17,8 @@ package enum SessionImage: Sendable, Equatable {
     }
 
     private static func isFileID(_ text: String) -> Bool {
-        guard text.hasPrefix("file_"), (6...256).contains(text.utf8.count) else { return false }
-        return text.utf8.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, UInt8(ascii: "-"), UInt8(ascii: "_"): true
-            default: false
-            }
-        }
+        text.hasPrefix("file_") && (6...256).contains(text.utf8.count)
+            && text.utf8.allSatisfy { $0.isAlphanumeric(or: "-_") }
     }
 
     package var message: SetImageMessage.Image {

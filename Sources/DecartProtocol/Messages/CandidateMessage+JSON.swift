@@ -6,17 +6,11 @@ extension CandidateMessage {
     package func encodedInit() throws(ProtocolError) -> [UInt8] { try JSONText.encode(Init(value: self)) }
 
     package init(decodingInit bytes: [UInt8]) throws(ProtocolError) {
-        self = try JSONText.decode(Init.self, from: bytes, maximumSize: Self.maximumSize).value
+        self = try JSONText.read(bytes, maximumSize: Self.maximumSize) { try CandidateMessage($0) }
     }
 
-    private struct Init: Codable {
+    private struct Init: Encodable {
         let value: CandidateMessage
-
-        init(value: CandidateMessage) { self.value = value }
-
-        init(from decoder: any Decoder) throws {
-            value = try CandidateMessage(decoder.container(keyedBy: WireKey.self))
-        }
 
         func encode(to encoder: any Encoder) throws {
             var container = encoder.container(keyedBy: WireKey.self)

@@ -158,23 +158,13 @@ extension LiveKitRoomInfo {
             roomName: container.text("room_name"),
             sessionID: container.text("session_id", "sessionId"))
     }
-}
 
-extension LiveKitRoomInfo {
     /// Largest HTTP response body that is read, in bytes.
     package static let maximumSize = 64 << 10
 
     /// Decodes the HTTP response to a viewer's request: the message's fields without `type`. Errors quote nothing of
     /// it.
     package init(decoding bytes: [UInt8]) throws(ProtocolError) {
-        self = try JSONText.decode(Answer.self, from: bytes, maximumSize: Self.maximumSize).info
-    }
-
-    private struct Answer: Decodable {
-        let info: LiveKitRoomInfo
-
-        init(from decoder: any Decoder) throws {
-            info = try LiveKitRoomInfo(try decoder.container(keyedBy: WireKey.self))
-        }
+        self = try JSONText.read(bytes, maximumSize: Self.maximumSize) { try LiveKitRoomInfo($0) }
     }
 }

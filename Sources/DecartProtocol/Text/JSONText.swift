@@ -20,9 +20,33 @@ package enum JSONText {
     package static func decode<Value: Decodable>(
         _ type: Value.Type, from bytes: [UInt8], maximumSize: Int
     ) throws(ProtocolError) -> Value {
+        try checked(bytes, maximumSize) { try JSONDecoder().decode(type, from: $0) }
+    }
+
+    /// The same for an object whose fields `read` takes.
+    static func read<Value>(
+        _ bytes: [UInt8], maximumSize: Int, _ read: @escaping Fields<Value>.DecodingConfiguration
+    ) throws(ProtocolError) -> Value {
+        try checked(bytes, maximumSize) {
+            try JSONDecoder().decode(Fields<Value>.self, from: $0, configuration: read).value
+        }
+    }
+
+    struct Fields<Value>: DecodableWithConfiguration {
+        typealias DecodingConfiguration = (KeyedDecodingContainer<WireKey>) throws -> Value
+        fileprivate let value: Value
+
+        init(from decoder: any Decoder, configuration: @escaping DecodingConfiguration) throws {
+            value = try configuration(decoder.container(keyedBy: WireKey.self))
+        }
+    }
+
+    private static func checked<Value>(
+        _ bytes: [UInt8], _ maximumSize: Int, _ decode: (Data) throws -> Value
+    ) throws(ProtocolError) -> Value {
         try JSONGuard.check(bytes, maximumSize: maximumSize)
         do {
-            return try JSONDecoder().decode(type, from: Data(bytes))
+            return try decode(Data(bytes))
         } catch let error as ProtocolError {
             throw error
         } catch let error as DecodingError {

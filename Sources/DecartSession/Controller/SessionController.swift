@@ -78,32 +78,24 @@ package final class SessionController: @unchecked Sendable {
     package var snapshot: SessionSnapshot { published.withLock { $0 } }
 
     /// Starts a session, also after `stop` or an error. Has no effect while one is running.
-    package func start() {
-        scheduler.async { [weak self] in self?.handle(.start) }
-    }
+    package func start() { enqueue(.start) }
 
     /// Makes one request, whatever its parts; its result comes as a report.
     @discardableResult
     package func updatePrompt(_ update: PromptUpdate) -> RequestID {
         let id = requests.wrappingAdd(1, ordering: .relaxed).newValue
-        scheduler.async { [weak self] in self?.handle(.update(update, id: id)) }
+        enqueue(.update(update, id: id))
         return id
     }
 
     /// Limits how long a session may last after its first connection, including the present session; nil: unlimited.
-    package func limit(to duration: Duration?) {
-        scheduler.async { [weak self] in self?.handle(.limit(duration)) }
-    }
+    package func limit(to duration: Duration?) { enqueue(.limit(duration)) }
 
     /// Informs the session that the application stops or resumes sending video on purpose, so that silence is no fault.
-    package func mute(_ isMuted: Bool) {
-        scheduler.async { [weak self] in self?.handle(.mute(isMuted)) }
-    }
+    package func mute(_ isMuted: Bool) { enqueue(.mute(isMuted)) }
 
     /// Lets a limited session last longer.
-    package func extend(by duration: Duration) {
-        scheduler.async { [weak self] in self?.handle(.extend(by: duration)) }
-    }
+    package func extend(by duration: Duration) { enqueue(.extend(by: duration)) }
 
     /// Call when addresses or routes of this host have changed.
     /// - Parameter addresses: those that candidates can have now.
@@ -271,7 +263,7 @@ package final class SessionController: @unchecked Sendable {
         }
     }
 
-    /// Queues an event that arises while actions are performed, so that the remaining actions come first.
+    /// Queues an event, so that the actions that are being performed come first.
     private func enqueue(_ event: SessionEvent) {
         scheduler.async { [weak self] in self?.handle(event) }
     }
@@ -295,8 +287,6 @@ package final class SessionController: @unchecked Sendable {
     }
 
     private func complete() {
-        let waiting = completions
-        completions = []
-        for completion in waiting { completion() }
+        for completion in exchange(&completions, with: []) { completion() }
     }
 }

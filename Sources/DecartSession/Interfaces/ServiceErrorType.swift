@@ -34,13 +34,10 @@ package enum ServiceErrorType: String, Sendable, CaseIterable {
         case .modelNotAvailableForTrial: (.modelNotFound, .channel, true, "Set another model, or end the trial.")
         case .insufficientCredits: (.insufficientCredits, .channel, true, "Top up the account's credits.")
         case .upstreamCapacity: (.concurrencyLimit, .channel, false, "The service has no capacity free.")
-        case .upstreamRejected: (.server, .channel, false, Self.rare)
-        case .upstreamTimeout: (.server, .channel, false, Self.rare)
-        case .modelServerDisconnected: (.server, .channel, false, Self.rare)
-        case .modelSetupTimeout: (.server, .channel, false, Self.rare)
+        case .upstreamRejected, .upstreamTimeout, .modelServerDisconnected, .modelSetupTimeout, .serverShutdown:
+            (.server, .channel, false, Self.rare)
         case .sessionDurationLimit: (.server, .generation, true, "The session has expired: start another one.")
         case .sessionNotFound: (.server, .channel, true, "Start another session, or get a new subscribe token.")
-        case .serverShutdown: (.server, .channel, false, Self.rare)
         case .moderationViolation: (.moderationViolation, nil, true, "Change the prompt, the image or the input.")
         case .internalError: (.server, nil, false, Self.rare)
         }

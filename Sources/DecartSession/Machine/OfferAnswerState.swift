@@ -19,8 +19,7 @@ struct OfferAnswerState: Sendable {
         case .none: state = .first
         case .answered: state = .renegotiation
         }
-        defer { heldCandidates = [] }
-        return heldCandidates
+        return exchange(&heldCandidates, with: [])
     }
 
     /// - Returns: false for an answer without an offer.

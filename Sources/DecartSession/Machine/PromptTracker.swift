@@ -276,8 +276,7 @@ struct PromptTracker: Sendable, Equatable {
 
     /// Stores all requests at the end of the session for the next start.
     mutating func storeAll(now: Duration) -> [PromptResult] {
-        let stored = entries
-        entries = []
+        let stored = exchange(&entries, with: [])
         for entry in stored where entry.id != nil { accepted = accepted.applying(entry.update) }
         return stored.flatMap { result($0, .stored, now) }
     }

@@ -73,8 +73,7 @@ package struct SessionMachine: Sendable {
         if let current { pump(current.id) }
         planAcks()
         publish()
-        defer { actions = [] }
-        return actions
+        return exchange(&actions, with: [])
     }
 
     private mutating func process(_ event: SessionEvent) {

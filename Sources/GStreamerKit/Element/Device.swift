@@ -4,11 +4,7 @@ internal import Synchronization
 package final class Device: GObject, @unchecked Sendable {
     private var device: UnsafeMutablePointer<GstDevice> { raw.assumingMemoryBound(to: GstDevice.self) }
 
-    package var displayName: String {
-        guard let text = gst_device_get_display_name(device) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
-    }
+    package var displayName: String { String(taking: gst_device_get_display_name(device)) }
 
     package var caps: Caps? { gst_device_get_caps(device).map { Caps(taking: $0) } }
     /// The device properties; their names depend on the provider.
@@ -48,13 +44,7 @@ package final class DeviceMonitor: GObject, @unchecked Sendable {
     package var devices: [Device] {
         guard let list = gst_device_monitor_get_devices(monitor) else { return [] }
         defer { g_list_free(list) }
-        var found: [Device] = []
-        var next: UnsafeMutablePointer<GList>? = list
-        while let entry = next {
-            if let data = entry.pointee.data { found.append(Device(taking: data)) }
-            next = entry.pointee.next
-        }
-        return found
+        return sequence(first: list) { $0.pointee.next }.compactMap { $0.pointee.data.map { Device(taking: $0) } }
     }
 }
 

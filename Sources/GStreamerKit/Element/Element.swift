@@ -8,24 +8,11 @@ package enum ElementState: Int, Sendable, Comparable {
     init(_ raw: GstState) { self = ElementState(rawValue: Int(raw.rawValue)) ?? .null }
 }
 
-package enum StateChangeReturn: Sendable {
+/// The raw values are those of GstStateChangeReturn.
+package enum StateChangeReturn: UInt32, Sendable {
     case failure, success, async, noPreroll
-    init(_ raw: GstStateChangeReturn) {
-        switch raw {
-        case GST_STATE_CHANGE_SUCCESS: self = .success
-        case GST_STATE_CHANGE_ASYNC: self = .async
-        case GST_STATE_CHANGE_NO_PREROLL: self = .noPreroll
-        default: self = .failure
-        }
-    }
-    var raw: GstStateChangeReturn {
-        switch self {
-        case .failure: GST_STATE_CHANGE_FAILURE
-        case .success: GST_STATE_CHANGE_SUCCESS
-        case .async: GST_STATE_CHANGE_ASYNC
-        case .noPreroll: GST_STATE_CHANGE_NO_PREROLL
-        }
-    }
+    init(_ raw: GstStateChangeReturn) { self = StateChangeReturn(rawValue: raw.rawValue) ?? .failure }
+    var raw: GstStateChangeReturn { GstStateChangeReturn(rawValue) }
 }
 
 package class Element: GObject, @unchecked Sendable {
@@ -40,18 +27,12 @@ package class Element: GObject, @unchecked Sendable {
         self.init(taking: made)
     }
 
-    package var name: String {
-        guard let text = gst_object_get_name(gstObject) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
-    }
+    package var name: String { String(taking: gst_object_get_name(gstObject)) }
 
     package var factoryName: String? {
-        guard let factory = gst_element_get_factory(element),
-            let text = gst_object_get_name(UnsafeMutableRawPointer(factory).assumingMemoryBound(to: GstObject.self))
-        else { return nil }
-        defer { g_free(text) }
-        return String(cString: text)
+        gst_element_get_factory(element).map {
+            String(taking: gst_object_get_name(UnsafeMutableRawPointer($0).assumingMemoryBound(to: GstObject.self)))
+        }
     }
 
     /// The same element without a reference, for its own callbacks: a reference there would keep it alive for ever.
@@ -105,6 +86,8 @@ package class Element: GObject, @unchecked Sendable {
     package var baseTime: ClockTime { ClockTime(gst_element_get_base_time(element)) }
 
     package func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
+    /// Posts an element message.
+    package func post(_ structure: Structure) { post(Message.element(self, structure)) }
 }
 
 package class Bin: Element, @unchecked Sendable {
@@ -162,31 +145,27 @@ package class Bin: Element, @unchecked Sendable {
         add(try GhostPad(name: "src", target: source))
     }
 
+    /// Adds and links a chain of elements in front of a pad, and starts them from their end.
+    /// - Returns: the sink pad of the first one.
+    package func insert(_ chain: [Element], before exit: Pad) throws(GStreamerError) -> Pad {
+        add(chain)
+        try linkChain(chain)
+        guard let first = chain.first?.staticPad("sink"), let last = chain.last?.staticPad("src") else {
+            throw GStreamerError(.linkFailed, "a chain of elements has no pads at its ends")
+        }
+        try last.link(exit)
+        for element in chain.reversed() { element.syncStateWithParent() }
+        return first
+    }
+
     /// All descendants, child bins included.
     package var allElements: [Element] {
-        guard let iterator = gst_bin_iterate_recurse(bin) else { return [] }
-        defer { gst_iterator_free(iterator) }
-        var found: [Element] = []
-        var value = GValue()
-        while true {
-            switch gst_iterator_next(iterator, &value) {
-            case GST_ITERATOR_OK:
-                if let object = g_value_get_object(&value) { found.append(Element(borrowing: object)) }
-                g_value_unset(&value)
-            case GST_ITERATOR_RESYNC:
-                found.removeAll()
-                gst_iterator_resync(iterator)
-            default:
-                return found
-            }
-        }
+        GObject.all(of: gst_bin_iterate_recurse(bin)) { Element(borrowing: $0) }
     }
 
     package func recalculateLatency() { gst_bin_recalculate_latency(bin) }
     package func dotDescription() -> String {
-        guard let text = gst_debug_bin_to_dot_data(bin, GST_DEBUG_GRAPH_SHOW_ALL) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
+        String(taking: gst_debug_bin_to_dot_data(bin, GST_DEBUG_GRAPH_SHOW_ALL))
     }
 
     /// Clears the bin's SOURCE and SINK flags and stops children from setting them.

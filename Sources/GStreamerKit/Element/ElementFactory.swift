@@ -26,11 +26,7 @@ package final class ElementFactory: @unchecked Sendable {
         }
     }
 
-    package var name: String {
-        guard let text = gst_object_get_name(pointer) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
-    }
+    package var name: String { String(taking: gst_object_get_name(pointer)) }
 
     package var rank: Int { Int(gst_plugin_feature_get_rank(factory)) }
 

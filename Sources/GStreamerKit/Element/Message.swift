@@ -15,8 +15,7 @@ package final class Message: @unchecked Sendable {
     }
 
     package enum Kind: Sendable, Equatable {
-        case error, warning, info, eos, element, latency, qos, progress, stateChanged, asyncDone, deviceAdded,
-            deviceRemoved, other
+        case error, warning, info, eos, element, latency, qos, stateChanged, deviceAdded, deviceRemoved, other
     }
 
     package var kind: Kind {
@@ -28,9 +27,7 @@ package final class Message: @unchecked Sendable {
         case GST_MESSAGE_ELEMENT: .element
         case GST_MESSAGE_LATENCY: .latency
         case GST_MESSAGE_QOS: .qos
-        case GST_MESSAGE_PROGRESS: .progress
         case GST_MESSAGE_STATE_CHANGED: .stateChanged
-        case GST_MESSAGE_ASYNC_DONE: .asyncDone
         case GST_MESSAGE_DEVICE_ADDED: .deviceAdded
         case GST_MESSAGE_DEVICE_REMOVED: .deviceRemoved
         default: .other
@@ -38,11 +35,7 @@ package final class Message: @unchecked Sendable {
     }
 
     package var structure: Structure? { gst_message_get_structure(pointer).map { Structure(copying: $0) } }
-    package var sourceName: String {
-        guard let source = pointer.pointee.src, let text = gst_object_get_name(source) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
-    }
+    package var sourceName: String { pointer.pointee.src.map { String(taking: gst_object_get_name($0)) } ?? "" }
 
     package func isFrom(_ object: GObject) -> Bool { UnsafeMutableRawPointer(pointer.pointee.src) == object.raw }
 
@@ -85,16 +78,10 @@ package final class Message: @unchecked Sendable {
         Message(taking: gst_message_new_latency(source.gstObject))
     }
 
-    package enum Progress: Sendable { case start, update, complete, cancelled, failed }
+    /// The raw values are those of GstProgressType.
+    package enum Progress: UInt32, Sendable { case start, update, complete, cancelled, failed }
     package static func progress(_ source: Element, _ progress: Progress, code: String, text: String) -> Message {
-        let kind =
-            switch progress {
-            case .start: GST_PROGRESS_TYPE_START
-            case .update: GST_PROGRESS_TYPE_CONTINUE
-            case .complete: GST_PROGRESS_TYPE_COMPLETE
-            case .cancelled: GST_PROGRESS_TYPE_CANCELED
-            case .failed: GST_PROGRESS_TYPE_ERROR
-            }
+        let kind = GstProgressType(progress.rawValue)
         return Message(taking: gst_message_new_progress(source.gstObject, kind, code, text))
     }
 

@@ -1,33 +1,14 @@
 internal import CGStreamer
 
-package struct PluginDescription: Sendable {
-    package var name: String
-    package var summary: String
-    package var version: String
-    package var license: String
-    package var source: String
-    package var package: String
-    package var origin: String
-    /// "YYYY-MM-DD".
-    package var releaseDate: String
-
-    package init(
+package enum PluginDescriptor {
+    /// Allocates the C descriptor, which lives as long as the process.
+    /// - Parameters:
+    ///   - releaseDate: "YYYY-MM-DD".
+    ///   - register: a plain C function, because GStreamer stores only a function pointer.
+    package static func make(
         name: String, summary: String, version: String, license: String, source: String, package: String,
-        origin: String, releaseDate: String
-    ) {
-        self.name = name
-        self.summary = summary
-        self.version = version
-        self.license = license
-        self.source = source
-        self.package = package
-        self.origin = origin
-        self.releaseDate = releaseDate
-    }
-
-    /// Allocates the C descriptor, which lives as long as the process. `register` is a plain C function because
-    /// GStreamer stores only a function pointer.
-    package func makeDescriptor(register: @escaping @convention(c) (OpaquePointer?) -> Int32) -> UnsafeRawPointer {
+        origin: String, releaseDate: String, register: @escaping @convention(c) (OpaquePointer?) -> Int32
+    ) -> UnsafeRawPointer {
         let descriptor = UnsafeMutablePointer<GstPluginDesc>.allocate(capacity: 1)
         descriptor.initialize(to: GstPluginDesc())
         descriptor.pointee.major_version = gint(GST_VERSION_MAJOR)

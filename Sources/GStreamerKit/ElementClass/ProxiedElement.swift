@@ -89,10 +89,6 @@ package final class ProxiedElement: Sendable {
     }
 
     package func disconnectAnsweredSignals() {
-        let handlers = state.withLock { state in
-            defer { state.answering = [] }
-            return state.answering
-        }
-        for handler in handlers { element.disconnect(handler) }
+        for handler in state.withLock({ exchange(&$0.answering, with: []) }) { element.disconnect(handler) }
     }
 }

@@ -13,13 +13,11 @@ extension ClockTime {
 
 extension Duration {
     /// The duration in nanoseconds, saturating; zero if negative.
-    package var clockTime: GStreamerTime {
+    package var clockTime: UInt {
         let parts = components
         guard parts.seconds >= 0 else { return 0 }
         let (scaled, overflow) = UInt64(parts.seconds).multipliedReportingOverflow(by: 1_000_000_000)
         guard !overflow else { return .max }
-        return GStreamerTime(scaled &+ UInt64(max(0, parts.attoseconds / 1_000_000_000)))
+        return UInt(scaled &+ UInt64(max(0, parts.attoseconds / 1_000_000_000)))
     }
 }
-
-package typealias GStreamerTime = UInt

@@ -3,21 +3,16 @@ internal import CGStreamer
 /// A GStreamer debug category. The plugin logs nowhere else.
 // @unchecked: the category pointer is set once, and GStreamer synchronises access to the threshold.
 package struct DebugCategory: @unchecked Sendable {
-    private let category: OpaquePointerOrCategory
+    private let category: UnsafeMutablePointer<GstDebugCategory>?
     package let name: String
 
-    package enum Level: Sendable {
-        case error, warning, info, debug, log, trace
-        var raw: GstDebugLevel {
-            switch self {
-            case .error: GST_LEVEL_ERROR
-            case .warning: GST_LEVEL_WARNING
-            case .info: GST_LEVEL_INFO
-            case .debug: GST_LEVEL_DEBUG
-            case .log: GST_LEVEL_LOG
-            case .trace: GST_LEVEL_TRACE
-            }
-        }
+    /// The raw values are those of GstDebugLevel.
+    package enum Level: UInt32, Sendable {
+        case error = 1
+        case warning = 2
+        case info = 4
+        case debug, log, trace
+        var raw: GstDebugLevel { GstDebugLevel(rawValue) }
     }
 
     package init(_ name: String, _ description: String) {
@@ -59,5 +54,3 @@ package struct DebugCategory: @unchecked Sendable {
         }
     }
 }
-
-private typealias OpaquePointerOrCategory = UnsafeMutablePointer<GstDebugCategory>?

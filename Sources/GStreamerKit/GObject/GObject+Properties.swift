@@ -1,11 +1,12 @@
 internal import CGStreamer
 
 extension GObject {
-    package func hasProperty(_ name: String) -> Bool {
-        let objectClass = object.pointee.g_type_instance.g_class
-        return objectClass?.withMemoryRebound(to: GObjectClass.self, capacity: 1) {
-            g_object_class_find_property($0, name) != nil
-        } ?? false
+    package func hasProperty(_ name: String) -> Bool { spec(of: name) != nil }
+
+    private func spec(of name: String) -> UnsafeMutablePointer<GParamSpec>? {
+        object.pointee.g_type_instance.g_class?.withMemoryRebound(to: GObjectClass.self, capacity: 1) {
+            g_object_class_find_property($0, name)
+        }
     }
 
     /// Type of a property, as far as a caller must know it to set a number.
@@ -15,11 +16,7 @@ extension GObject {
     }
 
     package func shape(of name: String) -> PropertyShape {
-        let objectClass = object.pointee.g_type_instance.g_class
-        let found = objectClass?.withMemoryRebound(to: GObjectClass.self, capacity: 1) {
-            g_object_class_find_property($0, name)
-        }
-        guard let found else { return .missing }
+        guard let found = spec(of: name) else { return .missing }
         guard found.pointee.flags.rawValue & G_PARAM_WRITABLE.rawValue != 0 else { return .readOnly }
         let spec = UnsafeRawPointer(found)
         switch found.pointee.value_type {
@@ -58,11 +55,7 @@ extension GObject {
 
     /// Reads any property. Returns nil if it does not exist or is not readable.
     package func value(_ name: String) -> GValueBox? {
-        let objectClass = object.pointee.g_type_instance.g_class
-        let spec = objectClass?.withMemoryRebound(to: GObjectClass.self, capacity: 1) {
-            g_object_class_find_property($0, name)
-        }
-        guard let spec, spec.pointee.flags.rawValue & G_PARAM_READABLE.rawValue != 0 else { return nil }
+        guard let spec = spec(of: name), spec.pointee.flags.rawValue & G_PARAM_READABLE.rawValue != 0 else { return nil }
         let box = GValueBox(type: spec.pointee.value_type)
         box.withMutablePointer { g_object_get_property(object, name, $0) }
         return box
@@ -73,13 +66,4 @@ extension GObject {
     package func bool(_ name: String) -> Bool? { value(name)?.bool }
 
     package func notify(_ name: String) { g_object_notify(object, name) }
-}
-
-extension GObject {
-    /// Delays `notify` until `body` returns, so that its changes are notified together, as in one g_object_set.
-    package func withFrozenNotifications(_ body: (GObject) -> Void) {
-        g_object_freeze_notify(object)
-        body(self)
-        g_object_thaw_notify(object)
-    }
 }

@@ -5,10 +5,15 @@ extension GObject {
     package func freezeNotifications() { g_object_freeze_notify(object) }
     package func thawNotifications() { g_object_thaw_notify(object) }
 
+    /// Delays `notify` until `body` returns, so that its changes are notified together, as in one g_object_set.
+    package func withFrozenNotifications(_ body: (GObject) -> Void) {
+        freezeNotifications()
+        body(self)
+        thawNotifications()
+    }
+
     /// Sets several properties and notifies their changes together, as one g_object_set does.
     package func set(together values: [(name: String, value: GValueBox)]) {
-        g_object_freeze_notify(object)
-        defer { g_object_thaw_notify(object) }
-        for (name, value) in values { set(name, value) }
+        withFrozenNotifications { object in for (name, value) in values { object.set(name, value) } }
     }
 }

@@ -31,3 +31,34 @@ package class GObject: @unchecked Sendable {
 
     var object: UnsafeMutablePointer<CGStreamer.GObject> { raw.assumingMemoryBound(to: CGStreamer.GObject.self) }
 }
+
+extension GObject {
+    /// The objects of an iterator, which is freed.
+    static func all<Object>(
+        of iterator: UnsafeMutablePointer<GstIterator>?, _ make: (UnsafeMutableRawPointer) -> Object
+    ) -> [Object] {
+        guard let iterator else { return [] }
+        defer { gst_iterator_free(iterator) }
+        var found: [Object] = []
+        var value = GValue()
+        while true {
+            switch gst_iterator_next(iterator, &value) {
+            case GST_ITERATOR_OK:
+                if let object = g_value_get_object(&value) { found.append(make(object)) }
+                g_value_unset(&value)
+            case GST_ITERATOR_RESYNC:
+                found.removeAll()
+                gst_iterator_resync(iterator)
+            default: return found
+            }
+        }
+    }
+}
+
+extension String {
+    /// Takes over a string that GLib has allocated; NULL is empty.
+    init(taking text: UnsafeMutablePointer<CChar>?) {
+        defer { g_free(text) }
+        self = text.map { String(cString: $0) } ?? ""
+    }
+}

@@ -77,9 +77,7 @@ package final class GValueBox: @unchecked Sendable, Equatable {
 
     package var string: String? {
         if holds(decart_type_string()) { return g_value_get_string(storage).map { String(cString: $0) } }
-        guard let text = gst_value_serialize(storage) else { return nil }
-        defer { g_free(text) }
-        return String(cString: text)
+        return gst_value_serialize(storage).map { String(taking: $0) }
     }
 
     /// The value of an integer, enum or flags type, widened; nil for another type or if it does not fit.

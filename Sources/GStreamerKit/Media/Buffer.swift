@@ -24,10 +24,7 @@ package final class Buffer: @unchecked Sendable {
     package var raw: UnsafeMutableRawPointer? { pointerStorage.map { UnsafeMutableRawPointer($0) } }
 
     /// Gives up the reference, for a C call that takes ownership.
-    func release() -> UnsafeMutablePointer<GstBuffer>? {
-        defer { pointerStorage = nil }
-        return pointerStorage
-    }
+    func release() -> UnsafeMutablePointer<GstBuffer>? { pointerStorage.take() }
 
     package var size: Int { pointerStorage.map { Int(gst_buffer_get_size($0)) } ?? 0 }
     package var pts: ClockTime? {

@@ -17,11 +17,7 @@ package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertibl
         self.init(taking: parsed)
     }
 
-    package var description: String {
-        guard let text = gst_caps_to_string(pointer) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
-    }
+    package var description: String { String(taking: gst_caps_to_string(pointer)) }
 
     package var isEmpty: Bool { gst_caps_is_empty(pointer) != 0 }
     package var isAny: Bool { gst_caps_is_any(pointer) != 0 }

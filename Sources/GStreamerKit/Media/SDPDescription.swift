@@ -112,8 +112,6 @@ package struct SDPDescription: Sendable, Equatable {
             gst_sdp_message_add_media(message, made)
             gst_sdp_media_free(made)
         }
-        guard let text = gst_sdp_message_as_text(message) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
+        return String(taking: gst_sdp_message_as_text(message))
     }
 }

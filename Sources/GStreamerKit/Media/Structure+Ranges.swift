@@ -23,24 +23,14 @@ package struct Fraction: Sendable, Equatable, Comparable, CustomStringConvertibl
 
 extension Structure {
     /// The values that an integer field allows; a single value is a range of one.
-    package func integers(_ field: String) -> [ClosedRange<Int>] {
-        alternatives(field) { integerRange($0).map { [$0] } ?? [] }
-    }
+    package func integers(_ field: String) -> [ClosedRange<Int>] { alternatives(field, integerRange) }
+    package func fractions(_ field: String) -> [ClosedRange<Fraction>] { alternatives(field, fractionRange) }
+    package func strings(_ field: String) -> [String] { alternatives(field) { GValueBox(copying: $0).string } }
 
-    package func fractions(_ field: String) -> [ClosedRange<Fraction>] {
-        alternatives(field) { fractionRange($0).map { [$0] } ?? [] }
-    }
-
-    package func strings(_ field: String) -> [String] {
-        alternatives(field) { GValueBox(copying: $0).string.map { [$0] } ?? [] }
-    }
-
-    private func alternatives<Item>(_ field: String, _ read: (UnsafePointer<GValue>) -> [Item]) -> [Item] {
+    private func alternatives<Item>(_ field: String, _ read: (UnsafePointer<GValue>) -> Item?) -> [Item] {
         guard let value = gst_structure_get_value(pointer, field) else { return [] }
-        guard decart_value_holds(value, gst_value_list_get_type()) != 0 else { return read(value) }
-        return (0..<gst_value_list_get_size(value)).flatMap { index in
-            gst_value_list_get_value(value, index).map(read) ?? []
-        }
+        guard decart_value_holds(value, gst_value_list_get_type()) != 0 else { return read(value).map { [$0] } ?? [] }
+        return (0..<gst_value_list_get_size(value)).compactMap { gst_value_list_get_value(value, $0).flatMap(read) }
     }
 }
 

@@ -5,7 +5,11 @@ internal import CGStreamer
 package final class Structure: @unchecked Sendable, Equatable, CustomStringConvertible {
     let pointer: UnsafeMutablePointer<GstStructure>
 
-    package init(_ name: String) { pointer = gst_structure_new_empty(name) }
+    /// Leaves out the fields without a value.
+    package init(_ name: String, _ fields: (name: String, value: GValueBox?)...) {
+        pointer = gst_structure_new_empty(name)
+        for (field, value) in fields where value != nil { self[field] = value }
+    }
 
     init(taking pointer: UnsafeMutablePointer<GstStructure>) { self.pointer = pointer }
     init(copying other: UnsafePointer<GstStructure>) { pointer = gst_structure_copy(other) }
@@ -18,11 +22,7 @@ package final class Structure: @unchecked Sendable, Equatable, CustomStringConve
     }
 
     package var name: String { String(cString: decart_structure_name(pointer)) }
-    package var description: String {
-        guard let text = gst_structure_to_string(pointer) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
-    }
+    package var description: String { String(taking: gst_structure_to_string(pointer)) }
 
     package subscript(field: String) -> GValueBox? {
         get { gst_structure_get_value(pointer, field).map { GValueBox(copying: $0) } }

@@ -14,11 +14,7 @@ extension VideoInfo {
 
     /// As in caps; nil if they leave it open.
     package var colorimetry: String? {
-        guard let text = withUnsafePointer(to: info.colorimetry, { gst_video_colorimetry_to_string($0) }) else {
-            return nil
-        }
-        defer { g_free(text) }
-        return String(cString: text)
+        withUnsafePointer(to: info.colorimetry) { gst_video_colorimetry_to_string($0) }.map { String(taking: $0) }
     }
 
     private var format: GstVideoFormat { info.finfo?.pointee.format ?? GST_VIDEO_FORMAT_UNKNOWN }

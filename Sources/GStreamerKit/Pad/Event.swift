@@ -134,10 +134,7 @@ package final class Event: @unchecked Sendable {
     }
 
     package var imageOrientationTag: String? {
-        guard kind == .tag else { return nil }
-        guard let text = decart_event_orientation(pointer) else { return nil }
-        defer { g_free(text) }
-        return String(cString: text)
+        kind == .tag ? decart_event_orientation(pointer).map { String(taking: $0) } : nil
     }
 
     /// True if the tags apply to all streams of the medium and not only to this one.
@@ -173,5 +170,15 @@ extension Event {
     package func asProgressive(below rows: Int = .max) -> Event? {
         guard let caps, let info = VideoInfo(caps: caps), info.isInterlaced, info.height < rows else { return nil }
         return .caps(caps.setting("interlace-mode", GValueBox("progressive")))
+    }
+}
+
+extension Pad {
+    /// Passes the caps of interlaced frames as those of progressive ones.
+    package func passAsProgressive() {
+        addProbe(.downstreamEvent) { item in
+            guard case .event(let event) = item, let other = event.asProgressive() else { return .pass }
+            return .replaceEvent(other)
+        }
     }
 }

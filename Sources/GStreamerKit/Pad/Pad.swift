@@ -1,28 +1,18 @@
 internal import CGStreamer
 
-package enum FlowReturn: Sendable, Equatable {
-    case ok, notLinked, flushing, eos, notNegotiated, error
+/// The raw values are those of GstFlowReturn, which has further ones for success and for errors.
+package enum FlowReturn: Int32, Sendable {
+    case ok = 0
+    case notLinked = -1
+    case flushing = -2
+    case eos = -3
+    case notNegotiated = -4
+    case error = -5
 
     init(_ raw: GstFlowReturn) {
-        switch raw {
-        case GST_FLOW_NOT_LINKED: self = .notLinked
-        case GST_FLOW_FLUSHING: self = .flushing
-        case GST_FLOW_EOS: self = .eos
-        case GST_FLOW_NOT_NEGOTIATED: self = .notNegotiated
-        default: self = raw.rawValue >= 0 ? .ok : .error
-        }
+        self = FlowReturn(rawValue: raw.rawValue) ?? (raw.rawValue >= 0 ? .ok : .error)
     }
-
-    var raw: GstFlowReturn {
-        switch self {
-        case .ok: GST_FLOW_OK
-        case .notLinked: GST_FLOW_NOT_LINKED
-        case .flushing: GST_FLOW_FLUSHING
-        case .eos: GST_FLOW_EOS
-        case .notNegotiated: GST_FLOW_NOT_NEGOTIATED
-        case .error: GST_FLOW_ERROR
-        }
-    }
+    var raw: GstFlowReturn { GstFlowReturn(rawValue) }
 }
 
 package enum PadDirection: Sendable { case source, sink }
@@ -49,11 +39,7 @@ package class Pad: GObject, @unchecked Sendable {
     /// The same pad without a reference, for closures that the pad itself retains: probes and pad functions.
     package var unowned: Pad { Pad(unowned: raw) }
 
-    package var name: String {
-        guard let text = gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self)) else { return "" }
-        defer { g_free(text) }
-        return String(cString: text)
-    }
+    package var name: String { String(taking: gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self))) }
 
     package func link(_ sink: Pad) throws(GStreamerError) {
         let result = gst_pad_link(pad, sink.pad)

@@ -38,7 +38,7 @@ package struct QueryRef {
         var format = GST_FORMAT_UNDEFINED
         gst_query_parse_position(pointer, &format, nil)
         guard format == GST_FORMAT_TIME else { return false }
-        gst_query_set_position(pointer, GST_FORMAT_TIME, Int64(clamping: time).asGInt64)
+        gst_query_set_position(pointer, GST_FORMAT_TIME, gint64(clamping: time))
         return true
     }
 
@@ -76,8 +76,4 @@ package struct QueryRef {
             gst_query_set_caps_result(pointer, caps.pointer)
         }
     }
-}
-
-extension Int64 {
-    var asGInt64: gint64 { gint64(self) }
 }

@@ -7,8 +7,7 @@ package enum AudioFormat {
     static let sentCaps =
         "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)[ 1, 2 ], layout=(string)interleaved"
     /// Caps of `audio_src`: constant, whatever the remote peer sends.
-    package static let returnedCaps =
-        "audio/x-raw, format=(string)S16LE, rate=(int)48000, channels=(int)2, layout=(string)interleaved, channel-mask=(bitmask)0x3"
+    package static let returnedCaps = capsText(channels: 2)
     package static let templateCaps = "\(returnedCaps); \(OpusPacket.caps)"
     private static let returnedFrame = 4
     /// Duration of one Opus packet, ns. RFC 7587 4.2 allows others, but 20 ms is what peers send.

@@ -84,10 +84,7 @@ package final class AudioPath: @unchecked Sendable {
     }
 
     private func removeEntry() {
-        let pad = entry.withLock { entry in
-            defer { entry = nil }
-            return entry?.pad
-        }
+        let pad = entry.withLock { $0.take()?.pad }
         if let encoder {
             // Locked, or the parent could raise its state again on the way down.
             encoder.setLockedState(true)
@@ -135,7 +132,6 @@ package final class AudioPath: @unchecked Sendable {
             format.set("caps", caps: try Caps(AudioFormat.returnedCaps))
             chain += [try Element(factory: "audioconvert"), try Element(factory: "audioresample"), format]
         }
-        bin.add(chain)
         let exit = Pad(name: "audio_received", direction: .sink)
         receiver = (chain, exit, source)
         exit.setChainFunction { [track, attempt] buffer in
@@ -144,11 +140,7 @@ package final class AudioPath: @unchecked Sendable {
         }
         exit.setEventFunction { _ in .handled(true) }
         exit.setActive(true)
-        try bin.linkChain(chain)
-        guard let first = chain.first?.staticPad("sink"), let last = chain.last?.staticPad("src") else { return }
-        try last.link(exit)
-        for element in chain.reversed() { element.syncStateWithParent() }
-        try source.link(first)
+        try source.link(try bin.insert(chain, before: exit))
     }
 
     /// Stops sending and receiving; the connections stay. May be called more than once.
@@ -159,11 +151,7 @@ package final class AudioPath: @unchecked Sendable {
 
     /// Called after the connections, and the bin with the encoder, have been taken down.
     package func close() {
-        let last = entry.withLock { entry in
-            defer { entry = nil }
-            return entry?.pad
-        }
-        last?.setActive(false)
+        entry.withLock { $0.take()?.pad }?.setActive(false)
         (sender, encoder) = (nil, nil)
     }
 

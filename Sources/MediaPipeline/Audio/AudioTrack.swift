@@ -58,11 +58,7 @@ package final class AudioTrack: @unchecked Sendable {
     /// Creates the input. Returns nil, with a warning in the log, if there is one already or if an Opus element is
     /// missing.
     package func request() -> Pad? {
-        let mayCome = state.withLock { state in
-            guard state.input == nil, !state.isComing else { return false }
-            state.isComing = true
-            return true
-        }
+        let mayCome = state.withLock { $0.input == nil && !exchange(&$0.isComing, with: true) }
         guard mayCome else {
             log(.warning, element.unowned, "\(template) exists already; the element has only one")
             return nil
@@ -90,10 +86,9 @@ package final class AudioTrack: @unchecked Sendable {
     /// Removes the input. `hideIfUnwanted` removes the output later.
     package func release() {
         let input = state.withLock { state in
-            defer { state.input = nil }
             // Blocks `request` until the removal is complete, because the gate serves one input at a time.
             if state.input != nil { state.isComing = true }
-            return state.input
+            return state.input.take()
         }
         guard let input else { return }
         input.remove()
@@ -170,10 +165,7 @@ package final class AudioTrack: @unchecked Sendable {
     }
 
     private func hide() {
-        let (output, isLeaving) = state.withLock { state in
-            defer { (state.output, state.isLeaving) = (nil, false) }
-            return (state.output, state.isLeaving)
-        }
+        let (output, isLeaving) = state.withLock { ($0.output.take(), exchange(&$0.isLeaving, with: false)) }
         guard let output else { return }
         output.remove(waits: !isLeaving && isWanted)
         state.withLock { $0.counters = output.counters }

@@ -26,11 +26,8 @@ final class BlackFrameSource: Sendable {
         }
 
         private static func makeBlack(width: Int, height: Int) -> EncoderFrame? {
-            let format = OutputFormat(width: width, height: height, framerate: (0, 1))
-            guard let info = (try? Caps(format.capsText)).flatMap(VideoInfo.init(caps:)),
-                let buffer = Buffer.blackI420(info)
-            else { return nil }
-            return EncoderFrame(buffer: buffer, size: (width, height), runningTime: nil)
+            let buffer = OutputFormat(width: width, height: height).videoInfo.flatMap(Buffer.blackI420)
+            return buffer.map { EncoderFrame(buffer: $0, size: (width, height), runningTime: nil) }
         }
     }
     private let state = Mutex(State())

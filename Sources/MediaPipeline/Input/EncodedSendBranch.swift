@@ -95,13 +95,7 @@ package final class EncodedSendBranch: SendBranch {
 
     package func stop() { input.removeDelivery(attempt: attempt) }
 
-    package func close() {
-        let entry = state.withLock { state in
-            defer { state.entry = nil }
-            return state.entry
-        }
-        entry?.setActive(false)
-    }
+    package func close() { state.withLock { $0.entry.take() }?.setActive(false) }
 }
 
 /// The sending half of a media path: encoder or not, and payloader. Any thread may call what `VideoSendBranch` says so of.

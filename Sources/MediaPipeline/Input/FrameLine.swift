@@ -24,8 +24,7 @@ package final class FrameLine<Frame: Sendable>: Sendable {
             guard let frame = make() else { return (true, false) }
             guard state.waiting.count < Self.capacity else { return (false, false) }
             state.waiting.append(frame)
-            defer { state.isBusy = true }
-            return (true, !state.isBusy)
+            return (true, !exchange(&state.isBusy, with: true))
         }
         guard isOurs else { return isTaken }
         var left = Self.share
@@ -39,10 +38,7 @@ package final class FrameLine<Frame: Sendable>: Sendable {
     /// Drops the frames that wait for the next caller.
     package func clear() {
         // Released outside of the lock.
-        _ = state.withLock { state in
-            defer { state.waiting = [] }
-            return state.waiting
-        }
+        _ = state.withLock { exchange(&$0.waiting, with: []) }
     }
 
     private func next(_ left: Int) -> Frame? {

@@ -215,8 +215,7 @@ package final class InputChain: @unchecked Sendable {
 
     /// Notes the size of an encoded input, whose caps may have none.
     package func arrived(_ size: FrameSize) {
-        let format = OutputFormat(width: size.width, height: size.height, framerate: (0, 1))
-        guard let info = (try? Caps(format.capsText)).flatMap(VideoInfo.init(caps:)) else { return }
+        guard let info = OutputFormat(width: size.width, height: size.height).videoInfo else { return }
         state.withLock { $0.arriving.info = info }
     }
 
@@ -286,9 +285,8 @@ package final class InputChain: @unchecked Sendable {
     }
 
     private func applyGeometryIfChanged() {
-        let changed = state.withLock { state in
-            defer { state.geometryChanged = false }
-            return state.geometryChanged ? (state.target, state.scale, state.fit, state.rotation, state.input) : nil
+        let changed = state.withLock {
+            exchange(&$0.geometryChanged, with: false) ? ($0.target, $0.scale, $0.fit, $0.rotation, $0.input) : nil
         }
         guard let (full, factor, fit, rotation, input) = changed else { return }
         let target = (width: factor.applied(to: full.width), height: factor.applied(to: full.height))
@@ -351,10 +349,7 @@ package final class InputChain: @unchecked Sendable {
     }
 
     private func deliver(_ buffer: Buffer, _ shape: Shape) {
-        let isNew = state.withLock { state in
-            defer { state.announced = shape.caps }
-            return state.announced !== shape.caps
-        }
+        let isNew = state.withLock { exchange(&$0.announced, with: shape.caps) !== shape.caps }
         if isNew, let caps = shape.caps { processing.take(caps: caps) }
         // The sink pad's probe has replaced the time stamp by the running time.
         let time = buffer.pts
@@ -372,11 +367,7 @@ package final class InputChain: @unchecked Sendable {
     }
 
     private func countBusy() {
-        let began = state.withLock { state in
-            defer { state.began = nil }
-            return state.began
-        }
-        if let began { busy.add(MonotonicTime.now - began) }
+        if let began = state.withLock({ $0.began.take() }) { busy.add(MonotonicTime.now - began) }
     }
 
     /// Delivers an encoded frame, on upstream's thread.

@@ -69,10 +69,7 @@ package final class InputMemory: @unchecked Sendable {
 
     /// Called on upstream's thread, or after a stop.
     package func remove(from bin: Bin) {
-        let elements = state.withLock { state in
-            defer { state = State() }
-            return state.elements
-        }
+        let elements = state.withLock { exchange(&$0, with: State()).elements }
         guard let last = elements.last?.staticPad("src") else { return }
         sink.setTarget(nil)
         last.unlink(entry)

@@ -23,13 +23,7 @@ package final class RawFallback: @unchecked Sendable {
         scale = try Element(factory: "videoscale")
         scale.set("add-borders", true)
         filter = try Element(factory: "capsfilter")
-        format = Mutex(OutputFormat(width: 0, height: 0, framerate: (0, 1)))
-        let bin = element.unowned
-        bin.add([scale, filter])
-        try scale.link(filter)
-        guard let sink = scale.staticPad("sink"), let source = filter.staticPad("src") else {
-            throw GStreamerError(.linkFailed, "videoscale has no pads")
-        }
+        format = Mutex(OutputFormat(width: 0, height: 0))
         exit.setChainFunction { [weak output] buffer in
             output?.setRaw(buffer)
             return .ok
@@ -37,10 +31,7 @@ package final class RawFallback: @unchecked Sendable {
         exit.setEventFunction { _ in .handled(true) }
         exit.setActive(true)
         entry.setActive(true)
-        try source.link(exit)
-        try entry.link(sink)
-        filter.syncStateWithParent()
-        scale.syncStateWithParent()
+        try entry.link(try element.unowned.insert([scale, filter], before: exit))
         entry.push(Event.streamStart(id: "decart/fallback", groupID: Event.nextGroupID()))
         input.addDelivery(attempt: Self.attempt) { [weak self] frame in
             if frame.encoded == nil { self?.forward(frame, frame.size) }
@@ -56,12 +47,9 @@ package final class RawFallback: @unchecked Sendable {
                 "video/x-raw, width=(int)\(wanted.width), height=(int)\(wanted.height), pixel-aspect-ratio=(fraction)1/1"
             if let caps = try? Caps(text) { filter.set("caps", caps: caps) }
         }
-        let changed = sent.withLock { sent in
-            defer { sent = size }
-            return sent.map { $0 != size } ?? true
-        }
+        let changed = sent.withLock { exchange(&$0, with: size).map { $0 != size } ?? true }
         if changed {
-            let format = OutputFormat(width: size.width, height: size.height, framerate: (0, 1))
+            let format = OutputFormat(width: size.width, height: size.height)
             if let caps = try? Caps(format.capsText) { entry.push(Event.caps(caps)) }
             entry.push(Event.timeSegment())
         }

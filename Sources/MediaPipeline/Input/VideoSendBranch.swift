@@ -104,8 +104,8 @@ package final class VideoSendBranch: SendBranch {
     /// Called after the connection has been closed and before the bin goes to NULL: unblocks a thread in the encoder.
     package func close() {
         let entry = state.withLock { state in
-            defer { (state.entry, state.encoder) = (nil, nil) }
-            return state.entry
+            state.encoder = nil
+            return state.entry.take()
         }
         entry?.setActive(false)
     }
@@ -137,10 +137,7 @@ package final class VideoSendBranch: SendBranch {
     // MARK: Frames (the thread that delivers them)
 
     private func push(_ frame: EncoderFrame, _ markers: LatencyMarkers?, into encoder: any VideoSender, _ entry: Pad) {
-        let isResized = state.withLock { state in
-            defer { state.size = frame.size }
-            return state.size != frame.size
-        }
+        let isResized = state.withLock { exchange(&$0.size, with: frame.size) != frame.size }
         if isResized {
             logger.debug("the encoder gets frames of \(frame.size.width)x\(frame.size.height)")
             encoder.setSize(width: frame.size.width, height: frame.size.height)

@@ -129,10 +129,8 @@ package final class LatencyMarkers: Sendable {
             state.hasSent = true
             if let now { state.lag = Int64(clamping: now) &- Int64(clamping: time) }
             if state.video.map({ ($0.width, $0.height) != size }) ?? true {
-                let format = OutputFormat(width: size.width, height: size.height, framerate: (0, 1))
-                state.video = (try? Caps(format.capsText)).flatMap(VideoInfo.init(caps:)).map {
-                    (size.width, size.height, $0)
-                }
+                let info = OutputFormat(width: size.width, height: size.height).videoInfo
+                state.video = info.map { (size.width, size.height, $0) }
             }
             guard size.width >= LatencyMarker.width, size.height >= LatencyMarker.height, let video = state.video,
                 let number = state.scheduler.number(forFrameAt: time)

@@ -40,10 +40,9 @@ package struct OutputFormat: Sendable, Equatable {
     package var height: Int
     package var framerate: (Int, Int)
 
-    package init(width: Int, height: Int, framerate: (Int, Int)) {
-        self.width = width
-        self.height = height
-        self.framerate = framerate
+    /// - Parameter framerate: 0/1 is a variable one.
+    package init(width: Int, height: Int, framerate: (Int, Int) = (0, 1)) {
+        (self.width, self.height, self.framerate) = (width, height, framerate)
     }
 
     package static func == (a: OutputFormat, b: OutputFormat) -> Bool {
@@ -53,6 +52,8 @@ package struct OutputFormat: Sendable, Equatable {
     package var interval: ClockTime {
         framerate.0 > 0 ? 1_000_000_000 &* UInt64(max(1, framerate.1)) / UInt64(framerate.0) : 40_000_000
     }
+
+    var videoInfo: VideoInfo? { (try? Caps(capsText)).flatMap(VideoInfo.init(caps:)) }
 
     package var capsText: String {
         "video/x-raw, format=(string)I420, width=(int)\(width), height=(int)\(height), "

@@ -150,7 +150,7 @@ package final class VideoOutput: Sendable {
             let info = VideoInfo(caps: caps)
             let isRaw = caps.first?.name == "video/x-raw"
             received.withLock { received in
-                received.format = info.map { OutputFormat(width: $0.width, height: $0.height, framerate: (0, 1)) }
+                received.format = info.map { OutputFormat(width: $0.width, height: $0.height) }
                 received.caps = isRaw ? nil : caps
             }
             return .handled(true)
@@ -305,9 +305,7 @@ package final class VideoOutput: Sendable {
 
     private func black() -> Buffer? {
         state.withLock { state in
-            if state.black == nil, let caps = try? Caps(state.scheduler.format.capsText) {
-                state.black = VideoInfo(caps: caps).flatMap(Buffer.blackI420)
-            }
+            state.black = state.black ?? state.scheduler.format.videoInfo.flatMap(Buffer.blackI420)
             return state.black
         }
     }
@@ -404,9 +402,7 @@ package final class VideoOutput: Sendable {
         let change = state.withLock { state -> (isAnnounced: Bool, needsLatency: Bool, inputs: [Input])? in
             guard state.scheduler.setFormat(format) else { return nil }
             state.black = nil
-            state.layout = (try? Caps(format.capsText)).flatMap(VideoInfo.init(caps:)).flatMap { video in
-                BufferPool(size: video.size).map { (video, $0) }
-            }
+            state.layout = format.videoInfo.flatMap { video in BufferPool(size: video.size).map { (video, $0) } }
             let needsLatency = state.answered.map { $0 != state.scheduler.latency } ?? false
             return (state.isAnnounced, needsLatency, Array(state.inputs.values))
         }

@@ -109,10 +109,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     package func claims(_ error: Message) -> Bool? {
         let elements = shared.withLock(\.elements)
         guard elements.contains(where: { error.isFrom(within: $0) }) else { return nil }
-        return shared.withLock { shared in
-            defer { shared.hasFailed = true }
-            return !shared.hasFailed
-        }
+        return shared.withLock { !exchange(&$0.hasFailed, with: true) }
     }
 
     /// Replaces the failed elements and requests the keyframe with which the video continues.
@@ -163,8 +160,6 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         let convert = try Element(factory: "videoconvert")
         let sizing = try Element(factory: "capsfilter")
         chain += [scale, convert, sizing]
-        target.bin.add(chain)
-        try target.bin.linkChain(chain)
         shared.withLock {
             $0.sizing = sizing
             $0.elements = chain
@@ -173,26 +168,16 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         }
         applyFormat()
         // H.264 can be interlaced. videoscale would need filters of the same length for both fields.
-        scale.staticPad("sink")?.addProbe(.downstreamEvent) { item in
-            guard case .event(let event) = item, let other = event.asProgressive() else { return .pass }
-            return .replaceEvent(other)
-        }
+        scale.staticPad("sink")?.passAsProgressive()
         if let markers = target.markers { decoder.staticPad("src").map { read($0, markers) } }
-        guard let first = decoder.staticPad("sink"), let last = sizing.staticPad("src") else { return }
-        try last.link(target.exit)
-        for element in chain.reversed() { element.syncStateWithParent() }
-        try isolator.link(to: first)
+        try isolator.link(to: try target.bin.insert(chain, before: target.exit))
     }
 
     private func buildReceiver(_ target: Target, _ encoding: EncodedOutput) throws {
         let receiver = try EncodedVideoBin.makeReceiver(target.codec, h264Format: encoding.h264Format)
         logger.info("no decoder: \(target.codec.encodingName) leaves encoded")
-        target.bin.add(receiver)
-        guard let first = receiver.staticPad("sink"), let last = receiver.staticPad("src") else { return }
-        shared.withLock { ($0.elements, $0.decoderOutput) = ([receiver], last) }
-        try last.link(target.exit)
-        receiver.syncStateWithParent()
-        try isolator.link(to: first)
+        shared.withLock { ($0.elements, $0.decoderOutput) = ([receiver], receiver.staticPad("src")) }
+        try isolator.link(to: try target.bin.insert([receiver], before: target.exit))
     }
 
     private func read(_ decoded: Pad, _ markers: LatencyMarkers) {
@@ -213,13 +198,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
             return shared.elements
         }
         isolator.unlink()
-        for element in elements {
-            element.setLockedState(true)
-            element.setState(.null)
-        }
-        guard let target else { return }
-        target.exit.peer?.unlink(target.exit)
-        for element in elements { target.bin.remove(element) }
+        target?.bin.takeOut(elements)
     }
 
     /// Sets the size of the frames that leave. Any thread.
@@ -231,9 +210,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     private func applyFormat() {
         let (format, sizing) = shared.withLock { ($0.format, $0.sizing) }
         guard let format, let sizing else { return }
-        let size = followsReceived ? "" : ", width=(int)\(format.width), height=(int)\(format.height)"
-        let text =
-            "video/x-raw, format=(string)I420, colorimetry=(string)bt601, pixel-aspect-ratio=(fraction)1/1\(size)"
+        let text = followsReceived ? EncoderFrame.caps : EncoderFrame.caps(width: format.width, height: format.height)
         if let caps = try? Caps(text) { sizing.set("caps", caps: caps) }
     }
 }

@@ -99,10 +99,7 @@ final class Processor: @unchecked Sendable {
             return .pass
         }
         // videoscale would need filters of the same length for both fields.
-        bin.child(named: "\(Self.ownPrefix)-converted")?.staticPad("sink")?.addProbe(.downstreamEvent) { item in
-            guard case .event(let event) = item, let other = event.asProgressive() else { return .pass }
-            return .replaceEvent(other)
-        }
+        bin.child(named: "\(Self.ownPrefix)-converted")?.staticPad("sink")?.passAsProgressive()
         exit.setEventFunction { [weak self] event in
             self?.cameOut(event)
             return .handled(true)

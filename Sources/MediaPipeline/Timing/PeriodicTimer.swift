@@ -48,9 +48,6 @@ package final class PeriodicTimer: Sendable {
 
     private func replace(by next: Run?) {
         // Released outside of the lock, together with what its handler holds.
-        _ = run.withLock { run in
-            defer { run = next }
-            return run
-        }
+        _ = run.withLock { exchange(&$0, with: next) }
     }
 }

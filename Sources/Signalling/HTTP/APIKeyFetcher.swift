@@ -65,23 +65,14 @@ package struct KeyAnswer {
     }
 
     static func result(of outcome: HTTPExchange.Outcome, host: String, port: Int) -> Result<ClientToken, SessionError> {
-        switch outcome {
-        case .answer(let head, let body):
+        if case .answer(let head, let body) = outcome {
             return KeyAnswer(status: Int(head.status.code), body: body, host: host).result
-        case .tooLong:
-            return .failure(
-                SessionError(
-                    .server, "No API key from api-key-url: the response of \(host) exceeds the size limit.",
-                    stage: .connect))
-        case .timedOut:
-            return .failure(
-                SessionError(
-                    .connectionTimeout, "No API key from api-key-url: \(host):\(port) did not answer in time.",
-                    stage: .connect))
-        case .failed(var error):
-            error.message = "No API key from api-key-url: " + error.message
-            return .failure(error)
         }
+        var error = outcome.error(
+            tooLong: "the response of \(host) exceeds the size limit.",
+            timedOut: "\(host):\(port) did not answer in time.")
+        error.message = "No API key from api-key-url: " + error.message
+        return .failure(error)
     }
 
     package var result: Result<ClientToken, SessionError> {

@@ -67,16 +67,11 @@ package struct AccountRequests: Sendable {
                 .server, "\(url.host) answered the request for \(what) with something else. Check base-url.",
                 stage: .upgrade)
         case .answer(let head, let body): return UpgradeRefusal(head: head, body: body, url: url).error
-        case .tooLong:
-            return SessionError(
-                .server, "The answer of \(url.host) is larger than that of the service. Check base-url.",
+        case .tooLong, .timedOut, .failed:
+            return outcome.error(
+                tooLong: "The answer of \(url.host) is larger than that of the service. Check base-url.",
+                timedOut: "\(url.host):\(url.port) did not answer the request for \(what) in time. Check the service.",
                 stage: .upgrade)
-        case .timedOut:
-            return SessionError(
-                .connectionTimeout,
-                "\(url.host):\(url.port) did not answer the request for \(what) in time. Check the service.",
-                stage: .upgrade)
-        case .failed(let error): return error
         }
     }
 }

@@ -50,6 +50,15 @@ final class HTTPExchange: @unchecked Sendable {
         case timedOut
         /// The connection failed; the error describes that but not the purpose of the exchange.
         case failed(SessionError)
+
+        /// The error of an exchange without a usable response.
+        func error(tooLong: String, timedOut: String, stage: SessionError.Stage = .connect) -> SessionError {
+            switch self {
+            case .answer, .tooLong: SessionError(.server, tooLong, stage: stage)
+            case .timedOut: SessionError(.connectionTimeout, timedOut, stage: stage)
+            case .failed(let error): error
+            }
+        }
     }
 
     private let loop: any EventLoop
@@ -123,19 +132,15 @@ final class HTTPExchange: @unchecked Sendable {
         switch outcome {
         case .answer(let head, let body):
             finish(.answer(head, body: body))
-        case .failed(let error):
-            let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
-            failed(error, certificate: tls?.peerCertificate)
+        case .failed(let error): failed(error, certificate: context.tls?.peerCertificate)
         }
     }
 
     private func failed(_ error: any Error, certificate: NIOSSLCertificate?) {
         // `InboundGate` fails with a SessionError about the WebSocket upgrade, which would be misleading here.
         if error is SessionError || error is RequestHandler.TooLong { return finish(.tooLong) }
-        finish(
-            .failed(
-                TLSFailure.error(error, host: request.url.host, certificate: certificate)
-                    ?? ConnectFailure.error(error, host: request.url.host, port: request.url.port)))
+        let url = request.url
+        finish(.failed(ConnectFailure.error(error, host: url.host, port: url.port, certificate: certificate)))
     }
 
     private func finish(_ outcome: Outcome) {

@@ -102,7 +102,10 @@ package final class WHEPResource: @unchecked Sendable {
     ) {
         send(.POST, to: url, type: "application/sdp", body: offer) { outcome in
             guard case .answer(let head, let body) = outcome else {
-                return self.finishPost(.failure(Self.error(of: outcome, url)), completion)
+                let error = outcome.error(
+                    tooLong: "The answer of the WHEP server \(url.host) exceeds the size limit.",
+                    timedOut: "The WHEP server \(url.host):\(url.port) did not answer in time.")
+                return self.finishPost(.failure(error), completion)
             }
             let status = Int(head.status.code)
             if status == 307 || status == 308, redirects < Self.maximumRedirects, !self.isOver,
@@ -188,17 +191,6 @@ package final class WHEPResource: @unchecked Sendable {
     }
 
     // MARK: Failures
-
-    private static func error(of outcome: HTTPExchange.Outcome, _ url: HTTPURL) -> SessionError {
-        switch outcome {
-        case .failed(let error): error
-        case .timedOut:
-            SessionError(
-                .connectionTimeout, "The WHEP server \(url.host):\(url.port) did not answer in time.", stage: .connect)
-        case .tooLong, .answer:
-            SessionError(.server, "The answer of the WHEP server \(url.host) exceeds the size limit.", stage: .connect)
-        }
-    }
 
     private func refusal(_ head: HTTPResponseHead, _ url: HTTPURL) -> SessionError {
         let status = Int(head.status.code)

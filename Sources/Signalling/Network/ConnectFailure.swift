@@ -4,10 +4,14 @@ import Glibc
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import NIOSSL
 
-/// Converts network errors below the WebSocket into sentences that name the host and the cause, never a URL.
+/// Converts errors of TCP, TLS and HTTP into sentences that name the host and the cause, never a URL.
 enum ConnectFailure {
-    static func error(_ error: any Error, host: String, port: Int) -> SessionError {
+    static func error(
+        _ error: any Error, host: String, port: Int, certificate: NIOSSLCertificate? = nil
+    ) -> SessionError {
+        if let failure = TLSFailure.error(error, host: host, certificate: certificate) { return failure }
         switch error {
         case let error as SessionError:
             return error

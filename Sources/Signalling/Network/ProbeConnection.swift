@@ -125,10 +125,7 @@ private final class Link: @unchecked Sendable {
         guard onEvent != nil else { return }
         timer = loop.scheduleTask(in: limit) { self.timedOut() }
         let tls: NIOSSLContext?
-        switch context {
-        case .success(let made): tls = made
-        case .failure(let error): return fail(error)
-        }
+        do { tls = try context.get() } catch { return fail(error) }
         if case .udp = transport { connectUDP() } else { connectTCP(tls) }
     }
 
@@ -206,9 +203,7 @@ private final class Link: @unchecked Sendable {
     func received(_ buffer: ByteBuffer) { onEvent?(.received([UInt8](buffer.readableBytesView))) }
 
     func failed(_ error: any Error, _ certificate: NIOSSLCertificate?) {
-        fail(
-            TLSFailure.error(error, host: host, certificate: certificate)
-                ?? ConnectFailure.error(error, host: host, port: port))
+        fail(ConnectFailure.error(error, host: host, port: port, certificate: certificate))
     }
 
     // MARK: The end
@@ -268,21 +263,17 @@ private final class StreamEnd: ChannelInboundHandler {
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         guard let event = event as? TLSUserEvent, case .handshakeCompleted = event else { return }
-        link.connected(context.channel, tls(context))
+        link.connected(context.channel, context.tls)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) { link.received(unwrapInboundIn(data)) }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        link.failed(error, tls(context)?.peerCertificate)
+        link.failed(error, context.tls?.peerCertificate)
         context.close(promise: nil)
     }
 
     func channelInactive(context: ChannelHandlerContext) { link.failed(ChannelError.eof, nil) }
-
-    private func tls(_ context: ChannelHandlerContext) -> NIOSSLClientHandler? {
-        try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
-    }
 }
 
 /// The end of a UDP socket's pipeline.

@@ -76,10 +76,7 @@ private final class Tunnel: @unchecked Sendable {
     func open(_ context: Result<NIOSSLContext?, SessionError>) {
         guard !isClosed else { return }
         let tls: NIOSSLContext?
-        switch context {
-        case .success(let made): tls = made
-        case .failure(let error): return fail(error)
-        }
+        do { tls = try context.get() } catch { return fail(error) }
         guard let socket = Self.makeSocket() else { return failListening() }
         // Both channels of a connection share one event loop, so that the pipe ends can call each other directly.
         ServerBootstrap(group: loop)
@@ -163,9 +160,7 @@ private final class Tunnel: @unchecked Sendable {
     }
 
     private func failed(_ error: any Error, _ certificate: NIOSSLCertificate?) {
-        fail(
-            TLSFailure.error(error, host: connector.host, certificate: certificate)
-                ?? ConnectFailure.error(error, host: connector.host, port: connector.port))
+        fail(ConnectFailure.error(error, host: connector.host, port: connector.port, certificate: certificate))
     }
 
     // MARK: Closing
@@ -243,8 +238,7 @@ private final class HandshakeGate: ChannelInboundHandler {
 
     private func finishHandshake() -> Bool {
         timer?.cancel()
-        defer { isFinished = true }
-        return !isFinished
+        return !exchange(&isFinished, with: true)
     }
 
     private func fail(_ error: any Error, _ context: ChannelHandlerContext) {

@@ -3,6 +3,7 @@
 import DecartProtocol
 import DecartSession
 import Glibc
+import NIOCore
 import NIOSSL
 
 /// The certificate authorities that are trusted to sign the service's certificate.
@@ -53,6 +54,11 @@ package enum TLSTrust: Sendable, Equatable {
         }
         return certificates
     }
+}
+
+extension ChannelHandlerContext {
+    /// The channel's TLS, if it has any.
+    var tls: NIOSSLClientHandler? { try? pipeline.syncOperations.handler(type: NIOSSLClientHandler.self) }
 }
 
 /// Converts TLS errors into sentences for the user.

@@ -111,9 +111,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     private func finish(_ context: ChannelHandlerContext) {
         guard let head, !isDone else { return }
         guard head.status == .switchingProtocols else {
-            let refusal = UpgradeRefusal(head: head, body: body, url: url)
-            end(context, .failed(refusal.error))
-            return
+            return end(context, .failed(UpgradeRefusal(head: head, body: body, url: url).error))
         }
         // RFC 6455 §4.1: verify the accept hash and both header fields, and reject extensions or subprotocols.
         let upgrade = head.headers[canonicalForm: "Upgrade"].map { $0.lowercased() }
@@ -121,14 +119,12 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         guard upgrade == ["websocket"], connection.contains("upgrade"),
             upgrader.shouldAllowUpgrade(upgradeResponse: head)
         else {
-            end(context, .failed(invalid("the Upgrade, Connection or Sec-WebSocket-Accept header is wrong")))
-            return
+            return end(context, .failed(invalid("the Upgrade, Connection or Sec-WebSocket-Accept header is wrong")))
         }
         guard !head.headers.contains(name: "Sec-WebSocket-Extensions"),
             !head.headers.contains(name: "Sec-WebSocket-Protocol")
         else {
-            end(context, .failed(invalid("it selects an extension or subprotocol that was not offered")))
-            return
+            return end(context, .failed(invalid("it selects an extension or subprotocol that was not offered")))
         }
         swap(context)
     }
@@ -211,10 +207,7 @@ final class InboundGate: ChannelInboundHandler, RemovableChannelHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var buffer = unwrapInboundIn(data)
         remaining -= buffer.readableBytes
-        guard remaining < 0 else {
-            context.fireChannelRead(data)
-            return
-        }
+        guard remaining < 0 else { return context.fireChannelRead(data) }
         // Forward the bytes within the limit: they may suffice to explain a rejection.
         if let rest = buffer.readSlice(length: max(buffer.readableBytes + remaining, 0)) {
             context.fireChannelRead(wrapInboundOut(rest))

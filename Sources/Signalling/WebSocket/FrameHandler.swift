@@ -143,11 +143,7 @@ final class FrameHandler: ChannelInboundHandler {
             promise?.fail(ChannelError.alreadyClosed)
             return
         }
-        let data = context.channel.allocator.buffer(bytes: bytes)
-        write(
-            context,
-            WebSocketFrame(fin: true, opcode: messages == .text ? .text : .binary, maskKey: .random(), data: data),
-            promise)
+        write(context, messages == .text ? .text : .binary, context.channel.allocator.buffer(bytes: bytes), promise)
     }
 
     /// Starts the closing handshake, bounded by a timeout.
@@ -181,16 +177,20 @@ final class FrameHandler: ChannelInboundHandler {
                 handler.writeNextPong(context)
             }
         }
-        write(context, WebSocketFrame(fin: true, opcode: .pong, maskKey: .random(), data: payload), promise)
+        write(context, .pong, payload, promise)
     }
 
     private func writeClose(_ context: ChannelHandlerContext, _ code: WebSocketErrorCode?) {
         var data = context.channel.allocator.buffer(capacity: 2)
         if let code { data.write(webSocketErrorCode: code) }
-        write(context, WebSocketFrame(fin: true, opcode: .connectionClose, maskKey: .random(), data: data), nil)
+        write(context, .connectionClose, data)
     }
 
-    private func write(_ context: ChannelHandlerContext, _ frame: WebSocketFrame, _ promise: EventLoopPromise<Void>?) {
+    private func write(
+        _ context: ChannelHandlerContext, _ opcode: WebSocketOpcode, _ data: ByteBuffer,
+        _ promise: EventLoopPromise<Void>? = nil
+    ) {
+        let frame = WebSocketFrame(fin: true, opcode: opcode, maskKey: .random(), data: data)
         context.writeAndFlush(wrapOutboundOut(frame), promise: promise)
     }
 
@@ -236,8 +236,7 @@ final class FrameHandler: ChannelInboundHandler {
     }
 
     private func ping(_ context: ChannelHandlerContext) {
-        let data = context.channel.allocator.buffer(capacity: 0)
-        write(context, WebSocketFrame(fin: true, opcode: .ping, maskKey: .random(), data: data), nil)
+        write(context, .ping, context.channel.allocator.buffer(capacity: 0))
     }
 
     func probe(_ context: ChannelHandlerContext) {

@@ -59,8 +59,7 @@ struct MessageAssembler {
         }
         bytes += data.readableBytesView
         guard frame.fin else { return .none }
-        let message = bytes
-        bytes = []
+        let message = exchange(&bytes, with: [])
         fragments = 0
         guard isText else { return .binary(message) }
         guard String(validating: message, as: UTF8.self) != nil else {

@@ -75,58 +75,34 @@ package final class TokenFetchingChannel: SignallingChannel {
 
     package func open(timeout: Duration) {
         let deadline = ContinuousClock.now + timeout
-        let isFirst = phase.withLock { phase in
-            guard case .idle = phase else { return false }
-            phase = .starting
-            return true
-        }
-        guard isFirst else { return }
+        guard phase.advance({ if case .idle = $0 { .starting } else { nil } }) else { return }
         let fetch = fetcher.fetch(timeout: timeout) { [weak self] result in
             // Creating and opening a channel reads certificates, which must not block the network thread.
             SerialQueue(label: "decart-channel").async { [weak self] in self?.fetched(result, deadline) }
         }
-        let isAwaited = phase.withLock { phase in
-            // Otherwise it was closed, or the fetch has already completed.
-            guard case .starting = phase else { return false }
-            phase = .fetching(fetch)
-            return true
-        }
-        if !isAwaited { fetch.cancel() }
+        // Otherwise it was closed, or the fetch has already completed.
+        if !phase.advance({ if case .starting = $0 { .fetching(fetch) } else { nil } }) { fetch.cancel() }
     }
 
     private func fetched(_ result: Result<ClientToken, SessionError>, _ deadline: ContinuousClock.Instant) {
-        switch result {
-        case .failure(let error):
+        do {
+            try open(try result.get(), deadline)
+        } catch {
             end(.failed(error))
-        case .success(let token):
-            do {
-                try open(token, deadline)
-            } catch {
-                end(.failed(error))
-            }
         }
     }
 
     private func open(_ token: ClientToken, _ deadline: ContinuousClock.Instant) throws(SessionError) {
-        let isWanted = phase.withLock { phase in
-            if case .ended = phase { return false }
-            phase = .making
-            return true
-        }
-        guard isWanted else { return }
+        guard phase.advance({ if case .ended = $0 { nil } else { .making } }) else { return }
         let channel = try makeChannel(token.key) { [listener] in listener.deliver($0) }
-        let isStillWanted = phase.withLock { phase in
-            guard case .making = phase else { return false }
-            phase = .open(channel, limit: token.sessionLimit)
-            return true
+        let isWanted = phase.advance {
+            if case .making = $0 { .open(channel, limit: token.sessionLimit) } else { nil }
         }
         // The channel remembers a close that comes in between.
-        if isStillWanted { channel.open(timeout: max(deadline - .now, .milliseconds(1))) }
+        if isWanted { channel.open(timeout: max(deadline - .now, .milliseconds(1))) }
     }
 
-    package func send(_ text: [UInt8]) {
-        channel?.send(text)
-    }
+    package func send(_ text: [UInt8]) { channel?.send(text) }
 
     package func probe() { channel?.probe() }
 
@@ -162,12 +138,10 @@ package final class TokenFetchingChannel: SignallingChannel {
 
     /// Ends without a channel; ignored once there is one, and after a close.
     private func end(_ event: SignallingEvent) {
-        let isFirst = phase.withLock { phase in
+        let isFirst = phase.advance { phase in
             switch phase {
-            case .ended, .open: return false
-            case .idle, .starting, .fetching, .making:
-                phase = .ended
-                return true
+            case .ended, .open: nil
+            case .idle, .starting, .fetching, .making: .ended
             }
         }
         if isFirst { emit(event) }

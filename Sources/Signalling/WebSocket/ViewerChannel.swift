@@ -39,22 +39,12 @@ package final class ViewerChannel: SignallingChannel {
     }
 
     package func open(timeout: Duration) {
-        let isFirst = phase.withLock { phase in
-            guard case .idle = phase else { return false }
-            phase = .asking(nil)
-            return true
-        }
-        guard isFirst else { return }
+        guard phase.advance({ if case .idle = $0 { .asking(nil) } else { nil } }) else { return }
         let asked = ContinuousClock.now
         let exchange = HTTPExchange(request(timeout)) { [weak self] outcome in
             self?.answered(outcome, after: ContinuousClock.now - asked)
         }
-        let isWanted = phase.withLock { phase in
-            guard case .asking = phase else { return false }
-            phase = .asking(exchange)
-            return true
-        }
-        if isWanted { exchange.start() }
+        if phase.advance({ if case .asking = $0 { .asking(exchange) } else { nil } }) { exchange.start() }
     }
 
     private func request(_ timeout: Duration) -> HTTPRequest {
@@ -68,12 +58,7 @@ package final class ViewerChannel: SignallingChannel {
     private func answered(_ outcome: HTTPExchange.Outcome, after time: Duration) {
         switch result(of: outcome) {
         case .success(let message):
-            let isWanted = phase.withLock { phase in
-                guard case .asking = phase else { return false }
-                phase = .open
-                return true
-            }
-            guard isWanted else { return }
+            guard phase.advance({ if case .asking = $0 { .open } else { nil } }) else { return }
             onEvent(.opened(transport: nil, upgrade: time))
             onEvent(.text(message))
         case .failure(let error):
@@ -94,18 +79,11 @@ package final class ViewerChannel: SignallingChannel {
             }
         case .answer(let head, let body):
             return .failure(UpgradeRefusal(head: head, body: body, url: url).error)
-        case .tooLong:
+        case .tooLong, .timedOut, .failed:
             return .failure(
-                SessionError(
-                    .server, "The response of \(url.host) with the room to watch exceeds the size limit.",
-                    stage: .connect))
-        case .timedOut:
-            return .failure(
-                SessionError(
-                    .connectionTimeout, "\(url.host):\(url.port) did not send the room to watch in time.",
-                    stage: .connect))
-        case .failed(let error):
-            return .failure(error)
+                outcome.error(
+                    tooLong: "The response of \(url.host) with the room to watch exceeds the size limit.",
+                    timedOut: "\(url.host):\(url.port) did not send the room to watch in time."))
         }
     }
 
@@ -126,11 +104,5 @@ package final class ViewerChannel: SignallingChannel {
     }
 
     /// Returns false if the channel had already ended.
-    private func end() -> Bool {
-        phase.withLock { phase in
-            if case .ended = phase { return false }
-            phase = .ended
-            return true
-        }
-    }
+    private func end() -> Bool { phase.advance { if case .ended = $0 { nil } else { .ended } } }
 }

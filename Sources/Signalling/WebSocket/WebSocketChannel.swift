@@ -210,8 +210,7 @@ private final class Connection: @unchecked Sendable {
     private func upgrade(_ context: ChannelHandlerContext, _ outcome: UpgradeHandler.Outcome) {
         switch outcome {
         case .failed(let error):
-            let tls = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
-            fail(error, certificate: tls?.peerCertificate)
+            fail(error, certificate: context.tls?.peerCertificate)
             context.close(promise: nil)
         case .upgraded:
             do {
@@ -263,10 +262,7 @@ private final class Connection: @unchecked Sendable {
     // MARK: Messages
 
     func send(_ message: [UInt8], dequeued: @escaping @Sendable () -> Void) {
-        guard case .open(let handler, let context) = phase else {
-            dequeued()
-            return
-        }
+        guard case .open(let handler, let context) = phase else { return dequeued() }
         let promise = loop.makePromise(of: Void.self)
         promise.futureResult.whenComplete { _ in dequeued() }
         logger.trace("\(place): sends a message of \(message.count) bytes")
@@ -344,10 +340,7 @@ private final class Connection: @unchecked Sendable {
     }
 
     private func fail(_ error: any Error, certificate: NIOSSLCertificate?, polite: Bool = false) {
-        let failure =
-            TLSFailure.error(error, host: url.host, certificate: certificate)
-            ?? ConnectFailure.error(error, host: url.host, port: url.port)
-        end(.failed(failure))
+        end(.failed(ConnectFailure.error(error, host: url.host, port: url.port, certificate: certificate)))
         if !polite { channel?.close(promise: nil) }
     }
 

@@ -30,7 +30,7 @@ final class CameraConnection: @unchecked Sendable {
     /// Decodes the video, or takes it out of its packets only.
     private var receiver: (codec: VideoCodec, elements: [Element], entry: Pad)?
     private let decodes: Bool
-    private var audioDecoder: (element: Element, source: Pad, entry: Pad)?
+    private var audioEntry: Pad?
     private let number: Int
     private let talkback: AudioTrack?
     private let talkbackPath: AudioPath?
@@ -99,7 +99,8 @@ final class CameraConnection: @unchecked Sendable {
     func change(to codec: VideoCodec) throws {
         guard let receiver, receiver.codec != codec else { return }
         isolator.unlink()
-        takeApart(receiver.elements, receiver.entry)
+        bin.takeOut(receiver.elements)
+        receiver.entry.setActive(false)
         self.receiver = nil
         try receive(codec)
         isolator.push(upstream: GStreamerKit.Event.forceKeyUnitUpstream())
@@ -114,8 +115,8 @@ final class CameraConnection: @unchecked Sendable {
         talkbackPath?.close()
         isolator.close()
         receiver?.entry.setActive(false)
-        audioDecoder?.entry.setActive(false)
-        (receiver, audioDecoder) = (nil, nil)
+        audioEntry?.setActive(false)
+        (receiver, audioEntry) = (nil, nil)
     }
 
     // MARK: Receivers
@@ -123,14 +124,9 @@ final class CameraConnection: @unchecked Sendable {
     private func receive(_ codec: VideoCodec) throws {
         let chain = try decodes ? makeDecoder(codec) : [EncodedVideoBin.makeReceiver(codec)]
         if !decodes { logger.info("camera: \(codec.encodingName), not decoded") }
-        bin.add(chain)
-        try bin.linkChain(chain)
         let entry = video.makeEntry { [onEvent] in onEvent(.firstFrame) }
         receiver = (codec, chain, entry)
-        guard let first = chain.first?.staticPad("sink"), let last = chain.last?.staticPad("src") else { return }
-        try last.link(entry)
-        for element in chain.reversed() { element.syncStateWithParent() }
-        try isolator.link(to: first)
+        try isolator.link(to: try bin.insert(chain, before: entry))
     }
 
     private func makeDecoder(_ codec: VideoCodec) throws -> [Element] {
@@ -146,14 +142,9 @@ final class CameraConnection: @unchecked Sendable {
         guard let audio, connection.audioDirection?.receives == true,
             let source = connection.bin.staticPad("audio_rtp_src")
         else { return }
-        let element = try AudioDecoderBin.make()
-        bin.add(element)
         let entry = audio.makeEntry {}
-        audioDecoder = (element, source, entry)
-        guard let first = element.staticPad("sink"), let last = element.staticPad("src") else { return }
-        try last.link(entry)
-        element.syncStateWithParent()
-        try source.link(first)
+        audioEntry = entry
+        try source.link(try bin.insert([try AudioDecoderBin.make()], before: entry))
     }
 
     private func sendTalkback() throws {
@@ -162,15 +153,5 @@ final class CameraConnection: @unchecked Sendable {
             let parameters = connection.audioSendParameters
         else { return }
         try talkbackPath.send(parameters, to: sink, in: bin)
-    }
-
-    private func takeApart(_ elements: [Element], _ entry: Pad) {
-        for element in elements {
-            element.setLockedState(true)
-            element.setState(.null)
-        }
-        entry.peer?.unlink(entry)
-        for element in elements { bin.remove(element) }
-        entry.setActive(false)
     }
 }

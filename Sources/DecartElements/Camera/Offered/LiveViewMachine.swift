@@ -57,7 +57,7 @@ package struct LiveViewMachine: Sendable {
         case stop
     }
 
-    package enum State: Sendable, Equatable {
+    package enum State: String, Sendable {
         /// A view is being offered, and its service has not answered.
         case requesting
         case connecting

@@ -219,8 +219,7 @@ final class OfferedCamera: @unchecked Sendable {
     }
 
     private func closeView() {
-        guard let last = view else { return }
-        view = nil
+        guard let last = view.take() else { return }
         current.withLock { $0 = nil }
         last.connection.close()
         last.exchange.end()
@@ -279,24 +278,11 @@ final class OfferedCamera: @unchecked Sendable {
     // MARK: Messages
 
     private func post(_ report: LiveViewMachine.Report) {
-        let structure = Structure("decart-live-view")
-        structure["state"] = GValueBox(report.state.name)
-        structure["duration"] = GValueBox(double: report.duration.map { $0 / .seconds(1) } ?? -1)
-        structure["retry-delay"] = GValueBox(double: report.delay.map { $0 / .seconds(1) } ?? -1)
-        structure["reason"] = GValueBox(report.reason)
-        let element = host.element.unowned
-        element.post(Message.element(element, structure))
-    }
-}
-
-extension LiveViewMachine.State {
-    fileprivate var name: String {
-        switch self {
-        case .requesting: "requesting"
-        case .connecting: "connecting"
-        case .live: "live"
-        case .waiting: "waiting"
-        case .ended: "ended"
-        }
+        host.element.unowned.post(
+            Structure(
+                "decart-live-view", ("state", GValueBox(report.state.rawValue)),
+                ("duration", GValueBox(double: report.duration.map { $0 / .seconds(1) } ?? -1)),
+                ("retry-delay", GValueBox(double: report.delay.map { $0 / .seconds(1) } ?? -1)),
+                ("reason", GValueBox(report.reason))))
     }
 }

@@ -68,10 +68,7 @@ final class SignalExchange: OfferExchange, @unchecked Sendable {
     }
 
     func end() {
-        let last = state.withLock { state in
-            defer { state = State(isOver: true) }
-            return state
-        }
+        let last = state.withLock { exchange(&$0, with: State(isOver: true)) }
         if let request = last.request { requests.remove(request) }
         if let id = last.id { element.unowned.emit("live-view-ended", [GValueBox(id)]) }
     }
