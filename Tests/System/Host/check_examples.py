@@ -476,7 +476,7 @@ class Script:
     """A script of pipelines/, which has run in a copy of the repository."""
 
     def __init__(self, work, name):
-        self.folder, environment = checkout(os.path.join(work, name), RELEASE)
+        self.folder, environment = checkout(os.path.join(work, name))
         status, self.output = run_script(self.folder, environment, name)
         expect(status == 0, f"{name}: status {status}: {self.output[-300:]}")
 
@@ -583,7 +583,7 @@ def check_standby(name, work):
 
 def programs_checks(url, work, environment):
     """The checks of the programs, which share a stand-in."""
-    copy, build_environment = checkout(os.path.join(work, "build"), RELEASE)
+    copy, build_environment = checkout(os.path.join(work, "build"))
     built = subprocess.run([os.path.join(copy, "pipelines", "examples", "build.sh")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            text=True, timeout=250, check=False, env=build_environment)
     report("the programs compile", built.stdout or f"status {built.returncode}" if built.returncode else "")
