@@ -29,7 +29,7 @@ import tempfile
 import threading
 import time
 
-from checks import RELEASE, REPO, VERIFYING, Results
+from checks import RELEASE, REPO, VERIFYING, Results, read
 from plugin_path import registry
 
 LIMIT = 240  # s, for a block
@@ -115,11 +115,10 @@ def commands_of(first, lines):
     return commands, marks
 
 
-def read(page):
+def read_page(page):
     """Blocks and marks of a page."""
     blocks, marks = [], []
-    with open(os.path.join(REPO, page), encoding="utf-8") as file:
-        content = file.read()
+    content = read(os.path.join(REPO, page))
     for match in re.finditer(r"^( *)```(?:sh|bash|shell|console)\n(.*?)^ *```$", content, re.M | re.S):
         first = content.count("\n", 0, match.start()) + 2
         above = content[:match.start()].rstrip("\n").rpartition("\n")[2].strip()
@@ -267,8 +266,7 @@ def run_block(block, work, environment):
         process.kill()
         process.wait()
     try:
-        with open(f"{folder}/results", encoding="ascii") as file:
-            results = file.read().split()
+        results = read(f"{folder}/results").split()
     except OSError:
         results = []
     ends = [f"status {status}" if status != "0" else "" for status in results]
@@ -324,7 +322,7 @@ def main():
              *sorted(os.path.relpath(page, REPO) for page in glob.glob(f"{REPO}/docs/*.md"))]
     blocks = []
     for page in pages:
-        found, marks = read(page)
+        found, marks = read_page(page)
         if not sys.argv[1:] or any(word in page for word in sys.argv[1:]):
             blocks += found
             for line, comment in marks:

@@ -26,7 +26,7 @@ import urllib.request
 import gi
 
 from checkout import checkout, run_script
-from checks import RELEASE, REPO, VERIFYING, Problem, Results, end_process, gstreamer, measured, wait_until
+from checks import RELEASE, REPO, VERIFYING, Problem, Results, end_process, gstreamer, measured, read, wait_until
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: E402
@@ -306,12 +306,10 @@ def check_numpy(name, url, environment):
 
 def minimal_problems():
     """The short examples are short, and README.md has the minimal one in Python."""
-    with open(os.path.join(REPO, "README.md"), encoding="utf-8") as file:
-        readme = file.read()
+    readme = read(os.path.join(REPO, "README.md"))
     for file in sorted(os.listdir(EXAMPLES)):
         if file.startswith(("minimal.", "numpy_", "recorder.")):
-            with open(os.path.join(EXAMPLES, file), encoding="utf-8") as program:
-                text = program.read()
+            text = read(os.path.join(EXAMPLES, file))
             if (lines := text.count("\n")) > LINES:
                 yield f"{file} has {lines} lines, at most {LINES}"
             if file == "minimal.py" and f"```python\n{text}```" not in readme:
@@ -506,8 +504,7 @@ def check_two_sessions(name, work):
         expect_look("lego", frame, f"the left half of {file}", 0, 640)
         expect_look("noir", frame, f"the right half of {file}", 640, 1280)
     report(name)
-    with open(os.path.join(script.folder, ".build", "two-sessions.log"), encoding="utf-8", errors="replace") as file:
-        text = file.read()
+    text = read(os.path.join(script.folder, ".build", "two-sessions.log"))
     problems = []
     for side, codec, lowest, highest in (("left", "VP8", 400_001, 2_000_000), ("right", "H264", 1, 400_000)):
         codecs = set(re.findall(rf"GstDecartTransform:{side}/.*encoding-name=\(string\)(\w+)", text)) - {"RTX"}

@@ -19,7 +19,7 @@ import threading
 import time
 import urllib.request
 
-from checks import Results
+from checks import Results, read
 from standin import ControlledStandIn
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Peers"))
@@ -104,8 +104,8 @@ def main():
     reports = queue.Queue()
     try:
         options = {"url": f"{standin.url}/v1/stream?api_key=x&model=lucy-restyle-2", "pause": 0}
-        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "browser_client.js"), encoding="utf-8") as file:
-            server = serve(PAGE % (file.read(), json.dumps(options)), reports)
+        client = read(os.path.join(os.path.dirname(os.path.abspath(__file__)), "browser_client.js"))
+        server = serve(PAGE % (client, json.dumps(options)), reports)
         with firefox(f"http://127.0.0.1:{server.server_port}/"):
             posted = reports.get(timeout=2 * LIMIT)
             with urllib.request.urlopen(f"{standin.control}/control/sessions", timeout=LIMIT) as answer:

@@ -32,7 +32,7 @@ import tempfile
 import time
 
 from check_commands import NAMESPACES, is_complete
-from checks import RELEASE, REPO, VERIFYING, Results, gstreamer, measured
+from checks import RELEASE, REPO, VERIFYING, Results, gstreamer, measured, read, write
 
 PAGE = os.path.join(REPO, "docs", "RECIPES.md")
 PYTHON = os.environ.get("DECART_TEST_PYTHON", os.path.join(REPO, ".build", "venv", "bin", "python"))
@@ -92,8 +92,7 @@ report = Results("recipes")
 
 def recipes():
     """Name and blocks (role, text) of each recipe of the page."""
-    with open(PAGE, encoding="utf-8") as file:
-        sections = re.split(r"^## ", file.read(), flags=re.M)[1:]
+    sections = re.split(r"^## ", read(PAGE), flags=re.M)[1:]
     for section in sections:
         name, _, text = section.partition("\n")
         blocks = re.findall(r"^<!-- not run here: check_recipes\.py, ([^>]+) -->\n```sh\n(.*?)^```$", text, re.M | re.S)
@@ -159,8 +158,7 @@ class Run:
         script = DRIVER + (FIREWALL if name == "Firewall" else "")
         for number, (role, text) in enumerate(blocks):
             block = f"{number}-{role.partition(' ')[0]}"
-            with open(os.path.join(self.folder, f"{block}.sh"), "w", encoding="utf-8") as file:
-                file.write(await_server(text) + text.replace("autovideosink", SINK))
+            write(os.path.join(self.folder, f"{block}.sh"), await_server(text) + text.replace("autovideosink", SINK))
             script += f"bash {block}.sh >{number}.log 2>&1 || exit 1\n" if makes_files(blocks) else f"repeat {block} &\n"
         if name == "Janus":
             with open(os.path.join(self.folder, "viewer.sh"), "w", encoding="utf-8") as file:

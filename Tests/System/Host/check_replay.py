@@ -30,7 +30,7 @@ import time
 
 import gi
 
-from checks import RELEASE, VERIFYING, Results, end_process, gstreamer, measured
+from checks import RELEASE, VERIFYING, Results, end_process, gstreamer, measured, read, write
 from standin import running_standin
 
 gi.require_version("Gst", "1.0")
@@ -223,8 +223,7 @@ def difference(case, url, seconds, work):
         # The pipeline may notice by the media what the control channel says a moment later: the recording is longer.
         recorded, key = record(path, url + case.query, case, until_event(case) if case.until else for_seconds(seconds), more=1)
         recorded = {kind: values for kind, values in recorded.items() if kind in (case.kinds or recorded)}
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = read(path)
         if '"event":"opened"' not in text and '"event":"failed"' not in text:
             return f"no session was recorded: {recorded}", ""
         secrets = [secret for secret in (KEY, key, PROMPT, LATER_PROMPT, "candidate:", "a=ice", "ws://") if secret in text]
@@ -251,8 +250,7 @@ def refused(work):
             ("a truncated entry", good + '{"attempt":1,"ms":1,"eve', 3), ("an empty file", "", 1),
             ("deep nesting", good + "[" * 500_000, 3), ("control characters", good + "\0\1\2", 3)):
         path = os.path.join(work, "bad.jsonl")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        write(path, text)
         result = subprocess.run([f"{RELEASE}/decart-standin", "--port", "0", "--replay", path], capture_output=True, text=True,
                                 timeout=LIMIT)
         errors = [each for each in result.stderr.splitlines() if each.startswith("Error:")]

@@ -27,7 +27,7 @@ import threading
 import time
 import urllib.parse
 
-from checks import PLUGIN, VERIFYING, Results, clean_environment, gstreamer
+from checks import PLUGIN, VERIFYING, Results, clean_environment, gstreamer, write
 from standin import running_standin
 
 LIMIT = 120  # s, for every wait: at level 9 the log slows everything down
@@ -113,8 +113,7 @@ class Run:
         else:
             # Not in the folder that is searched.
             key_file = f"{self.folder}.key"
-            with open(key_file, "w", encoding="ascii") as file:
-                file.write(canary.key + "\n")
+            write(key_file, canary.key + "\n")
             options.append(f"api-key-file={key_file}")
         # Few and small frames: at level 9 every buffer writes many log lines.
         # With -e an interrupt becomes EOS, but an error would wait for EOS too, which a source may have missed.

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 from check_commands import NAMESPACES
-from checks import RELEASE, REPO
+from checks import RELEASE, REPO, write
 
 # debian/control lists the packages; the drivers in Swift import CGStreamer, and one has the tests' cameras.
 PARTS = ("pipelines", "scripts", "debian", "Sources/CGStreamer", "Sources/CRelease",
@@ -33,8 +33,7 @@ def checkout(folder):
     os.symlink(RELEASE, os.path.join(folder, ".build", "release"))
     tools = os.path.join(folder, "tools")
     os.makedirs(tools)
-    with open(os.path.join(tools, "swift"), "w", encoding="ascii") as file:
-        file.write(SWIFT.format(swift=shutil.which("swift") or "false"))
+    write(os.path.join(tools, "swift"), SWIFT.format(swift=shutil.which("swift") or "false"))
     os.chmod(os.path.join(tools, "swift"), 0o755)
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("GST_") and name != "DECART_API_KEY"}

@@ -54,6 +54,17 @@ class Results:
             self(name, error if isinstance(error, Problem) else f"{type(error).__name__}: {error}")
 
 
+def read(path):
+    """The text of a file."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def gstreamer(folder, base=()):
     """Environment variables for GStreamer with the plugin, added to `base`. Their files are in `folder`."""
     return dict(base, GST_REGISTRY_1_0=registry(folder), GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder))

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 
-from checks import Results, gstreamer, measured
+from checks import Results, gstreamer, measured, read, write
 from standin import running_standin
 
 FRAMERATE = 30
@@ -189,8 +189,7 @@ class Client:
                 and all(line[field] == value for field, value in fields.items())]
 
     def processor_time(self):
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
-            fields = file.read().rpartition(")")[2].split()
+        fields = read(f"/proc/{self.process.pid}/stat").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def rate(self, since, until):
@@ -238,13 +237,11 @@ class Group:
                 if kind == "cgroup" and "cpu" in options.split(","):
                     version_1 = point
                 elif kind == "cgroup2":
-                    with open(f"{point}/cgroup.controllers", encoding="ascii") as controllers:
-                        version_2 = point if "cpu" in controllers.read().split() else None
+                    version_2 = point if "cpu" in read(f"{point}/cgroup.controllers").split() else None
         return version_1, version_2
 
     def write(self, name, text):
-        with open(os.path.join(self.path, name), "w", encoding="ascii") as file:
-            file.write(text)
+        write(os.path.join(self.path, name), text)
 
     def add(self, process):
         self.write("cgroup.procs", str(process))

@@ -28,7 +28,7 @@ import time
 import zipfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Host"))
-from checks import RELEASE, REPO, VERIFYING, Results, measured  # noqa: E402
+from checks import RELEASE, REPO, VERIFYING, Results, measured, read, write  # noqa: E402
 
 CACHE = f"{REPO}/.build/chroots"
 RESULTS = f"{REPO}/.build/packages"
@@ -91,8 +91,7 @@ class System:
              'Dpkg::Use-Pty "false";\nAPT::Keep-Downloaded-Packages "true";\nAPT::Sandbox::User "root";\n'
              'Binary::apt::APT::Keep-Downloaded-Packages "true";\n'),
         ]:
-            with open(f"{folder}/{path}", "w", encoding="utf-8") as file:
-                file.write(text)
+            write(f"{folder}/{path}", text)
             os.chmod(f"{folder}/{path}", 0o755)
         shutil.copy("/etc/resolv.conf", f"{folder}/etc/resolv.conf")
 
@@ -156,8 +155,7 @@ def base_system(release):
 
 def readme_lines():
     """The two blocks of commands in the README's section "Install packages": the installation, and the first use."""
-    with open(f"{REPO}/README.md", encoding="utf-8") as file:
-        section = re.search(r"^## Install packages$(.*?)^## ", file.read(), re.M | re.S)
+    section = re.search(r"^## Install packages$(.*?)^## ", read(f"{REPO}/README.md"), re.M | re.S)
     blocks = re.findall(r"^```sh\n(.*?)^```$", section[1] if section else "", re.M | re.S)
     if len(blocks) != 2:
         raise Failed(f"the README's section \"Install packages\" has {len(blocks)} blocks of commands instead of 2")
@@ -257,8 +255,7 @@ def check_use(system, title, debs, commit):
 
 def own_tests():
     """The commands of docs/FAULTS.md for pytest, and its sample."""
-    with open(f"{REPO}/docs/FAULTS.md", encoding="utf-8") as file:
-        section = re.search(r"^## In your own tests$(.*)", file.read(), re.M | re.S)
+    section = re.search(r"^## In your own tests$(.*)", read(f"{REPO}/docs/FAULTS.md"), re.M | re.S)
     lines = re.search(r"^```sh\n(.*?)^```$", section[1] if section else "", re.M | re.S)
     sample = re.search(r"^```py\n(.*?)^```$", section[1] if section else "", re.M | re.S)
     if not lines or not sample:
@@ -270,8 +267,7 @@ def job_problems():
     """Lines of docs/FAULTS.md that a job to copy does not have."""
     install, *others = own_tests()[0].strip().split("\n")
     for path in sorted(glob.glob(f"{REPO}/pipelines/pytest/*.yml")) or ["no job"]:
-        with open(path, encoding="utf-8") as file:
-            job = file.read()
+        job = read(path)
         yield from (f"{os.path.basename(path)}: {line}" for line in [install.removeprefix("apt install "), *others]
                     if not re.search(rf"^ +- (run: )?(apt-get install -y (git )?)?{re.escape(line)}$", job, re.M))
 
@@ -284,8 +280,7 @@ def check_wheel(system, title):
     system.must(install, network=True, limit=300)
     for wheel in glob.glob(f"{RESULTS}/*.whl"):
         shutil.copy(wheel, f"{system.folder}{HOME}")
-    with open(f"{system.folder}{HOME}/test_pipeline.py", "w", encoding="utf-8") as file:
-        file.write(sample)
+    write(f"{system.folder}{HOME}/test_pipeline.py", sample)
     shutil.copy(f"{REPO}/pipelines/pytest/test_sample.py", f"{system.folder}{HOME}")
     begun = time.monotonic()
     status, output = system.run(f"set -e\n{use}", limit=HANG)
@@ -446,8 +441,7 @@ def check_documents():
         report("the packages' documents are complete, without a dead link", list(tree_problems(DOCUMENTS, folder)))
         named = set()
         for path in glob.glob(f"{REPO}/docs/man/*") + glob.glob(f"{REPO}/Sources/**/*.swift", recursive=True):
-            with open(path, encoding="utf-8") as file:
-                named |= set(re.findall(r"/usr/share/doc/([\w.-]+)((?:/[\w.-]+)*)", file.read().replace("\\-", "-")))
+            named |= set(re.findall(r"/usr/share/doc/([\w.-]+)((?:/[\w.-]+)*)", read(path).replace("\\-", "-")))
         report("the documents that help and manual pages name are in the packages", sorted(
             package + path for package, path in named
             if package not in DOCUMENTED or not os.path.exists(folder + path.rstrip(".")))
@@ -455,8 +449,7 @@ def check_documents():
     linked = set()
     for name in glob.glob(f"{RELEASE}/*.product/Objects.LinkFileList"):
         if os.path.basename(os.path.dirname(name)) in ("gstdecart.product", "decart-check.product", "decart-standin.product"):
-            with open(name, encoding="utf-8") as file:
-                modules = set(re.findall(r"/(\w+)\.build/", file.read()))
+            modules = set(re.findall(r"/(\w+)\.build/", read(name)))
             linked |= {path.split("/")[-3] for module in modules
                        for path in glob.glob(f"{RELEASE}/../../checkouts/*/Sources/{module}")}
     report("debian/copyright lists what is linked", sorted(linked ^ set(DOCUMENTS.linked_packages())))
@@ -464,16 +457,15 @@ def check_documents():
 
 def check_without_packages():
     """What debian/rules installs is there, and the fixture of pipelines/pytest works with the existing build."""
-    with open(f"{REPO}/debian/rules", encoding="utf-8") as file:
-        rules = file.read()
+    rules = read(f"{REPO}/debian/rules")
     built = set(re.findall(r"\$\(RELEASE\)/(\w\S*)", rules))
     report("debian/rules installs programs and plugin", sorted({"decart-check", "decart-standin", "libgstdecart.so"} ^ built))
     report("what debian/rules installs is built", sorted(name for name in built if not os.path.exists(f"{RELEASE}/{name}")))
     check_documents()
     report("each program has a manual page",
           sorted(name for name in built if not name.endswith(".so") and not glob.glob(f"{REPO}/docs/man/{name}*.1")))
-    with open(f"{REPO}/debian/env.sh.in", encoding="utf-8") as file:
-        shell = subprocess.run(["sh", "-n"], input=file.read().replace("@folder@", "/folder"), capture_output=True, text=True)
+    shell = read(f"{REPO}/debian/env.sh.in").replace("@folder@", "/folder")
+    shell = subprocess.run(["sh", "-n"], input=shell, capture_output=True, text=True)
     report("debian/env.sh.in is a shell script", shell.stderr)
 
     report("the jobs of pipelines/pytest type the lines of docs/FAULTS.md", list(job_problems()))
@@ -492,11 +484,9 @@ def check_without_packages():
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("GST_PLUGIN") and name not in ("DECART_STANDIN", "DECART_API_KEY")}
         environment["PYTHONPATH"] = f"{folder}/wheel"
-        with open(f"{REPO}/pipelines/pytest/test_sample.py", encoding="utf-8") as file:
-            sample = file.read()
+        sample = read(f"{REPO}/pipelines/pytest/test_sample.py")
         # Its negative twin: the look is another one.
-        with open(f"{folder}/test_broken.py", "w", encoding="utf-8") as file:
-            file.write(sample.replace('["mosaic"] >= 20', '["mosaic"] < 0'))
+        write(f"{folder}/test_broken.py", sample.replace('["mosaic"] >= 20', '["mosaic"] < 0'))
         for name, path, wanted in (("the sample tests of pipelines/pytest", f"{folder}/wheel/test_sample.py", "3 passed"),
                                    ("pytest fails if the look is another one", f"{folder}/test_broken.py", "1 failed")):
             try:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from check_packages import HOME, RELEASE, REPO, RESULTS, Failed, System, Unreachable, report
+from check_packages import HOME, RELEASE, REPO, RESULTS, Failed, System, Unreachable, read, report
 
 EXAMPLE = f"{REPO}/pipelines/examples/metrics"
 # A session of the entry point with a stand-in, as the image's user: /health and the metrics, until it generates.
@@ -38,8 +38,7 @@ END
 
 def steps():
     """(instruction, rest of the line) of the file."""
-    with open(f"{EXAMPLE}/Containerfile", encoding="utf-8") as file:
-        text = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", file.read(), flags=re.M))
+    text = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", read(f"{EXAMPLE}/Containerfile"), flags=re.M))
     return [tuple(line.split(None, 1)) for line in text.splitlines()]
 
 
