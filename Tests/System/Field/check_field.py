@@ -33,7 +33,7 @@ import urllib.request
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
-from checks import VERIFYING, Results, gstreamer  # noqa: E402
+from checks import VERIFYING, Results, compile_c, gstreamer  # noqa: E402
 from checkout import NAMESPACES, can_make_namespaces  # noqa: E402
 from standin import ControlledStandIn  # noqa: E402
 from cases import BOTH, CASES, DIRECT, OWN, RAW_OUT, SPEECH, TIGHT, TIGHT_SOURCE, Case, appsrc, tight  # noqa: E402
@@ -1086,15 +1086,6 @@ def ending(status):
 
 # --- Random operations -------------------------------------------------------------------------------------------------
 
-def compile_operations(folder):
-    """Returns the path of the program."""
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "gstreamer-1.0", "gstreamer-video-1.0"],
-                           capture_output=True, text=True, check=True).stdout.split()
-    source, program = os.path.join(HERE, "random_operations.c"), os.path.join(folder, "random_operations")
-    subprocess.run(["gcc", "-g", "-O1", "-Wall", "-Wextra", "-o", program, source, *flags, "-pthread"], check=True)
-    return program
-
-
 def run_operations(program, seed, environment):
     """Returns why the seed failed, and its figures."""
     with ControlledStandIn("--transport", "both") as standin:
@@ -1129,7 +1120,8 @@ def jobs_for(names, environment, folder):
         for transport in chosen:
             yield f"{each.name}, {transport}", functools.partial(run_row, each, transport, environment)
     if not names or any(word.lower() in "random operations" for word in names):
-        program = compile_operations(folder)
+        program = compile_c(os.path.join(HERE, "random_operations.c"), os.path.join(folder, "random_operations"),
+                            "-g", "-O1", "-Wall", "-Wextra", "-pthread", packages=("gstreamer-1.0", "gstreamer-video-1.0"))
         for seed in range(1, SEEDS + 1):
             yield f"random operations, seed {seed}", functools.partial(run_operations, program, seed, environment)
 

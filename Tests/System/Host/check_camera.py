@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 from checkout import checkout, run_script
-from checks import REPO, VERIFYING, Results, measured
+from checks import REPO, VERIFYING, Results, measured, output_of
 
 WIDTH, HEIGHT = 640, 352
 BARS = ["grey", "yellow", "cyan", "green", "magenta", "red", "blue"]
@@ -24,8 +24,7 @@ report = Results("camera")
 
 
 def compile_driver():
-    flags = subprocess.run(["pkg-config", "--cflags-only-I", "gstreamer-video-1.0"], capture_output=True, text=True,
-                           check=True).stdout.split()
+    flags = output_of("pkg-config", "--cflags-only-I", "gstreamer-video-1.0").split()
     sources = [f"{REPO}/pipelines/switch-camera.swift", f"{REPO}/Tests/DecartElementsTests/Support/VirtualCameras.swift"]
     done = subprocess.run(["swiftc", "-typecheck", "-swift-version", "6", "-parse-as-library", "-I", f"{REPO}/Sources/CGStreamer",
                            *(word for flag in flags for word in ("-Xcc", flag)), *sources],

@@ -29,7 +29,7 @@ import tempfile
 import threading
 import time
 
-from checks import RELEASE, REPO, VERIFYING, Results, read
+from checks import RELEASE, REPO, VERIFYING, Results, read, start_xvfb
 from plugin_path import registry
 
 LIMIT = 240  # s, for a block
@@ -275,19 +275,6 @@ def run_block(block, work, environment):
             for number, (command, end) in enumerate(zip(block.commands, ends))]
 
 
-def start_xvfb(work):
-    """It chooses a free display and writes its number when the display is ready. Without -noreset it resets when its
-    last client disconnects, at which moment the next client may connect."""
-    reading, writing = os.pipe()
-    with open(os.path.join(work, "xvfb.log"), "wb") as log:
-        process = subprocess.Popen(
-            ["Xvfb", "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-noreset", "-nolisten", "tcp"],
-            pass_fds=[writing], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-    os.close(writing)
-    with os.fdopen(reading) as file:
-        return process, file.readline().strip()
-
-
 def prepare(work, display):
     """Copies what the commands need, fills a registry, and returns the environment."""
     copy = os.path.join(work, "repo")
@@ -329,7 +316,8 @@ def main():
                 if not re.search(r"\bnot run\b[^:]*: *\S", comment):
                     report(f"{page}: {line}", f"the mark gives no reason: {comment.strip()}")
     work = tempfile.mkdtemp(prefix="decart-commands-")
-    xvfb, display = start_xvfb(work)
+    with open(os.path.join(work, "xvfb.log"), "wb") as log:
+        xvfb, display = start_xvfb("1280x800", log)
     try:
         if not display:
             report("Xvfb starts", reason(os.path.join(work, "xvfb.log")))

@@ -26,7 +26,7 @@ import urllib.request
 import gi
 
 from checkout import checkout, run_script
-from checks import RELEASE, REPO, VERIFYING, Problem, Results, end_process, gstreamer, measured, read, wait_until
+from checks import RELEASE, REPO, VERIFYING, Problem, Results, compile_c, end_process, gstreamer, measured, read, wait_until
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: E402
@@ -406,10 +406,8 @@ def build_cameras(work):
     """Builds the plugin of the virtual cameras and returns its folder."""
     folder = os.path.join(work, "cameras")
     os.mkdir(folder)
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "gstreamer-1.0"], capture_output=True, text=True,
-                           check=True).stdout.split()
-    subprocess.run(["cc", "-std=gnu11", "-shared", "-fPIC", "-o", os.path.join(folder, "libgstvirtualcameras.so"),
-                    os.path.join(os.path.dirname(os.path.abspath(__file__)), "virtual_cameras.c"), *flags], check=True)
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "virtual_cameras.c")
+    compile_c(source, os.path.join(folder, "libgstvirtualcameras.so"), "-shared", "-fPIC")
     return folder
 
 

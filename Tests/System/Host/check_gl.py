@@ -10,12 +10,11 @@ import argparse
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-from checks import Results, end_process, gstreamer
+from checks import Results, end_process, gstreamer, start_xvfb
 from standin import running_standin
 
 FOLDER = tempfile.mkdtemp(prefix="decart-gl-")
@@ -29,16 +28,6 @@ from gi.repository import Gst  # noqa: E402
 LIMIT = 60  # s, for every wait
 TOO_SLOW = "A lot of buffers are being dropped"  # by a sink, on a busy machine
 report = Results("gl")
-
-
-def start_xvfb():
-    reading, writing = os.pipe()
-    process = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(writing), "-screen", "0", "640x480x24", "-noreset", "-nolisten", "tcp"],
-        pass_fds=[writing], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-    os.close(writing)
-    with os.fdopen(reading) as file:
-        return process, file.readline().strip()
 
 
 def run(url, source, width, height, frames):
@@ -104,7 +93,7 @@ def main():
     width, height = map(int, options.size.split("x"))
     if not shutil.which("Xvfb"):
         return report.skip("Xvfb is not installed")
-    xvfb, display = start_xvfb()
+    xvfb, display = start_xvfb("640x480")
     os.environ["DISPLAY"] = f":{display}"
     try:
         Gst.init(None)

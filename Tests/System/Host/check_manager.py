@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from checks import REPO, VERIFYING, Results, gstreamer, measured
+from checks import REPO, VERIFYING, Results, compile_c, gstreamer, measured
 from standin import running_standin
 
 ROW = re.compile(r" *([\d.]+) s: sessions (\d+), fds (\d+), threads (\d+), objects (-?\d+), allocated ([\d.]+) MiB, rss ([\d.]+) MiB, "
@@ -30,15 +30,6 @@ GROWTH = {"allocated": 12, "rss": 24}  # MiB, with all sessions
 LENGTHS = {"seconds": 30, "sessions": 16, "round": 8} if VERIFYING else {"seconds": 30, "sessions": 6, "round": 4}
 EMPTY_GROWTH = 4  # MiB allocated, without sessions
 report = Results("manager")
-
-
-def build(folder):
-    program = os.path.join(folder, "manager")
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "gstreamer-1.0"], capture_output=True, text=True,
-                           check=True).stdout.split()
-    subprocess.run(["cc", "-std=gnu11", "-Wall", "-Werror", "-O2", "-o", program,
-                    os.path.join(REPO, "pipelines", "examples", "manager.c"), *flags], check=True)
-    return program
 
 
 def judge(rows, options):
@@ -74,7 +65,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="decart-manager-") as folder, running_standin() as url:
         # How the threads of 16 sessions fill their arenas is random.
         environment = {**gstreamer(folder, os.environ), "MALLOC_ARENA_MAX": "2"}
-        program = build(folder)
+        program = compile_c(f"{REPO}/pipelines/examples/manager.c", f"{folder}/manager", "-Wall", "-Werror", "-O2")
         result = subprocess.run(
             [program, "--sessions", str(options.sessions), "--seconds", str(options.seconds), "--round",
              str(options.round), "--seed", str(options.seed), f"base-url={url}", "api-key=x"],

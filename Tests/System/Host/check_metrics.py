@@ -24,7 +24,7 @@ import urllib.parse
 import urllib.request
 
 from checks import (
-    PLUGIN, REPO, VERIFYING, Problem, Results, clean_environment, end_process, measured, read, wait_until as wait, write)
+    PLUGIN, REPO, VERIFYING, Problem, Results, clean_environment, end_process, measured, output_of, processor_time, read, wait_until as wait, write)
 from standin import start_standin
 
 EXAMPLE = os.path.join(REPO, "pipelines", "examples", "metrics")
@@ -120,8 +120,8 @@ class Run:
 
 def dashboard():
     """The expressions of the dashboard."""
-    with open(os.path.join(EXAMPLE, "dashboard.json"), encoding="utf-8") as file:
-        return [target["expr"] for panel in json.load(file)["panels"] for target in panel["targets"]]
+    panels = json.loads(read(os.path.join(EXAMPLE, "dashboard.json")))["panels"]
+    return [target["expr"] for panel in panels for target in panel["targets"]]
 
 
 def check_files():
@@ -149,9 +149,8 @@ def check_files():
 def check_kubernetes():
     """The schemas of Kubernetes take its files, whose probes and options exporter.py has."""
     names = ("kubernetes.yml", "kubernetes-autoscaler.yml", "Containerfile")
-    texts = [open(os.path.join(EXAMPLE, name), encoding="utf-8").read() for name in names]
-    manual = subprocess.run([os.path.join(EXAMPLE, "exporter.py"), "--help"], capture_output=True, text=True, timeout=LIMIT,
-                            check=True).stdout
+    texts = [read(os.path.join(EXAMPLE, name)) for name in names]
+    manual = output_of(os.path.join(EXAMPLE, "exporter.py"), "--help")
     used = set(re.findall(r"^ *- (--[\w-]+)=", texts[0], re.M)) | set(re.findall(r'"(--[\w-]+)"', texts[2]))
     report("exporter.py has the options of the pod", [option for option in used if f"  {option} " not in manual] or not used and "none")
     probes = re.findall(r"httpGet: \{path: (\S+),", texts[0])
@@ -289,11 +288,6 @@ class Prometheus:
     def firing(self):
         alerts = json.loads(fetch(f"{self.address}/api/v1/alerts"))["data"]["alerts"]
         return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
-
-
-def processor_time(process):
-    fields = read(f"/proc/{process.pid}/stat").rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def check_full(folder):

@@ -30,7 +30,7 @@ import time
 
 import gi
 
-from checks import RELEASE, VERIFYING, Results, end_process, gstreamer, measured, read, write
+from checks import RELEASE, STANDIN, VERIFYING, Results, end_process, gstreamer, measured, output_of, read, write
 from standin import running_standin
 
 gi.require_version("Gst", "1.0")
@@ -96,7 +96,7 @@ GATE = [
 
 def faults():
     """The faults of `decart-standin --help` that a recording can have, with keys."""
-    text = subprocess.run([f"{RELEASE}/decart-standin", "--help"], capture_output=True, text=True, check=True, timeout=60).stdout
+    text = output_of(STANDIN, "--help")
     names = re.findall(r"^  ([a-z0-9_]+T?) {2,}\S", text.split("\nFAULTS\n")[-1].split("\nCONTROL\n")[0], re.M)
     for name in names:
         if not OTHERS.match(name):
@@ -251,12 +251,12 @@ def refused(work):
             ("deep nesting", good + "[" * 500_000, 3), ("control characters", good + "\0\1\2", 3)):
         path = os.path.join(work, "bad.jsonl")
         write(path, text)
-        result = subprocess.run([f"{RELEASE}/decart-standin", "--port", "0", "--replay", path], capture_output=True, text=True,
+        result = subprocess.run([STANDIN, "--port", "0", "--replay", path], capture_output=True, text=True,
                                 timeout=LIMIT)
         errors = [each for each in result.stderr.splitlines() if each.startswith("Error:")]
         is_good = result.returncode == 64 and len(errors) == 1 and f"line {line}:" in errors[0]
         report(f"{name} is refused", "" if is_good else f"status {result.returncode}: {result.stderr}", "".join(errors)[-90:])
-    result = subprocess.run([f"{RELEASE}/decart-standin", "--port", "0", "--replay", os.path.join(work, "none")],
+    result = subprocess.run([STANDIN, "--port", "0", "--replay", os.path.join(work, "none")],
                             capture_output=True, text=True, timeout=LIMIT)
     report("a missing file is refused", "" if result.returncode == 64 and "cannot be read" in result.stderr else result.stderr,
            "")

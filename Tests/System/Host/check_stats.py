@@ -14,13 +14,12 @@ import concurrent.futures
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 
-from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, wait_until
+from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, output_of, wait_until
 from standin import ControlledStandIn
 
 FOLDER = tempfile.mkdtemp(prefix="decart-stats-")
@@ -402,9 +401,7 @@ def check_models():
     source = read("Sources/DecartProtocol/Models/DecartModel.swift")
     table = source[source.index("private static let table"):]
     coded = set(re.findall(r'^            "([^"]+)":', table, re.M))
-    output = subprocess.run(["gst-inspect-1.0", "--no-colors", "decarttransform"], capture_output=True, text=True,
-                            timeout=60, check=True).stdout
-    blurb = re.search(r"^  model +: (.*), or a custom", output, re.M)[1]
+    blurb = re.search(r"^  model +: (.*), or a custom", output_of("gst-inspect-1.0", "--no-colors", "decarttransform"), re.M)[1]
     rows = [cells for _, title, cells in tables("docs/MODELS.md") if title == "model"]
     # The rows of retired models have fewer columns.
     current, retired = ({model for cells in rows if len(cells) == columns for model in in_backticks(cells[0])}

@@ -22,7 +22,7 @@ import urllib.error
 import urllib.request
 
 import chromium
-from checks import STANDIN, VERIFYING, Results, end_process, gstreamer, measured
+from checks import STANDIN, VERIFYING, Results, end_process, gstreamer, measured, output_of
 from standin import ControlledStandIn
 
 FPS, DELAY, PROMPT_TIME = 15, 300, 2.0  # frames/s, ms, s
@@ -154,8 +154,7 @@ def choose(browser, name):
 
 def fault_list(browser):
     """The page lists the faults of --help; one that no running session can have is for new connections."""
-    manual = subprocess.run([STANDIN, "--help"], capture_output=True, text=True, check=True, timeout=LIMIT).stdout
-    names = re.findall(r"^  (\w+) ", re.search(r"^FAULTS$(.*?)^[A-Z]", manual, re.M | re.S)[1], re.M)
+    names = re.findall(r"^  (\w+) ", re.search(r"^FAULTS$(.*?)^[A-Z]", output_of(STANDIN, "--help"), re.M | re.S)[1], re.M)
     listed = browser.call("[...document.getElementById('kind').options].map(each => each.value).filter(Boolean)")
     report("the page lists all faults", "" if listed == names and len(names) > 80 else sorted(set(names) ^ set(listed)))
     choose(browser, "http_401")

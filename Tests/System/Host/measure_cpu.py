@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 
-from checks import Results, gstreamer, measured, read, write
+from checks import Results, gstreamer, measured, processor_time, read, write
 from standin import running_standin
 
 FRAMERATE = 30
@@ -188,10 +188,6 @@ class Client:
         return [line for line in list(self.lines) if line["m"] == name and since <= line["t"] < until
                 and all(line[field] == value for field, value in fields.items())]
 
-    def processor_time(self):
-        fields = read(f"/proc/{self.process.pid}/stat").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def rate(self, since, until):
         return sum(since <= at < until for at, _ in list(self.frames)) / (until - since)
 
@@ -298,9 +294,9 @@ def perform(client, group):
     client.wait(HANG, "frame", lambda: True if client.frames else None)
     # The bitrate rises.
     time.sleep(4)
-    begun, used = time.monotonic(), client.processor_time()
+    begun, used = time.monotonic(), processor_time(client.process)
     time.sleep(5)
-    until, used = time.monotonic(), client.processor_time() - used
+    until, used = time.monotonic(), processor_time(client.process) - used
     share = used / (until - begun)
     free = Part(client, begun, until)
     if free.rate < FULL * FRAMERATE:

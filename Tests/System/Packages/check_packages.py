@@ -28,7 +28,7 @@ import time
 import zipfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Host"))
-from checks import RELEASE, REPO, VERIFYING, Results, measured, read, write  # noqa: E402
+from checks import RELEASE, REPO, VERIFYING, Results, measured, output_of, read, write  # noqa: E402
 
 CACHE = f"{REPO}/.build/chroots"
 RESULTS = f"{REPO}/.build/packages"
@@ -367,7 +367,7 @@ def check_elements(system, title):
 def hardening_problems(path):
     """What the ELF file lacks. Swift's own runtime has no fortified functions, so these are those of the C sources."""
     def readelf(option):
-        return subprocess.run(["readelf", option, "--wide", path], capture_output=True, text=True, check=True, timeout=60).stdout
+        return output_of("readelf", option, "--wide", path)
 
     wanted = {"BIND_NOW": r"FLAGS.*BIND_NOW", "RELRO": r"GNU_RELRO", "PIE": r"Type: *DYN", "fortified functions": r" __\w+_chk@"}
     found = readelf("-d") + readelf("-l") + readelf("-h") + readelf("--dyn-syms")
@@ -383,7 +383,7 @@ def tree_problems(documents, folder):
 
 def check_contents(debs):
     """What the packages contain beside the programs."""
-    fields = {name: subprocess.run(["dpkg-deb", "-f", deb, name], capture_output=True, text=True, check=True).stdout.strip()
+    fields = {name: output_of("dpkg-deb", "-f", deb, name).strip()
               for deb in debs if "gstreamer1.0-decart" in deb for name in ("GStreamer-Elements", "Homepage", "Section")}
     report("the package names its elements", "" if fields["GStreamer-Elements"] == "decartmirror, decartsrc, decarttransform"
           else fields["GStreamer-Elements"] or "no field")
@@ -429,8 +429,7 @@ def check_files(debs):
         contents = subprocess.run(["dpkg-deb", "--fsys-tarfile", deb], capture_output=True, check=True, timeout=60).stdout
         names = subprocess.run(["tar", "-t"], input=contents, capture_output=True, check=True, timeout=60).stdout
         listed |= {name[2:].rstrip("/") for name in names.decode().splitlines()} - {""}
-    names = subprocess.run(["tar", "-tzf", *glob.glob(f"{RESULTS}/*.tar.gz")], capture_output=True, text=True, check=True,
-                           timeout=60).stdout
+    names = output_of("tar", "-tzf", *glob.glob(f"{RESULTS}/*.tar.gz"))
     report("the tarball has the same files", sorted(listed ^ {name.rstrip("/") for name in names.splitlines()}))
 
 
@@ -513,8 +512,7 @@ def main():
         return
     # The folders are removed then too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    commit = subprocess.run(["bash", "-c", "set -euo pipefail; source scripts/lib.sh; commit_name"], cwd=REPO,
-                            capture_output=True, text=True, check=True).stdout.strip()
+    commit = output_of("bash", "-c", "set -euo pipefail; source scripts/lib.sh; commit_name", cwd=REPO).strip()
     built = subprocess.run([f"{REPO}/scripts/package"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
     report("scripts/package builds them", built.returncode and (built.stdout + built.stderr)[-300:])
     debs = sorted(glob.glob(f"{RESULTS}/*.deb"))
