@@ -28,14 +28,13 @@ import tempfile
 import threading
 import time
 import traceback
-import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
 from checks import VERIFYING, Results, compile_c, gstreamer  # noqa: E402
 from checkout import NAMESPACES, can_make_namespaces  # noqa: E402
-from standin import ControlledStandIn  # noqa: E402
+from standin import ControlledStandIn, tell  # noqa: E402
 from cases import BOTH, CASES, DIRECT, OWN, RAW_OUT, SPEECH, TIGHT, TIGHT_SOURCE, Case, appsrc, tight  # noqa: E402
 from numbered_frames import (  # noqa: E402
     APPSRC, H264, HEIGHT, LIMIT, MS, RATE, RAW, WIDTH, Bench, Problem, i420, write_file)
@@ -408,8 +407,8 @@ def default_appsrc(here):
     bench = here.bench(f'appsrc name=in format=time do-timestamp=true caps="{RAW}"', "max-retries=-1")
     bench.play().feed(lambda n: None)
     bench.wait_numbers(20)
-    post(here, "/control/faults", b"refuse:for=5")
-    post(here, "/control/drop")
+    tell(here.control, "faults", b"refuse:for=5")
+    tell(here.control, "drop")
     bench.wait("the connection is lost", lambda: bench.stats("reconnects")["reconnects"])
     bench.mark()
     bench.wait_numbers(40, above=bench.pushed)
@@ -671,16 +670,10 @@ def parameter_sets_once(here):
     pad.add_probe(Gst.PadProbeType.BUFFER, strip)
     bench.play().feed()
     bench.wait_numbers(30)
-    post(here, "/control/close?code=1011")
+    tell(here.control, "close?code=1011")
     bench.wait("the connection is lost", lambda: bench.stats("reconnects")["reconnects"])
     bench.wait_numbers(30, above=bench.pushed)
     return finish(bench, warnings="closed the connection")
-
-
-def post(here, path, body=b""):
-    request = urllib.request.Request(here.control + path, data=body, method="POST")
-    with urllib.request.urlopen(request, timeout=LIMIT) as answer:
-        answer.read()
 
 
 @row("segments of encoded output", "livekit/egress#649, savonet/liquidsoap#5266",

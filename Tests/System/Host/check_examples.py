@@ -13,7 +13,6 @@ Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only.
 
 import concurrent.futures
 import itertools
-import json
 import os
 import re
 import shutil
@@ -21,12 +20,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import urllib.request
 
 import gi
 
 from checkout import checkout, run_script
 from checks import RELEASE, REPO, VERIFYING, Problem, Results, compile_c, end_process, gstreamer, measured, read, wait_until
+from standin import ControlledStandIn, running_standin, sessions
 
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: E402
@@ -456,11 +455,6 @@ def check_rtsp(name, url, control, environment):
         end_process(server.process)
 
 
-def sessions(control):
-    with urllib.request.urlopen(f"{control}/control/sessions", timeout=LIMIT) as answer:
-        return json.load(answer)["sessions"]
-
-
 def open_sessions(control, before):
     return [each for each in sessions(control) if each["number"] not in before and each["state"] != "closed"]
 
@@ -623,19 +617,14 @@ def main():
         # For child processes only: this process decodes with the system's elements.
         environment = gstreamer(work, os.environ)
         Gst.init(None)
-        standins = [Program([os.path.join(RELEASE, "decart-standin"), "--port", "0", "--control", "0"]) for _ in range(2)]
-        try:
-            urls = [standin.wait_for_line(r"^listening on (ws://\S+)")[1] for standin in standins]
-            # The sessions of rtsp.py are counted: it has a stand-in of its own.
-            control = standins[1].wait_for_line(r"(http://\S+?)/?(?:control)?$")[1]
+        # The sessions of rtsp.py are counted: it has a stand-in of its own.
+        with running_standin() as url, ControlledStandIn() as counting:
             checks = itertools.chain(
-                [("rtsp: all viewers share one session, which ends with the last of them", check_rtsp, urls[1], control, environment)],
+                [("rtsp: all viewers share one session, which ends with the last of them", check_rtsp, counting.url,
+                  counting.control, environment)],
                 ((name, body, work) for name, body in SCRIPTS + (TIMED_SCRIPTS if VERIFYING or words else [])),
-                programs_checks(urls[0], work, environment))
+                programs_checks(url, work, environment))
             in_parallel(each for each in checks if not words or any(word in each[0] for word in words))
-        finally:
-            for standin in standins:
-                end_process(standin.process)
     sys.exit(report.failed)
 
 

@@ -17,10 +17,9 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 
 from checks import Results, read
-from standin import ControlledStandIn
+from standin import ControlledStandIn, sessions
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Peers"))
 from check_rooms import ADDRESS, LIMIT, enter_namespace  # noqa: E402
@@ -108,8 +107,7 @@ def main():
         server = serve(PAGE % (client, json.dumps(options)), reports)
         with firefox(f"http://127.0.0.1:{server.server_port}/"):
             posted = reports.get(timeout=2 * LIMIT)
-            with urllib.request.urlopen(f"{standin.control}/control/sessions", timeout=LIMIT) as answer:
-                why = problem(posted, json.load(answer)["sessions"])
+            why = problem(posted, sessions(standin.control))
     except queue.Empty:
         why = f"the page does not report within {2 * LIMIT} s"
     finally:

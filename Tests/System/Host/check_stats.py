@@ -17,10 +17,9 @@ import shutil
 import sys
 import tempfile
 import time
-import urllib.request
 
 from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, output_of, wait_until
-from standin import ControlledStandIn
+from standin import ControlledStandIn, tell
 
 FOLDER = tempfile.mkdtemp(prefix="decart-stats-")
 os.environ.update(gstreamer(FOLDER))
@@ -117,11 +116,6 @@ def counters(stats):
 
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
-
-class StandIn(ControlledStandIn):
-    def drop(self):
-        urllib.request.urlopen(f"{self.control}/control/drop", data=b"", timeout=LIMIT).close()
-
 
 class Session:
     def __init__(self, url, options="", more="", element=f"{VIDEO} ! decarttransform prompt=lego"):
@@ -291,7 +285,7 @@ def live_long(standin, transport):
                         and session.state == "generating")
             counts.append(session.get("reconnects"))
             if reconnects < 2:
-                standin.drop()
+                tell(standin.control, "drop")
                 life.follow("the loss", lambda stats: stats.get_value("reconnects") > reconnects)
         report(f"{transport}: reconnects counts them", "" if counts == [0, 1, 2] else counts)
         # The stand-in resets the control channel's connection.
@@ -416,7 +410,8 @@ def main():
     check_errors()
     check_models()
     # `drop` ends all sessions of a stand-in.
-    with StandIn() as kinds, StandIn() as direct, StandIn() as room, concurrent.futures.ThreadPoolExecutor() as pool:
+    with (ControlledStandIn() as kinds, ControlledStandIn() as direct, ControlledStandIn() as room,
+          concurrent.futures.ThreadPoolExecutor() as pool):
         list(pool.map(lambda part: report.perform(*part), [
             ("the kinds of sessions", compare_kinds, kinds), ("webrtc: reconnects", live_long, direct, "webrtc"),
             ("livekit: reconnects", live_long, room, "livekit")]))

@@ -10,12 +10,12 @@ audio; check_rooms.py has both with LiveKit's SDK. Runs in a network namespace o
 
 import asyncio
 import sys
-import urllib.request
 
 import check_first_generation
 from check_first_generation import Failed, png
 from check_rooms import LIMIT, enter_namespace
 from checks import VERIFYING, Results
+from standin import tell
 
 MODELS = ("lucy-2.1", "lucy-2.5", "lucy-2.6", "lucy-vton-3.5", "lucy-vton-3.6", "lucy-restyle-2", "lucy-latest",
           "lucy-vton-latest", "lucy-restyle-latest")
@@ -122,8 +122,7 @@ async def reconnect(url, control):
     async with Session(url) as session:
         await session.screen.wait_for_more(5, is_grey=True)
         session_id = session.client.session_id
-        request = urllib.request.Request(f"{control}/control/close?code=1012", data=b"", method="POST")
-        await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=LIMIT).close())
+        await asyncio.to_thread(tell, control, "close?code=1012")
         await session.screen.wait("another session", lambda: session.client.session_id != session_id)
         await session.screen.wait_for_more(10, is_grey=False)
         if "reconnecting" not in session.states or not session.client.is_connected():
