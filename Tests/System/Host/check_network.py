@@ -87,9 +87,7 @@ class Network:
         self.lab.close()
 
     def names(self, host=HOST):
-        folder = f"/etc/netns/{self.lab.client}"
-        os.makedirs(folder, exist_ok=True)
-        write(f"{folder}/hosts", f"127.0.0.1 localhost\n{netlab.SERVER} {host}\n")
+        self.lab.name(self.lab.client, netlab.SERVER, host)
         # A dead name server: a name that is not in the file takes until the limit.
         self.lab.resolve_with(netlab.SERVER)
 
