@@ -38,7 +38,7 @@ from standin import ControlledStandIn, tell  # noqa: E402
 from cases import BOTH, CASES, DIRECT, OWN, RAW_OUT, SPEECH, TIGHT, TIGHT_SOURCE, Case, appsrc, tight  # noqa: E402
 from numbered_frames import (  # noqa: E402
     APPSRC, H264, HEIGHT, LIMIT, MS, RATE, RAW, WIDTH, Bench, Problem, i420, write_file)
-from gi.repository import GObject, Gst, GstVideo  # noqa: E402
+from gst import GObject, Gst, GstVideo, on_buffer  # noqa: E402
 
 WATCHDOG = 240  # s, for the process of a row: a hang, on any machine
 # Of random_operations.c: seconds of a seed.
@@ -303,10 +303,8 @@ def colours(here):
             f" ! {RAW.replace('I420', 'ARGB')} ! videoconvert ! video/x-raw,format={form},colorimetry={colorimetry}",
             sink="videoconvert ! video/x-raw,format=RGB ! fakesink name=last")
         found = []
-        bench.pipeline.get_by_name("last").get_static_pad("sink").add_probe(
-            Gst.PadProbeType.BUFFER, lambda _pad, info, found=found: (
-                found.append(tuple(info.get_buffer().extract_dup(3 * (WIDTH * HEIGHT // 2 + WIDTH // 2), 3))),
-                Gst.PadProbeReturn.OK)[1])
+        on_buffer(bench.pipeline.get_by_name("last").get_static_pad("sink"), lambda buffer, found=found: found.append(
+            tuple(buffer.extract_dup(3 * (WIDTH * HEIGHT // 2 + WIDTH // 2), 3))))
         bench.play()
         try:
             # The encoder's first frames are coarse.
@@ -694,7 +692,7 @@ def preview_paused(here):
     preview = bench.element.request_pad_simple("preview")
     preview.link(bench.pipeline.get_by_name("preview").get_static_pad("sink"))
     shown = threading.Event()
-    preview.add_probe(Gst.PadProbeType.BUFFER, lambda *_: (shown.set(), Gst.PadProbeReturn.OK)[1])
+    on_buffer(preview, lambda _: shown.set())
     bench.play()
     bench.wait("the preview shows frames", shown.is_set)
     bench.pipeline.set_state(Gst.State.PAUSED)
@@ -771,7 +769,7 @@ def audio_released(here):
 
     def added(_element, pad):
         if pad.get_name() == "audio_src":
-            pad.add_probe(Gst.PadProbeType.BUFFER, lambda *_: (returned.set(), Gst.PadProbeReturn.OK)[1])
+            on_buffer(pad, lambda _: returned.set())
             pad.link(bench.pipeline.get_by_name("sink").get_static_pad("sink"))
 
     bench.element.connect("pad-added", added)

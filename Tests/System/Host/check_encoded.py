@@ -19,14 +19,9 @@ import tempfile
 import threading
 import time
 
-import gi
-
 from checks import VERIFYING, Results, gstreamer, measured
+from gst import Gst, GstVideo, factories_in, on_buffer
 from standin import running_standin
-
-gi.require_version("Gst", "1.0")
-gi.require_version("GstVideo", "1.0")
-from gi.repository import Gst, GstVideo  # noqa: E402
 
 RATE = 100 if VERIFYING else 30
 LIMIT = 60  # s, for every wait
@@ -60,8 +55,7 @@ def slices(data):
 
 
 def record(pad, hashes, changed, is_h264=False):
-    def probe(_pad, info):
-        buffer = info.get_buffer()
+    def add(buffer):
         data = buffer.extract_dup(0, buffer.get_size())
         digest = hashlib.sha256()
         for part in slices(data) if is_h264 else [data]:
@@ -69,9 +63,8 @@ def record(pad, hashes, changed, is_h264=False):
         with changed:
             hashes.append(digest.digest())
             changed.notify_all()
-        return Gst.PadProbeReturn.OK
 
-    pad.add_probe(Gst.PadProbeType.BUFFER, probe)
+    on_buffer(pad, add)
 
 
 def request_keyframes(pipeline):
@@ -151,8 +144,7 @@ def run(codec, transport, url, frames):
     stats = pipeline.get_by_name("t").get_property("stats")
     counts = {name: stats.get_value(name) for name in ("frames-late", "frames-dropped", "packets-lost", "plis-sent",
                                                      "audio-buffers-late", "audio-buffers-silence")}
-    elements = []
-    pipeline.get_by_name("t").iterate_recurse().foreach(lambda each: elements.append(each.get_factory().get_name()))
+    elements = factories_in(pipeline.get_by_name("t"))
     pipeline.set_state(Gst.State.NULL)
     coders = [name for name in elements if name in ("opusenc", "opusdec", "x264enc", "openh264enc", "vp8enc", "vp9enc",
                                                     "vp8dec", "vp9dec", "avdec_h264", "openh264dec")]

@@ -21,14 +21,10 @@ import sys
 import tempfile
 import threading
 
-import gi
-
 from checkout import checkout, run_script
 from checks import RELEASE, REPO, VERIFYING, Problem, Results, compile_c, end_process, gstreamer, measured, read, wait_until
+from gst import Gst
 from standin import ControlledStandIn, running_standin, sessions
-
-gi.require_version("Gst", "1.0")
-from gi.repository import Gst  # noqa: E402
 
 EXAMPLES = os.path.join(REPO, "pipelines", "examples")
 LIVE = os.path.join(EXAMPLES, "live.py")

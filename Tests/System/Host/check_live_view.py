@@ -19,15 +19,10 @@ import tempfile
 import threading
 import time
 
-import gi
-
 from checks import VERIFYING, Results, gstreamer, measured
+from gst import GObject, Gst, GstVideo, text_of
 from offered_camera import COLOUR, Camera, WHEPServer, codecs, directions, peer_python
 from standin import running_standin
-
-gi.require_version("Gst", "1.0")
-gi.require_version("GstVideo", "1.0")
-from gi.repository import GObject, Gst, GstVideo  # noqa: E402
 
 TOKEN = "canary-token-5d1f"
 LIMIT = 60  # s, for every wait
@@ -111,10 +106,8 @@ class Element:
 
     def on_message(self, _bus, message):
         structure = message.get_structure()
-        if message.type == Gst.MessageType.WARNING:
-            self.note(self.warnings, message.parse_warning()[0].message)
-        elif message.type == Gst.MessageType.ERROR:
-            self.note(self.errors, message.parse_error()[0].message)
+        if message.type in (Gst.MessageType.WARNING, Gst.MessageType.ERROR):
+            self.note(self.warnings if message.type == Gst.MessageType.WARNING else self.errors, text_of(message))
         elif structure and structure.get_name() == "decart-live-view":
             self.note(self.states, (structure.get_value("state"), structure.get_value("reason")))
         return Gst.BusSyncReply.DROP

@@ -28,13 +28,9 @@ import tempfile
 import threading
 import time
 
-import gi
-
 from checks import RELEASE, STANDIN, VERIFYING, Results, end_process, gstreamer, measured, output_of, read, write
+from gst import Gst, text_of
 from standin import running_standin
-
-gi.require_version("Gst", "1.0")
-from gi.repository import Gst  # noqa: E402
 
 KEY, PROMPT, LATER_PROMPT = "canary-key-0d9c2b71", "Canary Lego", "Canary noir"
 # They act before a WebSocket exists or below it, or in the media: a recording of the control channel has nothing of them.
@@ -136,10 +132,8 @@ class Watch:
 
     def on_message(self, _bus, message):
         structure = message.get_structure()
-        if message.type == Gst.MessageType.WARNING:
-            self.note("warnings", message.parse_warning()[0].message)
-        elif message.type == Gst.MessageType.ERROR:
-            self.note("errors", message.parse_error()[0].message)
+        if message.type in (Gst.MessageType.WARNING, Gst.MessageType.ERROR):
+            self.note("warnings" if message.type == Gst.MessageType.WARNING else "errors", text_of(message))
         elif message.type == Gst.MessageType.PROGRESS:
             self.note("progress", structure.get_value("text"))
         elif structure and structure.get_name() == "decart-state":

@@ -19,15 +19,11 @@ import tempfile
 import time
 
 from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, output_of, wait_until
+from gst import GObject, Gst
 from standin import ControlledStandIn, tell
 
 FOLDER = tempfile.mkdtemp(prefix="decart-stats-")
 os.environ.update(gstreamer(FOLDER))
-
-import gi  # noqa: E402
-
-gi.require_version("Gst", "1.0")
-from gi.repository import GObject, Gst  # noqa: E402
 
 LIMIT = 90  # s, for every wait
 SIZE = "width=320 height=176 framerate=20"

@@ -11,10 +11,7 @@ import os
 import sys
 import time
 
-import gi
-
-gi.require_version("Gst", "1.0")
-from gi.repository import Gst  # noqa: E402  # pylint: disable=wrong-import-position
+from gst import Gst
 
 LIMIT = 120
 CONNECTED = ("connected", "generating")
