@@ -1,8 +1,6 @@
 #!/usr/bin/python3
 """Sends encoded video and audio through a session whose service returns it as it came, and compares all by hash.
 
-    Tests/System/Host/check_encoded.py [--frames N] [--codec NAME]
-
 Of H.264 the NAL units of the slices are compared, of VP8 the frames, of Opus the packets; over a direct connection and in
 a room, side by side. Each unit that comes must be one of the input, unchanged and in the order of the input. Prints "ok
 NAME: figures" or "not ok NAME: why". Figures for scripts/verify (DECART_VERIFY=1 makes the runs longer, one at a time):
@@ -10,7 +8,6 @@ units that are missing, as a busy machine may lose some; how long a keyframe req
 to upstream, by way of the service; how long after a new estimate `notify::target-bitrate` comes. Uses loopback only.
 """
 
-import argparse
 import concurrent.futures
 import hashlib
 import os
@@ -24,6 +21,7 @@ from gst import Gst, GstVideo, factories_in, on_buffer
 from standin import running_standin
 
 RATE = 100 if VERIFYING else 30
+FRAMES = 200 if VERIFYING else 60  # of each run
 LIMIT = 60  # s, for every wait
 REQUESTS, TARGETS = (10, 8) if VERIFYING else (2, 2)
 SIZE = "width=320,height=176"
@@ -120,7 +118,7 @@ def measure_targets(url):
     return sorted(times)
 
 
-def run(codec, transport, url, frames):
+def run(codec, transport, url):
     pipeline = Gst.parse_launch(
         f"videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,{SIZE},framerate={RATE}/1 ! {ENCODERS[codec]}"
         f" ! capsfilter name=in caps={CAPS[codec]}"
@@ -135,9 +133,9 @@ def run(codec, transport, url, frames):
     began = time.monotonic()
     pipeline.set_state(Gst.State.PLAYING)
     with changed:
-        packets = WARM_UP + frames * 50 // RATE // 2
-        complete = changed.wait_for(lambda: len(came) >= frames and len(packets_came) >= packets,
-                                    timeout=LIMIT + 5 * frames / RATE)
+        packets = WARM_UP + FRAMES * 50 // RATE // 2
+        complete = changed.wait_for(lambda: len(came) >= FRAMES and len(packets_came) >= packets,
+                                    timeout=LIMIT + 5 * FRAMES / RATE)
     seconds = time.monotonic() - began
     requests = request_keyframes(pipeline) if complete else []
     error = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
@@ -152,7 +150,7 @@ def run(codec, transport, url, frames):
         return f"{len(came)} frames and {len(packets_came)} packets came: {error and error.parse_error()}", ""
     if coders:
         return f"the element has {coders}", ""
-    came = came[:frames]
+    came = came[:FRAMES]
     why, lost_frames = compare(sent, came, "frame")
     if not why:
         why, lost_packets = compare(packets_sent, packets_came[WARM_UP:], "packet")
@@ -164,7 +162,7 @@ def run(codec, transport, url, frames):
     measured(f"{name}: missing frames", lost_frames, "frames", at_most=0)
     measured(f"{name}: missing packets of Opus", lost_packets, "packets", at_most=0)
     measured(f"{name}: keyframe request, median", requests[len(requests) // 2], "ms", at_most=100)
-    return "", (f"{frames} frames equal, {len(set(came))} different ones, in {seconds:.0f} s, and "
+    return "", (f"{FRAMES} frames equal, {len(set(came))} different ones, in {seconds:.0f} s, and "
                 f"{len(packets_came) - WARM_UP} packets of Opus; {lost_frames} and {lost_packets} are missing; a keyframe "
                 f"request takes {requests[len(requests) // 2]:.0f} ms, {requests[-1]:.0f} at most")
 
@@ -184,11 +182,6 @@ def compare(sent, came, what):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Compares encoded frames that went through a session.")
-    parser.add_argument("--frames", type=int, default=200 if VERIFYING else 60, help="of each run")
-    parser.add_argument("--codec", choices=ENCODERS, help="instead of all")
-    arguments = parser.parse_args()
-    frames = arguments.frames
     report = Results("encoded")
     os.environ.pop("DECART_API_KEY", None)
     with tempfile.TemporaryDirectory() as work:
@@ -197,11 +190,10 @@ def main():
         if not Gst.ElementFactory.find("x264enc"):
             report.skip("no x264enc")
             return
-        cases = [(codec, transport, name) for codec in ([arguments.codec] if arguments.codec else ENCODERS)
-                 for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room"))]
+        cases = [(codec, transport, name) for codec in ENCODERS for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room"))]
         with (running_standin("--echo-encoded") as url,
               concurrent.futures.ThreadPoolExecutor(max_workers=1 if VERIFYING else 6) as pool):
-            runs = [pool.submit(run, codec, transport, url, frames) for codec, transport, _ in cases]
+            runs = [pool.submit(run, codec, transport, url) for codec, transport, _ in cases]
             targets = pool.submit(measure_targets, url)
             for (codec, _, name), each in zip(cases, runs):
                 report(f"{codec} over {name}", *each.result())

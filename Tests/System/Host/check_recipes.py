@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs the commands of docs/RECIPES.md and counts the transformed frames that the viewers get.
 
-    check_recipes.py [--jobs N] [--keep] [WORD...]
+    check_recipes.py [WORD...]
 
 With DECART_VERIFY=1 or words. Otherwise, as in scripts/test, it checks only that the page has its recipes and that they
 are complete commands: how many frames arrive within a time depends on the machine.
@@ -19,7 +19,6 @@ Prints "ok NAME: figures", "not ok NAME: why" or "skip NAME: why". With words on
 of them run.
 """
 
-import argparse
 import concurrent.futures
 import glob
 import os
@@ -268,16 +267,12 @@ def check(name, blocks, work, environment):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--jobs", type=int, default=3)
-    parser.add_argument("--keep", action="store_true", help="keep the logs and print their folder")
-    parser.add_argument("words", nargs="*")
-    options = parser.parse_args()
+    words = sys.argv[1:]
     found = list(recipes())
     if len(found) < 14:
         report("the page has its recipes", f"found {[name for name, _ in found]}")
-    chosen = [each for each in found if not options.words or any(word in each[0] for word in options.words)]
-    if not VERIFYING and not options.words:
+    chosen = [each for each in found if not words or any(word in each[0] for word in words)]
+    if not VERIFYING and not words:
         for name, blocks in chosen:
             report(name, problem(name, blocks), "its commands are complete; scripts/verify runs them")
         return None
@@ -287,21 +282,15 @@ def main():
         missing = ["permission to create namespaces"]
     if missing:
         return report.skip(f"no {', '.join(missing)}")
-    work = tempfile.mkdtemp(prefix="decart-recipes-")
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith("GST_") and name not in ("DECART_API_KEY", "DECART_BASE_URL", "DISPLAY")}
-    environment.update(gstreamer(work), HOME=work, PATH=f"{RELEASE}:/usr/sbin:{os.environ['PATH']}")
-    try:
+    with tempfile.TemporaryDirectory(prefix="decart-recipes-", ignore_cleanup_errors=True) as work:
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("GST_") and name not in ("DECART_API_KEY", "DECART_BASE_URL", "DISPLAY")}
+        environment.update(gstreamer(work), HOME=work, PATH=f"{RELEASE}:/usr/sbin:{os.environ['PATH']}")
         # Fills the registry once, for pipelines that start side by side.
         subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment, stdout=subprocess.DEVNULL, check=True,
                        timeout=60)
-        with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
+        with concurrent.futures.ThreadPoolExecutor(max_workers=3) as pool:
             list(pool.map(lambda each: check(*each, work, environment), chosen))
-    finally:
-        if options.keep:
-            print(f"# {work}")
-        else:
-            shutil.rmtree(work, ignore_errors=True)
 
 
 if __name__ == "__main__":

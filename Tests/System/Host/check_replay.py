@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Records a session with each fault of the control channel, replays it, and compares what the pipeline sees.
 
-    check_replay.py [--jobs N] [--seconds N] [WORD...]
+    check_replay.py [WORD...]
 
 For each fault, with DECART_VERIFY=1 or words: a pipeline goes through `decart-check --record` to a stand-in with the
 fault, and then to `decart-standin --replay` with the recording. The second one must post the same bus messages: states,
@@ -17,7 +17,6 @@ once the session generates, and of a fault that the pipeline may notice in two w
 Prints "ok NAME: figures" or "not ok NAME: why". Uses loopback only.
 """
 
-import argparse
 import concurrent.futures
 import dataclasses
 import os
@@ -50,6 +49,7 @@ TIMED = re.compile(r"close_\d+_at_T$|bad_json_|ws_")
 FIELDS = ("state", "service-status", "queue-position", "queue-size", "retries", "generation-seconds", "error-code",
           "error-message")
 LIMIT = 90  # s, for every wait in scripts/test
+SECONDS = 5  # of a recording that no event ends
 lock = threading.Lock()
 repeated = 0  # recordings
 report = Results("replay")
@@ -210,12 +210,12 @@ def compare(case, *arguments):
             repeated += 1
 
 
-def difference(case, url, seconds, work):
+def difference(case, url, work):
     """Why the replay is not as the recording, and figures."""
     path = os.path.join(work, re.sub(r"\W", "-", case.name) + ".jsonl")
     try:
         # The pipeline may notice by the media what the control channel says a moment later: the recording is longer.
-        recorded, key = record(path, url + case.query, case, until_event(case) if case.until else for_seconds(seconds), more=1)
+        recorded, key = record(path, url + case.query, case, until_event(case) if case.until else for_seconds(SECONDS), more=1)
         recorded = {kind: values for kind, values in recorded.items() if kind in (case.kinds or recorded)}
         text = read(path)
         if '"event":"opened"' not in text and '"event":"failed"' not in text:
@@ -224,7 +224,7 @@ def difference(case, url, seconds, work):
         if secrets:
             return f"the recording contains {secrets}", ""
         with running_standin("--replay", path) as url:
-            until = until_as_many(recorded, LIMIT if case.until else seconds + 10)
+            until = until_as_many(recorded, LIMIT if case.until else SECONDS + 10)
             # The relay puts the words of a refusal into words of its own.
             replayed = (record(f"{path}.again", url, case, until)[0] if '"event":"opened"' in text
                         else Watch(url, "x", case).run(until))
@@ -257,11 +257,7 @@ def refused(work):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--jobs", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("words", nargs="*")
-    options = parser.parse_args()
+    words = sys.argv[1:]
     os.environ.pop("DECART_API_KEY", None)
     cases = [Case("no fault, in a room"), Case("no fault, on a direct connection", "", "transport=webrtc")]
     cases += [Case(fault, f"/?fault={fault}", "transport=livekit") for fault in faults()]
@@ -270,16 +266,16 @@ def main():
                             "generation_restart:at=2,delay=1")]
     if len(cases) < 40:
         report("the help lists the faults", f"{len(cases)} cases")
-    if not VERIFYING and not options.words:
+    if not VERIFYING and not words:
         cases = GATE
-    cases = [case for case in cases if not options.words or any(word in case.name for word in options.words)]
+    cases = [case for case in cases if not words or any(word in case.name for word in words)]
     with tempfile.TemporaryDirectory() as work:
         os.environ.update(gstreamer(work))
         Gst.init(None)
-        if not options.words:
+        if not words:
             refused(work)
-        with running_standin() as url, concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
-            list(pool.map(lambda case: compare(case, url, options.seconds, work), cases))
+        with running_standin() as url, concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
+            list(pool.map(lambda case: compare(case, url, work), cases))
     if VERIFYING:
         measured("replay: recordings that were repeated", repeated, "recordings", at_most=0)
     sys.exit(report.failed)
