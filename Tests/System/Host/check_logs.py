@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from checks import RELEASE, REPO, VERIFYING, Results, clean_environment, gstreamer, write
+from checks import RELEASE, REPO, VERIFYING, Results, clean_environment, gstreamer, swift_sources, write
 from standin import running_standin, start_standin
 
 sys.path[:0] = [os.path.join(REPO, "pipelines"), os.path.join(REPO, "Tests", "System")]
@@ -229,13 +229,8 @@ def check_mistakes(names):
 
 def stale_texts():
     """Texts of explain_log.py that are not in the sources."""
-    sources = ""
-    for folder, _, files in os.walk(os.path.join(REPO, "Sources")):
-        for file in files:
-            if file.endswith(".swift"):
-                with open(os.path.join(folder, file), encoding="utf-8") as source:
-                    # Literals that are added up are one text.
-                    sources += re.sub(r'"\s*\+ "', "", source.read())
+    # Literals that are added up are one text.
+    sources = "".join(re.sub(r'"\s*\+ "', "", source) for source in swift_sources("Sources"))
     return [part for _, _, texts in explain_log.CAUSES for text in texts for part in text.split("…") if part not in sources]
 
 

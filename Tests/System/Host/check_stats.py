@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, output_of, wait_until
+from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, output_of, swift_sources, wait_until
 from gst import GObject, Gst
 from standin import ControlledStandIn, tell
 
@@ -358,11 +358,7 @@ def without_interpolations(text):
 
 def literals():
     """The string literals of the sources. Those that "+" joins are one."""
-    text = ""
-    for folder, _, files in os.walk(os.path.join(REPO, "Sources")):
-        for file in files:
-            if file.endswith(".swift"):
-                text += read(os.path.join(os.path.relpath(folder, REPO), file))
+    text = "".join(swift_sources("Sources"))
     text = re.sub(r'"\s*\+ "', "", re.sub(r"^\s*//.*$", "", text, flags=re.M))
     # The two ways in which a generation ends.
     deeds = [line for line in text.splitlines() if r"\(deed)" in line]

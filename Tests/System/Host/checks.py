@@ -65,6 +65,12 @@ def write(path, text):
         file.write(text)
 
 
+def swift_sources(folder):
+    """The text of each Swift file in a folder of the repository."""
+    for path, _, files in os.walk(f"{REPO}/{folder}"):
+        yield from (read(f"{path}/{file}") for file in sorted(files) if file.endswith(".swift"))
+
+
 def output_of(*command, **options):
     """What a program prints that must end well."""
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300, **options).stdout
