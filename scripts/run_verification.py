@@ -63,7 +63,7 @@ SUBJECTS = {
         swift(r"^WebRTCTransportTests\.Transport/CycleTests"), *checks("check_manager.py")], repeats=False),
     "cpu": Subject("half of the CPU that a session needs", [[f"{SYSTEM}/Host/measure_cpu.py"]]),
     "host": Subject("the checks in host programs, with all their cases and figures", checks(
-        "check_camera.sh", "check_commands.py", "check_control.py", "check_encoded.py", "check_examples.py", "check_exit.py",
+        "check_camera.py", "check_commands.py", "check_control.py", "check_encoded.py", "check_examples.py", "check_exit.py",
         "check_gl.py", "check_live_view.py", "check_logs.py", "check_metrics.py", "check_network.py", "check_replay.py",
         "check_secrets.py", "check_stats.py"), repeats=False),
     "field": Subject("situations that users of other projects have reported, and random operations of an application",
@@ -82,7 +82,7 @@ SUBJECTS = {
     "fuzzers": Subject("libFuzzer on all input from outside, a minute for each target",
                        [[f"{REPO}/Tests/Tools/Fuzz/run.sh"]], repeats=False),
     "kernels": Subject("the C kernels under sanitizers, and for arm64", [
-        [f"{REPO}/Tests/Tools/Kernels/run.sh"], [f"{REPO}/Tests/Tools/Arm64/run.sh"]], repeats=False),
+        [f"{REPO}/Tests/Tools/Kernels/run.sh"], [f"{REPO}/Tests/Tools/Kernels/run.sh", "arm64"]], repeats=False),
 }
 
 

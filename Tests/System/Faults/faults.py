@@ -18,7 +18,6 @@ import netlab
 from session import GAP, Client, Skipped, StandIn, long, row
 
 
-
 # --- The service goes away --------------------------------------------------------------------------------------
 
 
@@ -26,14 +25,10 @@ def closes(code):
     def body(run):
         client = run.start()
         session, since = client.session(), time.monotonic()
-        if code == 1006:
-            run.standin.control("POST", "drop")
-        else:
-            run.standin.control("POST", f"close?code={code}")
+        run.standin.control("POST", "drop" if code == 1006 else f"close?code={code}")
         run.measure("new session", run.recovered(since, session, 10) - since, 3)
         run.expect(len(client.all("warning", since)) == 1, "not exactly one warning")
-        run.dialled(2)
-        run.finish()
+        run.finish(dials=2)
     return body
 
 
@@ -81,8 +76,7 @@ def f4(run):
     run.expect(client.state().get("state") == "error", f"state is {client.state().get('state')}")
     run.dialled(1 + retries)
     time.sleep(long(30, 4))
-    run.dialled(1 + retries)
-    run.finish(errors=1)
+    run.finish(dials=1 + retries, errors=1)
 
 
 @row("F5 away, max-retries=-1", 85, "the service is away for a minute, max-retries=-1")
@@ -95,8 +89,7 @@ def f5(run):
     back = time.monotonic()
     run.measure("new session after the return", run.recovered(since, session, 30) - back, 12)
     # Dials at 1, 3, 7, 15, 25, 35, 45, 55 and 65 s at the latest; jitter adds up to two more.
-    run.dialled(long(10, 2), 12)
-    run.finish()
+    run.finish(dials=(long(10, 2), 12))
 
 
 def generation(output):
@@ -118,8 +111,7 @@ def generation(output):
         time.sleep(long(6, 2))
         run.expect(client.session() == session, "another session")
         run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
-        run.dialled(1)
-        run.finish()
+        run.finish(dials=1)
     return body
 
 
@@ -142,8 +134,7 @@ def stall(*options, standin=(), dials=1):
         run.expect(len(client.all("warning")) == 1, f"warnings: {[w['text'] for w in client.all('warning')]}")
         run.expect(client.stats()["ice-restarts"] > 0, "ICE was not restarted")
         run.expect(len(run.standin.sessions()) == 1, f"{len(run.standin.sessions())} sessions, not 1")
-        run.dialled(dials)
-        run.finish()
+        run.finish(dials=dials)
     return body
 
 
@@ -171,8 +162,7 @@ def silence(seconds):
         run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
         run.expect(all(frame.kind in "nr" for frame in client.frames if frame.time > healed),
                    "a frame shows another prompt")
-        run.dialled(1)
-        run.finish()
+        run.finish(dials=1)
     return body
 
 
@@ -199,8 +189,7 @@ def lost(seconds, break_it, mend):
         run.expect(client.prompt("noir again")["accepted"], "the control channel does not work any more")
         run.expect(all(frame.kind in "nr" for frame in client.frames if frame.time > back),
                    "a frame shows another prompt")
-        run.dialled(1, 3)
-        run.finish()
+        run.finish(dials=(1, 3))
     return body
 
 
@@ -230,8 +219,7 @@ def rebinding(run):
     time.sleep(long(6, 2))
     run.expect(client.session() == session, "another session")
     run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
-    run.dialled(1)
-    run.finish()
+    run.finish(dials=1)
 
 
 def outage(seconds, bound, dials):
@@ -245,8 +233,7 @@ def outage(seconds, bound, dials):
         run.lab.heal()
         healed = time.monotonic()
         run.measure("new session after the return", run.recovered(since, session, 30) - healed, bound)
-        run.dialled(*dials)
-        run.finish()
+        run.finish(dials=dials)
     return body
 
 
@@ -292,8 +279,7 @@ def f9_start(run):
     client = run.start(turn(run))
     run.measure("connected", run.connected_in, 8)
     run.expect(client.stats()["relayed"], "not relayed")
-    run.dialled(1)
-    run.finish()
+    run.finish(dials=1)
 
 
 @row("F9 nothing but TLS", 20, "UDP and plain TURN are dropped from the start; TURN over TLS is available")
@@ -304,8 +290,7 @@ def f9_tls(run):
     client = run.start(*turn(run, tls=True))
     run.measure("connected", run.connected_in, 8)
     run.expect(client.stats()["relayed"], "not relayed")
-    run.dialled(1)
-    run.finish()
+    run.finish(dials=1)
 
 
 def f10(seconds):
@@ -356,8 +341,7 @@ def f11_other(run):
         run.lab.ip(run.lab.client, "addr flush dev d0")
         time.sleep(0.3)
     run.expect(client.session() == session and not client.all("warning"), "a reconnect or a warning")
-    run.dialled(1)
-    run.finish()
+    run.finish(dials=1)
 
 
 # --- The process stops, the clock jumps -------------------------------------------------------------------------
@@ -375,8 +359,7 @@ def f13(run):
     if steady:
         run.measure("steady after waking", steady.time - woke, 4)
     run.expect(client.state().get("retries", 0) <= 1, f"{client.state().get('retries')} retries")
-    run.dialled(1, 2)
-    run.finish()
+    run.finish(dials=(1, 2))
 
 
 @row("F14 wall clock", 60, "the wall clock jumps +1 h, -1 h, +1 day, each time before a prompt's acknowledgement")
@@ -412,8 +395,7 @@ def f14(run):
     run.expect(client.session() == session and not client.all("warning"), "a reconnect or a warning")
     times = [frame.time for frame in client.frames if frame.is_new]
     run.measure("longest time without a new frame", max(after - before for before, after in zip(times, times[1:])), 0.5)
-    run.dialled(1)
-    run.finish()
+    run.finish(dials=1)
 
 
 # --- Names, addresses ---------------------------------------------------------------------------------------------
@@ -490,8 +472,7 @@ def f15_dual(run):
     client = run.start(base_url=f"ws://service.test:{netlab.PORT}")
     run.measure("dial", client.stats()["connect-open-time"] / 1e9, 1)
     run.expect(names.queried, "no query reached the name server")
-    run.dialled(2)
-    run.finish()
+    run.finish(dials=2)
 
 
 @row("F16 IPv6 only", 12, "a network without IPv4")
@@ -499,8 +480,7 @@ def f16(run):
     run.network(family="6")
     run.start(base_url=f"ws://[{netlab.SERVER6}]:{netlab.PORT}", host=netlab.SERVER6)
     run.measure("connected", run.connected_in, 2)
-    run.dialled(1)
-    run.finish()
+    run.finish(dials=1)
 
 
 # --- Responses that must not be misread --------------------------------------------------------------------------
@@ -536,8 +516,7 @@ def certificate(kind):
                        properties=[f"ca-file={authority}"], base_url=f"wss://localhost:{netlab.PORT}")
         if kind is None:
             client.frame()
-            run.dialled(1)
-            run.finish()
+            run.finish(dials=1)
             return
         permanent(run, client, 2)
         with open(os.path.join(run.folder, "standin.log"), encoding="utf-8") as log:
@@ -558,8 +537,7 @@ for _fault in ("http_401", "http_402", "http_403", "error_permanent", "error_typ
 def f18_decoy(run):
     client = alone(run, "--fault", "error_decoy401:count=1")
     run.measure("connected", client.frame().time - client.message("started")["t"], 3)
-    run.dialled(2)
-    run.finish()
+    run.finish(dials=2)
 
 
 def busy(fault):
@@ -569,8 +547,7 @@ def busy(fault):
         run.measure("connected", client.frame().time - began, 6 + 2)
         waited = client.frame().time - began
         run.expect(waited >= 6, f"dialled again within {waited:.1f} s: Retry-After was 6")
-        run.dialled(2)
-        run.finish()
+        run.finish(dials=2)
     return body
 
 
@@ -590,8 +567,7 @@ def portal(fault):
         run.expect(len(client.all("warning")) == 2, f"{len(client.all('warning'))} warnings, not 2")
         run.expect(not names.queried and not run.lab.dials_elsewhere(),
                    f"a query or a dial to another host; queries: {names.queried}")
-        run.dialled(3)
-        run.finish()
+        run.finish(dials=3)
     return body
 
 
@@ -621,8 +597,7 @@ def small(name, **network):
             time.sleep(0.2)
         run.expect(run.lab.counter("media") > 100, "hardly any media packets: this proves nothing")
         run.expect(run.lab.counter("large") == 0, f"{run.lab.counter('large')} datagrams over 1200 bytes")
-        run.dialled(1)
-        run.finish()
+        run.finish(dials=1)
     return row(name, 14, "no datagram has more than 1200 bytes")(body)
 
 
@@ -645,8 +620,7 @@ def unanswered(fault):
         since = time.monotonic()
         client.frame(since)
         run.expect(client.session() == session, "the session ended")
-        run.dialled(1)
-        run.finish()
+        run.finish(dials=1)
     return body
 
 
@@ -662,8 +636,7 @@ def f25_twice(run):
     time.sleep(1)
     result_ids = [message["id"] for message in client.all("decart-prompt-result")]
     run.expect(all(result_ids.count(one) == 1 for one in ids), f"results: {result_ids}")
-    run.dialled(1)
-    run.finish()
+    run.finish(dials=1)
 
 
 @row("F25 ack after a reconnect", 14, "the connection is lost between a prompt and its acknowledgement")
@@ -679,5 +652,4 @@ def f25_reconnect(run):
     time.sleep(6)
     results = client.all("decart-prompt-result", id=request["id"])
     run.expect(len(results) == 1 and results[0]["accepted"], f"results: {results}")
-    run.dialled(2)
-    run.finish()
+    run.finish(dials=2)

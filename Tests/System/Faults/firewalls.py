@@ -105,8 +105,7 @@ def no_udp(way):
         frames = len([frame for frame in client.frames if frame.time > since and frame.is_new])
         run.measure("new frames", frames / (time.monotonic() - since), 20, "fps", at_most=False)
         # A room has a signalling connection of its own.
-        run.dialled(1 if way == "webrtc" else 2)
-        run.finish()
+        run.finish(dials=1 if way == "webrtc" else 2)
     return body
 
 
@@ -137,5 +136,4 @@ def before_relay(run):
     run.expect(protocols(client) == ["tcp"], f"protocols {protocols(client)}")
     since = time.monotonic()
     run.measure("frames over TCP", client.frame(since).time - since, 1)
-    run.dialled(1)
-    run.finish()
+    run.finish(dials=1)

@@ -40,8 +40,7 @@ def prompts(run):
     slowest = max(message["milliseconds"] for message in accepted) / 1000
     run.note(f"{len(accepted)} acknowledged, {count - len(accepted)} reported otherwise "
              f"({'; '.join(sorted(map(str, refused))) or 'none'}), each once; slowest {slowest:.1f} s")
-    run.dialled(4)
-    run.finish()
+    run.finish(dials=4)
 
 
 def settle(run):
@@ -247,5 +246,4 @@ def paused(run):
         5, "new frame", lambda: next((one.time for one in client.frames if one.is_new and one.time > since), None))
         - since, 1)
     run.expect(client.session() == session and not client.all("warning"), "a reconnect")
-    run.dialled(1)
-    run.finish(gaps=False)
+    run.finish(dials=1, gaps=False)

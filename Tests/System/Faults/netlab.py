@@ -18,6 +18,7 @@ import os
 import random
 import re
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -68,12 +69,7 @@ def sweep():
 
 def remove(namespace):
     subprocess.run(["ip", "netns", "del", namespace], capture_output=True, check=False)
-    folder = f"/etc/netns/{namespace}"
-    for name in ("resolv.conf", "hosts"):
-        with contextlib.suppress(OSError):
-            os.unlink(os.path.join(folder, name))
-    with contextlib.suppress(OSError):
-        os.rmdir(folder)
+    shutil.rmtree(f"/etc/netns/{namespace}", ignore_errors=True)
 
 
 def begin_child():
@@ -224,18 +220,19 @@ class Lab:
         text = run("ip", "netns", "exec", self.client, "ss", "-Hulna")
         return sorted({int(line.split()[3].rsplit(":", 1)[1]) for line in text.splitlines()})
 
-    def resolve_with(self, server, namespace=None):
-        folder = f"/etc/netns/{namespace or self.client}"
+    def configure(self, namespace, file, text):
+        """Replaces a file of /etc for the programs of the namespace."""
+        folder = f"/etc/netns/{namespace}"
         os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "resolv.conf"), "w", encoding="ascii") as file:
-            file.write(f"nameserver {server}\n")
+        with open(os.path.join(folder, file), "w", encoding="ascii") as replacement:
+            replacement.write(text)
+
+    def resolve_with(self, server):
+        self.configure(self.client, "resolv.conf", f"nameserver {server}\n")
 
     def name(self, namespace, address, name):
         """Makes the name known to the programs of the namespace, and to no others."""
-        folder = f"/etc/netns/{namespace}"
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "hosts"), "w", encoding="ascii") as file:
-            file.write(f"127.0.0.1 localhost\n{address} {name}\n")
+        self.configure(namespace, "hosts", f"127.0.0.1 localhost\n{address} {name}\n")
 
     # Counters
 

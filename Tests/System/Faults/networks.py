@@ -51,8 +51,7 @@ def preset(name):
         if returned + 1 < share * sent:
             run.note(losses(client, before, after, service, since, until))
         run.expect(not client.all("warning"), f"warnings: {[w['text'][:80] for w in client.all('warning')]}")
-        run.dialled(1)
-        run.finish()
+        run.finish(dials=1)
     return body
 
 
@@ -138,8 +137,7 @@ def narrow(pattern, highest):
         if run.expect(back is not None, f"30 s after the release the target is {target() / 1000:.0f} kbit/s"):
             run.measure("80 % of the maximum after the release", back, 30)
         run.expect(client.session() == session and not client.all("warning"), "a reconnect")
-        run.dialled(1)
-        run.finish(gaps=False)
+        run.finish(dials=1, gaps=False)
     return body
 
 

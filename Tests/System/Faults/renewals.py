@@ -12,7 +12,7 @@ import threading
 import time
 
 import netlab
-from session import VERIFYING, Client, StandIn, long, row
+from session import Client, StandIn, row
 
 RENEWALS = int(os.environ.get("DECART_RENEWALS", "2"))
 OPTIONS = os.environ.get("DECART_RENEWAL_OPTIONS", "").split()

@@ -92,8 +92,7 @@ def resumed(run):
         time.sleep(0.5)
     run.expect(all(now <= bound for now, bound in zip(count(run.client), most)),
                f"threads and descriptors {figures}, a minute after 20 resumes {count(run.client)}")
-    run.dialled(7, 60)
-    run.finish()
+    run.finish(dials=(7, 60))
 
 
 @row("room resume refused", 25, "a room's signalling is cut, and the room refuses to resume")

@@ -3,8 +3,10 @@
 Every wait has a limit. Times are on CLOCK_MONOTONIC, which all processes share.
 """
 
+import bisect
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -15,15 +17,12 @@ import time
 
 import netlab
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-sys.path += [os.path.join(REPO, "Tests", "System"), os.path.join(REPO, "Tests", "System", "Host")]
-from measured import VERIFYING, measured  # noqa: E402, F401
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
+from checks import PLUGIN, REPO, STANDIN, VERIFYING, measured  # noqa: E402, F401
 from plugin_path import system_path  # noqa: E402
 
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
-STANDIN = os.path.join(RELEASE, "decart-standin")
-PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
-CLIENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "client.py")
+CLIENT = os.path.join(HERE, "client.py")
 
 GAP = 0.2  # s without a buffer
 # scripts/test may run on a machine that is five times slower: a wait ends with its event, and only a fault waits longer.
@@ -199,19 +198,10 @@ class Client:
                          lambda: next(iter(self.all(name, since, **fields)), None))
 
     def frame(self, since=0.0, seconds=20, kinds="nc", what="transformed frame"):
+        """The first frame since then."""
         def find():
-            for frame in reversed(self.frames):
-                if frame.time < since:
-                    break
-                if frame.kind in kinds:
-                    found = frame
-                    # Take the earliest match since then.
-                    for earlier in self.frames:
-                        if earlier.time >= since and earlier.kind in kinds:
-                            found = earlier
-                            break
-                    return found
-            return None
+            start = bisect.bisect_left(self.frames, since, key=lambda frame: frame.time)
+            return next((frame for frame in itertools.islice(self.frames, start, None) if frame.kind in kinds), None)
         return self.wait(seconds, what, find)
 
     def request(self, action, answer, seconds=5, **fields):
@@ -316,9 +306,12 @@ class Row:
         self.expect(least <= dials <= most, f"{dials} dials, not {least}" + (f" to {most}" if most != least else ""))
         return dials
 
-    def finish(self, errors=0, gaps=True, stop=True):
-        """Makes the checks that hold for every row: rising PTS, the expected number of errors, an end of the process."""
+    def finish(self, dials=None, errors=0, gaps=True, stop=True):
+        """Makes the checks that hold for every row: rising PTS, the expected number of errors, an end of the process. `dials`:
+        the expected number of dials, or the least and the most."""
         client = self.client
+        if dials is not None:
+            self.dialled(*(dials if isinstance(dials, tuple) else (dials,)))
         found = client.all("error")
         self.expect(len(found) == errors, f"{len(found)} bus errors, not {errors}: {[e['text'][:80] for e in found]}")
         if stop:

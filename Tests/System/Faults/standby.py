@@ -51,8 +51,7 @@ def standby(rounds, quiet, bound, *standin, properties=(), dials=1):
         run.expect(ticks(run) > before, "no ticks after the standby")
         run.expect(client.session() == session, "another session")
         run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
-        run.dialled(dials)
-        run.finish()
+        run.finish(dials=dials)
     return body
 
 

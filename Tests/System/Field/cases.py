@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from numbered_frames import APPSRC, FIELDS, H264, HEIGHT, MS, RATE, RAW, WIDTH, i420, rgb
+from numbered_frames import APPSRC, H264, HEIGHT, MS, RATE, RAW, WIDTH, i420, rgb
 
 BOTH, DIRECT = ("webrtc", "livekit"), ("webrtc",)
 OWN = "no report: found by this project"

@@ -28,18 +28,17 @@ import tempfile
 import threading
 import time
 import traceback
-import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
-from checks import VERIFYING, Results, gstreamer  # noqa: E402
+from checks import VERIFYING, Results, compile_c, gstreamer  # noqa: E402
 from checkout import NAMESPACES, can_make_namespaces  # noqa: E402
-from standin import ControlledStandIn  # noqa: E402
+from standin import ControlledStandIn, tell  # noqa: E402
 from cases import BOTH, CASES, DIRECT, OWN, RAW_OUT, SPEECH, TIGHT, TIGHT_SOURCE, Case, appsrc, tight  # noqa: E402
 from numbered_frames import (  # noqa: E402
     APPSRC, H264, HEIGHT, LIMIT, MS, RATE, RAW, WIDTH, Bench, Problem, i420, write_file)
-from gi.repository import GObject, Gst, GstVideo  # noqa: E402
+from gst import GObject, Gst, GstVideo, on_buffer  # noqa: E402
 
 WATCHDOG = 240  # s, for the process of a row: a hang, on any machine
 # Of random_operations.c: seconds of a seed.
@@ -304,10 +303,8 @@ def colours(here):
             f" ! {RAW.replace('I420', 'ARGB')} ! videoconvert ! video/x-raw,format={form},colorimetry={colorimetry}",
             sink="videoconvert ! video/x-raw,format=RGB ! fakesink name=last")
         found = []
-        bench.pipeline.get_by_name("last").get_static_pad("sink").add_probe(
-            Gst.PadProbeType.BUFFER, lambda _pad, info, found=found: (
-                found.append(tuple(info.get_buffer().extract_dup(3 * (WIDTH * HEIGHT // 2 + WIDTH // 2), 3))),
-                Gst.PadProbeReturn.OK)[1])
+        on_buffer(bench.pipeline.get_by_name("last").get_static_pad("sink"), lambda buffer, found=found: found.append(
+            tuple(buffer.extract_dup(3 * (WIDTH * HEIGHT // 2 + WIDTH // 2), 3))))
         bench.play()
         try:
             # The encoder's first frames are coarse.
@@ -408,8 +405,8 @@ def default_appsrc(here):
     bench = here.bench(f'appsrc name=in format=time do-timestamp=true caps="{RAW}"', "max-retries=-1")
     bench.play().feed(lambda n: None)
     bench.wait_numbers(20)
-    post(here, "/control/faults", b"refuse:for=5")
-    post(here, "/control/drop")
+    tell(here.control, "faults", b"refuse:for=5")
+    tell(here.control, "drop")
     bench.wait("the connection is lost", lambda: bench.stats("reconnects")["reconnects"])
     bench.mark()
     bench.wait_numbers(40, above=bench.pushed)
@@ -671,16 +668,10 @@ def parameter_sets_once(here):
     pad.add_probe(Gst.PadProbeType.BUFFER, strip)
     bench.play().feed()
     bench.wait_numbers(30)
-    post(here, "/control/close?code=1011")
+    tell(here.control, "close?code=1011")
     bench.wait("the connection is lost", lambda: bench.stats("reconnects")["reconnects"])
     bench.wait_numbers(30, above=bench.pushed)
     return finish(bench, warnings="closed the connection")
-
-
-def post(here, path, body=b""):
-    request = urllib.request.Request(here.control + path, data=body, method="POST")
-    with urllib.request.urlopen(request, timeout=LIMIT) as answer:
-        answer.read()
 
 
 @row("segments of encoded output", "livekit/egress#649, savonet/liquidsoap#5266",
@@ -701,7 +692,7 @@ def preview_paused(here):
     preview = bench.element.request_pad_simple("preview")
     preview.link(bench.pipeline.get_by_name("preview").get_static_pad("sink"))
     shown = threading.Event()
-    preview.add_probe(Gst.PadProbeType.BUFFER, lambda *_: (shown.set(), Gst.PadProbeReturn.OK)[1])
+    on_buffer(preview, lambda _: shown.set())
     bench.play()
     bench.wait("the preview shows frames", shown.is_set)
     bench.pipeline.set_state(Gst.State.PAUSED)
@@ -778,7 +769,7 @@ def audio_released(here):
 
     def added(_element, pad):
         if pad.get_name() == "audio_src":
-            pad.add_probe(Gst.PadProbeType.BUFFER, lambda *_: (returned.set(), Gst.PadProbeReturn.OK)[1])
+            on_buffer(pad, lambda _: returned.set())
             pad.link(bench.pipeline.get_by_name("sink").get_static_pad("sink"))
 
     bench.element.connect("pad-added", added)
@@ -1086,15 +1077,6 @@ def ending(status):
 
 # --- Random operations -------------------------------------------------------------------------------------------------
 
-def compile_operations(folder):
-    """Returns the path of the program."""
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "gstreamer-1.0", "gstreamer-video-1.0"],
-                           capture_output=True, text=True, check=True).stdout.split()
-    source, program = os.path.join(HERE, "random_operations.c"), os.path.join(folder, "random_operations")
-    subprocess.run(["gcc", "-g", "-O1", "-Wall", "-Wextra", "-o", program, source, *flags, "-pthread"], check=True)
-    return program
-
-
 def run_operations(program, seed, environment):
     """Returns why the seed failed, and its figures."""
     with ControlledStandIn("--transport", "both") as standin:
@@ -1129,7 +1111,8 @@ def jobs_for(names, environment, folder):
         for transport in chosen:
             yield f"{each.name}, {transport}", functools.partial(run_row, each, transport, environment)
     if not names or any(word.lower() in "random operations" for word in names):
-        program = compile_operations(folder)
+        program = compile_c(os.path.join(HERE, "random_operations.c"), os.path.join(folder, "random_operations"),
+                            "-g", "-O1", "-Wall", "-Wextra", "-pthread", packages=("gstreamer-1.0", "gstreamer-video-1.0"))
         for seed in range(1, SEEDS + 1):
             yield f"random operations, seed {seed}", functools.partial(run_operations, program, seed, environment)
 

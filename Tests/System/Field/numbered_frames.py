@@ -11,11 +11,7 @@ import re
 import threading
 import time
 
-import gi
-
-gi.require_version("Gst", "1.0")
-gi.require_version("GstVideo", "1.0")
-from gi.repository import Gst, GstVideo  # noqa: E402
+from gst import Gst, GstVideo, on_buffer
 
 WIDTH, HEIGHT, RATE = 320, 176, 25
 MS = 1000000  # ns
@@ -191,14 +187,12 @@ class Bench:
         """Returns a list that the PTS of loud buffers at the sink `sink` are appended to: S16LE, one channel."""
         loud = []
 
-        def note(_pad, info):
-            buffer = info.get_buffer()
+        def note(buffer):
             samples = memoryview(buffer.extract_dup(0, buffer.get_size() & ~1)).cast("h")
             if samples and max(samples) > 3000:
                 loud.append(buffer.pts)
-            return Gst.PadProbeReturn.OK
 
-        self.pipeline.get_by_name("sink").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, note)
+        on_buffer(self.pipeline.get_by_name("sink").get_static_pad("sink"), note)
         return loud
 
     def stop(self):

@@ -29,7 +29,7 @@ import tempfile
 import threading
 import time
 
-from checks import RELEASE, REPO, VERIFYING, Results
+from checks import RELEASE, REPO, VERIFYING, Results, read, start_xvfb
 from plugin_path import registry
 
 LIMIT = 240  # s, for a block
@@ -115,11 +115,10 @@ def commands_of(first, lines):
     return commands, marks
 
 
-def read(page):
+def read_page(page):
     """Blocks and marks of a page."""
     blocks, marks = [], []
-    with open(os.path.join(REPO, page), encoding="utf-8") as file:
-        content = file.read()
+    content = read(os.path.join(REPO, page))
     for match in re.finditer(r"^( *)```(?:sh|bash|shell|console)\n(.*?)^ *```$", content, re.M | re.S):
         first = content.count("\n", 0, match.start()) + 2
         above = content[:match.start()].rstrip("\n").rpartition("\n")[2].strip()
@@ -267,27 +266,13 @@ def run_block(block, work, environment):
         process.kill()
         process.wait()
     try:
-        with open(f"{folder}/results", encoding="ascii") as file:
-            results = file.read().split()
+        results = read(f"{folder}/results").split()
     except OSError:
         results = []
     ends = [f"status {status}" if status != "0" else "" for status in results]
     ends += (len(block.commands) - len(ends)) * [f"not ended after {LIMIT} s, or the shell ended"]
     return [(block.name_of(command), end and f"{end}: {reason(f'{folder}/{number}.log')}")
             for number, (command, end) in enumerate(zip(block.commands, ends))]
-
-
-def start_xvfb(work):
-    """It chooses a free display and writes its number when the display is ready. Without -noreset it resets when its
-    last client disconnects, at which moment the next client may connect."""
-    reading, writing = os.pipe()
-    with open(os.path.join(work, "xvfb.log"), "wb") as log:
-        process = subprocess.Popen(
-            ["Xvfb", "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-noreset", "-nolisten", "tcp"],
-            pass_fds=[writing], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-    os.close(writing)
-    with os.fdopen(reading) as file:
-        return process, file.readline().strip()
 
 
 def prepare(work, display):
@@ -324,14 +309,15 @@ def main():
              *sorted(os.path.relpath(page, REPO) for page in glob.glob(f"{REPO}/docs/*.md"))]
     blocks = []
     for page in pages:
-        found, marks = read(page)
+        found, marks = read_page(page)
         if not sys.argv[1:] or any(word in page for word in sys.argv[1:]):
             blocks += found
             for line, comment in marks:
                 if not re.search(r"\bnot run\b[^:]*: *\S", comment):
                     report(f"{page}: {line}", f"the mark gives no reason: {comment.strip()}")
     work = tempfile.mkdtemp(prefix="decart-commands-")
-    xvfb, display = start_xvfb(work)
+    with open(os.path.join(work, "xvfb.log"), "wb") as log:
+        xvfb, display = start_xvfb("1280x800", log)
     try:
         if not display:
             report("Xvfb starts", reason(os.path.join(work, "xvfb.log")))

@@ -17,7 +17,7 @@ import urllib.parse
 import urllib.request
 
 from checks import Results, end_process, gstreamer, measured
-from standin import ControlledStandIn
+from standin import ControlledStandIn, tell
 
 LIMIT = 60  # s, for every wait
 report = Results("control")
@@ -35,10 +35,6 @@ class StandIn(ControlledStandIn):
         if got != status:
             raise AssertionError(f"{method} {path}: HTTP {got}: {text[:300]}")
         return json.loads(text)
-
-    def tell(self, path, body=b""):
-        with urllib.request.urlopen(urllib.request.Request(self.control + path, data=body), timeout=LIMIT) as answer:
-            answer.read()
 
     def wait(self, status=200, **conditions):
         return self.ask(f"/control/wait?{urllib.parse.urlencode(conditions)}", status=status)["session"]
@@ -103,8 +99,8 @@ def observe():
 def restart():
     with StandIn() as server, pipeline(server, "lego"):
         first = server.wait(state="generating", frames=10, timeout=LIMIT)
-        server.tell("/control/faults", b"refuse:for=1")
-        server.tell(f"/control/close?session={first['id']}&code=1012")
+        tell(server.control, "faults", b"refuse:for=1")
+        tell(server.control, f"close?session={first['id']}&code=1012")
         server.wait(session=first["id"], state="closed", timeout=LIMIT)
         second = server.wait(state="generating", frames=10, timeout=LIMIT)
         report("the pipeline came back after the restart", "" if second["number"] > first["number"] else [first, second])

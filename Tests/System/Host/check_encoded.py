@@ -1,8 +1,6 @@
 #!/usr/bin/python3
 """Sends encoded video and audio through a session whose service returns it as it came, and compares all by hash.
 
-    Tests/System/Host/check_encoded.py [--frames N] [--codec NAME]
-
 Of H.264 the NAL units of the slices are compared, of VP8 the frames, of Opus the packets; over a direct connection and in
 a room, side by side. Each unit that comes must be one of the input, unchanged and in the order of the input. Prints "ok
 NAME: figures" or "not ok NAME: why". Figures for scripts/verify (DECART_VERIFY=1 makes the runs longer, one at a time):
@@ -10,7 +8,6 @@ units that are missing, as a busy machine may lose some; how long a keyframe req
 to upstream, by way of the service; how long after a new estimate `notify::target-bitrate` comes. Uses loopback only.
 """
 
-import argparse
 import concurrent.futures
 import hashlib
 import os
@@ -19,16 +16,12 @@ import tempfile
 import threading
 import time
 
-import gi
-
 from checks import VERIFYING, Results, gstreamer, measured
+from gst import Gst, GstVideo, factories_in, on_buffer
 from standin import running_standin
 
-gi.require_version("Gst", "1.0")
-gi.require_version("GstVideo", "1.0")
-from gi.repository import Gst, GstVideo  # noqa: E402
-
 RATE = 100 if VERIFYING else 30
+FRAMES = 200 if VERIFYING else 60  # of each run
 LIMIT = 60  # s, for every wait
 REQUESTS, TARGETS = (10, 8) if VERIFYING else (2, 2)
 SIZE = "width=320,height=176"
@@ -60,8 +53,7 @@ def slices(data):
 
 
 def record(pad, hashes, changed, is_h264=False):
-    def probe(_pad, info):
-        buffer = info.get_buffer()
+    def add(buffer):
         data = buffer.extract_dup(0, buffer.get_size())
         digest = hashlib.sha256()
         for part in slices(data) if is_h264 else [data]:
@@ -69,9 +61,8 @@ def record(pad, hashes, changed, is_h264=False):
         with changed:
             hashes.append(digest.digest())
             changed.notify_all()
-        return Gst.PadProbeReturn.OK
 
-    pad.add_probe(Gst.PadProbeType.BUFFER, probe)
+    on_buffer(pad, add)
 
 
 def request_keyframes(pipeline):
@@ -127,7 +118,7 @@ def measure_targets(url):
     return sorted(times)
 
 
-def run(codec, transport, url, frames):
+def run(codec, transport, url):
     pipeline = Gst.parse_launch(
         f"videotestsrc is-live=true pattern=ball ! video/x-raw,format=I420,{SIZE},framerate={RATE}/1 ! {ENCODERS[codec]}"
         f" ! capsfilter name=in caps={CAPS[codec]}"
@@ -142,17 +133,16 @@ def run(codec, transport, url, frames):
     began = time.monotonic()
     pipeline.set_state(Gst.State.PLAYING)
     with changed:
-        packets = WARM_UP + frames * 50 // RATE // 2
-        complete = changed.wait_for(lambda: len(came) >= frames and len(packets_came) >= packets,
-                                    timeout=LIMIT + 5 * frames / RATE)
+        packets = WARM_UP + FRAMES * 50 // RATE // 2
+        complete = changed.wait_for(lambda: len(came) >= FRAMES and len(packets_came) >= packets,
+                                    timeout=LIMIT + 5 * FRAMES / RATE)
     seconds = time.monotonic() - began
     requests = request_keyframes(pipeline) if complete else []
     error = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
     stats = pipeline.get_by_name("t").get_property("stats")
     counts = {name: stats.get_value(name) for name in ("frames-late", "frames-dropped", "packets-lost", "plis-sent",
                                                      "audio-buffers-late", "audio-buffers-silence")}
-    elements = []
-    pipeline.get_by_name("t").iterate_recurse().foreach(lambda each: elements.append(each.get_factory().get_name()))
+    elements = factories_in(pipeline.get_by_name("t"))
     pipeline.set_state(Gst.State.NULL)
     coders = [name for name in elements if name in ("opusenc", "opusdec", "x264enc", "openh264enc", "vp8enc", "vp9enc",
                                                     "vp8dec", "vp9dec", "avdec_h264", "openh264dec")]
@@ -160,7 +150,7 @@ def run(codec, transport, url, frames):
         return f"{len(came)} frames and {len(packets_came)} packets came: {error and error.parse_error()}", ""
     if coders:
         return f"the element has {coders}", ""
-    came = came[:frames]
+    came = came[:FRAMES]
     why, lost_frames = compare(sent, came, "frame")
     if not why:
         why, lost_packets = compare(packets_sent, packets_came[WARM_UP:], "packet")
@@ -172,7 +162,7 @@ def run(codec, transport, url, frames):
     measured(f"{name}: missing frames", lost_frames, "frames", at_most=0)
     measured(f"{name}: missing packets of Opus", lost_packets, "packets", at_most=0)
     measured(f"{name}: keyframe request, median", requests[len(requests) // 2], "ms", at_most=100)
-    return "", (f"{frames} frames equal, {len(set(came))} different ones, in {seconds:.0f} s, and "
+    return "", (f"{FRAMES} frames equal, {len(set(came))} different ones, in {seconds:.0f} s, and "
                 f"{len(packets_came) - WARM_UP} packets of Opus; {lost_frames} and {lost_packets} are missing; a keyframe "
                 f"request takes {requests[len(requests) // 2]:.0f} ms, {requests[-1]:.0f} at most")
 
@@ -192,11 +182,6 @@ def compare(sent, came, what):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Compares encoded frames that went through a session.")
-    parser.add_argument("--frames", type=int, default=200 if VERIFYING else 60, help="of each run")
-    parser.add_argument("--codec", choices=ENCODERS, help="instead of all")
-    arguments = parser.parse_args()
-    frames = arguments.frames
     report = Results("encoded")
     os.environ.pop("DECART_API_KEY", None)
     with tempfile.TemporaryDirectory() as work:
@@ -205,11 +190,10 @@ def main():
         if not Gst.ElementFactory.find("x264enc"):
             report.skip("no x264enc")
             return
-        cases = [(codec, transport, name) for codec in ([arguments.codec] if arguments.codec else ENCODERS)
-                 for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room"))]
+        cases = [(codec, transport, name) for codec in ENCODERS for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room"))]
         with (running_standin("--echo-encoded") as url,
               concurrent.futures.ThreadPoolExecutor(max_workers=1 if VERIFYING else 6) as pool):
-            runs = [pool.submit(run, codec, transport, url, frames) for codec, transport, _ in cases]
+            runs = [pool.submit(run, codec, transport, url) for codec, transport, _ in cases]
             targets = pool.submit(measure_targets, url)
             for (codec, _, name), each in zip(cases, runs):
                 report(f"{codec} over {name}", *each.result())

@@ -13,7 +13,6 @@ Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only.
 
 import concurrent.futures
 import itertools
-import json
 import os
 import re
 import shutil
@@ -21,15 +20,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-import urllib.request
-
-import gi
 
 from checkout import checkout, run_script
-from checks import RELEASE, REPO, VERIFYING, Problem, Results, end_process, gstreamer, measured, wait_until
-
-gi.require_version("Gst", "1.0")
-from gi.repository import Gst  # noqa: E402
+from checks import RELEASE, REPO, VERIFYING, Problem, Results, compile_c, end_process, gstreamer, measured, read, wait_until
+from gst import Gst
+from standin import ControlledStandIn, running_standin, sessions
 
 EXAMPLES = os.path.join(REPO, "pipelines", "examples")
 LIVE = os.path.join(EXAMPLES, "live.py")
@@ -306,12 +301,10 @@ def check_numpy(name, url, environment):
 
 def minimal_problems():
     """The short examples are short, and README.md has the minimal one in Python."""
-    with open(os.path.join(REPO, "README.md"), encoding="utf-8") as file:
-        readme = file.read()
+    readme = read(os.path.join(REPO, "README.md"))
     for file in sorted(os.listdir(EXAMPLES)):
         if file.startswith(("minimal.", "numpy_", "recorder.")):
-            with open(os.path.join(EXAMPLES, file), encoding="utf-8") as program:
-                text = program.read()
+            text = read(os.path.join(EXAMPLES, file))
             if (lines := text.count("\n")) > LINES:
                 yield f"{file} has {lines} lines, at most {LINES}"
             if file == "minimal.py" and f"```python\n{text}```" not in readme:
@@ -408,10 +401,8 @@ def build_cameras(work):
     """Builds the plugin of the virtual cameras and returns its folder."""
     folder = os.path.join(work, "cameras")
     os.mkdir(folder)
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "gstreamer-1.0"], capture_output=True, text=True,
-                           check=True).stdout.split()
-    subprocess.run(["cc", "-std=gnu11", "-shared", "-fPIC", "-o", os.path.join(folder, "libgstvirtualcameras.so"),
-                    os.path.join(os.path.dirname(os.path.abspath(__file__)), "virtual_cameras.c"), *flags], check=True)
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "virtual_cameras.c")
+    compile_c(source, os.path.join(folder, "libgstvirtualcameras.so"), "-shared", "-fPIC")
     return folder
 
 
@@ -460,11 +451,6 @@ def check_rtsp(name, url, control, environment):
         end_process(server.process)
 
 
-def sessions(control):
-    with urllib.request.urlopen(f"{control}/control/sessions", timeout=LIMIT) as answer:
-        return json.load(answer)["sessions"]
-
-
 def open_sessions(control, before):
     return [each for each in sessions(control) if each["number"] not in before and each["state"] != "closed"]
 
@@ -476,7 +462,7 @@ class Script:
     """A script of pipelines/, which has run in a copy of the repository."""
 
     def __init__(self, work, name):
-        self.folder, environment = checkout(os.path.join(work, name), RELEASE)
+        self.folder, environment = checkout(os.path.join(work, name))
         status, self.output = run_script(self.folder, environment, name)
         expect(status == 0, f"{name}: status {status}: {self.output[-300:]}")
 
@@ -506,8 +492,7 @@ def check_two_sessions(name, work):
         expect_look("lego", frame, f"the left half of {file}", 0, 640)
         expect_look("noir", frame, f"the right half of {file}", 640, 1280)
     report(name)
-    with open(os.path.join(script.folder, ".build", "two-sessions.log"), encoding="utf-8", errors="replace") as file:
-        text = file.read()
+    text = read(os.path.join(script.folder, ".build", "two-sessions.log"))
     problems = []
     for side, codec, lowest, highest in (("left", "VP8", 400_001, 2_000_000), ("right", "H264", 1, 400_000)):
         codecs = set(re.findall(rf"GstDecartTransform:{side}/.*encoding-name=\(string\)(\w+)", text)) - {"RTX"}
@@ -583,7 +568,7 @@ def check_standby(name, work):
 
 def programs_checks(url, work, environment):
     """The checks of the programs, which share a stand-in."""
-    copy, build_environment = checkout(os.path.join(work, "build"), RELEASE)
+    copy, build_environment = checkout(os.path.join(work, "build"))
     built = subprocess.run([os.path.join(copy, "pipelines", "examples", "build.sh")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            text=True, timeout=250, check=False, env=build_environment)
     report("the programs compile", built.stdout or f"status {built.returncode}" if built.returncode else "")
@@ -628,19 +613,14 @@ def main():
         # For child processes only: this process decodes with the system's elements.
         environment = gstreamer(work, os.environ)
         Gst.init(None)
-        standins = [Program([os.path.join(RELEASE, "decart-standin"), "--port", "0", "--control", "0"]) for _ in range(2)]
-        try:
-            urls = [standin.wait_for_line(r"^listening on (ws://\S+)")[1] for standin in standins]
-            # The sessions of rtsp.py are counted: it has a stand-in of its own.
-            control = standins[1].wait_for_line(r"(http://\S+?)/?(?:control)?$")[1]
+        # The sessions of rtsp.py are counted: it has a stand-in of its own.
+        with running_standin() as url, ControlledStandIn() as counting:
             checks = itertools.chain(
-                [("rtsp: all viewers share one session, which ends with the last of them", check_rtsp, urls[1], control, environment)],
+                [("rtsp: all viewers share one session, which ends with the last of them", check_rtsp, counting.url,
+                  counting.control, environment)],
                 ((name, body, work) for name, body in SCRIPTS + (TIMED_SCRIPTS if VERIFYING or words else [])),
-                programs_checks(urls[0], work, environment))
+                programs_checks(url, work, environment))
             in_parallel(each for each in checks if not words or any(word in each[0] for word in words))
-        finally:
-            for standin in standins:
-                end_process(standin.process)
     sys.exit(report.failed)
 
 

@@ -17,10 +17,9 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 
-from checks import Results
-from standin import ControlledStandIn
+from checks import Results, read
+from standin import ControlledStandIn, sessions
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Peers"))
 from check_rooms import ADDRESS, LIMIT, enter_namespace  # noqa: E402
@@ -104,12 +103,11 @@ def main():
     reports = queue.Queue()
     try:
         options = {"url": f"{standin.url}/v1/stream?api_key=x&model=lucy-restyle-2", "pause": 0}
-        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "browser_client.js"), encoding="utf-8") as file:
-            server = serve(PAGE % (file.read(), json.dumps(options)), reports)
+        client = read(os.path.join(os.path.dirname(os.path.abspath(__file__)), "browser_client.js"))
+        server = serve(PAGE % (client, json.dumps(options)), reports)
         with firefox(f"http://127.0.0.1:{server.server_port}/"):
             posted = reports.get(timeout=2 * LIMIT)
-            with urllib.request.urlopen(f"{standin.control}/control/sessions", timeout=LIMIT) as answer:
-                why = problem(posted, json.load(answer)["sessions"])
+            why = problem(posted, sessions(standin.control))
     except queue.Empty:
         why = f"the page does not report within {2 * LIMIT} s"
     finally:

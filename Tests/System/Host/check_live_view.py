@@ -10,6 +10,7 @@ Uses loopback only.
 """
 
 import concurrent.futures
+import contextlib
 import os
 import re
 import socket
@@ -18,15 +19,10 @@ import tempfile
 import threading
 import time
 
-import gi
-
 from checks import VERIFYING, Results, gstreamer, measured
+from gst import GObject, Gst, GstVideo, text_of
 from offered_camera import COLOUR, Camera, WHEPServer, codecs, directions, peer_python
 from standin import running_standin
-
-gi.require_version("Gst", "1.0")
-gi.require_version("GstVideo", "1.0")
-from gi.repository import GObject, Gst, GstVideo  # noqa: E402
 
 TOKEN = "canary-token-5d1f"
 LIMIT = 60  # s, for every wait
@@ -110,10 +106,8 @@ class Element:
 
     def on_message(self, _bus, message):
         structure = message.get_structure()
-        if message.type == Gst.MessageType.WARNING:
-            self.note(self.warnings, message.parse_warning()[0].message)
-        elif message.type == Gst.MessageType.ERROR:
-            self.note(self.errors, message.parse_error()[0].message)
+        if message.type in (Gst.MessageType.WARNING, Gst.MessageType.ERROR):
+            self.note(self.warnings if message.type == Gst.MessageType.WARNING else self.errors, text_of(message))
         elif structure and structure.get_name() == "decart-live-view":
             self.note(self.states, (structure.get_value("state"), structure.get_value("reason")))
         return Gst.BusSyncReply.DROP
@@ -198,206 +192,201 @@ class Application:
             self.element.camera.emit("add-live-view-candidate", candidate)
 
 
+class Case:
+    """The elements, cameras and WHEP servers of a case, which end with the block."""
+
+    def __init__(self, url):
+        self.url, self.ends = url, contextlib.ExitStack()
+
+    def element(self, properties, **more):
+        element = Element(self.url, properties, **more)
+        self.ends.callback(element.stop)
+        return element
+
+    def camera(self, *options, **more):
+        camera = Camera(*options, **more)
+        self.ends.callback(camera.kill)
+        return camera
+
+    def server(self, on_offer):
+        server = WHEPServer(on_offer)
+        self.ends.callback(server.close)
+        return server
+
+    def server_of(self, *cameras):
+        """A server with a view of each of these cameras, one after the other."""
+        return self.server(lambda number, offer: cameras[number - 1].answer(offer) if number <= len(cameras) else 404)
+
+
 # --- Cases -------------------------------------------------------------------------------------------------------------
 
-def check_whep(url, cameras):
+def check_whep(case):
     """Redirect, token, audio, an end by the camera, DELETE."""
-    first = cameras("--no-trickle", "--tone", "440")
-    second = cameras("--no-trickle", codec="vp8")
-    views = [first, second]
-    server = WHEPServer(lambda number, offer: views[number - 1].answer(offer) if number <= 2 else 404)
-    element = Element(url, f"source=whep:{server.base}/moved?key=canary-query audio-source=camera", audio=True)
+    first = case.camera("--no-trickle", "--tone", "440")
+    second = case.camera("--no-trickle", codec="vp8")
+    server = case.server_of(first, second)
+    element = case.element(f"source=whep:{server.base}/moved?key=canary-query audio-source=camera", audio=True)
     element.camera.set_property("whep-token", TOKEN)
     shown = element.camera.get_property("source")
     readable = element.camera.find_property("whep-token").flags & GObject.ParamFlags.READABLE
     report("whep-token cannot be read", "it can" if readable else "")
     report("a WHEP URL is shown without its query", "" if "canary" not in shown and "/moved" in shown else shown)
-    try:
-        why = "" if element.play().shows_camera() else element.summary()
-        report("WHEP: the camera's frames are transformed", why)
-        coders = element.coders()
-        report("a camera's video is decoded and encoded by default", "" if coders == {"encoder", "decoder"} else coders)
-        offer = server.offers()[0]
-        headers = offer[2]
-        report("WHEP: the offer follows a redirect, with the token, and is complete", "" if (
-            headers.get("Authorization") == f"Bearer {TOKEN}" and headers.get("Content-Type") == "application/sdp"
-            and offer[1].startswith("/cameras/front/whep") and "a=candidate:" in offer[3]
-            and directions(offer[3]) == [("video", "recvonly"), ("audio", "recvonly")] and not server.named("PATCH"))
-            else [request[:3] for request in server.requests])
-        heard = element.wait(lambda own: sum(abs(tone - 440) < 60 for tone in own.tones[-50:]) > 20)
-        report("WHEP: the camera's audio comes beside", "" if heard else element.tones[-20:])
-        session, ended = element.session(), time.monotonic()
-        element.camera.set_property("whep-token", f"{TOKEN}-2")
-        first.end()
-        lost = element.wait(element.has_state("waiting"))
-        frames = len(element.frames)
-        fell_back = element.wait(lambda own: len(own.frames) > frames + 2)
-        back = element.wait(element.has_state("live", 2)) and element.shows_camera(after=time.monotonic())
-        report("a camera that ends is fallback, and a new view begins by back-off",
-               "" if lost and fell_back and back else element.summary(), f"{time.monotonic() - ended:.1f} s")
-        report("the session with the service stays",
-               "" if session and element.session() == session else f"{session} -> {element.session()}")
-        element.stop("NULL with a WHEP server", 3)
-        removed = server.wait(lambda own: len(own.named("DELETE")) == 2)
-        paths = [path for _, path, _, _ in server.named("DELETE")]
-        tokens = [headers.get("Authorization") for _, _, headers, _ in server.named("DELETE")]
-        report("WHEP: each view is deleted at its Location, with the token of its time", "" if removed
-               and tokens == [f"Bearer {TOKEN}", f"Bearer {TOKEN}-2"]
-               and paths == ["/cameras/resources/1?secret=1", "/cameras/resources/2?secret=1"] else (paths, tokens))
-        text = " ".join(element.warnings + [str(state) for state in element.states])
-        report("no secret is in a message", "canary" in text and text)
-    finally:
-        element.stop()
-        server.close()
+    why = "" if element.play().shows_camera() else element.summary()
+    report("WHEP: the camera's frames are transformed", why)
+    coders = element.coders()
+    report("a camera's video is decoded and encoded by default", "" if coders == {"encoder", "decoder"} else coders)
+    offer = server.offers()[0]
+    headers = offer[2]
+    report("WHEP: the offer follows a redirect, with the token, and is complete", "" if (
+        headers.get("Authorization") == f"Bearer {TOKEN}" and headers.get("Content-Type") == "application/sdp"
+        and offer[1].startswith("/cameras/front/whep") and "a=candidate:" in offer[3]
+        and directions(offer[3]) == [("video", "recvonly"), ("audio", "recvonly")] and not server.named("PATCH"))
+        else [request[:3] for request in server.requests])
+    heard = element.wait(lambda own: sum(abs(tone - 440) < 60 for tone in own.tones[-50:]) > 20)
+    report("WHEP: the camera's audio comes beside", "" if heard else element.tones[-20:])
+    session, ended = element.session(), time.monotonic()
+    element.camera.set_property("whep-token", f"{TOKEN}-2")
+    first.end()
+    lost = element.wait(element.has_state("waiting"))
+    frames = len(element.frames)
+    fell_back = element.wait(lambda own: len(own.frames) > frames + 2)
+    back = element.wait(element.has_state("live", 2)) and element.shows_camera(after=time.monotonic())
+    report("a camera that ends is fallback, and a new view begins by back-off",
+           "" if lost and fell_back and back else element.summary(), f"{time.monotonic() - ended:.1f} s")
+    report("the session with the service stays",
+           "" if session and element.session() == session else f"{session} -> {element.session()}")
+    element.stop("NULL with a WHEP server", 3)
+    removed = server.wait(lambda own: len(own.named("DELETE")) == 2)
+    paths = [path for _, path, _, _ in server.named("DELETE")]
+    tokens = [headers.get("Authorization") for _, _, headers, _ in server.named("DELETE")]
+    report("WHEP: each view is deleted at its Location, with the token of its time", "" if removed
+           and tokens == [f"Bearer {TOKEN}", f"Bearer {TOKEN}-2"]
+           and paths == ["/cameras/resources/1?secret=1", "/cameras/resources/2?secret=1"] else (paths, tokens))
+    text = " ".join(element.warnings + [str(state) for state in element.states])
+    report("no secret is in a message", "canary" in text and text)
 
 
-def check_extensions(url, cameras):
+def check_extensions(case):
     """A duration of 6 s, extended."""
-    element = Element(url, "source=live-view", more="audiotestsrc is-live=true freq=880 ! camera.talkback")
-    camera = cameras("--no-trickle", "--tone", "440", "--direction", "sendrecv")
+    element = case.element("source=live-view", more="audiotestsrc is-live=true freq=880 ! camera.talkback")
+    camera = case.camera("--no-trickle", "--tone", "440", "--direction", "sendrecv")
     application = Application(element, [camera], durations=[6], extensions=[6, 6.0] * 20)
-    try:
-        shown = element.play().shows_camera()
-        offer = application.offers[0][1] if application.offers else ""
-        report("a live view's offer has audio, video and data channels", "" if shown and directions(offer) == [
-            ("audio", "sendrecv"), ("video", "recvonly"), ("application", "")] else directions(offer) or element.summary())
-        heard = camera.hears(lambda stats: abs((stats["audioPitch"] or 0) - 880) < 90)
-        report("talkback arrives at the camera", "" if heard else f"heard {heard}")
-        extended = element.wait(lambda own: len(application.asked) >= EXTENSIONS)
-        # Beyond the end of the extension before.
-        last = application.asked[-1][0] if application.asked else 0
-        element.wait(lambda own: own.sent and own.sent[-1] > last + 3)
-        why = "" if extended and len(application.offers) == 1 and not application.ended else (
-            f"asked {len(application.asked)} times, {len(application.offers)} offers; {element.summary()}")
-        report("a duration of 6 s is extended, and the view goes on", why)
-        measured("live view: longest gap while a view is extended", element.longest_gap(), "s", at_most=2)
-        element.stop("NULL with a live view", 3)
-        report("NULL ends the live view at its service",
-               "" if [view for _, view in application.ended] == ["view-1"] else application.ended)
-    finally:
-        element.stop()
+    shown = element.play().shows_camera()
+    offer = application.offers[0][1] if application.offers else ""
+    report("a live view's offer has audio, video and data channels", "" if shown and directions(offer) == [
+        ("audio", "sendrecv"), ("video", "recvonly"), ("application", "")] else directions(offer) or element.summary())
+    heard = camera.hears(lambda stats: abs((stats["audioPitch"] or 0) - 880) < 90)
+    report("talkback arrives at the camera", "" if heard else f"heard {heard}")
+    extended = element.wait(lambda own: len(application.asked) >= EXTENSIONS)
+    # Beyond the end of the extension before.
+    last = application.asked[-1][0] if application.asked else 0
+    element.wait(lambda own: own.sent and own.sent[-1] > last + 3)
+    why = "" if extended and len(application.offers) == 1 and not application.ended else (
+        f"asked {len(application.asked)} times, {len(application.offers)} offers; {element.summary()}")
+    report("a duration of 6 s is extended, and the view goes on", why)
+    measured("live view: longest gap while a view is extended", element.longest_gap(), "s", at_most=2)
+    element.stop("NULL with a live view", 3)
+    report("NULL ends the live view at its service",
+           "" if [view for _, view in application.ended] == ["view-1"] else application.ended)
 
 
-def check_refused_extension(url, cameras):
-    element = Element(url, "source=live-view")
+def check_refused_extension(case):
+    element = case.element("source=live-view")
     # The second camera is webrtcbin.
     application = Application(
-        element, [cameras("--no-trickle"), cameras("--no-trickle", kind="webrtcbin")], durations=[6, 0], extensions=[None])
-    try:
-        element.play().shows_camera()
-        again = element.wait(lambda own: len(application.offers) == 2)
-        back = again and element.wait(element.has_state("live", 2)) and element.shows_camera(after=application.offers[1][0])
-        lived = application.ended[0][0] - application.answered[0] if again else 0
-        told = any("wants it back" in text for text in element.warnings)
-        report("after a refused extension a new live view begins at the end", "" if (
-            back and told and lived > 5.9 and [view for _, view in application.ended] == ["view-1"]) else (
-                f"{lived:.1f} s, {application.ended}, {element.summary()}"), f"after {lived:.1f} s, and {element.longest_gap():.2f} s without a frame")
-        measured("live view: end of a view of 6 s after its answer", lived, "s", at_most=8)
-    finally:
-        element.stop()
+        element, [case.camera("--no-trickle"), case.camera("--no-trickle", kind="webrtcbin")], durations=[6, 0], extensions=[None])
+    element.play().shows_camera()
+    again = element.wait(lambda own: len(application.offers) == 2)
+    back = again and element.wait(element.has_state("live", 2)) and element.shows_camera(after=application.offers[1][0])
+    lived = application.ended[0][0] - application.answered[0] if again else 0
+    told = any("wants it back" in text for text in element.warnings)
+    report("after a refused extension a new live view begins at the end", "" if (
+        back and told and lived > 5.9 and [view for _, view in application.ended] == ["view-1"]) else (
+            f"{lived:.1f} s, {application.ended}, {element.summary()}"), f"after {lived:.1f} s, and {element.longest_gap():.2f} s without a frame")
+    measured("live view: end of a view of 6 s after its answer", lived, "s", at_most=8)
 
 
-def check_wrong_fingerprint(url, cameras):
-    views = [cameras("--no-trickle", "--wrong-fingerprint"), cameras("--no-trickle")]
-    server = WHEPServer(lambda number, offer: views[number - 1].answer(offer) if number <= 2 else 404)
-    element = Element(url, f"source=whep:{server.base}/camera")
-    try:
-        element.play()
-        refused = element.wait(element.has_state("waiting"))
-        shown = len(element.sent)
-        told = any("fingerprint" in (reason or "") for _, reason in element.states)
-        report("a wrong fingerprint shows nothing", "" if refused and told and not shown else element.summary())
-        report("the next live view comes by back-off", "" if element.shows_camera() else element.summary())
-    finally:
-        element.stop()
-        server.close()
+def check_wrong_fingerprint(case):
+    server = case.server_of(case.camera("--no-trickle", "--wrong-fingerprint"), case.camera("--no-trickle"))
+    element = case.element(f"source=whep:{server.base}/camera")
+    element.play()
+    refused = element.wait(element.has_state("waiting"))
+    shown = len(element.sent)
+    told = any("fingerprint" in (reason or "") for _, reason in element.states)
+    report("a wrong fingerprint shows nothing", "" if refused and told and not shown else element.summary())
+    report("the next live view comes by back-off", "" if element.shows_camera() else element.summary())
 
 
-def check_trickle(url, cameras):
+def check_trickle(case):
     """Candidates of either side after the descriptions."""
-    element = Element(url, "source=live-view")
-    application = Application(element, [cameras(), cameras()], trickles=True)
-    blackhole = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    element = case.element("source=live-view")
+    application = Application(element, [case.camera(), case.camera()], trickles=True)
+    blackhole = case.ends.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
     blackhole.bind(("127.0.0.1", 0))
-    view = cameras("--no-trickle")
-    server = WHEPServer(lambda number, offer: view.answer(offer) if number == 1 else 404)
-    slow = Element(url, f"source=whep:{server.base}/camera")
+    server = case.server_of(case.camera("--no-trickle"))
+    slow = case.element(f"source=whep:{server.base}/camera")
     # A STUN server that does not answer keeps gathering from ending.
     slow.camera.set_property("stun-server", f"stun:127.0.0.1:{blackhole.getsockname()[1]}")
-    try:
-        element.play()
-        slow.play()
-        report("a trickled answer", "" if element.shows_camera() and not application.refused else element.summary())
-        element.camera.emit("stop-capture")
-        ended = element.wait(element.has_state("ended")) and [view for _, view in application.ended]
-        element.camera.emit("start-capture")
-        again = element.wait(element.has_state("live", 2))
-        report("stop-capture ends the live view, and start-capture begins another one",
-               "" if ended == ["view-1"] and again else (ended, element.summary()))
-        # Candidates may come in several requests.
-        patched = slow.shows_camera() and server.wait(lambda own: "a=end-of-candidates" in str(own.named("PATCH")[-1:]))
-        _, path, headers, body = (server.named("PATCH") or [("", "", {}, "")])[-1]
-        report("late candidates of an offer go by PATCH", "" if (
-            patched and path == "/resources/1?secret=1" and headers.get("If-Match") == '"tag-1"'
-            and headers.get("Content-Type") == "application/trickle-ice-sdpfrag" and "a=end-of-candidates" in body
-            and re.match(r"a=ice-ufrag:\S+\r\na=ice-pwd:\S+\r\nm=video 9 UDP/TLS/RTP/SAVPF 0\r\na=mid:0\r\n", body)) else (
-                path, headers, re.sub(r"ice-pwd:\S+", "", body), slow.summary()))
-    finally:
-        element.stop()
-        slow.stop()
-        server.close()
-        blackhole.close()
+    element.play()
+    slow.play()
+    report("a trickled answer", "" if element.shows_camera() and not application.refused else element.summary())
+    element.camera.emit("stop-capture")
+    ended = element.wait(element.has_state("ended")) and [view for _, view in application.ended]
+    element.camera.emit("start-capture")
+    again = element.wait(element.has_state("live", 2))
+    report("stop-capture ends the live view, and start-capture begins another one",
+           "" if ended == ["view-1"] and again else (ended, element.summary()))
+    # Candidates may come in several requests.
+    patched = slow.shows_camera() and server.wait(lambda own: "a=end-of-candidates" in str(own.named("PATCH")[-1:]))
+    _, path, headers, body = (server.named("PATCH") or [("", "", {}, "")])[-1]
+    report("late candidates of an offer go by PATCH", "" if (
+        patched and path == "/resources/1?secret=1" and headers.get("If-Match") == '"tag-1"'
+        and headers.get("Content-Type") == "application/trickle-ice-sdpfrag" and "a=end-of-candidates" in body
+        and re.match(r"a=ice-ufrag:\S+\r\na=ice-pwd:\S+\r\nm=video 9 UDP/TLS/RTP/SAVPF 0\r\na=mid:0\r\n", body)) else (
+            path, headers, re.sub(r"ice-pwd:\S+", "", body), slow.summary()))
 
 
-def check_encoded(url, cameras):
+def check_encoded(case):
     """The camera's H.264 through the session, neither decoded nor encoded in the element, and a second view of it."""
-    first, second = cameras("--no-trickle"), cameras("--no-trickle", kind="webrtcbin")
-    element = Element(url, "source=live-view camera-encoded=true mirror=auto", decoder="h264parse ! avdec_h264 !", preview=False)
+    first, second = case.camera("--no-trickle"), case.camera("--no-trickle", kind="webrtcbin")
+    element = case.element("source=live-view camera-encoded=true mirror=auto", decoder="h264parse ! avdec_h264 !", preview=False)
     application = Application(element, [first, second])
-    try:
-        shown = element.play().shows_camera()
-        coders = element.coders()
-        report("camera-encoded: H.264 goes in and comes out without encoder and decoder", "" if (
-            shown and not coders and {kind for kind, _ in element.inputs} == {"video/x-h264"}) else (coders, element.summary()))
-        offered = codecs(application.offers[0][1])
-        report("camera-encoded: the offer has the codec of downstream only", "" if offered == {"H264"} else offered)
-        before, keyframes = first.hears(lambda _: True)["pli"], sum(flag for _, flag in element.inputs)
-        # The service asks for the keyframe in turn, because it encodes nothing. A request is merged with one of the start that
-        # is not answered yet.
-        counted, tries = None, 0
-        while not counted and (tries := tries + 1) <= 6:
-            element.camera.get_static_pad("src").send_event(
-                GstVideo.video_event_new_upstream_force_key_unit(Gst.CLOCK_TIME_NONE, True, 0))
-            counted = first.hears(lambda stats: stats["pli"] > before, 10)
-        came = element.wait(lambda own: sum(flag for _, flag in own.inputs) > keyframes)
-        report("camera-encoded: a keyframe request goes by way of the service to the camera",
-               "" if counted and came else (before, bool(counted), came))
-        element.camera.set_property("mirror", "on")
-        report("camera-encoded: mirror=on is a warning while the element runs",
-               "" if any("mirror=on" in text for text in element.warnings) else element.warnings)
-        check_next_view(element, first, "H.264 after H.264", stays=True)
-        report("camera-encoded: no encoder and decoder for the next view", element.coders() or element.errors)
-    finally:
-        element.stop()
+    shown = element.play().shows_camera()
+    coders = element.coders()
+    report("camera-encoded: H.264 goes in and comes out without encoder and decoder", "" if (
+        shown and not coders and {kind for kind, _ in element.inputs} == {"video/x-h264"}) else (coders, element.summary()))
+    offered = codecs(application.offers[0][1])
+    report("camera-encoded: the offer has the codec of downstream only", "" if offered == {"H264"} else offered)
+    before, keyframes = first.hears(lambda _: True)["pli"], sum(flag for _, flag in element.inputs)
+    # The service asks for the keyframe in turn, because it encodes nothing. A request is merged with one of the start that
+    # is not answered yet.
+    counted, tries = None, 0
+    while not counted and (tries := tries + 1) <= 6:
+        element.camera.get_static_pad("src").send_event(
+            GstVideo.video_event_new_upstream_force_key_unit(Gst.CLOCK_TIME_NONE, True, 0))
+        counted = first.hears(lambda stats: stats["pli"] > before, 10)
+    came = element.wait(lambda own: sum(flag for _, flag in own.inputs) > keyframes)
+    report("camera-encoded: a keyframe request goes by way of the service to the camera",
+           "" if counted and came else (before, bool(counted), came))
+    element.camera.set_property("mirror", "on")
+    report("camera-encoded: mirror=on is a warning while the element runs",
+           "" if any("mirror=on" in text for text in element.warnings) else element.warnings)
+    check_next_view(element, first, "H.264 after H.264", stays=True)
+    report("camera-encoded: no encoder and decoder for the next view", element.coders() or element.errors)
 
 
-def check_encoded_in(url, cameras):
+def check_encoded_in(case):
     """VP8 that only the output decodes; the next camera sends H.264."""
-    first, second = cameras("--no-trickle", codec="vp8"), cameras("--no-trickle")
-    views = [first, second]
-    server = WHEPServer(lambda number, offer: views[number - 1].answer(offer) if number <= 2 else 404)
-    element = Element(url, f"source=whep:{server.base}/camera camera-encoded=true", preview=False)
-    try:
-        shown = element.play().shows_camera()
-        report("camera-encoded: VP8 goes in without encoder", "" if (
-            shown and element.coders() == {"decoder"} and {kind for kind, _ in element.inputs} == {"video/x-vp8"}) else (
-                element.coders(), element.summary()))
-        offered = codecs(server.offers()[0][3])
-        report("camera-encoded: the offer has the codecs that the session takes", "" if offered == {"H264", "VP8"} else offered)
-        check_next_view(element, first, "H.264 after VP8", stays=False)
-    finally:
-        element.stop()
-        server.close()
+    first, second = case.camera("--no-trickle", codec="vp8"), case.camera("--no-trickle")
+    server = case.server_of(first, second)
+    element = case.element(f"source=whep:{server.base}/camera camera-encoded=true", preview=False)
+    shown = element.play().shows_camera()
+    report("camera-encoded: VP8 goes in without encoder", "" if (
+        shown and element.coders() == {"decoder"} and {kind for kind, _ in element.inputs} == {"video/x-vp8"}) else (
+            element.coders(), element.summary()))
+    offered = codecs(server.offers()[0][3])
+    report("camera-encoded: the offer has the codecs that the session takes", "" if offered == {"H264", "VP8"} else offered)
+    check_next_view(element, first, "H.264 after VP8", stays=False)
 
 
 def check_next_view(element, camera, codecs_of_both, stays):
@@ -419,10 +408,10 @@ def check_next_view(element, camera, codecs_of_both, stays):
            "" if good else f"{session} -> {element.session()}")
 
 
-def check_null(url, cameras):
+def check_null(case):
     """NULL in each phase; a view that the service makes too late is ended too."""
     hold, answering = threading.Event(), threading.Event()
-    late = cameras("--no-trickle")
+    late = case.camera("--no-trickle")
 
     def on_offer(_number, offer):
         answering.set()
@@ -430,17 +419,16 @@ def check_null(url, cameras):
         return late.answer(offer)
 
     # While the offer waits for its answer. The answer comes after NULL, and its view is deleted.
-    server = WHEPServer(on_offer)
-    element = Element(url, f"source=whep:{server.base}/camera").play()
+    server = case.server(on_offer)
+    element = case.element(f"source=whep:{server.base}/camera").play()
     answering.wait(LIMIT)
     element.stop("NULL while a POST waits", 3)
     hold.set()
     report("NULL while a POST waits: the view is deleted later",
            "" if server.wait(lambda own: own.named("DELETE")) else server.requests)
-    server.close()
 
     # While the application has not answered.
-    element = Element(url, "source=live-view")
+    element = case.element("source=live-view")
     application = Application(element, [])
     element.play().wait(lambda own: application.offers)
     element.stop("NULL before the application answers")
@@ -451,18 +439,17 @@ def check_null(url, cameras):
            "" if refused and not application.ended else (refused, application.ended))
 
     # While it connects: a candidate where nobody listens.
-    dead = cameras("--no-trickle")
-    server = WHEPServer(lambda number, offer: re.sub(r"(a=candidate:\S+ 1 udp \d+ \S+) \d+", r"\1 9", dead.answer(
+    dead = case.camera("--no-trickle")
+    server = case.server(lambda number, offer: re.sub(r"(a=candidate:\S+ 1 udp \d+ \S+) \d+", r"\1 9", dead.answer(
         re.sub(r"a=candidate.*\r\n", "", offer))))
-    element = Element(url, f"source=whep:{server.base}/camera").play()
+    element = case.element(f"source=whep:{server.base}/camera").play()
     element.wait(element.has_state("connecting"))
     element.stop("NULL while it connects", 3)
     report("NULL while it connects: the view is deleted", "" if server.wait(lambda own: own.named("DELETE")) else element.summary())
-    server.close()
 
     # While it waits for the next view: a server without the camera.
-    server = WHEPServer(lambda number, offer: 404)
-    element = Element(url, f"source=whep:{server.base}/camera").play()
+    server = case.server(lambda number, offer: 404)
+    element = case.element(f"source=whep:{server.base}/camera").play()
     waits = element.wait(element.has_state("waiting"))
     element.stop("NULL while it waits for the next view")
     offers = len(server.offers())
@@ -473,11 +460,9 @@ def check_null(url, cameras):
     element.play()
     again = server.wait(lambda own: len(own.offers()) > offers)
     report("it starts again after NULL", "" if again else element.summary())
-    element.stop()
-    server.close()
 
 
-def check_mistakes(url, _cameras):
+def check_mistakes(case):
     encoded = "source=whep:http://127.0.0.1:9/ camera-encoded=true"
     for properties, wanted in (("source=whep:ftp://x/", "https"), ("source=whep:http://user:secret@x/", "user name"),
                                ("source=live-view", "request-live-view"), ("source=test audio-source=camera", "live-view"),
@@ -488,7 +473,7 @@ def check_mistakes(url, _cameras):
                                (f"{encoded} processor=identity", "processor needs"),
                                (f"{encoded} codec=vp9", "Unset codec"),
                                (encoded, "preview needs raw")):
-        element = Element(url, properties, preview="camera-encoded" not in properties or properties == encoded).play()
+        element = case.element(properties, preview="camera-encoded" not in properties or properties == encoded).play()
         told = element.wait(lambda own: own.errors) and wanted in element.errors[0]
         text = " ".join(element.errors)
         element.stop()
@@ -502,14 +487,9 @@ CASES = {"whep": check_whep, "extensions": check_extensions, "refused extension"
 
 
 def run(name, url, echoing):
-    made = []
-
-    def cameras(*options, **keywords):
-        made.append(Camera(*options, **keywords))
-        return made[-1]
-    report.perform(name, CASES[name], echoing if name.startswith("encoded") else url, cameras)
-    for camera in made:
-        camera.kill()
+    case = Case(echoing if name.startswith("encoded") else url)
+    with case.ends:
+        report.perform(name, CASES[name], case)
 
 
 def main():

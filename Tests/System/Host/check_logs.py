@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from checks import REPO, RELEASE, VERIFYING, Results, clean_environment, gstreamer
+from checks import RELEASE, REPO, VERIFYING, Results, clean_environment, gstreamer, swift_sources, write
 from standin import running_standin, start_standin
 
 sys.path[:0] = [os.path.join(REPO, "pipelines"), os.path.join(REPO, "Tests", "System")]
@@ -222,21 +222,15 @@ def check_mistakes(names):
         subprocess.run(shlex.split("gst-launch-1.0 -q videotestsrc num-buffers=1 ! video/x-raw,width=16,height=16 ! pngenc"
                                    " ! filesink location=small.png"), cwd=work, env=environment, check=True)
         shutil.copy(f"{work}/small.png", f"{work}/small.gif")
-        with open(f"{work}/text.png", "w", encoding="ascii") as file:
-            file.write("This is no image.\n")
+        write(f"{work}/text.png", "This is no image.\n")
         with concurrent.futures.ThreadPoolExecutor(max_workers=5) as pool:
             yield from zip(names, pool.map(lambda name: check_mistake(name, work, environment), names))
 
 
 def stale_texts():
     """Texts of explain_log.py that are not in the sources."""
-    sources = ""
-    for folder, _, files in os.walk(os.path.join(REPO, "Sources")):
-        for file in files:
-            if file.endswith(".swift"):
-                with open(os.path.join(folder, file), encoding="utf-8") as source:
-                    # Literals that are added up are one text.
-                    sources += re.sub(r'"\s*\+ "', "", source.read())
+    # Literals that are added up are one text.
+    sources = "".join(re.sub(r'"\s*\+ "', "", source) for source in swift_sources("Sources"))
     return [part for _, _, texts in explain_log.CAUSES for text in texts for part in text.split("…") if part not in sources]
 
 
@@ -253,8 +247,7 @@ class Run:
     def pipeline(self, log, options, environment=None):
         url = self.case.url or f"{'wss' if self.case.tls else 'ws'}://localhost:{self.port}"
         key_file = self.path("key")
-        with open(key_file, "w", encoding="ascii") as file:
-            file.write(KEY)
+        write(key_file, KEY)
         if self.case.tls:
             options = [*options, f"ca-file={self.path('ca.pem')}"]
         full = {**clean_environment(self.folder), "GST_DEBUG": "decart*:INFO", "GST_DEBUG_NO_COLOR": "1",

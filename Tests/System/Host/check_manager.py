@@ -1,8 +1,6 @@
 #!/usr/bin/python3
 """Runs pipelines/examples/manager.c against a stand-in and checks that what the process holds stays flat.
 
-    check_manager.py [--seconds N] [--sessions N] [--round N] [--seed N]
-
 The program adds, prompts and removes sessions at random and prints a line whenever all of them show frames, and two
 lines without a session, one early and one at the end. Between the two lines without a session, objects may not differ and
 descriptors by two. That is what scripts/test checks, in a short run. The rest are figures for scripts/verify
@@ -12,46 +10,35 @@ are fuller; and the growth of allocations without a session. Prints "ok NAME" or
 lines with "# ". Uses loopback only.
 """
 
-import argparse
 import os
 import re
 import subprocess
 import sys
 import tempfile
 
-from checks import REPO, VERIFYING, Results, gstreamer, measured
+from checks import REPO, VERIFYING, Results, compile_c, gstreamer, measured
 from standin import running_standin
 
 ROW = re.compile(r" *([\d.]+) s: sessions (\d+), fds (\d+), threads (\d+), objects (-?\d+), allocated ([\d.]+) MiB, rss ([\d.]+) MiB, "
                  r"frames (\d+), added (\d+), prompted (\d+), accepted (\d+), removed (\d+)")
 NAMES = ("time", "sessions", "fds", "threads", "objects", "allocated", "rss", "frames", "added", "prompted", "accepted", "removed")
 GROWTH = {"allocated": 12, "rss": 24}  # MiB, with all sessions
-# Each of `--seconds`, `--sessions` and `--round`.
-LENGTHS = {"seconds": 30, "sessions": 16, "round": 8} if VERIFYING else {"seconds": 30, "sessions": 6, "round": 4}
+SECONDS, SESSIONS, ROUND = (30, 16, 8) if VERIFYING else (30, 6, 4)
 EMPTY_GROWTH = 4  # MiB allocated, without sessions
 report = Results("manager")
 
 
-def build(folder):
-    program = os.path.join(folder, "manager")
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "gstreamer-1.0"], capture_output=True, text=True,
-                           check=True).stdout.split()
-    subprocess.run(["cc", "-std=gnu11", "-Wall", "-Werror", "-O2", "-o", program,
-                    os.path.join(REPO, "pipelines", "examples", "manager.c"), *flags], check=True)
-    return program
-
-
-def judge(rows, options):
-    full = [row for row in rows if row["sessions"] == options.sessions]
+def judge(rows):
+    full = [row for row in rows if row["sessions"] == SESSIONS]
     report("all sessions show frames in each round",
            "" if len(full) >= 2 and all(row["frames"] > 0 for row in full) else f"{len(full)} rounds")
     if len(full) < 2:
         return
     first, last = full[0], full[-1]
     report("sessions were added, prompted and removed",
-           "" if last["added"] > options.sessions and last["accepted"] > 0 and last["removed"] > 0 else last)
+           "" if last["added"] > SESSIONS and last["accepted"] > 0 and last["removed"] > 0 else last)
     # A source may keep the buffer pool of its first negotiation beside the present one: two descriptors.
-    for name, bound in (("fds", 2 * options.sessions), ("threads", 16), ("objects", first["objects"] / 100)):
+    for name, bound in (("fds", 2 * SESSIONS), ("threads", 16), ("objects", first["objects"] / 100)):
         measured(f"manager: difference of {name}, all sessions", abs(last[name] - first[name]), name, at_most=bound)
     if len(full) >= 3:
         for name, bound in GROWTH.items():
@@ -65,27 +52,21 @@ def judge(rows, options):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    for name, number in LENGTHS.items():
-        parser.add_argument(f"--{name}", type=int, default=number)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory(prefix="decart-manager-") as folder, running_standin() as url:
         # How the threads of 16 sessions fill their arenas is random.
         environment = {**gstreamer(folder, os.environ), "MALLOC_ARENA_MAX": "2"}
-        program = build(folder)
+        program = compile_c(f"{REPO}/pipelines/examples/manager.c", f"{folder}/manager", "-Wall", "-Werror", "-O2")
         result = subprocess.run(
-            [program, "--sessions", str(options.sessions), "--seconds", str(options.seconds), "--round",
-             str(options.round), "--seed", str(options.seed), f"base-url={url}", "api-key=x"],
-            env=environment, capture_output=True, text=True, timeout=options.seconds + 200)
+            [program, "--sessions", str(SESSIONS), "--seconds", str(SECONDS), "--round", str(ROUND), "--seed", "1",
+             f"base-url={url}", "api-key=x"], env=environment, capture_output=True, text=True, timeout=SECONDS + 200)
         for line in result.stdout.splitlines():
             print(f"# {line}", flush=True)
             if match := ROW.match(line):
                 rows.append({name: float(value) for name, value in zip(NAMES, match.groups())})
         report("the program ends well", f"status {result.returncode}: {result.stderr[-300:]}" if result.returncode else "")
         if rows:
-            judge(rows, options)
+            judge(rows)
 
 
 if __name__ == "__main__":

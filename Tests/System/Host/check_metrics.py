@@ -23,8 +23,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from checks import PLUGIN, REPO, VERIFYING, Problem, Results, clean_environment, end_process, measured, wait_until as wait
-from standin import start_standin
+from checks import (
+    PLUGIN, REPO, VERIFYING, Problem, Results, clean_environment, end_process, measured, output_of, processor_time, read, wait_until as wait, write)
+from standin import sessions, start_standin
 
 EXAMPLE = os.path.join(REPO, "pipelines", "examples", "metrics")
 LIMIT = 60  # s, for every wait
@@ -90,11 +91,10 @@ class Run:
 
     def ticks(self):
         """Seconds that the stand-in has billed."""
-        return sum(session["ticks"] for session in json.loads(fetch(f"{self.control}/control/sessions"))["sessions"])
+        return sum(session["ticks"] for session in sessions(self.control))
 
     def errors(self):
-        with open(self.log, encoding="utf-8", errors="replace") as file:
-            return file.read()[-400:]
+        return read(self.log)[-400:]
 
     def metrics(self):
         return parse(fetch(f"{self.address}/metrics"))
@@ -120,8 +120,8 @@ class Run:
 
 def dashboard():
     """The expressions of the dashboard."""
-    with open(os.path.join(EXAMPLE, "dashboard.json"), encoding="utf-8") as file:
-        return [target["expr"] for panel in json.load(file)["panels"] for target in panel["targets"]]
+    panels = json.loads(read(os.path.join(EXAMPLE, "dashboard.json")))["panels"]
+    return [target["expr"] for panel in panels for target in panel["targets"]]
 
 
 def check_files():
@@ -136,12 +136,10 @@ def check_files():
     tool("promtool check config", "promtool", "check", "config", "prometheus.yml")
     if shutil.which("systemd-analyze"):
         tool("systemd-analyze verify", "systemd-analyze", "verify", "./decart-graph.service")
-        with open(os.path.join(REPO, "docs", "GUIDE.md"), encoding="utf-8") as file:
-            template = re.search(r"^```ini\n(.*?)^```$", file.read(), re.M | re.S)[1]
+        template = re.search(r"^```ini\n(.*?)^```$", read(os.path.join(REPO, "docs", "GUIDE.md")), re.M | re.S)[1]
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "decart@front.service")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(template)
+            write(path, template)
             tool("systemd-analyze verify: the template unit of docs/GUIDE.md", "systemd-analyze", "verify", path)
     else:
         report.skip("systemd-analyze verify: not installed")
@@ -151,9 +149,8 @@ def check_files():
 def check_kubernetes():
     """The schemas of Kubernetes take its files, whose probes and options exporter.py has."""
     names = ("kubernetes.yml", "kubernetes-autoscaler.yml", "Containerfile")
-    texts = [open(os.path.join(EXAMPLE, name), encoding="utf-8").read() for name in names]
-    manual = subprocess.run([os.path.join(EXAMPLE, "exporter.py"), "--help"], capture_output=True, text=True, timeout=LIMIT,
-                            check=True).stdout
+    texts = [read(os.path.join(EXAMPLE, name)) for name in names]
+    manual = output_of(os.path.join(EXAMPLE, "exporter.py"), "--help")
     used = set(re.findall(r"^ *- (--[\w-]+)=", texts[0], re.M)) | set(re.findall(r'"(--[\w-]+)"', texts[2]))
     report("exporter.py has the options of the pod", [option for option in used if f"  {option} " not in manual] or not used and "none")
     probes = re.findall(r"httpGet: \{path: (\S+),", texts[0])
@@ -203,18 +200,15 @@ def check_exporter(folder):
                                                     for session in ("0", "1")] == [1, 1] else "not one")
         report("the counters of both sessions rise", stuck(values) or "")
         report("the label codec names the codec", lacking(values) or "")
-        with open(os.path.join(EXAMPLE, "alerts.yml"), encoding="utf-8") as file:
-            used = set(re.findall(r"decart_\w+", file.read()))
+        used = set(re.findall(r"decart_\w+", read(os.path.join(EXAMPLE, "alerts.yml"))))
         # No receiver report may have arrived yet.
         exported = {name for name, _ in values} | set(re.findall(r"^# TYPE (\w+)", text, re.M))
         used |= set(re.findall(r"decart_\w+", " ".join(dashboard())))
-        with open(os.path.join(EXAMPLE, "kubernetes-autoscaler.yml"), encoding="utf-8") as file:
-            used |= set(re.findall(r"seriesQuery: '(\w+)", file.read()))
+        used |= set(re.findall(r"seriesQuery: '(\w+)", read(os.path.join(EXAMPLE, "kubernetes-autoscaler.yml"))))
         report("alerts, dashboard and autoscaler use metrics that exist", sorted(used - exported) or "")
         quality = [dict(labels)["quality"] for name, labels in values if name == "decart_connection_quality"]
         report("each session has one quality", "" if len(quality) == 2 else quality or "none")
-        with open(os.path.join(EXAMPLE, "README.md"), encoding="utf-8") as file:
-            manual = set(re.findall(r"`(decart_\w+)`", file.read()))
+        manual = set(re.findall(r"`(decart_\w+)`", read(os.path.join(EXAMPLE, "README.md"))))
         report("README.md lists metrics that exist", sorted(manual - exported) or "")
         report("/health responds", "" if fetch(f"{run.address}/health") == "healthy\n" else "not healthy")
         reports, end = run.reports(), time.monotonic() + LIMIT
@@ -266,14 +260,12 @@ class Prometheus:
     def __init__(self, folder, run):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-        with open(os.path.join(EXAMPLE, "prometheus.yml"), encoding="utf-8") as file:
-            text = file.read().replace("127.0.0.1:9464", run.address.removeprefix("http://"))
+        text = read(os.path.join(EXAMPLE, "prometheus.yml")).replace("127.0.0.1:9464", run.address.removeprefix("http://"))
         text = text.replace("alerts.yml", os.path.join(EXAMPLE, "alerts.yml"))
         # Scrapes each second, to time what happens.
         text = re.sub(r"_interval: 5s", "_interval: 1s", text)
         path = os.path.join(folder, "prometheus.yml")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        write(path, text)
         self.address = f"http://127.0.0.1:{port}"
         with open(os.path.join(folder, "prometheus.log"), "wb") as log:
             self.process = subprocess.Popen(
@@ -296,12 +288,6 @@ class Prometheus:
     def firing(self):
         alerts = json.loads(fetch(f"{self.address}/api/v1/alerts"))["data"]["alerts"]
         return {alert["labels"]["alertname"] for alert in alerts if alert["state"] == "firing"}
-
-
-def processor_time(process):
-    with open(f"/proc/{process.pid}/stat", encoding="ascii") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def check_full(folder):

@@ -23,7 +23,7 @@ sys.path[:0] = [HERE, os.path.dirname(HERE), os.path.join(os.path.dirname(HERE),
 import coturn  # noqa: E402
 import firewalls  # noqa: E402
 import netlab  # noqa: E402
-from checks import PLUGIN, RELEASE, STANDIN, VERIFYING, Results, clean_environment, measured  # noqa: E402
+from checks import PLUGIN, RELEASE, STANDIN, VERIFYING, Results, clean_environment, measured, read, write  # noqa: E402
 
 CHECK = os.path.join(RELEASE, "decart-check")
 HOST = "service.test"
@@ -87,10 +87,7 @@ class Network:
         self.lab.close()
 
     def names(self, host=HOST):
-        folder = f"/etc/netns/{self.lab.client}"
-        os.makedirs(folder, exist_ok=True)
-        with open(f"{folder}/hosts", "w", encoding="ascii") as file:
-            file.write(f"127.0.0.1 localhost\n{netlab.SERVER} {host}\n")
+        self.lab.name(self.lab.client, netlab.SERVER, host)
         # A dead name server: a name that is not in the file takes until the limit.
         self.lab.resolve_with(netlab.SERVER)
 
@@ -272,8 +269,7 @@ def proxy(network):
     file = f"{network.folder}/proxy.txt"
 
     def check(name, url, *expected):
-        with open(file, "w", encoding="ascii") as stream:
-            stream.write(url + "\n")
+        write(file, url + "\n")
         say(f"a proxy: {name}", verdict(network, *expected, options=["--http-proxy-file", file], turns=HOST))
 
     blocked = {"dns": SKIPPED, "stun": "udp"}
@@ -352,14 +348,12 @@ def deep(network):
 
 def recorded(network, transport):
     file = f"{network.folder}/report-{transport}.json"
-    with open(file, "w", encoding="utf-8") as stream:
-        stream.write("x" * 1_000_000)
+    write(file, "x" * 1_000_000)
     os.chmod(file, 0o644)
     status, output, _ = network.check("--report", file)
     if status:
         return output
-    with open(file, encoding="utf-8") as stream:
-        text = stream.read()
+    text = read(file)
     report = json.loads(text)
     trouble = []
     comparison = report["comparison"]

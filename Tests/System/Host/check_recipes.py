@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs the commands of docs/RECIPES.md and counts the transformed frames that the viewers get.
 
-    check_recipes.py [--jobs N] [--keep] [WORD...]
+    check_recipes.py [WORD...]
 
 With DECART_VERIFY=1 or words. Otherwise, as in scripts/test, it checks only that the page has its recipes and that they
 are complete commands: how many frames arrive within a time depends on the machine.
@@ -19,7 +19,6 @@ Prints "ok NAME: figures", "not ok NAME: why" or "skip NAME: why". With words on
 of them run.
 """
 
-import argparse
 import concurrent.futures
 import glob
 import os
@@ -32,7 +31,7 @@ import tempfile
 import time
 
 from check_commands import NAMESPACES, is_complete
-from checks import RELEASE, REPO, VERIFYING, Results, gstreamer, measured
+from checks import RELEASE, REPO, VERIFYING, Results, gstreamer, measured, read, write
 
 PAGE = os.path.join(REPO, "docs", "RECIPES.md")
 PYTHON = os.environ.get("DECART_TEST_PYTHON", os.path.join(REPO, ".build", "venv", "bin", "python"))
@@ -92,8 +91,7 @@ report = Results("recipes")
 
 def recipes():
     """Name and blocks (role, text) of each recipe of the page."""
-    with open(PAGE, encoding="utf-8") as file:
-        sections = re.split(r"^## ", file.read(), flags=re.M)[1:]
+    sections = re.split(r"^## ", read(PAGE), flags=re.M)[1:]
     for section in sections:
         name, _, text = section.partition("\n")
         blocks = re.findall(r"^<!-- not run here: check_recipes\.py, ([^>]+) -->\n```sh\n(.*?)^```$", text, re.M | re.S)
@@ -159,8 +157,7 @@ class Run:
         script = DRIVER + (FIREWALL if name == "Firewall" else "")
         for number, (role, text) in enumerate(blocks):
             block = f"{number}-{role.partition(' ')[0]}"
-            with open(os.path.join(self.folder, f"{block}.sh"), "w", encoding="utf-8") as file:
-                file.write(await_server(text) + text.replace("autovideosink", SINK))
+            write(os.path.join(self.folder, f"{block}.sh"), await_server(text) + text.replace("autovideosink", SINK))
             script += f"bash {block}.sh >{number}.log 2>&1 || exit 1\n" if makes_files(blocks) else f"repeat {block} &\n"
         if name == "Janus":
             with open(os.path.join(self.folder, "viewer.sh"), "w", encoding="utf-8") as file:
@@ -270,16 +267,12 @@ def check(name, blocks, work, environment):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--jobs", type=int, default=3)
-    parser.add_argument("--keep", action="store_true", help="keep the logs and print their folder")
-    parser.add_argument("words", nargs="*")
-    options = parser.parse_args()
+    words = sys.argv[1:]
     found = list(recipes())
     if len(found) < 14:
         report("the page has its recipes", f"found {[name for name, _ in found]}")
-    chosen = [each for each in found if not options.words or any(word in each[0] for word in options.words)]
-    if not VERIFYING and not options.words:
+    chosen = [each for each in found if not words or any(word in each[0] for word in words)]
+    if not VERIFYING and not words:
         for name, blocks in chosen:
             report(name, problem(name, blocks), "its commands are complete; scripts/verify runs them")
         return None
@@ -289,21 +282,15 @@ def main():
         missing = ["permission to create namespaces"]
     if missing:
         return report.skip(f"no {', '.join(missing)}")
-    work = tempfile.mkdtemp(prefix="decart-recipes-")
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith("GST_") and name not in ("DECART_API_KEY", "DECART_BASE_URL", "DISPLAY")}
-    environment.update(gstreamer(work), HOME=work, PATH=f"{RELEASE}:/usr/sbin:{os.environ['PATH']}")
-    try:
+    with tempfile.TemporaryDirectory(prefix="decart-recipes-", ignore_cleanup_errors=True) as work:
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("GST_") and name not in ("DECART_API_KEY", "DECART_BASE_URL", "DISPLAY")}
+        environment.update(gstreamer(work), HOME=work, PATH=f"{RELEASE}:/usr/sbin:{os.environ['PATH']}")
         # Fills the registry once, for pipelines that start side by side.
         subprocess.run(["gst-inspect-1.0", "decarttransform"], env=environment, stdout=subprocess.DEVNULL, check=True,
                        timeout=60)
-        with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
+        with concurrent.futures.ThreadPoolExecutor(max_workers=3) as pool:
             list(pool.map(lambda each: check(*each, work, environment), chosen))
-    finally:
-        if options.keep:
-            print(f"# {work}")
-        else:
-            shutil.rmtree(work, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Records a session with each fault of the control channel, replays it, and compares what the pipeline sees.
 
-    check_replay.py [--jobs N] [--seconds N] [WORD...]
+    check_replay.py [WORD...]
 
 For each fault, with DECART_VERIFY=1 or words: a pipeline goes through `decart-check --record` to a stand-in with the
 fault, and then to `decart-standin --replay` with the recording. The second one must post the same bus messages: states,
@@ -17,7 +17,6 @@ once the session generates, and of a fault that the pipeline may notice in two w
 Prints "ok NAME: figures" or "not ok NAME: why". Uses loopback only.
 """
 
-import argparse
 import concurrent.futures
 import dataclasses
 import os
@@ -28,13 +27,9 @@ import tempfile
 import threading
 import time
 
-import gi
-
-from checks import RELEASE, VERIFYING, Results, end_process, gstreamer, measured
+from checks import RELEASE, STANDIN, VERIFYING, Results, end_process, gstreamer, measured, output_of, read, write
+from gst import Gst, text_of
 from standin import running_standin
-
-gi.require_version("Gst", "1.0")
-from gi.repository import Gst  # noqa: E402
 
 KEY, PROMPT, LATER_PROMPT = "canary-key-0d9c2b71", "Canary Lego", "Canary noir"
 # They act before a WebSocket exists or below it, or in the media: a recording of the control channel has nothing of them.
@@ -54,6 +49,7 @@ TIMED = re.compile(r"close_\d+_at_T$|bad_json_|ws_")
 FIELDS = ("state", "service-status", "queue-position", "queue-size", "retries", "generation-seconds", "error-code",
           "error-message")
 LIMIT = 90  # s, for every wait in scripts/test
+SECONDS = 5  # of a recording that no event ends
 lock = threading.Lock()
 repeated = 0  # recordings
 report = Results("replay")
@@ -96,7 +92,7 @@ GATE = [
 
 def faults():
     """The faults of `decart-standin --help` that a recording can have, with keys."""
-    text = subprocess.run([f"{RELEASE}/decart-standin", "--help"], capture_output=True, text=True, check=True, timeout=60).stdout
+    text = output_of(STANDIN, "--help")
     names = re.findall(r"^  ([a-z0-9_]+T?) {2,}\S", text.split("\nFAULTS\n")[-1].split("\nCONTROL\n")[0], re.M)
     for name in names:
         if not OTHERS.match(name):
@@ -136,10 +132,8 @@ class Watch:
 
     def on_message(self, _bus, message):
         structure = message.get_structure()
-        if message.type == Gst.MessageType.WARNING:
-            self.note("warnings", message.parse_warning()[0].message)
-        elif message.type == Gst.MessageType.ERROR:
-            self.note("errors", message.parse_error()[0].message)
+        if message.type in (Gst.MessageType.WARNING, Gst.MessageType.ERROR):
+            self.note("warnings" if message.type == Gst.MessageType.WARNING else "errors", text_of(message))
         elif message.type == Gst.MessageType.PROGRESS:
             self.note("progress", structure.get_value("text"))
         elif structure and structure.get_name() == "decart-state":
@@ -216,22 +210,21 @@ def compare(case, *arguments):
             repeated += 1
 
 
-def difference(case, url, seconds, work):
+def difference(case, url, work):
     """Why the replay is not as the recording, and figures."""
     path = os.path.join(work, re.sub(r"\W", "-", case.name) + ".jsonl")
     try:
         # The pipeline may notice by the media what the control channel says a moment later: the recording is longer.
-        recorded, key = record(path, url + case.query, case, until_event(case) if case.until else for_seconds(seconds), more=1)
+        recorded, key = record(path, url + case.query, case, until_event(case) if case.until else for_seconds(SECONDS), more=1)
         recorded = {kind: values for kind, values in recorded.items() if kind in (case.kinds or recorded)}
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = read(path)
         if '"event":"opened"' not in text and '"event":"failed"' not in text:
             return f"no session was recorded: {recorded}", ""
         secrets = [secret for secret in (KEY, key, PROMPT, LATER_PROMPT, "candidate:", "a=ice", "ws://") if secret in text]
         if secrets:
             return f"the recording contains {secrets}", ""
         with running_standin("--replay", path) as url:
-            until = until_as_many(recorded, LIMIT if case.until else seconds + 10)
+            until = until_as_many(recorded, LIMIT if case.until else SECONDS + 10)
             # The relay puts the words of a refusal into words of its own.
             replayed = (record(f"{path}.again", url, case, until)[0] if '"event":"opened"' in text
                         else Watch(url, "x", case).run(until))
@@ -251,25 +244,20 @@ def refused(work):
             ("a truncated entry", good + '{"attempt":1,"ms":1,"eve', 3), ("an empty file", "", 1),
             ("deep nesting", good + "[" * 500_000, 3), ("control characters", good + "\0\1\2", 3)):
         path = os.path.join(work, "bad.jsonl")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        result = subprocess.run([f"{RELEASE}/decart-standin", "--port", "0", "--replay", path], capture_output=True, text=True,
+        write(path, text)
+        result = subprocess.run([STANDIN, "--port", "0", "--replay", path], capture_output=True, text=True,
                                 timeout=LIMIT)
         errors = [each for each in result.stderr.splitlines() if each.startswith("Error:")]
         is_good = result.returncode == 64 and len(errors) == 1 and f"line {line}:" in errors[0]
         report(f"{name} is refused", "" if is_good else f"status {result.returncode}: {result.stderr}", "".join(errors)[-90:])
-    result = subprocess.run([f"{RELEASE}/decart-standin", "--port", "0", "--replay", os.path.join(work, "none")],
+    result = subprocess.run([STANDIN, "--port", "0", "--replay", os.path.join(work, "none")],
                             capture_output=True, text=True, timeout=LIMIT)
     report("a missing file is refused", "" if result.returncode == 64 and "cannot be read" in result.stderr else result.stderr,
            "")
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--jobs", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("words", nargs="*")
-    options = parser.parse_args()
+    words = sys.argv[1:]
     os.environ.pop("DECART_API_KEY", None)
     cases = [Case("no fault, in a room"), Case("no fault, on a direct connection", "", "transport=webrtc")]
     cases += [Case(fault, f"/?fault={fault}", "transport=livekit") for fault in faults()]
@@ -278,16 +266,16 @@ def main():
                             "generation_restart:at=2,delay=1")]
     if len(cases) < 40:
         report("the help lists the faults", f"{len(cases)} cases")
-    if not VERIFYING and not options.words:
+    if not VERIFYING and not words:
         cases = GATE
-    cases = [case for case in cases if not options.words or any(word in case.name for word in options.words)]
+    cases = [case for case in cases if not words or any(word in case.name for word in words)]
     with tempfile.TemporaryDirectory() as work:
         os.environ.update(gstreamer(work))
         Gst.init(None)
-        if not options.words:
+        if not words:
             refused(work)
-        with running_standin() as url, concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
-            list(pool.map(lambda case: compare(case, url, options.seconds, work), cases))
+        with running_standin() as url, concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
+            list(pool.map(lambda case: compare(case, url, work), cases))
     if VERIFYING:
         measured("replay: recordings that were repeated", repeated, "recordings", at_most=0)
     sys.exit(report.failed)

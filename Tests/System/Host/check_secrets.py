@@ -27,7 +27,7 @@ import threading
 import time
 import urllib.parse
 
-from checks import PLUGIN, VERIFYING, Results, clean_environment, gstreamer
+from checks import PLUGIN, VERIFYING, Results, clean_environment, gstreamer, write
 from standin import running_standin
 
 LIMIT = 120  # s, for every wait: at level 9 the log slows everything down
@@ -113,8 +113,7 @@ class Run:
         else:
             # Not in the folder that is searched.
             key_file = f"{self.folder}.key"
-            with open(key_file, "w", encoding="ascii") as file:
-                file.write(canary.key + "\n")
+            write(key_file, canary.key + "\n")
             options.append(f"api-key-file={key_file}")
         # Few and small frames: at level 9 every buffer writes many log lines.
         # With -e an interrupt becomes EOS, but an error would wait for EOS too, which a source may have missed.
@@ -307,18 +306,23 @@ SCENARIOS = [
 ]
 
 
+def run_probe(folder, place, *arguments, **variables):
+    """Runs secrets_probe.py with logs of everything in the new folder `place`. Returns its status."""
+    environment = {**gstreamer(folder, os.environ), **logs(place), **variables}
+    probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "secrets_probe.py")
+    with open(os.path.join(place, "output.log"), "wb") as output:
+        return subprocess.run(["/usr/bin/python3", probe, *arguments], env=environment, stdout=output, stderr=subprocess.STDOUT,
+                              timeout=2 * LIMIT, check=False).returncode
+
+
 def watched(folder, transport):
     """The subscribe token, which admits viewers to a session, is secret too: only reading the property reveals it."""
     name = f"a watched session, {transport}"
     place, log = os.path.join(folder, f"watched-{transport}"), os.path.join(folder, f"standin-watched-{transport}.log")
     token_file = os.path.join(folder, f"token-{transport}")
-    environment = {**gstreamer(folder, os.environ), **logs(place), "DECART_API_KEY": "x"}
-    probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watch_probe.py")
-    with (open(os.path.join(place, "output.log"), "wb") as output, open(log, "wb") as standin_log,
-          running_standin(stderr=standin_log) as url):
-        done = subprocess.run(["/usr/bin/python3", probe, url, transport, token_file], env=environment, stdout=output,
-                              stderr=subprocess.STDOUT, timeout=2 * LIMIT, check=False)
-    report(f"{name}: the viewer receives frames", "" if done.returncode == 0 else f"status {done.returncode}")
+    with open(log, "wb") as standin_log, running_standin(stderr=standin_log) as url:
+        status = run_probe(folder, place, "watch", url, transport, token_file, DECART_API_KEY="x")
+    report(f"{name}: the viewer receives frames", f"status {status}" if status else "")
     with open(token_file, "rb") as file:
         token = file.read().rstrip(b"=")
     places = [os.path.join(place, "debug.log"), os.path.join(place, "output.log"), log]
@@ -335,14 +339,10 @@ def behind_a_proxy(folder):
     canary = Canary()
     refusing = Server("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
     place = os.path.join(folder, "proxy")
-    environment = {**gstreamer(folder, os.environ), **logs(place),
-                   "PROBE_PROXY": f"http://me:{urllib.parse.quote(canary.key, safe='')}@127.0.0.1:{refusing.port}"}
-    probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "proxy_probe.py")
-    with open(os.path.join(place, "output.log"), "wb") as output:
-        done = subprocess.run(["/usr/bin/python3", probe], env=environment, stdout=output, stderr=subprocess.STDOUT,
-                              timeout=LIMIT, check=False)
+    status = run_probe(folder, place, "proxy",
+                       PROBE_PROXY=f"http://me:{urllib.parse.quote(canary.key, safe='')}@127.0.0.1:{refusing.port}")
     refusing.close()
-    report("behind a proxy: the session fails because of it", "" if done.returncode == 0 else f"status {done.returncode}")
+    report("behind a proxy: the session fails because of it", f"status {status}" if status else "")
     sent = base64.b64encode(f"me:{canary.key}".encode())
     report("behind a proxy: the password did go to the proxy", "" if sent in refusing.received else "it was not sent")
     files = [os.path.join(at, name) for at, _, names in os.walk(place) for name in names]

@@ -14,22 +14,16 @@ import concurrent.futures
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
-from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, wait_until
-from standin import ControlledStandIn
+from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, output_of, swift_sources, wait_until
+from gst import GObject, Gst
+from standin import ControlledStandIn, tell
 
 FOLDER = tempfile.mkdtemp(prefix="decart-stats-")
 os.environ.update(gstreamer(FOLDER))
-
-import gi  # noqa: E402
-
-gi.require_version("Gst", "1.0")
-from gi.repository import GObject, Gst  # noqa: E402
 
 LIMIT = 90  # s, for every wait
 SIZE = "width=320 height=176 framerate=20"
@@ -118,11 +112,6 @@ def counters(stats):
 
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
-
-class StandIn(ControlledStandIn):
-    def drop(self):
-        urllib.request.urlopen(f"{self.control}/control/drop", data=b"", timeout=LIMIT).close()
-
 
 class Session:
     def __init__(self, url, options="", more="", element=f"{VIDEO} ! decarttransform prompt=lego"):
@@ -292,7 +281,7 @@ def live_long(standin, transport):
                         and session.state == "generating")
             counts.append(session.get("reconnects"))
             if reconnects < 2:
-                standin.drop()
+                tell(standin.control, "drop")
                 life.follow("the loss", lambda stats: stats.get_value("reconnects") > reconnects)
         report(f"{transport}: reconnects counts them", "" if counts == [0, 1, 2] else counts)
         # The stand-in resets the control channel's connection.
@@ -369,11 +358,7 @@ def without_interpolations(text):
 
 def literals():
     """The string literals of the sources. Those that "+" joins are one."""
-    text = ""
-    for folder, _, files in os.walk(os.path.join(REPO, "Sources")):
-        for file in files:
-            if file.endswith(".swift"):
-                text += read(os.path.join(os.path.relpath(folder, REPO), file))
+    text = "".join(swift_sources("Sources"))
     text = re.sub(r'"\s*\+ "', "", re.sub(r"^\s*//.*$", "", text, flags=re.M))
     # The two ways in which a generation ends.
     deeds = [line for line in text.splitlines() if r"\(deed)" in line]
@@ -402,9 +387,7 @@ def check_models():
     source = read("Sources/DecartProtocol/Models/DecartModel.swift")
     table = source[source.index("private static let table"):]
     coded = set(re.findall(r'^            "([^"]+)":', table, re.M))
-    output = subprocess.run(["gst-inspect-1.0", "--no-colors", "decarttransform"], capture_output=True, text=True,
-                            timeout=60, check=True).stdout
-    blurb = re.search(r"^  model +: (.*), or a custom", output, re.M)[1]
+    blurb = re.search(r"^  model +: (.*), or a custom", output_of("gst-inspect-1.0", "--no-colors", "decarttransform"), re.M)[1]
     rows = [cells for _, title, cells in tables("docs/MODELS.md") if title == "model"]
     # The rows of retired models have fewer columns.
     current, retired = ({model for cells in rows if len(cells) == columns for model in in_backticks(cells[0])}
@@ -419,7 +402,8 @@ def main():
     check_errors()
     check_models()
     # `drop` ends all sessions of a stand-in.
-    with StandIn() as kinds, StandIn() as direct, StandIn() as room, concurrent.futures.ThreadPoolExecutor() as pool:
+    with (ControlledStandIn() as kinds, ControlledStandIn() as direct, ControlledStandIn() as room,
+          concurrent.futures.ThreadPoolExecutor() as pool):
         list(pool.map(lambda part: report.perform(*part), [
             ("the kinds of sessions", compare_kinds, kinds), ("webrtc: reconnects", live_long, direct, "webrtc"),
             ("livekit: reconnects", live_long, room, "livekit")]))

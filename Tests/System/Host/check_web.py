@@ -22,17 +22,12 @@ import urllib.error
 import urllib.request
 
 import chromium
-from plugin_path import registry, system_path
+from checks import STANDIN, VERIFYING, Results, end_process, gstreamer, measured, output_of
 from standin import ControlledStandIn
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING, measured  # noqa: E402
-
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-RELEASE = os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release"))
 FPS, DELAY, PROMPT_TIME = 15, 300, 2.0  # frames/s, ms, s
 LIMIT = 90  # s, for every wait
-failed = False
+report = Results("web")
 
 # Frames of both videos, and the delay of the transformed frame, over some seconds: from the drawing of a frame on the
 # client's canvas to the display of the transformed frame, whose number is read from a canvas of the video "after".
@@ -61,12 +56,6 @@ MEASURE = """(async seconds => {
 FOCUSABLE = """[...document.querySelectorAll('button, input, select, [tabindex]')].filter(each => !each.disabled && each.tabIndex >= 0).length"""
 
 
-def report(name, why=""):
-    global failed
-    failed = failed or bool(why)
-    print(f"not ok web: {name}: {' '.join(str(why).split())[:400]}" if why else f"ok web: {name}", flush=True)
-
-
 def is_near(colour, other, distance=12):
     return all(abs(one - two) <= distance for one, two in zip(colour, other))
 
@@ -79,14 +68,21 @@ def fault_button(name):
     return f"[...document.querySelectorAll('#fault-buttons button')].find(each => each.textContent === {json.dumps(name)})"
 
 
-def log(browser, text):
-    """Waits until an event has the text; returns why not."""
-    events = "document.getElementById('log').textContent"
+def becomes(browser, name, condition, otherwise):
+    """Reports whether the condition becomes true; if not, the value of the expression `otherwise`. Returns the true value."""
     try:
-        browser.until(f"{events}.includes({json.dumps(text)})", LIMIT)
-        return ""
+        value = browser.until(condition, LIMIT)
     except TimeoutError:
-        return f"no '{text}' in {browser.call(events)}"
+        report(name, browser.call(otherwise) or "it is not so")
+        return None
+    report(name)
+    return value
+
+
+def logs(browser, name, text):
+    """Reports whether an event has the text."""
+    events = "document.getElementById('log').textContent"
+    becomes(browser, name, f"{events}.includes({json.dumps(text)})", f"{json.dumps(f'no {text} in ')} + {events}")
 
 
 def chip(name):
@@ -101,17 +97,10 @@ def try_it(browser, standin):
     click(browser, "document.getElementById('try-canvas')")
     browser.until(f"{chip('state')} === 'live' && screens.after.times.length > 0", LIMIT)
     size = "[screens.after.video.videoWidth, screens.after.video.videoHeight].join(' x ')"
-    try:
-        browser.until(f"{size} === '640 x 360' && screens.before.times.length > 0", LIMIT)
-        report("both videos show frames, at 640 x 360")
-    except TimeoutError:
-        report("both videos show frames, at 640 x 360", browser.call(size))
-    try:
-        browser.until("((one, other) => one && other && one.some((part, index) => Math.abs(part - other[index]) > 12))"
-                      "(screens.before.colour, screens.after.colour)", LIMIT)
-        report("the first click shows an effect")
-    except TimeoutError:
-        report("the first click shows an effect", browser.call("[screens.before.colour, screens.after.colour].join(' and ')"))
+    becomes(browser, "both videos show frames, at 640 x 360", f"{size} === '640 x 360' && screens.before.times.length > 0", size)
+    becomes(browser, "the first click shows an effect",
+            "((one, other) => one && other && one.some((part, index) => Math.abs(part - other[index]) > 12))"
+            "(screens.before.colour, screens.after.colour)", "[screens.before.colour, screens.after.colour].join(' and ')")
     if not VERIFYING:
         return
     browser.call("new Promise(done => setTimeout(done, 1500))")
@@ -147,15 +136,15 @@ def prompts(browser, shot):
 
 def events(browser):
     """What the stand-in reports, and what is copied."""
-    report("the journal is among the events", log(browser, "generation_started"))
+    logs(browser, "the journal is among the events", "generation_started")
     browser.call("(input => { input.value = 'refuse-me'; input.form.requestSubmit(); })(document.getElementById('prompt'))")
-    report("a refused prompt is an event", log(browser, "prompt refused: "))
+    logs(browser, "a refused prompt is an event", "prompt refused: ")
     browser.call("(input => { input.value = 'error_transient'; input.form.requestSubmit(); })(document.getElementById('spec'))")
-    report("a SPEC can be injected", log(browser, "service: "))
+    logs(browser, "a SPEC can be injected", "service: ")
     for name, text in (("as-curl", f"curl --data 'error_transient' {browser.call('location.origin')}/control/inject"),
                        ("as-pytest", 'standin.inject("error_transient")'), ("copy", "decarttransform base-url=ws://127.0.0.1:")):
         click(browser, f"document.getElementById('{name}')")
-        report(f"the button {name} copies", log(browser, text))
+        logs(browser, f"the button {name} copies", text)
     fault_list(browser)
 
 
@@ -165,22 +154,18 @@ def choose(browser, name):
 
 def fault_list(browser):
     """The page lists the faults of --help; one that no running session can have is for new connections."""
-    manual = subprocess.run([os.path.join(RELEASE, "decart-standin"), "--help"], capture_output=True, text=True, check=True,
-                            timeout=LIMIT).stdout
-    names = re.findall(r"^  (\w+) ", re.search(r"^FAULTS$(.*?)^[A-Z]", manual, re.M | re.S)[1], re.M)
+    names = re.findall(r"^  (\w+) ", re.search(r"^FAULTS$(.*?)^[A-Z]", output_of(STANDIN, "--help"), re.M | re.S)[1], re.M)
     listed = browser.call("[...document.getElementById('kind').options].map(each => each.value).filter(Boolean)")
     report("the page lists all faults", "" if listed == names and len(names) > 80 else sorted(set(names) ^ set(listed)))
     choose(browser, "http_401")
     texts = browser.call("['spec', 'summary', 'inject'].map(id => (each => each.value || each.textContent)(document.getElementById(id)))")
     report("a fault of the list has its SPEC and its text", "" if texts[0] == "http_401" and "HTTP 401" in texts[1] else texts)
     click(browser, "document.getElementById('inject')")
-    try:
-        browser.until("document.getElementById('active').textContent.includes('http_401')", LIMIT)
-        report("a fault of the handshake is set for new connections")
-    except TimeoutError:
-        report("a fault of the handshake is set for new connections", texts)
+    active = "document.getElementById('active').textContent"
+    becomes(browser, "a fault of the handshake is set for new connections", f"{active}.includes('http_401')", active)
     click(browser, "document.getElementById('as-curl')")
-    report("its command is that of new connections", log(browser, f"curl --data 'http_401' {browser.call('location.origin')}/control/faults"))
+    logs(browser, "its command is that of new connections",
+         f"curl --data 'http_401' {browser.call('location.origin')}/control/faults")
     click(browser, fault_button("No more faults"))
     choose(browser, "error_transient")
     begun = browser.call("document.getElementById('log').textContent.split('error_transient — into').length")
@@ -229,11 +214,8 @@ def watching(browser, standin, shot):
                 measured(f"web: frame rate of the video \"{video}\" of a pipeline's session", figures[video], "frames/s", at_least=FPS)
         row = "(document.querySelector('#session-list [aria-pressed=true]')?.textContent ?? '')"
         words = ["generating", "webrtc", "VP8", "640 × 360", "mosaic", "Mbit/s"]
-        try:
-            browser.until(f"{json.dumps(words)}.every(word => {row}.includes(word))", LIMIT)
-            report("the list has state, transport, codec and look")
-        except TimeoutError:
-            report("the list has state, transport, codec and look", browser.call(row))
+        becomes(browser, "the list has state, transport, codec and look",
+                f"{json.dumps(words)}.every(word => {row}.includes(word))", row)
         shot("watching")
         # The screen may still have the colour of the session before, which had this look.
         violet = "(c => c && c[1] + 8 < c[0] && c[1] + 8 < c[2])(screens.after.colour)"
@@ -244,8 +226,7 @@ def watching(browser, standin, shot):
     except TimeoutError as error:
         report("a pipeline's session is watched", error)
     finally:
-        pipeline.terminate()
-        pipeline.wait(LIMIT)
+        end_process(pipeline)
 
 
 def layout(browser, shot):
@@ -256,11 +237,8 @@ def layout(browser, shot):
                 wide = "document.documentElement.scrollWidth"
                 outside = ("[...document.querySelectorAll('main *')].filter(each => each.getBoundingClientRect().right > "
                            "innerWidth + 1).map(each => each.id || each.tagName)")
-                try:
-                    browser.until(f"innerWidth === {width} && {wide} <= {width} && !{outside}.length", LIMIT)
-                    report(f"the page fits {width} px")
-                except TimeoutError:
-                    report(f"the page fits {width} px", f"{browser.call(wide)} px: {browser.call(outside)[:5]}")
+                becomes(browser, f"the page fits {width} px",
+                        f"innerWidth === {width} && {wide} <= {width} && !{outside}.length", f"{wide} + ' px: ' + {outside}.slice(0, 5)")
             if width in (320, 1280):
                 shot(f"{width}-{'dark' if dark else 'light'}")
     browser.view(375, 667)
@@ -270,12 +248,8 @@ def layout(browser, shot):
         const {{left, top, right, bottom}} = each.getBoundingClientRect();
         const seen = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
         return top >= 0 && bottom <= innerHeight && each.parentElement.contains(seen); }})"""
-    try:
-        browser.until(f"innerWidth === 375 && {shows}", LIMIT)
-        report("at 375 px the videos and a fault's button are on one screen")
-    except TimeoutError:
-        report("at 375 px the videos and a fault's button are on one screen",
-               browser.call(f"JSON.stringify({both}.map(each => each.getBoundingClientRect()))"))
+    becomes(browser, "at 375 px the videos and a fault's button are on one screen", f"innerWidth === 375 && {shows}",
+            f"JSON.stringify({both}.map(each => each.getBoundingClientRect()))")
     shot("375")
     for dark in (False, True):
         browser.view(1280, 900, dark)
@@ -337,7 +311,7 @@ def ends(browser, standin, shot):
     report("nothing can be clicked then", "" if browser.call("document.getElementById('try-canvas').disabled") else "Try it")
     shot("lost")
     port = standin.page.rstrip("/").rsplit(":", 1)[1]
-    again = subprocess.Popen([os.path.join(RELEASE, "decart-standin"), "--port", "0", "--control", port, "--quiet", "--web"],
+    again = subprocess.Popen([STANDIN, "--port", "0", "--control", port, "--quiet", "--web"],
                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         browser.until(f"{says}.includes?.('Reload')", LIMIT)
@@ -348,8 +322,7 @@ def ends(browser, standin, shot):
     except TimeoutError as error:
         report("the page says that another stand-in runs", error)
     finally:
-        again.terminate()
-        again.wait(LIMIT)
+        end_process(again)
 
 
 def main():
@@ -357,12 +330,10 @@ def main():
     parser.add_argument("--screenshots")
     options = parser.parse_args()
     if not chromium.PROGRAM:
-        print("skip web: the page in a browser: chromium is not installed")
-        return
+        return report.skip("the page in a browser: chromium is not installed")
     standin, browser = ControlledStandIn("--web"), None
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["GST_REGISTRY_1_0"] = registry(folder)
-        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(os.path.join(RELEASE, "libgstdecart.so"), folder)
+        os.environ.update(gstreamer(folder))
         try:
             browser = chromium.Chromium()
 
@@ -391,7 +362,7 @@ def main():
             if browser:
                 browser.close()
             standin.close()
-    sys.exit(failed)
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,9 @@ namespaces: its port is free, and nothing that it starts outlives it.
 import os
 import shutil
 import subprocess
-import sys
 
 from check_commands import NAMESPACES
-from checks import RELEASE, REPO
+from checks import RELEASE, REPO, write
 
 # debian/control lists the packages; the drivers in Swift import CGStreamer, and one has the tests' cameras.
 PARTS = ("pipelines", "scripts", "debian", "Sources/CGStreamer", "Sources/CRelease",
@@ -21,7 +20,7 @@ exec {swift} "$@"
 """
 
 
-def checkout(folder, release):
+def checkout(folder):
     """Returns the path of a copy in the new folder `folder`, and an environment for its scripts."""
     for part in PARTS:
         source, target = os.path.join(REPO, part), os.path.join(folder, part)
@@ -31,11 +30,10 @@ def checkout(folder, release):
         else:
             shutil.copy(source, target)
     os.makedirs(os.path.join(folder, ".build"))
-    os.symlink(os.path.abspath(release), os.path.join(folder, ".build", "release"))
+    os.symlink(RELEASE, os.path.join(folder, ".build", "release"))
     tools = os.path.join(folder, "tools")
     os.makedirs(tools)
-    with open(os.path.join(tools, "swift"), "w", encoding="ascii") as file:
-        file.write(SWIFT.format(swift=shutil.which("swift") or "false"))
+    write(os.path.join(tools, "swift"), SWIFT.format(swift=shutil.which("swift") or "false"))
     os.chmod(os.path.join(tools, "swift"), 0o755)
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("GST_") and name != "DECART_API_KEY"}
@@ -66,15 +64,3 @@ def run_script(folder, environment, name, *arguments, limit=250):
         return done.returncode, done.stdout
     except subprocess.TimeoutExpired as error:
         return None, f"not done within {limit} s: {(error.stdout or b'').decode(errors='replace')}"
-
-
-def main():
-    """checkout.py FOLDER SCRIPT: for checks in shell."""
-    folder, name = sys.argv[1:]
-    status, output = run_script(*checkout(folder, RELEASE), name)
-    print(output, end="")
-    sys.exit(1 if status is None else status)
-
-
-if __name__ == "__main__":
-    main()

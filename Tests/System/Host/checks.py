@@ -54,6 +54,35 @@ class Results:
             self(name, error if isinstance(error, Problem) else f"{type(error).__name__}: {error}")
 
 
+def read(path):
+    """The text of a file."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def swift_sources(folder):
+    """The text of each Swift file in a folder of the repository."""
+    for path, _, files in os.walk(f"{REPO}/{folder}"):
+        yield from (read(f"{path}/{file}") for file in sorted(files) if file.endswith(".swift"))
+
+
+def output_of(*command, **options):
+    """What a program prints that must end well."""
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300, **options).stdout
+
+
+def compile_c(source, program, *options, packages=("gstreamer-1.0",)):
+    """Returns the path of the program."""
+    flags = output_of("pkg-config", "--cflags", "--libs", *packages).split()
+    subprocess.run(["cc", "-std=gnu11", *options, "-o", program, source, *flags], check=True)
+    return program
+
+
 def gstreamer(folder, base=()):
     """Environment variables for GStreamer with the plugin, added to `base`. Their files are in `folder`."""
     return dict(base, GST_REGISTRY_1_0=registry(folder), GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder))
@@ -72,6 +101,24 @@ def wait_until(what, condition, seconds=60):
             raise Problem(f"waited {seconds} s for {what}")
         time.sleep(0.05)
     return found
+
+
+def start_xvfb(size, log=subprocess.DEVNULL):
+    """Returns the process and its display, empty if it fails. It chooses a free display and writes its number when the display
+    is ready. Without -noreset it resets when its last client disconnects, at which moment the next client may connect."""
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(writing), "-screen", "0", f"{size}x24", "-noreset", "-nolisten", "tcp"],
+        pass_fds=[writing], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        return process, file.readline().strip()
+
+
+def processor_time(process):
+    """Seconds."""
+    fields = read(f"/proc/{process.pid}/stat").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def end_process(process, seconds=60):

@@ -1,17 +1,14 @@
 #!/usr/bin/python3
 """A session whose process gets half of the CPU that it needs: frame rate, gaps and latency before, during and after.
 
-    measure_cpu.py [--size WIDTHxHEIGHT] [--codec NAME] [--pattern NAME] [--verbose]
-
 The client runs in a control group of its own; the stand-in and this program do not. The first part of the run measures
 how much of the CPU the client uses. In the second part the group's quota is half of that, and in the third part it has
 none. scripts/verify runs it, on an idle machine. The client's frames are made beforehand, so that the quota is the
-element's; --pattern draws them in the client.
-Latency is the age of a frame when it leaves the element: a room returns the time of capture with each frame. Prints
-"ok NAME: figures", "not ok NAME: why" or "skip NAME: why". Needs root, uses loopback only.
+element's. Latency is the age of a frame when it leaves the element: a room returns the time of capture with each frame.
+
+Prints "ok NAME: figures", "not ok NAME: why" or "skip NAME: why". Needs root, uses loopback only.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -21,10 +18,12 @@ import tempfile
 import threading
 import time
 
-from checks import Results, gstreamer, measured
+from checks import Results, gstreamer, measured, processor_time, read, write
+from gst import GLib, Gst, on_buffer, text_of
 from standin import running_standin
 
 FRAMERATE = 30
+CAPS = f"video/x-raw,format=I420,width=1280,height=720,framerate={FRAMERATE}/1"
 PERIOD = 100_000  # µs; the kernel's default, and that of container engines
 REACTION = 15  # s; it must not react to a load of three seconds
 HANG = 60  # s, for each wait
@@ -41,23 +40,18 @@ def report(name, figures, why=""):
 
 # --- The client, a process of its own ----------------------------------------------------------------------------------
 
-def caps(options):
-    width, height = options.size.split("x")
-    return f"video/x-raw,format=I420,width={width},height={height},framerate={FRAMERATE}/1"
-
-
 class Camera:
     """Pushes frames that were made beforehand, which costs as little as the driver of a camera."""
 
-    def __init__(self, gst, pipeline, options):
-        self.gst, self.pipeline, self.source = gst, pipeline, pipeline.get_by_name("source")
-        maker = gst.parse_launch(f"videotestsrc num-buffers={2 * FRAMERATE} ! {caps(options)} ! appsink name=sink sync=false")
-        maker.set_state(gst.State.PLAYING)
+    def __init__(self, pipeline):
+        self.pipeline, self.source = pipeline, pipeline.get_by_name("source")
+        maker = Gst.parse_launch(f"videotestsrc num-buffers={2 * FRAMERATE} ! {CAPS} ! appsink name=sink sync=false")
+        maker.set_state(Gst.State.PLAYING)
         sink = maker.get_by_name("sink")
         self.frames = []
         while sample := sink.emit("pull-sample"):
             self.frames.append(sample.get_buffer())
-        maker.set_state(gst.State.NULL)
+        maker.set_state(Gst.State.NULL)
         self.is_running = True
         self.thread = threading.Thread(target=self.run)
 
@@ -67,10 +61,10 @@ class Camera:
             buffer = self.frames[number % len(self.frames)].copy()
             clock = self.pipeline.get_clock()
             now = clock.get_time() - self.pipeline.get_base_time() if clock else 0
-            late = int((time.monotonic() - begun - number / FRAMERATE) * self.gst.SECOND)
+            late = int((time.monotonic() - begun - number / FRAMERATE) * Gst.SECOND)
             buffer.pts = max(0, now - late)
-            buffer.dts = self.gst.CLOCK_TIME_NONE
-            buffer.duration = self.gst.SECOND // FRAMERATE
+            buffer.dts = Gst.CLOCK_TIME_NONE
+            buffer.duration = Gst.SECOND // FRAMERATE
             self.source.emit("push-buffer", buffer)
             number += 1
             time.sleep(max(0, begun + number / FRAMERATE - time.monotonic()))
@@ -80,40 +74,27 @@ class Camera:
         self.thread.join()
 
 
-def run_client(url, options):
+def run_client(url):
     """Writes a line for each frame that leaves the element, "f TIME CAPTURE AGE", and others in JSON. TIME is that of
     CLOCK_MONOTONIC and CAPTURE the UNIX time of the input frame, ns; 0: none, for a black frame."""
-    import gi
-
-    gi.require_version("Gst", "1.0")
-    from gi.repository import GLib, Gst
-
     Gst.init(None)
-    width, height = options.size.split("x")
-    source = f'appsrc name=source is-live=true format=time caps="{caps(options)}"'
-    if options.pattern:
-        source = f"videotestsrc is-live=true pattern={options.pattern} ! {caps(options)}"
     pipeline = Gst.parse_launch(
-        f"{source} "
+        f'appsrc name=source is-live=true format=time caps="{CAPS}" '
         f"! decarttransform name=decart base-url={url} insecure=true api-key=x prompt=Lego transport=livekit "
-        f"width={width} height={height} framerate={FRAMERATE} timestamps=capture "
-        f"codec={options.codec} ! fakesink name=sink sync=false")
-    camera = None if options.pattern else Camera(Gst, pipeline, options)
+        f"width=1280 height=720 framerate={FRAMERATE} timestamps=capture ! fakesink name=sink sync=false")
+    camera = Camera(pipeline)
     decart = pipeline.get_by_name("decart")
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
-    names = ("frames-in", "frames-sent", "frames-skipped", "frames-dropped", "frames-received", "frames-out",
-             "frames-fallback", "frames-late", "target-bitrate", "bitrate-reason", "frames-encoded",
-             "total-encode-time", "frames-decoded", "total-decode-time", "track-width", "glass-to-glass-p50")
+    names = ("frames-in", "frames-sent", "frames-skipped", "frames-dropped", "frames-received", "frames-late", "bitrate-reason")
 
     def line(name, **fields):
         out.write((json.dumps({"t": time.monotonic(), "m": name, **fields}) + "\n").encode())
 
-    def buffer(_pad, info):
-        meta = info.get_buffer().get_reference_timestamp_meta(None)
+    def leaves(buffer):
+        meta = buffer.get_reference_timestamp_meta(None)
         capture = meta.timestamp if meta else 0
         out.write(b"f %.4f %d %.4f\n" % (time.monotonic(), capture, time.time() - capture / 1e9))
-        return Gst.PadProbeReturn.OK
 
     def statistics():
         stats = decart.get_property("stats")
@@ -123,9 +104,7 @@ def run_client(url, options):
 
     def message(_bus, message):
         if message.type in (Gst.MessageType.ERROR, Gst.MessageType.WARNING):
-            is_error = message.type == Gst.MessageType.ERROR
-            error, _ = message.parse_error() if is_error else message.parse_warning()
-            line("error" if is_error else "warning", text=error.message)
+            line("error" if message.type == Gst.MessageType.ERROR else "warning", text=text_of(message))
         structure = message.get_structure() if message.type == Gst.MessageType.ELEMENT else None
         if structure and structure.get_name() == "decart-quality":
             line("quality", factor=structure.get_string("limiting-factor"))
@@ -134,23 +113,20 @@ def run_client(url, options):
     bus = pipeline.get_bus()
     bus.add_signal_watch()
     bus.connect("message", message)
-    pipeline.get_by_name("sink").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, buffer)
+    on_buffer(pipeline.get_by_name("sink").get_static_pad("sink"), leaves)
     GLib.timeout_add(500, statistics)
     GLib.io_add_watch(0, GLib.PRIORITY_DEFAULT, GLib.IOCondition.HUP, lambda *_: loop.quit())
     pipeline.set_state(Gst.State.PLAYING)
-    if camera:
-        camera.thread.start()
+    camera.thread.start()
     loop.run()
-    if camera:
-        camera.stop()
+    camera.stop()
     pipeline.set_state(Gst.State.NULL)
 
 
 class Client:
-    def __init__(self, url, options, folder, group):
-        self.process = subprocess.Popen(
-            ["/usr/bin/python3", os.path.abspath(__file__), "--client", url, "--size", options.size, "--codec",
-             options.codec, "--pattern", options.pattern], env=gstreamer(folder, os.environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, url, folder, group):
+        self.process = subprocess.Popen(["/usr/bin/python3", os.path.abspath(__file__), "--client", url],
+                                        env=gstreamer(folder, os.environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         group.add(self.process.pid)
         self.frames, self.lines = [], []
         self.changed = threading.Condition()
@@ -187,11 +163,6 @@ class Client:
     def all(self, name, since=0.0, until=1e12, **fields):
         return [line for line in list(self.lines) if line["m"] == name and since <= line["t"] < until
                 and all(line[field] == value for field, value in fields.items())]
-
-    def processor_time(self):
-        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def rate(self, since, until):
         return sum(since <= at < until for at, _ in list(self.frames)) / (until - since)
@@ -238,13 +209,11 @@ class Group:
                 if kind == "cgroup" and "cpu" in options.split(","):
                     version_1 = point
                 elif kind == "cgroup2":
-                    with open(f"{point}/cgroup.controllers", encoding="ascii") as controllers:
-                        version_2 = point if "cpu" in controllers.read().split() else None
+                    version_2 = point if "cpu" in read(f"{point}/cgroup.controllers").split() else None
         return version_1, version_2
 
     def write(self, name, text):
-        with open(os.path.join(self.path, name), "w", encoding="ascii") as file:
-            file.write(text)
+        write(os.path.join(self.path, name), text)
 
     def add(self, process):
         self.write("cgroup.procs", str(process))
@@ -301,9 +270,9 @@ def perform(client, group):
     client.wait(HANG, "frame", lambda: True if client.frames else None)
     # The bitrate rises.
     time.sleep(4)
-    begun, used = time.monotonic(), client.processor_time()
+    begun, used = time.monotonic(), processor_time(client.process)
     time.sleep(5)
-    until, used = time.monotonic(), client.processor_time() - used
+    until, used = time.monotonic(), processor_time(client.process) - used
     share = used / (until - begun)
     free = Part(client, begun, until)
     if free.rate < FULL * FRAMERATE:
@@ -353,24 +322,9 @@ def perform(client, group):
     report("nothing is reported", f"{len(troubles)} errors and warnings", troubles[0]["text"] if troubles else "")
 
 
-def show(client):
-    for second in range(int(client.frames[0][0]), int(time.monotonic())):
-        stats = client.all("stats", second, second + 1)
-        ages = [age * 1000 for at, age in client.frames if second <= at < second + 1] or [0]
-        state = {name: value for name, value in stats[-1].items() if name not in ("t", "m")} if stats else {}
-        print(f"# {len(ages):3} frames, {min(ages):.0f} to {max(ages):.0f} ms, {state}", flush=True)
-
-
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--size", default="1280x720")
-    parser.add_argument("--codec", default="auto")
-    parser.add_argument("--pattern", default="", help="draw the frames during the run: a pattern of videotestsrc")
-    parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--client", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.client:
-        return run_client(options.client, options)
+    if sys.argv[1:2] == ["--client"]:
+        return run_client(sys.argv[2])
     client = None
     try:
         group = Group()
@@ -379,15 +333,13 @@ def main():
         return None
     with contextlib.closing(group), tempfile.TemporaryDirectory(prefix="decart-cpu-") as folder, running_standin() as url:
         try:
-            client = Client(url, options, folder, group)
+            client = Client(url, folder, group)
             perform(client, group)
         except RuntimeError as error:
             report("the run", str(error), "it ended early")
         finally:
             if client:
                 group.set_quota(None)
-                if options.verbose and client.frames:
-                    show(client)
                 client.close()
 
 

@@ -1,7 +1,9 @@
 """Starts the built stand-in for a check."""
 
 import contextlib
+import json
 import subprocess
+import urllib.request
 
 from checks import STANDIN, end_process
 
@@ -15,6 +17,17 @@ def start_standin(*options, port=0, **more):
         end_process(process)
         raise RuntimeError("the stand-in does not start")
     return process, line[-1]
+
+
+def tell(control, path, body=b"", method="POST"):
+    """Sends a request to a control endpoint, and returns the text of the answer."""
+    request = urllib.request.Request(f"{control}/control/{path}", data=body, method=method)
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return answer.read().decode()
+
+
+def sessions(control):
+    return json.loads(tell(control, "sessions", None, "GET"))["sessions"]
 
 
 @contextlib.contextmanager

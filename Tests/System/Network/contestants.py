@@ -222,8 +222,7 @@ def run_webrtcbin(tally, options):
     webrtcbin_peer.emit = send
     # An echo's source is an appsrc, which gets the frames. Both descriptions have all candidates.
     peer = Peer(types.SimpleNamespace(role="offer", codec="vp8", echo=True, bitrate=BITRATE, direction="sendrecv",
-                                      relay_only=False, ice_servers=[], address=[], no_trickle=True,
-                                      wrong_fingerprint=False))
+                                      address=[], no_trickle=True, wrong_fingerprint=False))
     peer.pipeline.get_bus().connect("message::latency", lambda *_: peer.pipeline.recalculate_latency())
     for work in (read, peer.loop.run):
         threading.Thread(target=work, daemon=True).start()

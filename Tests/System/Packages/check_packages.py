@@ -27,10 +27,9 @@ import tempfile
 import time
 import zipfile
 
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING, measured  # noqa: E402
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Host"))
+from checks import RELEASE, REPO, VERIFYING, Results, measured, output_of, read, write  # noqa: E402
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 CACHE = f"{REPO}/.build/chroots"
 RESULTS = f"{REPO}/.build/packages"
 MIRROR = "http://deb.debian.org/debian"
@@ -45,17 +44,8 @@ REGISTRIES = 20
 # The folder where the commands are typed.
 HOME = "/home"
 HANG = 300  # s, for commands that are timed
-failed = False
+report = Results("packages")
 figures = []  # (system, what, figure)
-
-
-def check(name, problem):
-    global failed
-    if problem:
-        failed = True
-        print(f"not ok packages: {name}: {' '.join(str(problem).split())[:400]}", flush=True)
-    else:
-        print(f"ok packages: {name}", flush=True)
 
 
 def documents_module():
@@ -101,8 +91,7 @@ class System:
              'Dpkg::Use-Pty "false";\nAPT::Keep-Downloaded-Packages "true";\nAPT::Sandbox::User "root";\n'
              'Binary::apt::APT::Keep-Downloaded-Packages "true";\n'),
         ]:
-            with open(f"{folder}/{path}", "w", encoding="utf-8") as file:
-                file.write(text)
+            write(f"{folder}/{path}", text)
             os.chmod(f"{folder}/{path}", 0o755)
         shutil.copy("/etc/resolv.conf", f"{folder}/etc/resolv.conf")
 
@@ -166,8 +155,7 @@ def base_system(release):
 
 def readme_lines():
     """The two blocks of commands in the README's section "Install packages": the installation, and the first use."""
-    with open(f"{REPO}/README.md", encoding="utf-8") as file:
-        section = re.search(r"^## Install packages$(.*?)^## ", file.read(), re.M | re.S)
+    section = re.search(r"^## Install packages$(.*?)^## ", read(f"{REPO}/README.md"), re.M | re.S)
     blocks = re.findall(r"^```sh\n(.*?)^```$", section[1] if section else "", re.M | re.S)
     if len(blocks) != 2:
         raise Failed(f"the README's section \"Install packages\" has {len(blocks)} blocks of commands instead of 2")
@@ -204,7 +192,7 @@ def check_weight(system, title, install):
     count = re.search(r"(\d+) newly installed", output)
     size = re.search(r"After this operation, ([\d,.]+) ([kMG])B of additional", output)
     if not count or not size:
-        return check(f"{title}: apt says what it would install", output[-300:])
+        return report(f"{title}: apt says what it would install", output[-300:])
     megabytes = float(size[1].replace(",", "")) * {"k": 0.001, "M": 1, "G": 1000}[size[2]]
     measured(f"packages: {title}: packages with apt's default settings", int(count[1]), "packages", at_most=PACKAGES)
     measured(f"packages: {title}: size with apt's default settings", megabytes, "MB", at_most=MEGABYTES)
@@ -216,7 +204,7 @@ def check_use(system, title, debs, commit):
     install, use = readme_lines()
     for deb in debs:
         shutil.copy(deb, f"{system.folder}{HOME}")
-    check(f"{title}: no Swift before the installation",
+    report(f"{title}: no Swift before the installation",
           glob.glob(f"{system.folder}/usr/**/*swift*", recursive=True))
     system.must("apt-get -qq update", network=True, limit=120)
     check_weight(system, title, install)
@@ -228,47 +216,46 @@ def check_use(system, title, debs, commit):
     walked = time.monotonic()
     status, output = system.run(f"set -e\n{use}", limit=HANG)
     seconds = time.monotonic() - walked
-    check(f"{title}: the README's lines run", status and output[-300:])
+    report(f"{title}: the README's lines run", status and output[-300:])
     count = transformed_frames(f"{system.folder}{HOME}/noir.avi")
-    check(f"{title}: the README's lines leave {FRAMES} transformed frames", f"{count} frames" if count < FRAMES else "")
+    report(f"{title}: the README's lines leave {FRAMES} transformed frames", f"{count} frames" if count < FRAMES else "")
     measured(f"packages: {title}: README's lines, from the end of the installation", seconds, "s", at_most=SECONDS)
     figures.extend([(title, "installation, with downloads or their cache", f"{installed - updated:.0f} s"),
                     (title, "README's lines, from the end of the installation", f"{seconds:.1f} s"),
                     (title, "transformed frames of them", str(count))])
     recommended = system.must("dpkg-query -W -f '${Package}\\n' | grep -E 'gstreamer1.0-(plugins-bad|plugins-ugly|libav)' || true")
-    check(f"{title}: no recommended package was needed", recommended)
+    report(f"{title}: no recommended package was needed", recommended)
     linked = system.must("ldd /usr/bin/decart-standin /usr/lib/*/gstreamer-1.0/libgstdecart.so")
-    check(f"{title}: nothing links to Swift, and all libraries are found",
+    report(f"{title}: nothing links to Swift, and all libraries are found",
           "; ".join(re.findall(r".*(?:swift|Foundation|not found).*", linked)))
     status, inspected = system.run("gst-inspect-1.0 --no-colors decart; decart-standin --version")
     version = re.search(r'DECART_VERSION "(.*)"', open(f"{REPO}/Sources/CRelease/include/CRelease.h").read())[1]
     wanted = [f"gst-decart {version}, commit {commit}", f"decart-standin {version}, commit {commit}"]
-    check(f"{title}: plugin and stand-in name version and commit", [text for text in wanted if text not in inspected])
-    check(f"{title}: gst-inspect-1.0 shows a release date",
+    report(f"{title}: plugin and stand-in name version and commit", [text for text in wanted if text not in inspected])
+    report(f"{title}: gst-inspect-1.0 shows a release date",
           "" if re.search(r"Source release date +\d{4}-\d\d-\d\d$", inspected, re.M) else inspected)
 
     shutil.copy(f"{REPO}/debian/tests/session", f"{system.folder}{HOME}")
     status, output = system.run("./session", limit=HANG)
-    check(f"{title}: debian/tests/session", status and output[-400:])
+    report(f"{title}: debian/tests/session", status and output[-400:])
 
     owned = set(system.must(f"dpkg -L {' '.join(OURS)}").split())
     scripts = [name for name in before if re.fullmatch(rf"/var/lib/dpkg/info/({'|'.join(map(re.escape, OURS))})\."
                                                        r"(preinst|postinst|prerm|postrm|config|triggers)", name)]
-    check(f"{title}: the packages have no scripts", scripts)
+    report(f"{title}: the packages have no scripts", scripts)
     system.must(f"apt-get purge {' '.join(OURS)}", limit=120)
     after = system.files()
     lost = {name for name in before - after if not name.startswith("/var/lib/dpkg/") and name not in owned}
     added = {name for name in after - before if not name.startswith("/var/lib/dpkg/")}
     left = {name for name in after if "decart" in name}
-    check(f"{title}: a purge removes the packages' files and no other", sorted(lost | added | left)[:5])
-    check(f"{title}: dpkg knows no package of ours after the purge",
+    report(f"{title}: a purge removes the packages' files and no other", sorted(lost | added | left)[:5])
+    report(f"{title}: dpkg knows no package of ours after the purge",
           system.must(f"dpkg-query -W {' '.join(OURS)} 2>/dev/null || true"))
 
 
 def own_tests():
     """The commands of docs/FAULTS.md for pytest, and its sample."""
-    with open(f"{REPO}/docs/FAULTS.md", encoding="utf-8") as file:
-        section = re.search(r"^## In your own tests$(.*)", file.read(), re.M | re.S)
+    section = re.search(r"^## In your own tests$(.*)", read(f"{REPO}/docs/FAULTS.md"), re.M | re.S)
     lines = re.search(r"^```sh\n(.*?)^```$", section[1] if section else "", re.M | re.S)
     sample = re.search(r"^```py\n(.*?)^```$", section[1] if section else "", re.M | re.S)
     if not lines or not sample:
@@ -280,8 +267,7 @@ def job_problems():
     """Lines of docs/FAULTS.md that a job to copy does not have."""
     install, *others = own_tests()[0].strip().split("\n")
     for path in sorted(glob.glob(f"{REPO}/pipelines/pytest/*.yml")) or ["no job"]:
-        with open(path, encoding="utf-8") as file:
-            job = file.read()
+        job = read(path)
         yield from (f"{os.path.basename(path)}: {line}" for line in [install.removeprefix("apt install "), *others]
                     if not re.search(rf"^ +- (run: )?(apt-get install -y (git )?)?{re.escape(line)}$", job, re.M))
 
@@ -294,22 +280,21 @@ def check_wheel(system, title):
     system.must(install, network=True, limit=300)
     for wheel in glob.glob(f"{RESULTS}/*.whl"):
         shutil.copy(wheel, f"{system.folder}{HOME}")
-    with open(f"{system.folder}{HOME}/test_pipeline.py", "w", encoding="utf-8") as file:
-        file.write(sample)
+    write(f"{system.folder}{HOME}/test_pipeline.py", sample)
     shutil.copy(f"{REPO}/pipelines/pytest/test_sample.py", f"{system.folder}{HOME}")
     begun = time.monotonic()
     status, output = system.run(f"set -e\n{use}", limit=HANG)
     seconds = time.monotonic() - begun
     count = len(re.findall(r"^def test_", sample, re.M))
-    check(f"{title}: pip and pytest with the wheel",
+    report(f"{title}: pip and pytest with the wheel",
           "" if status == 0 and f"{count} passed" in output else f"status {status}: {output[-400:]}")
     measured(f"packages: {title}: pip and pytest with the wheel", seconds, "s", at_most=PYTEST_SECONDS)
     figures.append((title, "pip and pytest with the wheel", f"{seconds:.1f} s"))
     status, output = system.run("venv/bin/python -m pytest test_sample.py", limit=HANG)
-    check(f"{title}: the sample tests of pipelines/pytest", "" if status == 0 and "3 passed" in output else output[-400:])
+    report(f"{title}: the sample tests of pipelines/pytest", "" if status == 0 and "3 passed" in output else output[-400:])
     broken = system.must("sed 's/\"grey\"/\"mosaic\"/' test_pipeline.py >test_broken.py\n"
                          "venv/bin/python -m pytest -k transformed test_broken.py || test $? = 1")
-    check(f"{title}: pytest fails if the look is another one", "" if "1 failed" in broken else broken[-300:])
+    report(f"{title}: pytest fails if the look is another one", "" if "1 failed" in broken else broken[-300:])
 
 
 def check_mirror(system, title):
@@ -335,8 +320,8 @@ def check_mirror(system, title):
             lines = re.findall(rf"^{way}-\d+ (.*)$", output, re.M)
             wrong[way] += [line for line in lines if not line.endswith(file)]
             wrong[way] += ["missing"] * (REGISTRIES // 2 - len(lines))
-    check(f"{title}: with the folder on the path, mirror is ours in {REGISTRIES} fresh registries", wrong["with"])
-    check(f"{title}: without it, mirror is that of gst-plugins-bad in {REGISTRIES} fresh registries", wrong["without"])
+    report(f"{title}: with the folder on the path, mirror is ours in {REGISTRIES} fresh registries", wrong["with"])
+    report(f"{title}: without it, mirror is that of gst-plugins-bad in {REGISTRIES} fresh registries", wrong["without"])
     figures.append((title, f"right `mirror` with and without the folder, of {REGISTRIES} registries each",
                     f"{REGISTRIES - len(wrong['with'])} and {REGISTRIES - len(wrong['without'])}"))
 
@@ -345,23 +330,23 @@ def check_mirror(system, title):
 
     every = ["decartmirror", "decartsrc", "decarttransform", "mirror"]
     plain = names(system.must(f"{inspect} decart"))
-    check(f"{title}: in GStreamer's folder, only the name mirror is left out", plain if plain != every[:3] else "")
+    report(f"{title}: in GStreamer's folder, only the name mirror is left out", plain if plain != every[:3] else "")
     source = ". /usr/share/gst-decart/env.sh; export G_DEBUG=fatal-criticals"
     complete = system.must(f"{source}; {inspect} decart")
-    check(f"{title}: the plugin on the path is complete",
+    report(f"{title}: the plugin on the path is complete",
           "" if names(complete) == every and f"{own}/libgstdecart.so" in complete else complete)
     use = system.must(f"{source}; export GST_DEBUG=GST_PLUGIN_LOADING:4\n"
                       "gst-launch-1.0 videotestsrc num-buffers=2 ! mirror ! decartmirror ! fakesink 2>&1")
     loaded = set(re.findall(r'plugin "(\S*libgstdecart\.so)" loaded', use))
-    check(f"{title}: a process that meets both files loads one", loaded if loaded != {f"{own}/libgstdecart.so"} else "")
+    report(f"{title}: a process that meets both files loads one", loaded if loaded != {f"{own}/libgstdecart.so"} else "")
     system.must(". /usr/share/gst-decart/env.sh; gst-inspect-1.0 mirror")
     again = system.must("touch /usr/lib/*/gstreamer-1.0/libgstgeometrictransform.so\n"
                         f". /usr/share/gst-decart/env.sh; {inspect} mirror")
-    check(f"{title}: mirror stays ours after an upgrade of gst-plugins-bad",
+    report(f"{title}: mirror stays ours after an upgrade of gst-plugins-bad",
           "" if f"{own}/libgstdecart.so" in again else again)
     shell = system.must(f"{inspect} mirror; (. /usr/share/gst-decart/env.sh; {inspect} mirror); {inspect} mirror")
     files = [os.path.basename(name) for name in re.findall(r"^ *Filename +(\S+)", shell, re.M)]
-    check(f"{title}: shells with and without the path do not change each other's mirror",
+    report(f"{title}: shells with and without the path do not change each other's mirror",
           files if files != ["libgstgeometrictransform.so", "libgstdecart.so", "libgstgeometrictransform.so"] else "")
 
 
@@ -373,16 +358,16 @@ def check_elements(system, title):
     status, output = system.run("python3 probe_elements.py", limit=200)
     rows = re.findall(r"^(ok|not ok) ([^:]+): (.*)$", output, re.M)
     for outcome, name, text in rows:
-        check(f"{title}: {name}", "" if outcome == "ok" else text)
+        report(f"{title}: {name}", "" if outcome == "ok" else text)
         figures.append((title, name, text))
     if len(rows) < 5:
-        check(f"{title}: the elements", f"status {status}: {output[-300:]}")
+        report(f"{title}: the elements", f"status {status}: {output[-300:]}")
 
 
 def hardening_problems(path):
     """What the ELF file lacks. Swift's own runtime has no fortified functions, so these are those of the C sources."""
     def readelf(option):
-        return subprocess.run(["readelf", option, "--wide", path], capture_output=True, text=True, check=True, timeout=60).stdout
+        return output_of("readelf", option, "--wide", path)
 
     wanted = {"BIND_NOW": r"FLAGS.*BIND_NOW", "RELRO": r"GNU_RELRO", "PIE": r"Type: *DYN", "fortified functions": r" __\w+_chk@"}
     found = readelf("-d") + readelf("-l") + readelf("-h") + readelf("--dyn-syms")
@@ -398,27 +383,27 @@ def tree_problems(documents, folder):
 
 def check_contents(debs):
     """What the packages contain beside the programs."""
-    fields = {name: subprocess.run(["dpkg-deb", "-f", deb, name], capture_output=True, text=True, check=True).stdout.strip()
+    fields = {name: output_of("dpkg-deb", "-f", deb, name).strip()
               for deb in debs if "gstreamer1.0-decart" in deb for name in ("GStreamer-Elements", "Homepage", "Section")}
-    check("the package names its elements", "" if fields["GStreamer-Elements"] == "decartmirror, decartsrc, decarttransform"
+    report("the package names its elements", "" if fields["GStreamer-Elements"] == "decartmirror, decartsrc, decarttransform"
           else fields["GStreamer-Elements"] or "no field")
-    check("the package has a section and a homepage", [name for name, value in fields.items() if not value])
+    report("the package has a section and a homepage", [name for name, value in fields.items() if not value])
     symbols = glob.glob(f"{RESULTS}/debug/*-dbgsym_*.deb")
-    check("each package has its symbols in another one", f"{len(symbols)} packages" if len(symbols) != len(debs) else "")
+    report("each package has its symbols in another one", f"{len(symbols)} packages" if len(symbols) != len(debs) else "")
     with tempfile.TemporaryDirectory() as folder:
         for deb in debs:
             subprocess.run(["dpkg-deb", "--extract", deb, folder], check=True, timeout=60)
         programs = glob.glob(f"{folder}/usr/bin/*") + glob.glob(f"{folder}/usr/lib/*/gstreamer-1.0/*.so")
-        check("plugin and programs are hardened", [problem for path in programs for problem in hardening_problems(path)]
+        report("plugin and programs are hardened", [problem for path in programs for problem in hardening_problems(path)]
               or len(programs) != 3 and programs)
         for package in DOCUMENTED:
             tree = f"{folder}/usr/share/doc/{package}"
-            check(f"the documents of {package} are complete, without a dead link", list(tree_problems(DOCUMENTS, tree)))
-        check("licences and notices", [f"{package}: {name}" for package in OURS for name in ("copyright", "NOTICE")
+            report(f"the documents of {package} are complete, without a dead link", list(tree_problems(DOCUMENTS, tree)))
+        report("licences and notices", [f"{package}: {name}" for package in OURS for name in ("copyright", "NOTICE")
                                        if not os.path.exists(f"{folder}/usr/share/doc/{package}/{name}")])
     for wheel in glob.glob(f"{RESULTS}/*.whl"):
         names = zipfile.ZipFile(wheel).namelist()
-        check("the wheel has licences and notices", [name for name in ("LICENSE", "NOTICE", "copyright")
+        report("the wheel has licences and notices", [name for name in ("LICENSE", "NOTICE", "copyright")
                                                      if not any(path.endswith(f"/{name}") for path in names)])
 
 
@@ -431,92 +416,85 @@ def check_repeated():
     first = digests()
     subprocess.run([f"{REPO}/scripts/package"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True, timeout=900)
     second = digests()
-    check("two runs of scripts/package give the same files",
+    report("two runs of scripts/package give the same files",
           [name for name in {*first, *second} if first.get(name) != second.get(name)])
 
 
 def check_files(debs):
     lint = subprocess.run(["lintian", "--fail-on", "error", *debs], capture_output=True, text=True, timeout=200)
-    check("lintian finds no error", "" if lint.returncode == 0 else
+    report("lintian finds no error", "" if lint.returncode == 0 else
           "; ".join(re.findall(r"^E: .*", lint.stdout, re.M)) or lint.stderr)
     listed = set()
     for deb in debs:
         contents = subprocess.run(["dpkg-deb", "--fsys-tarfile", deb], capture_output=True, check=True, timeout=60).stdout
         names = subprocess.run(["tar", "-t"], input=contents, capture_output=True, check=True, timeout=60).stdout
         listed |= {name[2:].rstrip("/") for name in names.decode().splitlines()} - {""}
-    names = subprocess.run(["tar", "-tzf", *glob.glob(f"{RESULTS}/*.tar.gz")], capture_output=True, text=True, check=True,
-                           timeout=60).stdout
-    check("the tarball has the same files", sorted(listed ^ {name.rstrip("/") for name in names.splitlines()}))
+    names = output_of("tar", "-tzf", *glob.glob(f"{RESULTS}/*.tar.gz"))
+    report("the tarball has the same files", sorted(listed ^ {name.rstrip("/") for name in names.splitlines()}))
 
 
-def check_documents(release):
+def check_documents():
     """The trees of debian/documents, the paths in them that are named, and the packages that debian/copyright lists."""
     with tempfile.TemporaryDirectory() as folder:
         DOCUMENTS.copy(folder)
-        check("the packages' documents are complete, without a dead link", list(tree_problems(DOCUMENTS, folder)))
+        report("the packages' documents are complete, without a dead link", list(tree_problems(DOCUMENTS, folder)))
         named = set()
         for path in glob.glob(f"{REPO}/docs/man/*") + glob.glob(f"{REPO}/Sources/**/*.swift", recursive=True):
-            with open(path, encoding="utf-8") as file:
-                named |= set(re.findall(r"/usr/share/doc/([\w.-]+)((?:/[\w.-]+)*)", file.read().replace("\\-", "-")))
-        check("the documents that help and manual pages name are in the packages", sorted(
+            named |= set(re.findall(r"/usr/share/doc/([\w.-]+)((?:/[\w.-]+)*)", read(path).replace("\\-", "-")))
+        report("the documents that help and manual pages name are in the packages", sorted(
             package + path for package, path in named
             if package not in DOCUMENTED or not os.path.exists(folder + path.rstrip(".")))
             if len(named) > 2 else ["found no path"])
     linked = set()
-    for name in glob.glob(f"{release}/*.product/Objects.LinkFileList"):
+    for name in glob.glob(f"{RELEASE}/*.product/Objects.LinkFileList"):
         if os.path.basename(os.path.dirname(name)) in ("gstdecart.product", "decart-check.product", "decart-standin.product"):
-            with open(name, encoding="utf-8") as file:
-                modules = set(re.findall(r"/(\w+)\.build/", file.read()))
+            modules = set(re.findall(r"/(\w+)\.build/", read(name)))
             linked |= {path.split("/")[-3] for module in modules
-                       for path in glob.glob(f"{release}/../../checkouts/*/Sources/{module}")}
-    check("debian/copyright lists what is linked", sorted(linked ^ set(DOCUMENTS.linked_packages())))
+                       for path in glob.glob(f"{RELEASE}/../../checkouts/*/Sources/{module}")}
+    report("debian/copyright lists what is linked", sorted(linked ^ set(DOCUMENTS.linked_packages())))
 
 
 def check_without_packages():
     """What debian/rules installs is there, and the fixture of pipelines/pytest works with the existing build."""
-    release = os.path.abspath(os.environ.get("DECART_RELEASE", f"{REPO}/.build/release"))
-    with open(f"{REPO}/debian/rules", encoding="utf-8") as file:
-        rules = file.read()
+    rules = read(f"{REPO}/debian/rules")
     built = set(re.findall(r"\$\(RELEASE\)/(\w\S*)", rules))
-    check("debian/rules installs programs and plugin", sorted({"decart-check", "decart-standin", "libgstdecart.so"} ^ built))
-    check("what debian/rules installs is built", sorted(name for name in built if not os.path.exists(f"{release}/{name}")))
-    check_documents(release)
-    check("each program has a manual page",
+    report("debian/rules installs programs and plugin", sorted({"decart-check", "decart-standin", "libgstdecart.so"} ^ built))
+    report("what debian/rules installs is built", sorted(name for name in built if not os.path.exists(f"{RELEASE}/{name}")))
+    check_documents()
+    report("each program has a manual page",
           sorted(name for name in built if not name.endswith(".so") and not glob.glob(f"{REPO}/docs/man/{name}*.1")))
-    with open(f"{REPO}/debian/env.sh.in", encoding="utf-8") as file:
-        shell = subprocess.run(["sh", "-n"], input=file.read().replace("@folder@", "/folder"), capture_output=True, text=True)
-    check("debian/env.sh.in is a shell script", shell.stderr)
+    shell = read(f"{REPO}/debian/env.sh.in").replace("@folder@", "/folder")
+    shell = subprocess.run(["sh", "-n"], input=shell, capture_output=True, text=True)
+    report("debian/env.sh.in is a shell script", shell.stderr)
 
-    check("the jobs of pipelines/pytest type the lines of docs/FAULTS.md", list(job_problems()))
+    report("the jobs of pipelines/pytest type the lines of docs/FAULTS.md", list(job_problems()))
 
     pythons = [python for python in (sys.executable, shutil.which("python3"), os.environ.get("DECART_TEST_PYTHON"))
                if python and subprocess.run([python, "-c", "import pytest"], capture_output=True).returncode == 0]
     if not pythons:
-        print("skip packages: the fixture for pytest: pytest is not installed", flush=True)
+        report.skip("the fixture for pytest: pytest is not installed")
         return
     with tempfile.TemporaryDirectory(prefix="decart-pytest-") as folder:
         # As the wheel has it.
         shutil.copytree(f"{REPO}/pipelines/pytest", f"{folder}/wheel")
         for name, place in (("decart-standin", "bin"), ("libgstdecart.so", "gstreamer-1.0")):
             os.makedirs(f"{folder}/wheel/decart_standin/{place}")
-            os.symlink(f"{release}/{name}", f"{folder}/wheel/decart_standin/{place}/{name}")
+            os.symlink(f"{RELEASE}/{name}", f"{folder}/wheel/decart_standin/{place}/{name}")
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("GST_PLUGIN") and name not in ("DECART_STANDIN", "DECART_API_KEY")}
         environment["PYTHONPATH"] = f"{folder}/wheel"
-        with open(f"{REPO}/pipelines/pytest/test_sample.py", encoding="utf-8") as file:
-            sample = file.read()
+        sample = read(f"{REPO}/pipelines/pytest/test_sample.py")
         # Its negative twin: the look is another one.
-        with open(f"{folder}/test_broken.py", "w", encoding="utf-8") as file:
-            file.write(sample.replace('["mosaic"] >= 20', '["mosaic"] < 0'))
+        write(f"{folder}/test_broken.py", sample.replace('["mosaic"] >= 20', '["mosaic"] < 0'))
         for name, path, wanted in (("the sample tests of pipelines/pytest", f"{folder}/wheel/test_sample.py", "3 passed"),
                                    ("pytest fails if the look is another one", f"{folder}/test_broken.py", "1 failed")):
             try:
                 done = subprocess.run([pythons[0], "-m", "pytest", "-p", "decart_standin.plugin", "-p", "no:cacheprovider",
                                        *(["-k", "looks"] if wanted == "1 failed" else []), path],
                                       cwd=folder, env=environment, capture_output=True, text=True, timeout=HANG)
-                check(name, "" if wanted in done.stdout else (done.stdout + done.stderr)[-400:])
+                report(name, "" if wanted in done.stdout else (done.stdout + done.stderr)[-400:])
             except subprocess.TimeoutExpired as error:
-                check(name, error)
+                report(name, error)
 
 
 def main():
@@ -525,19 +503,18 @@ def main():
     options = parser.parse_args()
     check_without_packages()
     if not VERIFYING and not options.elements:
-        sys.exit(failed)
+        sys.exit(report.failed)
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     lacking = [tool for tool in ("debootstrap", "lintian", "dpkg-buildpackage", "unshare", "gst-launch-1.0")
                if not shutil.which(tool)]
     if os.geteuid() != 0 or lacking:
-        print(f"skip packages: {'not root' if os.geteuid() else 'missing: ' + ', '.join(lacking)}")
+        report.skip("not root" if os.geteuid() else f"missing: {', '.join(lacking)}")
         return
     # The folders are removed then too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    commit = subprocess.run(["bash", "-c", "set -euo pipefail; source scripts/lib.sh; commit_name"], cwd=REPO,
-                            capture_output=True, text=True, check=True).stdout.strip()
+    commit = output_of("bash", "-c", "set -euo pipefail; source scripts/lib.sh; commit_name", cwd=REPO).strip()
     built = subprocess.run([f"{REPO}/scripts/package"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    check("scripts/package builds them", built.returncode and (built.stdout + built.stderr)[-300:])
+    report("scripts/package builds them", built.returncode and (built.stdout + built.stderr)[-300:])
     debs = sorted(glob.glob(f"{RESULTS}/*.deb"))
     if built.returncode or not debs:
         sys.exit(1)
@@ -564,14 +541,14 @@ def main():
                     # It has H.264, which rooms prefer.
                     check_elements(system, f"{title} with gst-plugins-bad")
             except Unreachable as error:
-                print(f"skip packages: {title}: {error}", flush=True)
+                report.skip(f"{title}: {error}")
             except (Failed, subprocess.SubprocessError) as error:
-                check(title, error)
+                report(title, error)
     if options.elements:
         print("\n| system | what | result |\n|---|---|---|")
         for row in figures:
             print(f"| {' | '.join(row)} |")
-    sys.exit(failed)
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,9 @@ import subprocess
 import sys
 import tempfile
 
-import check_packages
+from check_packages import HOME, RELEASE, REPO, RESULTS, Failed, System, Unreachable, read, report
 
-EXAMPLE = f"{check_packages.REPO}/pipelines/examples/metrics"
-RELEASE = os.environ.get("DECART_RELEASE", f"{check_packages.REPO}/.build/release")
+EXAMPLE = f"{REPO}/pipelines/examples/metrics"
 # A session of the entry point with a stand-in, as the image's user: /health and the metrics, until it generates.
 SESSION = """
 {home}/decart-standin --quiet &
@@ -39,8 +38,7 @@ END
 
 def steps():
     """(instruction, rest of the line) of the file."""
-    with open(f"{EXAMPLE}/Containerfile", encoding="utf-8") as file:
-        text = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", file.read(), flags=re.M))
+    text = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", read(f"{EXAMPLE}/Containerfile"), flags=re.M))
     return [tuple(line.split(None, 1)) for line in text.splitlines()]
 
 
@@ -52,9 +50,9 @@ def build(system):
         if instruction == "COPY":
             *sources, target = text.split()
             for source in sources:
-                paths = glob.glob(f"{EXAMPLE}/{source}") or glob.glob(f"{check_packages.RESULTS}/{source}")
+                paths = glob.glob(f"{EXAMPLE}/{source}") or glob.glob(f"{RESULTS}/{source}")
                 if len(paths) != 1:
-                    raise check_packages.Failed(f"COPY {source}: {len(paths)} files")
+                    raise Failed(f"COPY {source}: {len(paths)} files")
                 shutil.copy(paths[0], system.folder + target)
         elif instruction == "RUN":
             system.must(text, network=True, limit=600, where="/")
@@ -62,31 +60,31 @@ def build(system):
 
 
 def check(folder):
-    system = check_packages.System("trixie", folder)
+    system = System("trixie", folder)
     found = build(system)
-    check_packages.check("Containerfile: its lines run in Debian 13", "" if ":trixie" in found["FROM"] else found["FROM"])
-    shutil.copy(f"{RELEASE}/decart-standin", folder + check_packages.HOME)
+    report("Containerfile: its lines run in Debian 13", "" if ":trixie" in found["FROM"] else found["FROM"])
+    shutil.copy(f"{RELEASE}/decart-standin", folder + HOME)
     user, group = found["USER"].split(":")
-    output = system.must(SESSION.format(home=check_packages.HOME, user=user, group=group, environment=found["ENV"],
+    output = system.must(SESSION.format(home=HOME, user=user, group=group, environment=found["ENV"],
                                         entry=" ".join(json.loads(found["ENTRYPOINT"]))), limit=120)
-    check_packages.check("Containerfile: the entry point generates, and is healthy",
+    report("Containerfile: the entry point generates, and is healthy",
                          "" if "generates healthy" in output else output[-400:])
 
 
 def main():
     if os.geteuid() != 0 or not shutil.which("debootstrap", path=f"{os.environ['PATH']}:/usr/sbin"):
-        print("skip packages: Containerfile: needs root and debootstrap")
+        report.skip("Containerfile: needs root and debootstrap")
         return
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     with tempfile.TemporaryDirectory(prefix="decart-container-") as folder:
         os.chmod(folder, 0o755)
         try:
             check(folder)
-        except check_packages.Unreachable as error:
-            print(f"skip packages: Containerfile: {error}")
-        except (check_packages.Failed, subprocess.SubprocessError) as error:
-            check_packages.check("Containerfile", error)
-    sys.exit(check_packages.failed)
+        except Unreachable as error:
+            report.skip(f"Containerfile: {error}")
+        except (Failed, subprocess.SubprocessError) as error:
+            report("Containerfile", error)
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":

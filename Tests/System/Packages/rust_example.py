@@ -14,6 +14,7 @@ import check_packages
 
 sys.path.append(f"{check_packages.REPO}/Tests/System/Host")
 import check_examples  # noqa: E402
+from standin import running_standin  # noqa: E402
 
 BUILD = r"""
 apt-get update -qq
@@ -42,16 +43,11 @@ def build_and_run(folder):
     print("ok examples: minimal.rs: it compiles on Debian 13", flush=True)
     Displayed.root = folder
     check_examples.Displayed = Displayed
-    standin = check_examples.Program([f"{check_examples.RELEASE}/decart-standin", "--port", "0"])
-    try:
-        url = standin.wait_for_line(r"^listening on (ws://\S+)")[1]
+    with running_standin() as url:
         check_examples.check_minimal(
             "minimal.rs: prompts are applied, and a refusal is printed",
             ["chroot", folder, f"{check_packages.HOME}/target/debug/minimal"], url, home,
             {"PATH": "/usr/sbin:/usr/bin", "HOME": check_packages.HOME, "GST_PLUGIN_PATH": check_packages.HOME})
-    finally:
-        standin.process.terminate()
-        standin.process.wait(check_examples.LIMIT)
 
 
 def main():

@@ -1,11 +1,10 @@
 """A WebRTC peer on aiortc, driven by JSON lines (peer_common.py lists them).
 
-The generation-1 service is an aiortc peer too. This one uses only the STUN and TURN servers of --ice-servers: aiortc's
-own default is a public STUN server.
+The generation-1 service is an aiortc peer too. This one uses no STUN server: aiortc's own default is a public one.
 """
 
 import asyncio
-import collections
+import contextlib
 import fractions
 import json
 import os
@@ -18,23 +17,14 @@ import aioice.ice
 from aiortc import (
     MediaStreamTrack,
     RTCConfiguration,
-    RTCIceServer,
     RTCPeerConnection,
     RTCRtpSender,
     RTCSessionDescription,
     VideoStreamTrack,
 )
 from aiortc.mediastreams import MediaStreamError
-from aiortc.rtcconfiguration import RTCBundlePolicy, RTCIceTransportPolicy
-from aiortc.rtp import (
-    RTCP_PSFB_APP,
-    RTCP_PSFB_FIR,
-    RTCP_PSFB_PLI,
-    RTCP_RTPFB_NACK,
-    RtcpPsfbPacket,
-    RtcpRtpfbPacket,
-    unpack_remb_fci,
-)
+from aiortc.rtcconfiguration import RTCBundlePolicy
+from aiortc.rtp import RTCP_PSFB_APP, RTCP_PSFB_PLI, RtcpPsfbPacket, unpack_remb_fci
 from aiortc.sdp import candidate_from_sdp
 from av import AudioFrame, VideoFrame
 
@@ -45,33 +35,27 @@ SQUARE = 64
 CLOCK = fractions.Fraction(1, 90000)
 
 
-class Paced(VideoStreamTrack):
-    """Emits frames at a constant rate; the clock starts with the first one."""
+class Clock:
+    """Starts with the first frame of its track."""
 
-    def __init__(self, fps):
-        super().__init__()
-        self.fps = fps
-        self.index = 0
+    def __init__(self):
         self.started = None
 
-    async def pace(self, frame):
-        if self.started is None:
-            self.started = time.monotonic()
-        delay = self.started + self.index / self.fps - time.monotonic()
-        if delay > 0:
-            await asyncio.sleep(delay)
-        frame.pts = self.index * 90000 // self.fps
-        frame.time_base = CLOCK
-        self.index += 1
-        return frame
+    def elapsed(self):
+        self.started = self.started or time.monotonic()
+        return time.monotonic() - self.started
+
+    async def wait(self, seconds):
+        await asyncio.sleep(max(0, seconds - self.elapsed()))
 
 
-class Pattern(Paced):
+class Pattern(VideoStreamTrack):
     """A white square that moves over a solid colour, so that loss, freezing and wrong colours are easy to detect."""
 
     def __init__(self, options):
-        super().__init__(options.fps)
-        self.width, self.height = options.width, options.height
+        super().__init__()
+        self.width, self.height, self.fps = options.width, options.height, options.fps
+        self.index, self.clock = 0, Clock()
         red, green, blue = (int(options.background[at:at + 2], 16) for at in (0, 2, 4))
         # BT.601, limited range: VP8's colour space 0 (RFC 6386 9.2).
         self.luma = round(16 + 0.257 * red + 0.504 * green + 0.098 * blue)
@@ -90,15 +74,18 @@ class Pattern(Paced):
                 start = row * stride + left // shrink
                 content[start:start + SQUARE // shrink] = bytes([square]) * (SQUARE // shrink)
             plane.update(content)
-        return await self.pace(frame)
+        await self.clock.wait(self.index / self.fps)
+        frame.pts, frame.time_base = self.index * 90000 // self.fps, CLOCK
+        self.index += 1
+        return frame
 
 
-class Echo(Paced):
+class Echo(VideoStreamTrack):
     """Sends each received frame back when it arrives; the newest replaces an unsent one."""
 
-    def __init__(self, fps):
-        super().__init__(fps)
-        self.frames = asyncio.Queue(maxsize=1)
+    def __init__(self):
+        super().__init__()
+        self.frames, self.clock = asyncio.Queue(maxsize=1), Clock()
 
     def offer(self, frame):
         if self.frames.full():
@@ -107,10 +94,7 @@ class Echo(Paced):
 
     async def recv(self):
         frame = await self.frames.get()
-        if self.started is None:
-            self.started = time.monotonic()
-        frame.pts = int((time.monotonic() - self.started) * 90000)
-        frame.time_base = CLOCK
+        frame.pts, frame.time_base = int(self.clock.elapsed() * 90000), CLOCK
         return frame
 
 
@@ -123,16 +107,11 @@ class Tone(MediaStreamTrack):
     def __init__(self, frequency):
         super().__init__()
         self.frequency = frequency
-        self.index = 0
-        self.started = None
+        self.index, self.clock = 0, Clock()
 
     async def recv(self):
-        if self.started is None:
-            self.started = time.monotonic()
-        delay = self.started + self.index * self.SAMPLES / self.RATE - time.monotonic()
-        if delay > 0:
-            await asyncio.sleep(delay)
         first = self.index * self.SAMPLES
+        await self.clock.wait(first / self.RATE)
         frame = AudioFrame(format="s16", layout="mono", samples=self.SAMPLES)
         turn = 2 * math.pi * self.frequency / self.RATE
         frame.planes[0].update(struct.pack(
@@ -149,26 +128,21 @@ class Peer:
         self.options = options
         self.started = time.monotonic()
         self.frames_decoded = 0
-        self.audio_frames = 0
         self.audio_pitch = None
-        self.audio_peak = None
         self.last_frame = None
-        self.feedback_received = collections.Counter()
-        self.feedback_sent = collections.Counter()
+        self.plis = 0
+        self.rembs = 0
         self.last_remb = None
         self.rtp_bytes = 0
         self.rtp_packets = 0
         self.early_candidates = []
         self.tasks = []
-        servers = [RTCIceServer(**server) for server in options.ice_servers]
-        policy = RTCIceTransportPolicy.RELAY if options.relay_only else RTCIceTransportPolicy.ALL
         self.connection = RTCPeerConnection(RTCConfiguration(
-            iceServers=servers, iceTransportPolicy=policy,
-            bundlePolicy=RTCBundlePolicy.BALANCED if options.balanced else RTCBundlePolicy.MAX_BUNDLE))
+            iceServers=[], bundlePolicy=RTCBundlePolicy.BALANCED if options.balanced else RTCBundlePolicy.MAX_BUNDLE))
         self.connection.on("connectionstatechange", self.report_state)
         self.connection.on("iceconnectionstatechange", self.report_state)
         self.connection.on("track", self.consume)
-        self.source = Echo(options.fps) if options.echo else Pattern(options)
+        self.source = Echo() if options.echo else Pattern(options)
 
     def report_state(self):
         emit("state", connectionState=self.connection.connectionState,
@@ -255,22 +229,17 @@ class Peer:
             if getattr(sender, "is_watched", False):
                 continue
             sender.is_watched = True
-            sender._handle_rtcp_packet = self.counting_feedback(sender._handle_rtcp_packet, self.feedback_received)
-            receiver._send_rtcp = self.counting_feedback(receiver._send_rtcp, self.feedback_sent)
+            sender._handle_rtcp_packet = self.counting_feedback(sender._handle_rtcp_packet)
             receiver._handle_rtp_packet = self.counting_rtp(receiver._handle_rtp_packet)
 
-    def counting_feedback(self, inner, counter):
+    def counting_feedback(self, inner):
         async def counted(packet):
-            if isinstance(packet, RtcpRtpfbPacket):
-                counter["nack" if packet.fmt == RTCP_RTPFB_NACK else f"rtpfb-{packet.fmt}"] += 1
-            elif isinstance(packet, RtcpPsfbPacket):
-                names = {RTCP_PSFB_PLI: "pli", RTCP_PSFB_FIR: "fir", RTCP_PSFB_APP: "remb"}
-                counter[names.get(packet.fmt, f"psfb-{packet.fmt}")] += 1
-                if packet.fmt == RTCP_PSFB_APP and counter is self.feedback_received:
-                    try:
-                        self.last_remb = unpack_remb_fci(packet.fci)[0]
-                    except ValueError:
-                        pass
+            kind = packet.fmt if isinstance(packet, RtcpPsfbPacket) else None
+            self.plis += kind == RTCP_PSFB_PLI
+            self.rembs += kind == RTCP_PSFB_APP
+            if kind == RTCP_PSFB_APP:
+                with contextlib.suppress(ValueError):
+                    self.last_remb = unpack_remb_fci(packet.fci)[0]
             return await inner(packet)
         return counted
 
@@ -291,10 +260,8 @@ class Peer:
                 frame = await track.recv()
             except MediaStreamError:
                 return
-            self.audio_frames += 1
             samples = frame.to_ndarray()[0][::len(frame.layout.channels)].astype(int)
-            self.audio_peak = int(abs(samples).max())
-            if self.audio_peak > 2000:
+            if abs(samples).max() > 2000:
                 rising = ((samples[:-1] < 0) & (samples[1:] >= 0)).sum()
                 self.audio_pitch = float(rising) * frame.sample_rate / len(samples)
 
@@ -324,34 +291,22 @@ class Peer:
 
     def stats(self):
         frame = self.last_frame
-        encoder = None
-        dtls = []
-        for transceiver in self.connection.getTransceivers():
-            if transceiver.kind == "video":
-                encoder = encoder or getattr(transceiver.sender, "_RTCRtpSender__encoder", None)
-            dtls.append(transceiver.receiver.transport.state)
+        encoders = [getattr(transceiver.sender, "_RTCRtpSender__encoder", None)
+                    for transceiver in self.connection.getTransceivers() if transceiver.kind == "video"]
         emit("stats",
              connectionState=self.connection.connectionState,
              iceConnectionState=self.connection.iceConnectionState,
-             dtlsState=dtls[0] if dtls else "new",
              framesDecoded=self.frames_decoded,
-             audioFrames=self.audio_frames,
              audioPitch=self.audio_pitch,
-             audioPeak=self.audio_peak,
-             framesSent=self.source.index if isinstance(self.source, Pattern) else None,
              width=frame.width if frame else 0,
              height=frame.height if frame else 0,
              meanRGB=mean_colour(frame) if frame else None,
              bytesReceived=self.rtp_bytes,
              packetsReceived=self.rtp_packets,
-             received=dict(self.feedback_received),
-             sent=dict(self.feedback_sent),
-             nack=self.feedback_received["nack"],
-             pli=self.feedback_received["pli"],
-             fir=self.feedback_received["fir"],
-             rembReceived=self.feedback_received["remb"],
+             pli=self.plis,
+             rembReceived=self.rembs,
              rembBitrate=self.last_remb,
-             targetBitrate=getattr(encoder, "target_bitrate", None))
+             targetBitrate=next((encoder.target_bitrate for encoder in encoders if encoder), None))
 
     # Life
 

@@ -18,6 +18,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "Host"))
 from checks import Results, gstreamer  # noqa: E402
+from gst import Gst, factories_in, on_buffer  # noqa: E402
 from peer_process import LIMIT, PeerProcess, near  # noqa: E402
 
 RED, BLUE = (0xC0, 0x40, 0x30), (0x28, 0x78, 0xC8)
@@ -113,13 +114,12 @@ class Service:
 class Element:
     """decarttransform between an encoder and a decoder of this script."""
 
-    def __init__(self, gst, codec, url, has_audio):
-        self.gst = gst
+    def __init__(self, codec, url, has_audio):
         caps = f"video/x-{codec}"
         audio = (" audiotestsrc is-live=true freq=440 volume=0.4 ! audio/x-raw,rate=48000,channels=1"
                  " ! opusenc name=voice ! t.audio_sink t.audio_src ! capsfilter caps=audio/x-opus ! opusdec name=ear"
                  " ! audioconvert ! audio/x-raw,format=S16LE,channels=1 ! fakesink name=heard sync=false async=false")
-        self.pipeline = gst.parse_launch(
+        self.pipeline = Gst.parse_launch(
             f"videotestsrc is-live=true pattern=ball background-color={0xFF000000 | 0xC04030}"
             f" ! video/x-raw,format=I420,width=640,height=352,framerate=20/1,colorimetry=bt601 ! {ENCODERS[codec]}"
             f" ! capsfilter caps={caps} ! decarttransform name=t base-url={url} api-key=x prompt=Lego transport=webrtc"
@@ -133,11 +133,8 @@ class Element:
             self.watch("heard", self.on_sound)
 
     def watch(self, name, handler):
-        def probe(_pad, info):
-            buffer = info.get_buffer()
-            handler(buffer.extract_dup(0, buffer.get_size()))
-            return self.gst.PadProbeReturn.OK
-        self.pipeline.get_by_name(name).get_static_pad("sink").add_probe(self.gst.PadProbeType.BUFFER, probe)
+        on_buffer(self.pipeline.get_by_name(name).get_static_pad("sink"),
+                  lambda buffer: handler(buffer.extract_dup(0, buffer.get_size())))
 
     def on_frame(self, content):
         self.frames += 1
@@ -151,9 +148,7 @@ class Element:
             self.pitch = rising * 48000 / len(samples)
 
     def coders(self):
-        names = []
-        self.pipeline.get_by_name("t").iterate_recurse().foreach(lambda each: names.append(each.get_factory().get_name()))
-        return [name for name in names if name.endswith(("enc", "dec"))]
+        return [name for name in factories_in(self.pipeline.get_by_name("t")) if name.endswith(("enc", "dec"))]
 
     def size(self):
         caps = self.pipeline.get_by_name("out").get_static_pad("src").get_current_caps()
@@ -161,17 +156,17 @@ class Element:
         return structure and (structure.get_int("width")[1], structure.get_int("height")[1])
 
     def error(self):
-        message = self.pipeline.get_bus().pop_filtered(self.gst.MessageType.ERROR)
+        message = self.pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
         return message and message.parse_error()
 
 
-def run(gst, script, codec, has_audio, environment):
+def run(script, codec, has_audio, environment):
     """Returns the reason of the failure or None, and figures."""
     options = ["--tone", "1000"] if has_audio else []
     service = Service(lambda: Peer(script, codec, options, environment))
-    element = Element(gst, codec, service.url, has_audio)
+    element = Element(codec, service.url, has_audio)
     try:
-        element.pipeline.set_state(gst.State.PLAYING)
+        element.pipeline.set_state(Gst.State.PLAYING)
         end = time.monotonic() + LIMIT
         there = {}
         while time.monotonic() < end:
@@ -196,7 +191,7 @@ def run(gst, script, codec, has_audio, environment):
     except queue.Empty:
         return "the peer does not answer", ""
     finally:
-        element.pipeline.set_state(gst.State.NULL)
+        element.pipeline.set_state(Gst.State.NULL)
         service.end()
 
 
@@ -212,16 +207,13 @@ def main():
     os.environ.pop("DECART_API_KEY", None)
     with tempfile.TemporaryDirectory() as work:
         os.environ.update(gstreamer(work))
-        import gi  # pylint: disable=import-outside-toplevel
-        gi.require_version("Gst", "1.0")
-        from gi.repository import Gst  # pylint: disable=import-outside-toplevel
         Gst.init(None)
         cases = [(f"{script.removesuffix('_peer.py')} {codec}", script, codec)
                  for script in ("aiortc_peer.py", "webrtcbin_peer.py") for codec in ("h264", "vp8")]
 
         def perform(case):
             name, script, codec = case
-            report(name, *run(Gst, script, codec, script.startswith("aiortc") and codec == "h264", environment))
+            report(name, *run(script, codec, script.startswith("aiortc") and codec == "h264", environment))
 
         with concurrent.futures.ThreadPoolExecutor() as pool:
             list(pool.map(lambda case: report.perform(case[0], perform, case),

@@ -9,6 +9,7 @@ that scripts/test reads.
 """
 
 import asyncio
+import contextlib
 import logging
 import struct
 import sys
@@ -115,24 +116,59 @@ def png(width=64, height=64):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-async def connect(url, screen, model, prompt=None):
+@contextlib.asynccontextmanager
+async def connected(url, model, prompt=None):
+    """A client of the SDK, and what it shows."""
     from decart import models
     from decart.realtime.client import RealtimeClient
     from decart.realtime.types import RealtimeConnectOptions
     from decart.types import ModelState, Prompt
 
+    screen = Screen()
     state = ModelState(prompt=Prompt(text=prompt, enhance=False)) if prompt else None
     options = RealtimeConnectOptions(
         model=models.realtime(model), on_remote_stream=screen.show, initial_state=state)
     async with asyncio.timeout(LIMIT):
-        return await RealtimeClient.connect(url, "any-key", camera(), options)
+        client = await RealtimeClient.connect(url, "any-key", camera(), options)
+    try:
+        yield client, screen
+    finally:
+        await client.disconnect()
+
+
+def check_ticks(ticks):
+    if ticks != list(range(ticks[0], ticks[0] + len(ticks))):
+        raise Failed(f"the ticks are {ticks}")
+
+
+async def refuse_prompt(client, screen):
+    """A refused prompt raises an error, while the session and its look continue."""
+    from decart.errors import DecartSDKError
+    await screen.wait_for_more(5, is_grey=True)
+    try:
+        await client.set_prompt("refuse-me", enhance=False)
+    except DecartSDKError:
+        await screen.wait_for_more(10, is_grey=True)
+    else:
+        raise Failed("the refused prompt was reported as accepted")
+
+
+async def view(url, client, viewed, count):
+    """A viewer with the client's subscribe token gets so many grey frames on the screen `viewed`."""
+    from decart.realtime.client import RealtimeClient
+    from decart.realtime.subscribe import SubscribeOptions
+    options = SubscribeOptions(token=client.subscribe_token, on_remote_stream=viewed.show)
+    async with asyncio.timeout(LIMIT):
+        viewer = await RealtimeClient.subscribe(url, "any-key", options)
+    try:
+        await viewed.wait_for_more(count, is_grey=True)
+    finally:
+        await viewer.disconnect()
 
 
 async def publish(url):
     """Checks the first prompt, frames, a later prompt and ticks."""
-    screen = Screen()
-    client = await connect(url, screen, "lucy-restyle-2", "Noir film")
-    try:
+    async with connected(url, "lucy-restyle-2", "Noir film") as (client, screen):
         ticks = []
         client.on("generation_tick", lambda tick: (ticks.append(tick.seconds), screen.changed.set()))
         await screen.wait_for_more(20, is_grey=True)
@@ -141,61 +177,29 @@ async def publish(url):
         await client.set_prompt("Lego World", enhance=False)
         await screen.wait_for_more(10, is_grey=False)
         await screen.wait("two ticks", lambda: len(ticks) >= 2)
-        if ticks != list(range(ticks[0], ticks[0] + len(ticks))):
-            raise Failed(f"the ticks are {ticks}")
+        check_ticks(ticks)
         if not client.is_connected():
             raise Failed(f"the SDK is {client.get_connection_state()}")
-    finally:
-        await client.disconnect()
 
 
 async def refuse(url):
-    """Checks that a refused prompt raises an error, while the session and its look continue."""
-    from decart.errors import DecartSDKError
-    screen = Screen()
-    client = await connect(url, screen, "lucy-restyle-2", "Noir film")
-    try:
-        await screen.wait_for_more(5, is_grey=True)
-        try:
-            await client.set_prompt("refuse-me", enhance=False)
-        except DecartSDKError:
-            await screen.wait_for_more(10, is_grey=True)
-        else:
-            raise Failed("the refused prompt was reported as accepted")
-    finally:
-        await client.disconnect()
+    async with connected(url, "lucy-restyle-2", "Noir film") as (client, screen):
+        await refuse_prompt(client, screen)
 
 
 async def image(url):
     """Connects without a state, then sets a reference image."""
-    screen = Screen()
-    client = await connect(url, screen, "lucy-2.1")
-    try:
+    async with connected(url, "lucy-2.1") as (client, screen):
         await screen.wait_for_more(5, is_grey=False)
         await client.set_image(png(), prompt="Noir film", enhance=False)
         await screen.wait_for_more(5, is_grey=False)
-    finally:
-        await client.disconnect()
 
 
 async def watch(url):
-    """Joins as a viewer with the publisher's subscribe token."""
-    from decart.realtime.client import RealtimeClient
-    from decart.realtime.subscribe import SubscribeOptions
-    screen, viewed = Screen(), Screen()
-    client = await connect(url, screen, "lucy-restyle-2", "Noir film")
-    try:
+    async with connected(url, "lucy-restyle-2", "Noir film") as (client, screen):
         await screen.wait_for_more(5, is_grey=True)
-        options = SubscribeOptions(token=client.subscribe_token, on_remote_stream=viewed.show)
-        async with asyncio.timeout(LIMIT):
-            viewer = await RealtimeClient.subscribe(url, "any-key", options)
-        try:
-            await viewed.wait_for_more(15, is_grey=True)
-        finally:
-            await viewer.disconnect()
+        await view(url, client, Screen(), 15)
         await screen.wait_for_more(5, is_grey=True)
-    finally:
-        await client.disconnect()
 
 
 CHECKS = [

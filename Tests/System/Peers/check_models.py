@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 """Compares the models of the element with those of Decart's newest SDK for Python, whose wheel pip downloads.
 
-Prints "ok NAME", "not ok NAME: why" or, without a package registry, "skip NAME: why". GST_DECART names another checkout
-with a release build.
+Prints "ok NAME", "not ok NAME: why" or, without a package registry, "skip NAME: why".
 """
 
 import ast
@@ -14,18 +13,12 @@ import tempfile
 import time
 import zipfile
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-sys.path.append(f"{REPO}/Tests/System/Host")
-from plugin_path import registry, system_path  # noqa: E402
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Host"))
+from checks import Results, gstreamer  # noqa: E402
+from gst import Gst, text_of  # noqa: E402
 
 LIMIT = 20  # s, for every wait
-failed = False
-
-
-def report(name, why=""):
-    global failed
-    failed = failed or bool(why)
-    print(f"not ok models: {name}: {why}" if why else f"ok models: {name}", flush=True)
+report = Results("models")
 
 
 def download(folder):
@@ -50,7 +43,7 @@ def realtime_models(source):
     return {}
 
 
-def element_model(Gst, name):
+def element_model(name):
     """Returns width, height and frame rate of the output, and the texts of the warnings with speed=fast."""
     pipeline = Gst.parse_launch(
         "videotestsrc is-live=true ! video/x-raw,width=320,height=180,framerate=30/1"
@@ -64,8 +57,7 @@ def element_model(Gst, name):
             time.sleep(0.02)
         warnings = []
         while message := pipeline.get_bus().pop_filtered(Gst.MessageType.WARNING | Gst.MessageType.ERROR):
-            error = message.parse_warning if message.type == Gst.MessageType.WARNING else message.parse_error
-            warnings.append(error()[0].message)
+            warnings.append(text_of(message))
         if not caps:
             return None, warnings
         fields = caps.get_structure(0)
@@ -79,15 +71,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         wheel = download(folder)
         if not wheel:
-            return print("skip models: pip cannot download the package decart")
+            return report.skip("pip cannot download the package decart")
         with zipfile.ZipFile(wheel) as archive:
             models = realtime_models(archive.read("decart/models.py").decode())
-        checkout = os.environ.get("GST_DECART", REPO)
-        os.environ["GST_REGISTRY_1_0"] = registry(folder)
-        os.environ["GST_PLUGIN_SYSTEM_PATH_1_0"] = system_path(f"{checkout}/.build/release/libgstdecart.so", folder)
-        import gi
-        gi.require_version("Gst", "1.0")
-        from gi.repository import Gst
+        os.environ.update(gstreamer(folder))
         Gst.init(None)
 
         version = os.path.basename(wheel).split("-")[1]
@@ -96,12 +83,12 @@ def main():
         report(f"those of the SDK {version}", ", ".join(sorted(names ^ set(models))))
         for name, fields in models.items():
             wanted = (fields["width"], fields["height"], fields["fps"])
-            found, warnings = element_model(Gst, name)
+            found, warnings = element_model(name)
             report(f"format of {name}", "" if found == wanted else f"{found}, not {wanted}; {warnings}")
             is_fast = not any("speed=fast" in text for text in warnings)
             wanted = "fast" in fields.get("supported_speeds", ())
             report(f"speed of {name}", "" if is_fast == wanted else f"fast is {is_fast}; {warnings}")
-    sys.exit(failed)
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":

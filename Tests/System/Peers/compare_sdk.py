@@ -188,7 +188,7 @@ def measure(role, options, clip):
     with check_rooms.Processes("--echo-encoded") as processes:
         process = processes.start(
             [sys.executable, os.path.abspath(__file__), "--role", role, "--clip", clip, "--sessions", str(options.sessions),
-             "--seconds", str(options.seconds)], processes.environment)
+             "--seconds", str(options.seconds), "--url", processes.url], processes.environment)
         line = process.communicate(timeout=60 + options.seconds)[0].strip().splitlines()
         return json.loads(line[-1]) if line else {"error": f"ended with {process.returncode}"}
 
@@ -204,10 +204,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--role", choices=[row[0] for row in ROWS], help=argparse.SUPPRESS)
     parser.add_argument("--clip", help=argparse.SUPPRESS)
+    parser.add_argument("--url", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.role:
-        work = (options.role, f"ws://{check_rooms.ADDRESS}:{check_rooms.PORT}", read_clip(options.clip), options.sessions,
-                options.seconds)
+        work = (options.role, options.url, read_clip(options.clip), options.sessions, options.seconds)
         print(json.dumps(run_elements(*work) if "element" in options.role else asyncio.run(run_sdk(*work))), flush=True)
         # The SDK's threads may outlive its rooms.
         os._exit(0)

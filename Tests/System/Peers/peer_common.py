@@ -10,7 +10,7 @@ Lines out:
     {"type": "offer" | "answer", "sdp": "..."}, {"type": "candidate", ...} as above
     {"type": "state", "connectionState": "...", "iceConnectionState": "..."}
     {"type": "first-frame", "milliseconds": since the peer started, "width": W, "height": H}
-    {"type": "stats", ...}, audioPitch in Hz, audioPeak of the last frame, {"type": "warning" | "error", "message": "..."}
+    {"type": "stats", ...}, audioPitch in Hz, {"type": "warning" | "error", "message": "..."}
 The peer ends on "quit", at the end of its standard input, and in any case after --lifetime seconds.
 """
 
@@ -41,8 +41,6 @@ def parse_arguments(description, codecs):
     parser.add_argument("--echo", action="store_true", help="send back what is received instead of the test pattern")
     parser.add_argument("--wrong-fingerprint", action="store_true", help="state a fingerprint that is not ours")
     parser.add_argument("--no-trickle", action="store_true", help="put the candidates into the SDP")
-    parser.add_argument("--ice-servers", default="[]", help='JSON: [{"urls": "turn:...", "username", "credential"}]')
-    parser.add_argument("--relay-only", action="store_true")
     parser.add_argument("--address", action="append", default=[], help="use this local address only (repeatable)")
     parser.add_argument("--size", default="640x360")
     parser.add_argument("--fps", type=int, default=20)
@@ -58,7 +56,6 @@ def parse_arguments(description, codecs):
         emit("error", message=f"this peer has no {options.codec}")
         sys.exit(2)
     options.width, options.height = (int(value) for value in options.size.split("x"))
-    options.ice_servers = json.loads(options.ice_servers)
     # A peer that outlives its test would disturb the next one, so the limit is independent of any event loop.
     timer = threading.Timer(options.lifetime, expire)
     timer.daemon = True

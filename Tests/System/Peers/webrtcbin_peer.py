@@ -1,6 +1,6 @@
 """A WebRTC peer on GStreamer's webrtcbin, driven by JSON lines (peer_common.py lists them).
 
-It uses only the STUN and TURN servers of --ice-servers. Three facts determine its structure:
+It uses no STUN or TURN server. Three facts determine its structure:
 - webrtcbin's sink pads block until DTLS is connected, so a leaky queue precedes each of them;
 - reply["offer"] reads the description from a promise's reply (get_value() returns an empty message). It is freed with
   the reply, so its text is copied at once;
@@ -14,7 +14,6 @@ import os
 import sys
 import threading
 import time
-import urllib.parse
 
 import gi
 
@@ -81,17 +80,14 @@ class Peer:
         self.webrtc.set_property("bundle-policy", GstWebRTC.WebRTCBundlePolicy.MAX_BUNDLE)
         self.webrtc.set_property("latency", 100)
         self.pipeline.add(self.webrtc)
-        self.use_servers()
         self.use_addresses()
         self.early_candidates = []
         self.described = False
         self.mid = None
         self.appsrc = None
-        self.encoder_pad = None
         self.decoder_pads = []
         # Counters; each is written by a single streaming thread.
         self.frames_decoded = 0
-        self.frames_sent = 0
         self.bytes_received = 0
         self.packets_received = 0
         self.keyframe_requests = 0
@@ -108,20 +104,6 @@ class Peer:
         bus.connect("message::error", self.on_error)
 
     # Network
-
-    def use_servers(self):
-        if self.options.relay_only:
-            self.webrtc.set_property("ice-transport-policy", GstWebRTC.WebRTCICETransportPolicy.RELAY)
-        for server in self.options.ice_servers:
-            urls = server["urls"] if isinstance(server["urls"], list) else [server["urls"]]
-            for url in urls:
-                scheme, rest = url.split(":", 1)
-                if scheme == "stun":
-                    self.webrtc.set_property("stun-server", f"stun://{rest}")
-                else:
-                    user = urllib.parse.quote(server.get("username", ""), safe="")
-                    credential = urllib.parse.quote(server.get("credential", ""), safe="")
-                    self.webrtc.emit("add-turn-server", f"{scheme}://{user}:{credential}@{rest}")
 
     def use_addresses(self):
         """Adds local addresses to the libnice agent: webrtcbin 1.22 has no API for it; libnice ignores loopback."""
@@ -259,29 +241,19 @@ class Peer:
         self.appsrc = branch.get_by_name("echo")
         into = branch.get_by_name("payloader").get_static_pad("sink")
         into.add_probe(Gst.PadProbeType.EVENT_UPSTREAM, self.on_upstream_event)
-        branch.get_by_name("payloader").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER
-                                                                        | Gst.PadProbeType.BUFFER_LIST, self.on_sent)
         self.pipeline.add(branch)
         sink = self.webrtc.request_pad_simple("sink_%u")
         transceiver = sink.get_property("transceiver")
         transceiver.set_property("codec-preferences", Gst.Caps.from_string(caps))
         transceiver.set_property("do-nack", True)
-        directions = {
-            "sendrecv": GstWebRTC.WebRTCRTPTransceiverDirection.SENDRECV,
-            "sendonly": GstWebRTC.WebRTCRTPTransceiverDirection.SENDONLY,
-            "recvonly": GstWebRTC.WebRTCRTPTransceiverDirection.RECVONLY,
-        }
-        transceiver.set_property("direction", directions[options.direction])
+        direction = getattr(GstWebRTC.WebRTCRTPTransceiverDirection, options.direction.upper())
+        transceiver.set_property("direction", direction)
         branch.get_static_pad("src").link(sink)
         branch.sync_state_with_parent()
 
     def on_upstream_event(self, _pad, info):
         if GstVideo.video_event_is_force_key_unit(info.get_event()):
             self.keyframe_requests += 1
-        return Gst.PadProbeReturn.OK
-
-    def on_sent(self, _pad, _info):
-        self.frames_sent += 1
         return Gst.PadProbeReturn.OK
 
     # Receiving
@@ -337,8 +309,7 @@ class Peer:
 
     def on_small(self, sink):
         buffer = sink.emit("pull-sample").get_buffer()
-        content = buffer.extract_dup(0, buffer.get_size())
-        self.last_frame = content
+        self.last_frame = buffer.extract_dup(0, buffer.get_size())
         return Gst.FlowReturn.OK
 
     def on_whole(self, sink):
@@ -357,25 +328,13 @@ class Peer:
     # Statistics
 
     def stats(self):
-        """Requests webrtcbin's statistics by promise and emits them together with ours."""
-        def changed(promise):
-            reply = promise.get_reply() if promise.wait() == Gst.PromiseResult.REPLIED else None
-            counted = rtp_counts(reply) if reply is not None else {}
-            GLib.idle_add(lambda: self.emit_stats(counted) and False)
-        self.webrtc.emit("get-stats", None, Gst.Promise.new_with_change_func(changed))
-
-    def emit_stats(self, counted):
         frame = self.last_frame
         mean = None
         if frame and len(frame) == 768:
             mean = [round(sum(frame[channel::3]) / 256, 1) for channel in range(3)]
-        emit("stats", **self.states(), framesDecoded=self.frames_decoded, framesSent=self.frames_sent,
-             width=self.size[0], height=self.size[1], meanRGB=mean,
-             bytesReceived=self.bytes_received, packetsReceived=self.packets_received,
-             nack=counted.get("outbound", {}).get("nack-count", 0),
-             pli=max(self.keyframe_requests, counted.get("outbound", {}).get("pli-count", 0)),
-             fir=counted.get("outbound", {}).get("fir-count", 0),
-             rembReceived=None, rtp=counted)
+        emit("stats", **self.states(), framesDecoded=self.frames_decoded, width=self.size[0], height=self.size[1],
+             meanRGB=mean, bytesReceived=self.bytes_received, packetsReceived=self.packets_received,
+             pli=self.keyframe_requests)
 
     # Life
 
@@ -412,33 +371,6 @@ class Peer:
             self.offer()
         self.loop.run()
         self.pipeline.set_state(Gst.State.NULL)
-
-
-def rtp_counts(reply):
-    """Sums the integer fields of the RTP streams in webrtcbin's statistics, by direction."""
-    kinds = {
-        GstWebRTC.WebRTCStatsType.INBOUND_RTP: "inbound",
-        GstWebRTC.WebRTCStatsType.OUTBOUND_RTP: "outbound",
-        GstWebRTC.WebRTCStatsType.REMOTE_INBOUND_RTP: "remote-inbound",
-    }
-    counted = {}
-    for index in range(reply.n_fields()):
-        entry = reply.get_value(reply.nth_field_name(index))
-        if not isinstance(entry, Gst.Structure) or not entry.has_field("type"):
-            continue
-        kind = kinds.get(entry.get_value("type"))
-        if kind is None:
-            continue
-        for at in range(entry.n_fields()):
-            name = entry.nth_field_name(at)
-            try:
-                value = entry.get_value(name)
-            except TypeError:
-                continue
-            if isinstance(value, int) and not isinstance(value, bool) and name.endswith(("-count", "-received", "-sent",
-                                                                                       "-lost", "-discarded")):
-                counted.setdefault(kind, {})[name] = counted.get(kind, {}).get(name, 0) + value
-    return counted
 
 
 def main():
