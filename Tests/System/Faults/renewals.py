@@ -16,7 +16,8 @@ from session import Client, StandIn, row
 
 RENEWALS = int(os.environ.get("DECART_RENEWALS", "2"))
 OPTIONS = os.environ.get("DECART_RENEWAL_OPTIONS", "").split()
-LENGTH = 6  # s, of a session
+# s, of a session, and how long before its end the next one begins: a busy machine needs seconds to connect.
+LENGTH, BEFORE = 20, 14
 FLEET = 600  # s
 # s: longer than the time between two dials of an element that waits; docs/GUIDE.md has it.
 RESTART = 7
@@ -39,7 +40,7 @@ def gap_around(frames, moment):
 
 def renewed(transport):
     def body(run):
-        client = run.start(f"transport={transport}", "renew-before=3", *KEYS, *OPTIONS,
+        client = run.start(f"transport={transport}", f"renew-before={BEFORE}", *KEYS, *OPTIONS,
                            standin=("--transport", transport, "--max-session-duration", str(LENGTH)))
         memories, sessions = [], [client.session()]
         for number in range(RENEWALS):
@@ -81,15 +82,15 @@ def renewed(transport):
 
 
 for _transport in ("webrtc", "livekit"):
-    row(f"F28 renewal, {_transport}", 6 + RENEWALS * LENGTH,
+    row(f"F28 renewal, {_transport}", 6 + RENEWALS * (LENGTH - BEFORE),
         f"a token permits {LENGTH} s; the next session takes over before ({_transport})")(renewed(_transport))
 
 
 @row("F28 renewal, prompt", 16, "a prompt is set while two sessions overlap for 1.5 s")
 def prompt_in_overlap(run):
     # The first session and two requests for a token are connections 1 to 3.
-    client = run.start("renew-before=3", *KEYS, standin=(
-        "--max-session-duration", "8", "--fault", "ack_late:delay=1.5,after=4,count=1"))
+    client = run.start(f"renew-before={BEFORE}", *KEYS, standin=(
+        "--max-session-duration", str(LENGTH), "--fault", "ack_late:delay=1.5,after=4,count=1"))
     since = time.monotonic()
     while run.lab.dials() < 4 and time.monotonic() < since + 10:
         time.sleep(0.05)
