@@ -23,8 +23,7 @@ from session import GAP, Client, Skipped, StandIn, long, row
 
 def closes(code):
     def body(run):
-        client = run.start()
-        session, since = client.session(), time.monotonic()
+        client, session, since = run.begin()
         run.standin.control("POST", "drop" if code == 1006 else f"close?code={code}")
         run.measure("new session", run.recovered(since, session, 10) - since, 3)
         run.expect(len(client.all("warning", since)) == 1, "not exactly one warning")
@@ -44,8 +43,7 @@ def earliest(retry):
 def killed(away, bound, dials):
     """The number of dials follows from the back-off's table, so it is a figure: a slow machine dials once less."""
     def body(run):
-        client = run.start()
-        session, since = client.session(), time.monotonic()
+        client, session, since = run.begin()
         run.standin.kill()
         time.sleep(max(0, away - (time.monotonic() - since)))
         run.standin.start()
@@ -81,8 +79,7 @@ def f4(run):
 
 @row("F5 away, max-retries=-1", 85, "the service is away for a minute, max-retries=-1")
 def f5(run):
-    client = run.start("max-retries=-1")
-    session, since = client.session(), time.monotonic()
+    client, session, since = run.begin("max-retries=-1")
     run.standin.kill()
     time.sleep(long(60, 10))
     run.standin.start()
@@ -94,8 +91,7 @@ def f5(run):
 
 def generation(output):
     def body(run):
-        client = run.start()
-        session, since = client.session(), time.monotonic()
+        client, session, since = run.begin()
         run.standin.inject(f"generation_restart:at={long(4, 1)},delay={long(8, 4)},output={output}")
         ended = client.message("decart-state", since, 10, state="connected")["t"]
         sent = client.stats()["frames-sent"]
@@ -122,8 +118,7 @@ for _output in ("same", "new_ssrc", "new_mid"):
 
 def stall(*options, standin=(), dials=1):
     def body(run):
-        client = run.start(*options, standin=standin)
-        session, since = client.session(), time.monotonic()
+        client, session, since = run.begin(*options, standin=standin)
         run.standin.inject("media_silent:for=8")
         warning = client.message("warning", since, 10)
         run.measure("warning", warning["t"] - since, 6)
@@ -175,8 +170,7 @@ for _seconds in (1, 2, 3):
 def lost(seconds, break_it, mend):
     """The path is lost, and comes back with the same addresses: the same session goes on."""
     def body(run):
-        client = run.start()
-        session, since = client.session(), time.monotonic()
+        client, session, since = run.begin()
         break_it(run.lab)
         if seconds > 5:
             run.measure("noticed", client.message("warning", since, 10)["t"] - since, 5.5)
@@ -211,8 +205,7 @@ for _seconds in (3, 8):
 
 @row("F7 NAT rebinding", 24, "a NAT forgets its mappings and gives UDP other ports; TCP continues")
 def rebinding(run):
-    client = run.start()
-    session, since = client.session(), time.monotonic()
+    client, session, since = run.begin()
     run.lab.rebind([(port, 20_000 + number) for number, port in enumerate(run.lab.udp_ports())])
     # The stand-in sends to the port that is gone, until ICE restarts.
     run.measure("frames after the rebinding", client.frame(since + 0.5).time - since, 2)
@@ -224,8 +217,7 @@ def rebinding(run):
 
 def outage(seconds, bound, dials):
     def body(run):
-        client = run.start()
-        session, since = client.session(), time.monotonic()
+        client, session, since = run.begin()
         run.lab.drop()
         noticed = client.message("warning", since, 10)["t"]
         run.measure("noticed", noticed - since, 5.5)
@@ -295,8 +287,7 @@ def f9_tls(run):
 
 def f10(seconds):
     def body(run):
-        client = run.start()
-        session, since = client.session(), time.monotonic()
+        client, session, since = run.begin()
         run.lab.drop("meta l4proto tcp")
         run.measure("noticed", client.message("warning", since, 15)["t"] - since, 10)
         time.sleep(max(0, seconds - (time.monotonic() - since)))
@@ -321,8 +312,7 @@ for _seconds in (14, 15):
 
 @row("F11 another address", 20, "the client's address is replaced")
 def f11(run):
-    client = run.start()
-    session, since = client.session(), time.monotonic()
+    client, session, since = run.begin()
     run.lab.move_client()
     run.measure("noticed", client.message("warning", since, 12)["t"] - since, 1)
     run.measure("new session", run.recovered(since, session, 20) - since, 2)
@@ -448,8 +438,7 @@ class NameServer:
 def f15(run):
     run.network()
     names = NameServer(run, netlab.SERVER, v4=netlab.SERVER)
-    client = run.start(base_url=f"ws://service.test:{netlab.PORT}")
-    session, since = client.session(), time.monotonic()
+    client, session, since = run.begin(base_url=f"ws://service.test:{netlab.PORT}")
     names.silent = True
     run.standin.control("POST", "close?code=1012")
     # The first retry begins after a second at most, and its name lookup times out 5 s later.

@@ -275,6 +275,11 @@ class Row:
         time.sleep(1)
         return self.client
 
+    def begin(self, *properties, **options):
+        """Starts as above. Returns the client, its session, and the time at which a fault begins."""
+        client = self.start(*properties, **options)
+        return client, client.session(), time.monotonic()
+
     # Checks
 
     def expect(self, condition, trouble):

@@ -50,9 +50,8 @@ static void begin (const char *name)
     g_mutex_unlock (&begun_lock);
 }
 
-static gpointer watch (gpointer unused)
+static gpointer watch (gpointer unused G_GNUC_UNUSED)
 {
-    (void) unused;
     for (;;) {
         g_usleep (G_USEC_PER_SEC / 2);
         g_mutex_lock (&begun_lock);
@@ -91,40 +90,32 @@ static void set (Line *line, const char *name, const char *value)
 
 /* --- Handlers of the application --------------------------------------------------------------------------------- */
 
-static void pad_added (GstElement *element, GstPad *pad, gpointer unused)
+static void pad_added (GstElement *element, GstPad *pad, gpointer unused G_GNUC_UNUSED)
 {
-    (void) unused;
     if (GST_PAD_DIRECTION (pad) != GST_PAD_SRC || strcmp (GST_PAD_NAME (pad), "audio_src") != 0)
         return;
-    GstObject *pipeline = gst_object_get_parent (GST_OBJECT (element));
+    g_autoptr (GstObject) pipeline = gst_object_get_parent (GST_OBJECT (element));
     if (pipeline == NULL)
         return;
     GstElement *sink = gst_element_factory_make ("fakesink", NULL);
     g_object_set (sink, "sync", TRUE, "async", FALSE, NULL);
     gst_bin_add (GST_BIN (pipeline), sink);
-    GstPad *end = gst_element_get_static_pad (sink, "sink");
+    g_autoptr (GstPad) end = gst_element_get_static_pad (sink, "sink");
     gst_pad_link (pad, end);
-    gst_object_unref (end);
     gst_element_sync_state_with_parent (sink);
-    gst_object_unref (pipeline);
 }
 
-static char *request_api_key (GstElement *element, gpointer unused)
+static char *request_api_key (void)
 {
-    (void) element;
-    (void) unused;
     if (below (8) == 0)
         g_usleep (700000);
     return g_strdup (below (6) != 0 ? "key" : "");
 }
 
-static void prompt_result (GstElement *element, guint64 id, const char *prompt, gboolean accepted, const char *why,
-                           guint milliseconds, gpointer unused)
+static void prompt_result (GstElement *element)
 {
-    (void) id, (void) prompt, (void) accepted, (void) why, (void) milliseconds, (void) unused;
-    char *current = NULL;
+    g_autofree char *current = NULL;
     g_object_get (element, "prompt", &current, NULL);
-    g_free (current);
     guint64 request;
     if (below (4) == 0)
         g_signal_emit_by_name (element, "set-prompt", "anime", TRUE, &request);
@@ -132,15 +123,18 @@ static void prompt_result (GstElement *element, guint64 id, const char *prompt, 
         g_signal_emit_by_name (element, "disconnect");
 }
 
-static void notified (GObject *object, GParamSpec *property, gpointer unused)
+static void get (GObject *object, GParamSpec *property)
 {
-    (void) unused;
     if (property->flags & G_PARAM_READABLE) {
-        GValue value = G_VALUE_INIT;
+        g_auto (GValue) value = G_VALUE_INIT;
         g_value_init (&value, property->value_type);
         g_object_get_property (object, property->name, &value);
-        g_value_unset (&value);
     }
+}
+
+static void notified (GObject *object, GParamSpec *property)
+{
+    get (object, property);
     if (below (30) == 0)
         g_object_set (object, "mute-video", below (2), NULL);
 }
@@ -221,9 +215,8 @@ static GstPadProbeReturn inject (GstPad *pad, GstPadProbeInfo *info, gpointer da
         gst_pad_push_event (pad, gst_event_new_segment_done (GST_FORMAT_TIME, pts));
         break;
     case 15: {
-        GstToc *toc = gst_toc_new (GST_TOC_SCOPE_GLOBAL);
+        g_autoptr (GstToc) toc = gst_toc_new (GST_TOC_SCOPE_GLOBAL);
         gst_pad_push_event (pad, gst_event_new_toc (toc, FALSE));
-        gst_toc_unref (toc);
         break;
     }
     }
@@ -262,9 +255,8 @@ static void make_element (Line *line)
 
 static void set_caps (Line *line, const char *text)
 {
-    GstCaps *caps = gst_caps_from_string (text);
+    g_autoptr (GstCaps) caps = gst_caps_from_string (text);
     g_object_set (line->caps, "caps", caps, NULL);
-    gst_caps_unref (caps);
 }
 
 static void build (Line *line)
@@ -289,9 +281,8 @@ static void build (Line *line)
     line->mirror = gst_element_factory_make ("decartmirror", NULL);
     gst_bin_add_many (GST_BIN (line->pipeline), line->source, line->caps, line->mirror, line->element, queue, sink, NULL);
     gst_element_link_many (line->source, line->caps, line->mirror, line->element, queue, sink, NULL);
-    GstPad *pad = gst_element_get_static_pad (line->mirror, "src");
+    g_autoptr (GstPad) pad = gst_element_get_static_pad (line->mirror, "src");
     gst_pad_add_probe (pad, GST_PAD_PROBE_TYPE_BUFFER, inject, line, NULL);
-    gst_object_unref (pad);
 }
 
 static void remove_pipeline (Line *line)
@@ -356,17 +347,11 @@ static void set_property (Line *line)
 static void read_properties (Line *line)
 {
     guint count;
-    GParamSpec **properties = g_object_class_list_properties (G_OBJECT_GET_CLASS (line->element), &count);
+    g_autofree GParamSpec **properties = g_object_class_list_properties (G_OBJECT_GET_CLASS (line->element), &count);
     for (guint i = 0; i < count; i++) {
-        if (!(properties[i]->flags & G_PARAM_READABLE))
-            continue;
-        GValue value = G_VALUE_INIT;
-        g_value_init (&value, properties[i]->value_type);
         begin (properties[i]->name);
-        g_object_get_property (G_OBJECT (line->element), properties[i]->name, &value);
-        g_value_unset (&value);
+        get (G_OBJECT (line->element), properties[i]);
     }
-    g_free (properties);
 }
 
 static void change_caps (Line *line)
@@ -380,11 +365,10 @@ static void change_caps (Line *line)
     static const int sizes[] = { 320, 321, 1, 2, 3, 17, 256, 640, 1281 };
     if (line->caps == NULL)
         return;
-    char *text = g_strdup_printf ("video/x-raw,format=%s,width=%d,height=%d,framerate=%s%s", ONE_OF (formats),
+    g_autofree char *text = g_strdup_printf ("video/x-raw,format=%s,width=%d,height=%d,framerate=%s%s", ONE_OF (formats),
                                   ONE_OF (sizes), below (2) ? 240 : ONE_OF (sizes), ONE_OF (rates), ONE_OF (more));
     begin ("caps");
     set_caps (line, text);
-    g_free (text);
 }
 
 static void change_audio (Line *line)
@@ -402,15 +386,14 @@ static void change_audio (Line *line)
             return;
         line->audio = gst_parse_bin_from_description (ONE_OF (sources), TRUE, NULL);
         gst_bin_add (GST_BIN (line->pipeline), line->audio);
-        GstPad *pad = gst_element_get_static_pad (line->audio, "src");
+        g_autoptr (GstPad) pad = gst_element_get_static_pad (line->audio, "src");
         gst_pad_link (pad, line->audio_pad);
-        gst_object_unref (pad);
         gst_element_sync_state_with_parent (line->audio);
         return;
     }
     /* An application may end the source of the pad before or after it, linked or not. */
     int order = below (3);
-    GstPad *pad = gst_element_get_static_pad (line->audio, "src");
+    g_autoptr (GstPad) pad = gst_element_get_static_pad (line->audio, "src");
     begin ("the release of an audio pad");
     if (order == 0)
         gst_element_release_request_pad (line->element, line->audio_pad);
@@ -421,7 +404,6 @@ static void change_audio (Line *line)
     begin ("the release of an audio pad whose source is in NULL");
     if (order != 0)
         gst_element_release_request_pad (line->element, line->audio_pad);
-    gst_object_unref (pad);
     gst_bin_remove (GST_BIN (line->pipeline), line->audio);
     g_clear_object (&line->audio_pad);
     line->audio = NULL;
@@ -439,9 +421,8 @@ static void change_preview (Line *line)
         line->preview = gst_element_factory_make ("fakesink", NULL);
         g_object_set (line->preview, "async", FALSE, "sync", below (2), NULL);
         gst_bin_add (GST_BIN (line->pipeline), line->preview);
-        GstPad *pad = gst_element_get_static_pad (line->preview, "sink");
+        g_autoptr (GstPad) pad = gst_element_get_static_pad (line->preview, "sink");
         gst_pad_link (line->preview_pad, pad);
-        gst_object_unref (pad);
         gst_element_sync_state_with_parent (line->preview);
         return;
     }
@@ -456,10 +437,8 @@ static void change_preview (Line *line)
     line->preview = NULL;
 }
 
-static GstPadProbeReturn blocked (GstPad *pad, GstPadProbeInfo *info, gpointer data)
+static GstPadProbeReturn blocked (GstPad *pad G_GNUC_UNUSED, GstPadProbeInfo *info G_GNUC_UNUSED, gpointer data)
 {
-    (void) pad;
-    (void) info;
     g_atomic_int_set ((int *) data, 1);
     return GST_PAD_PROBE_OK;
 }
@@ -470,9 +449,10 @@ static void replace_element (Line *line)
     /* In PAUSED, the streaming thread of an element's source pad may wait behind a sink that has prerolled. */
     if (line->is_source || line->audio != NULL || GST_STATE (line->pipeline) != GST_STATE_PLAYING)
         return;
-    GstPad *before = gst_element_get_static_pad (line->mirror, "src");
-    GstPad *sink = gst_element_get_static_pad (line->element, "sink");
-    GstPad *src = gst_element_get_static_pad (line->element, "src"), *after = gst_pad_get_peer (src);
+    g_autoptr (GstPad) before = gst_element_get_static_pad (line->mirror, "src");
+    g_autoptr (GstPad) sink = gst_element_get_static_pad (line->element, "sink");
+    g_autoptr (GstPad) src = gst_element_get_static_pad (line->element, "src");
+    g_autoptr (GstPad) after = gst_pad_get_peer (src);
     g_atomic_int_set (&line->is_blocked, 0);
     begin ("a replacement: block");
     gulong probe = below (2) ? gst_pad_add_probe (before, GST_PAD_PROBE_TYPE_BLOCK_DOWNSTREAM, blocked, &line->is_blocked, NULL)
@@ -487,8 +467,8 @@ static void replace_element (Line *line)
     gst_element_set_state (line->element, GST_STATE_NULL);
     begin ("a replacement: remove");
     gst_bin_remove (GST_BIN (line->pipeline), line->element);
-    gst_object_unref (sink);
-    gst_object_unref (src);
+    g_clear_object (&sink);
+    g_clear_object (&src);
     make_element (line);
     begin ("a replacement: add");
     gst_bin_add (GST_BIN (line->pipeline), line->element);
@@ -501,21 +481,16 @@ static void replace_element (Line *line)
     gst_pad_link (before, sink);
     if (probe != 0)
         gst_pad_remove_probe (before, probe);
-    gst_object_unref (before);
-    gst_object_unref (sink);
-    gst_object_unref (src);
-    g_clear_object (&after);
 }
 
 static void emit_camera_signal (Line *line)
 {
     gboolean done = FALSE;
-    char *name = NULL;
+    g_autofree char *name = NULL;
     begin ("an action signal of the camera");
     switch (below (5)) {
     case 0:
         g_signal_emit_by_name (line->element, "switch-camera", &name);
-        g_free (name);
         break;
     case 1:
         g_signal_emit_by_name (line->element, "select-device", "nothing", &done);
@@ -527,9 +502,8 @@ static void emit_camera_signal (Line *line)
         g_signal_emit_by_name (line->element, "start-capture");
         break;
     case 4: {
-        GstStructure *format = gst_structure_from_string ("video/x-raw,width=320,height=240", NULL);
+        g_autoptr (GstStructure) format = gst_structure_from_string ("video/x-raw,width=320,height=240", NULL);
         g_signal_emit_by_name (line->element, "select-format", format, &done);
-        gst_structure_free (format);
         break;
     }
     }
@@ -547,9 +521,8 @@ static void emit_signal (Line *line)
         for (int i = 0; i < size; i++)
             image[i] = (guint8) below (256);
         memcpy (image, "\xff\xd8\xff\xe0", 4);
-        GBytes *bytes = g_bytes_new_take (image, size);
+        g_autoptr (GBytes) bytes = g_bytes_new_take (image, size);
         g_signal_emit_by_name (line->element, "set-image", below (5) ? bytes : NULL, below (2) ? "hat" : NULL, below (2), &id);
-        g_bytes_unref (bytes);
         break;
     }
     case 3:
@@ -576,8 +549,8 @@ static void emit_signal (Line *line)
 
 static void send_event (Line *line)
 {
-    GstPad *src = gst_element_get_static_pad (line->element, "src");
-    GstPad *upstream = line->mirror != NULL ? gst_element_get_static_pad (line->mirror, "src") : NULL;
+    g_autoptr (GstPad) src = gst_element_get_static_pad (line->element, "src");
+    g_autoptr (GstPad) upstream = line->mirror != NULL ? gst_element_get_static_pad (line->mirror, "src") : NULL;
     switch (below (11)) {
     case 0:
         begin ("a flushing seek of the source");
@@ -637,8 +610,6 @@ static void send_event (Line *line)
         gst_pad_set_offset (below (2) && upstream != NULL ? upstream : src, (below (3) - 1) * (gint64) GST_SECOND);
         break;
     }
-    gst_object_unref (src);
-    g_clear_object (&upstream);
 }
 
 static GstQuery *make_query (GstCaps *caps, gboolean asks_allocation)
@@ -671,12 +642,12 @@ static GstQuery *make_query (GstCaps *caps, gboolean asks_allocation)
 
 static void query (Line *line)
 {
-    GstPad *src = gst_element_get_static_pad (line->element, "src");
-    GstPad *sink = line->is_source ? NULL : gst_element_get_static_pad (line->element, "sink");
-    GstCaps *caps = gst_caps_from_string ("video/x-raw,format=I420,width=7,height=9");
+    g_autoptr (GstPad) src = gst_element_get_static_pad (line->element, "src");
+    g_autoptr (GstPad) sink = line->is_source ? NULL : gst_element_get_static_pad (line->element, "sink");
+    g_autoptr (GstCaps) caps = gst_caps_from_string ("video/x-raw,format=I420,width=7,height=9");
     /* Upstream's query waits for the streaming thread, which waits at a prerolled sink, and for a session if the input is
      * not live. */
-    GstQuery *made =
+    g_autoptr (GstQuery) made =
         make_query (caps, sink != NULL && line->is_live && GST_STATE (line->pipeline) == GST_STATE_PLAYING);
     gboolean goes_to_sink = sink != NULL && (GST_QUERY_TYPE (made) == GST_QUERY_ALLOCATION || below (2));
     if (GST_QUERY_TYPE (made) == GST_QUERY_SCHEDULING)
@@ -686,10 +657,6 @@ static void query (Line *line)
         gst_pad_query (goes_to_sink ? sink : src, made);
     else
         gst_pad_peer_query (goes_to_sink ? sink : src, made);
-    gst_query_unref (made);
-    gst_caps_unref (caps);
-    gst_object_unref (src);
-    g_clear_object (&sink);
 }
 
 static void operate (Line *line)
@@ -743,7 +710,7 @@ static void operate (Line *line)
 /* Starts a pipeline again that has an error, such as caps that do not fit, or that has ended. */
 static void restart_if_ended (Line *line)
 {
-    GstBus *bus = gst_element_get_bus (line->pipeline);
+    g_autoptr (GstBus) bus = gst_element_get_bus (line->pipeline);
     gboolean has_ended = FALSE;
     GstMessage *message;
     begin ("the bus");
@@ -751,7 +718,6 @@ static void restart_if_ended (Line *line)
         has_ended |= (GST_MESSAGE_TYPE (message) & (GST_MESSAGE_ERROR | GST_MESSAGE_EOS)) != 0;
         gst_message_unref (message);
     }
-    gst_object_unref (bus);
     if (!has_ended)
         return;
     begin ("state NULL after an end");

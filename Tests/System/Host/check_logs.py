@@ -14,6 +14,7 @@ Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". The faults need root f
 """
 
 import concurrent.futures
+import dataclasses
 import os
 import re
 import shlex
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 
-from checks import RELEASE, REPO, VERIFYING, Results, clean_environment, gstreamer, swift_sources, write
+from checks import RELEASE, REPO, VERIFYING, Results, clean_environment, gstreamer, swift_sources, wait_until, write
 from standin import running_standin, start_standin
 
 sys.path[:0] = [os.path.join(REPO, "pipelines"), os.path.join(REPO, "Tests", "System")]
@@ -37,22 +38,21 @@ TURN_PASSWORD = "canary-turn-password"
 LIMIT = 60  # s, for every wait
 
 
+@dataclasses.dataclass
 class Case:
     """A fault: how the stand-in, the network and the element produce it, and the cause that the log must name."""
-
-    def __init__(self, cause, fault=None, standin=(), options=(), before=None, after=None, tls=False, limit=90,
-                 url=None, environment=None, others=(), is_random=False):
-        self.cause = cause
-        self.standin = [*standin, *(["--fault", fault] if fault else [])]
-        self.options = list(options)
-        self.before = before  # called with the folder before the pipeline starts
-        self.after = after  # called once frames have arrived
-        self.tls = tls
-        self.limit = limit
-        self.url = url
-        self.environment = environment
-        self.is_random = is_random
-        self.others = set(others)  # further causes that the log may name after the right one
+    cause: str
+    fault: str = None
+    standin: tuple = ()  # options
+    options: tuple = ()  # of the element
+    before: object = None  # called with the run before the pipeline starts
+    after: object = None  # called once frames have arrived
+    tls: bool = False
+    limit: int = 90
+    url: str = None
+    environment: object = None
+    others: tuple = ()  # further causes that the log may name after the right one
+    is_random: bool = False
 
 
 def table():
@@ -266,16 +266,12 @@ class Run:
         except OSError:
             return []
 
-    def wait_for(self, log, text, seconds=LIMIT):
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if any(text in line for line in self.lines(log)):
-                return
-            time.sleep(0.1)
-        raise RuntimeError(f"no '{text}' in {log}")
+    def wait_for(self, log, text):
+        wait_until(f"'{text}' in {log}", lambda: any(text in line for line in self.lines(log)), LIMIT)
 
     def start_standin(self):
-        standin, url = start_standin(*self.case.standin, *(["--tls-ca", self.path("ca.pem")] if self.case.tls else []))
+        standin, url = start_standin(*self.case.standin, *(["--fault", self.case.fault] if self.case.fault else []),
+                                     *(["--tls-ca", self.path("ca.pem")] if self.case.tls else []))
         self.others.append(standin)
         self.port = url.rpartition(":")[2]
 
@@ -311,7 +307,7 @@ class Run:
             return "no cause in: " + " | ".join(line.split(None, 5)[-1].strip() for line in self.lines()[-8:])
         if causes[0] != case.cause:
             return f"{causes} instead of {case.cause}"
-        more = set(causes[1:]) - case.others
+        more = set(causes[1:]) - set(case.others)
         return f"also {sorted(more)}" if more else ""
 
     def end(self):

@@ -104,6 +104,10 @@ class Network:
         if turn:
             self.start_turn()
 
+    def stop(self):
+        self.standin.kill()
+        self.standin.wait()
+
     def start_turn(self):
         self.lab.start_turn(
             self.folder, f"test:{PASSWORD}", "--tls-listening-port", "5349", "--cert", self.certificates.path("good"), "--pkey",
@@ -202,8 +206,7 @@ def filtered(network):
     network.lab.drop(f"tcp dport {netlab.PORT}")
     say("the port is filtered", verdict(network, 3, "tcp", {"tcp": "tcp", **BEFORE_TLS}, "did not accept the connection"))
     network.lab.heal()
-    network.standin.kill()
-    network.standin.wait()
+    network.stop()
     say("the port is closed", verdict(network, 3, "tcp", {"tcp": "tcp", **BEFORE_TLS}, "connection refused"))
 
 
@@ -215,8 +218,7 @@ def tls(network):
                                ("expired", "has expired")):
         network.start(certificate=certificate, turn=False)
         say(f"TLS: {certificate}", verdict(network, 4, "tls", {"tls": "tls", "key": SKIPPED}, words))
-        network.standin.kill()
-        network.standin.wait()
+        network.stop()
     with network.lab.start(network.lab.server, [STANDIN, "--quiet", "--host", netlab.SERVER, "--port", str(netlab.PORT)],
                            stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as plain:
         plain.stdout.readline()
@@ -256,7 +258,7 @@ def key(network):
 def proxy(network):
     """No way out but an HTTP proxy, which wants a password. Only the proxy knows the name of the service."""
     if not os.path.exists(firewalls.PROXY):
-        return say("a proxy", "tinyproxy is not installed", outcome="skip")
+        return say.skip("a proxy: tinyproxy is not installed")
     network.names("another.test")
     network.start()
     lab = network.lab
@@ -292,8 +294,7 @@ def report(network):
     for transport in ("livekit", "webrtc"):
         network.start("--transport", transport, turn=False)
         say(f"--report, {transport}", recorded(network, transport))
-        network.standin.kill()
-        network.standin.wait()
+        network.stop()
 
 
 @network("a session")

@@ -12,18 +12,17 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 status=0
 
-ok() { say "ok plugin: $1"; }
-not_ok() {
-    say "not ok plugin: $1: $(tr '\n' ' ' <<<"$2" | cut -c1-400)"
-    status=1
-}
 # check NAME WHY: ok if WHY is empty.
-check() { if [ -z "$2" ]; then ok "$1"; else not_ok "$1" "$2"; fi; }
+check() {
+    if [ -z "$2" ]; then
+        say "ok plugin: $1"
+    else
+        say "not ok plugin: $1: $(tr '\n' ' ' <<<"$2" | cut -c1-400)"
+        status=1
+    fi
+}
 
-if [ ! -e "$plugin" ]; then
-    not_ok "exists" "$plugin"
-    exit 1
-fi
+[ -e "$plugin" ] || { check "exists" "$plugin"; exit 1; }
 
 # The check has its own registry and plugin folder, so that the user's settings have no effect.
 export GST_REGISTRY_1_0="$work/registry"
@@ -45,11 +44,8 @@ check "has no search path but its own folder" \
 check "finds what it needs" "$(ldd "$plugin" | grep 'not found' || true)"
 exported=$(nm -D --defined-only --extern-only "$plugin" | awk '{ print $3 }' | sort)
 # The second one takes the place of libnice's function: see Sources/ICE/AddressRanking.swift.
-if [ "$exported" = $'gst_plugin_decart_get_desc\nnice_interfaces_get_local_ips' ]; then
-    ok "exports two symbols only"
-else
-    not_ok "exports two symbols only" "$(wc -l <<<"$exported") symbols: $(head -n 5 <<<"$exported")"
-fi
+check "exports two symbols only" "$([ "$exported" = $'gst_plugin_decart_get_desc\nnice_interfaces_get_local_ips' ] ||
+    echo "$(wc -l <<<"$exported") symbols: $(head -n 5 <<<"$exported")")"
 check "has no executable stack" "$(readelf -lW "$plugin" | awk '/GNU_STACK/ && /RWE/')"
 check "has no text relocations" "$(grep TEXTREL <<<"$dynamic" || true)"
 check "has a name without the path of its build" "$(readelf -p .dynstr "$plugin" | grep -F libgstdecart.so | grep / || true)"
@@ -76,9 +72,9 @@ run() {
     if [ "$code" -ne 0 ]; then
         status=1
         if [ "$code" -eq 124 ] || [ "$code" -eq 137 ]; then
-            not_ok "$name" "not done within $limit s"
+            check "$name" "not done within $limit s"
         elif ! grep -q '^not ok ' "$work/out"; then
-            not_ok "$name" "status $code: $(tail -n 3 "$work/err")"
+            check "$name" "status $code: $(tail -n 3 "$work/err")"
         fi
     fi
 }
@@ -113,12 +109,8 @@ export GST_PLUGIN_SYSTEM_PATH_1_0
 
 inspect() { timeout 200 env G_DEBUG=fatal-criticals gst-inspect-1.0 --no-colors "$@" 2>"$work/err"; }
 
-if description=$(inspect decart); then
-    ok "gst-inspect-1.0 reads it"
-else
-    not_ok "gst-inspect-1.0 reads it" "$(tail -n 3 "$work/err")"
-    description=
-fi
+description=$(inspect decart) || description=
+check "gst-inspect-1.0 reads it" "$([ -n "$description" ] || echo "it fails: $(tail -n 3 "$work/err")")"
 check "inspecting it writes nothing to stderr" "$(cat "$work/err")"
 check "is not on the black list" "$(timeout 200 gst-inspect-1.0 -b 2>/dev/null | grep -i decart || true)"
 licence=$(sed -n 's/^ *License *//p' <<<"$description")
@@ -156,11 +148,9 @@ check "env.sh prefers the build to an installed package and to plugins-bad" \
 elements=$(sed -n 's/^  \([a-z0-9]*\): .*/\1/p' <<<"$description")
 
 for element in $elements; do
-    if ! text=$(inspect "$element"); then
-        not_ok "gst-inspect-1.0 $element" "$(tail -n 3 "$work/err")"
-        continue
-    fi
-    ok "gst-inspect-1.0 $element"
+    text=$(inspect "$element") || text=
+    check "gst-inspect-1.0 $element" "$([ -n "$text" ] || echo "it fails: $(tail -n 3 "$work/err")")"
+    [ -n "$text" ] || continue
     check "$element has a class" "$(grep -qE '^ *Klass +[A-Z]' <<<"$text" || echo missing)"
     # Each of its own properties has a blurb that adds to the name, and every writable one states its mutability.
     problems=$(awk '
@@ -178,7 +168,7 @@ for element in $elements; do
         if [ -n "$secret" ]; then
             check "$element: $name cannot be read" "$(grep readable <<<"$secret" | grep -v 'not readable' || true)"
         elif [[ $element == decarttransform || $element == decartsrc ]]; then
-            not_ok "$element: $name cannot be read" "there is no such property"
+            check "$element: $name cannot be read" "there is no such property"
         fi
     done
 done
@@ -203,7 +193,7 @@ if command -v swiftc >/dev/null; then
         # shellcheck disable=SC2086 # a list of names
         run "a Swift host" 240 env G_DEBUG=fatal-criticals "$work/swift_host" "$plugin" $elements
     else
-        not_ok "the Swift host compiles" "$(head -n 3 "$work/err")"
+        check "the Swift host compiles" "$(head -n 3 "$work/err")"
     fi
 else
     say "skip plugin: a Swift host: no swiftc"

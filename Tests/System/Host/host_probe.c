@@ -20,8 +20,7 @@ enum { LONGEST_STATE_CHANGE = 60, CHILD_LIMIT = 60 };
 
 static gboolean failed = FALSE;
 
-static void report (gboolean good, const char *name, const char *format, ...) G_GNUC_PRINTF (3, 4);
-
+G_GNUC_PRINTF (3, 4)
 static void report (gboolean good, const char *name, const char *format, ...)
 {
     if (good) {
@@ -29,10 +28,9 @@ static void report (gboolean good, const char *name, const char *format, ...)
     } else {
         va_list arguments;
         va_start (arguments, format);
-        char *why = g_strdup_vprintf (format, arguments);
+        g_autofree char *why = g_strdup_vprintf (format, arguments);
         va_end (arguments);
         printf ("not ok %s: %s\n", name, why);
-        g_free (why);
         failed = TRUE;
     }
     fflush (stdout);
@@ -53,33 +51,29 @@ static int by_text (gconstpointer one, gconstpointer other)
 
 static char *open_files (void)
 {
-    GPtrArray *names = g_ptr_array_new_with_free_func (g_free);
+    g_autoptr (GPtrArray) names = g_ptr_array_new_with_free_func (g_free);
     DIR *folder = opendir ("/proc/self/fd");
     const struct dirent *entry;
     while (folder != NULL && (entry = readdir (folder)) != NULL) {
-        char *path = g_build_filename ("/proc/self/fd", entry->d_name, NULL);
-        char *target = g_file_read_link (path, NULL);
+        g_autofree char *path = g_build_filename ("/proc/self/fd", entry->d_name, NULL);
+        g_autofree char *target = g_file_read_link (path, NULL);
         if (target != NULL && !g_str_has_prefix (target, "/proc/"))
             g_ptr_array_add (names, g_strdup_printf ("%s=%s", entry->d_name, target));
-        g_free (target);
-        g_free (path);
     }
     if (folder != NULL)
         closedir (folder);
     g_ptr_array_sort (names, by_text);
     g_ptr_array_add (names, NULL);
-    char *joined = g_strjoinv (" ", (char **) names->pdata);
-    g_ptr_array_free (names, TRUE);
-    return joined;
+    return g_strjoinv (" ", (char **) names->pdata);
 }
 
 static Snapshot take_snapshot (void)
 {
     Snapshot now = { NULL, 0, open_files () };
     GString *signals = g_string_new (NULL);
-    char *status = NULL;
+    g_autofree char *status = NULL;
     if (g_file_get_contents ("/proc/self/status", &status, NULL, NULL)) {
-        char **lines = g_strsplit (status, "\n", -1);
+        g_auto (GStrv) lines = g_strsplit (status, "\n", -1);
         for (char **line = lines; *line != NULL; line++) {
             if (g_str_has_prefix (*line, "SigBlk") || g_str_has_prefix (*line, "SigIgn") ||
                 g_str_has_prefix (*line, "SigCgt"))
@@ -89,9 +83,7 @@ static Snapshot take_snapshot (void)
             else if (g_str_has_prefix (*line, "Threads:"))
                 now.threads = atoi (*line + 8);
         }
-        g_strfreev (lines);
     }
-    g_free (status);
     now.signals = g_string_free (signals, FALSE);
     return now;
 }
@@ -104,9 +96,8 @@ static void release (Snapshot *snapshot)
 
 static void compare_signals (const Snapshot *before, const Snapshot *after, const char *when)
 {
-    char *name = g_strdup_printf ("host: signals unchanged by %s", when);
+    g_autofree char *name = g_strdup_printf ("host: signals unchanged by %s", when);
     report (strcmp (before->signals, after->signals) == 0, name, "%s-> %s", before->signals, after->signals);
-    g_free (name);
 }
 
 static void compare (const Snapshot *before, const char *when)
@@ -119,13 +110,11 @@ static void compare (const Snapshot *before, const char *when)
         after = take_snapshot ();
     }
     compare_signals (before, &after, when);
-    char *name = g_strdup_printf ("host: no thread started by %s", when);
+    g_autofree char *threads = g_strdup_printf ("host: no thread started by %s", when);
     /* Fewer, if one of GStreamer's own has ended. */
-    report (after.threads <= before->threads, name, "%d -> %d", before->threads, after.threads);
-    g_free (name);
-    name = g_strdup_printf ("host: no file opened by %s", when);
-    report (strcmp (before->files, after.files) == 0, name, "%s -> %s", before->files, after.files);
-    g_free (name);
+    report (after.threads <= before->threads, threads, "%d -> %d", before->threads, after.threads);
+    g_autofree char *files = g_strdup_printf ("host: no file opened by %s", when);
+    report (strcmp (before->files, after.files) == 0, files, "%s -> %s", before->files, after.files);
     release (&after);
 }
 
@@ -133,10 +122,9 @@ static void compare (const Snapshot *before, const char *when)
 
 static GstPlugin *load (const char *path)
 {
-    GError *error = NULL;
+    g_autoptr (GError) error = NULL;
     GstPlugin *plugin = gst_plugin_load_file (path, &error);
     report (plugin != NULL, "host: the plugin loads", "%s", error != NULL ? error->message : "no reason given");
-    g_clear_error (&error);
     return plugin;
 }
 
@@ -177,42 +165,38 @@ static void check_fork (void)
 static void check_load (const char *path)
 {
     Snapshot before = take_snapshot ();
-    GstPlugin *plugin = load (path);
+    g_autoptr (GstPlugin) plugin = load (path);
     if (plugin == NULL)
         return;
     compare (&before, "loading the plugin");
     report (strcmp (gst_plugin_get_license (plugin), "Apache 2.0") == 0, "host: the licence is Apache 2.0", "%s",
             gst_plugin_get_license (plugin));
     check_fork ();
-    char **names = elements_of (plugin);
+    g_auto (GStrv) names = elements_of (plugin);
     report (names[0] != NULL, "host: the plugin has elements", "none");
     for (char **name = names; *name != NULL; name++) {
         GstElement *element = gst_element_factory_make (*name, NULL);
-        char *what = g_strdup_printf ("host: %s can be created", *name);
+        g_autofree char *what = g_strdup_printf ("host: %s can be created", *name);
         report (element != NULL, what, "gst_element_factory_make gave NULL");
-        g_free (what);
         if (element != NULL)
             gst_object_unref (gst_object_ref_sink (element));
     }
     if (names[0] != NULL)
         compare (&before, "creating its elements");
-    g_strfreev (names);
     release (&before);
-    gst_object_unref (plugin);
 }
 
 /* GLib and NIO ignore SIGPIPE in the whole process when they make their first socket. */
 static void check_session (const char *path, const char *url)
 {
-    GstPlugin *plugin = load (path);
+    g_autoptr (GstPlugin) plugin = load (path);
     if (plugin == NULL)
         return;
-    char *line = g_strdup_printf ("videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=25/1 ! "
+    g_autofree char *line = g_strdup_printf ("videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=25/1 ! "
                                   "decarttransform name=element base-url=%s api-key=x width=320 height=176 ! fakesink",
                                   url);
-    GstElement *pipeline = gst_parse_launch (line, NULL);
-    g_free (line);
-    GstElement *element = pipeline != NULL ? gst_bin_get_by_name (GST_BIN (pipeline), "element") : NULL;
+    g_autoptr (GstElement) pipeline = gst_parse_launch (line, NULL);
+    g_autoptr (GstElement) element = pipeline != NULL ? gst_bin_get_by_name (GST_BIN (pipeline), "element") : NULL;
     report (element != NULL, "host: a pipeline with a session", "it cannot be made");
     if (element == NULL)
         return;
@@ -231,9 +215,6 @@ static void check_session (const char *path, const char *url)
     gst_element_set_state (pipeline, GST_STATE_NULL);
     release (&before);
     release (&after);
-    gst_object_unref (element);
-    gst_object_unref (pipeline);
-    gst_object_unref (plugin);
 }
 
 /* --- States ------------------------------------------------------------------------------------------------------ */
@@ -267,9 +248,9 @@ static void cycle (const char *element_name, const GstState *order, int steps, c
     GstBus *bus = gst_bus_new ();
     gst_element_set_bus (element, bus);
     g_object_weak_ref (G_OBJECT (element), on_disposed, &disposed);
-    GString *problems = g_string_new (NULL);
+    g_autoptr (GString) problems = g_string_new (NULL);
     for (int at = 0; at < steps; at++) {
-        char *step = g_strdup_printf ("%s to %s", element_name, gst_element_state_get_name (order[at]));
+        g_autofree char *step = g_strdup_printf ("%s to %s", element_name, gst_element_state_get_name (order[at]));
         current_step = step;
         alarm (LONGEST_STATE_CHANGE);
         gint64 started = g_get_monotonic_time ();
@@ -282,7 +263,6 @@ static void cycle (const char *element_name, const GstState *order, int steps, c
                 g_string_append_printf (problems, "%s: %s; ", step, gst_element_state_change_return_get_name (answer));
         }
         current_step = "";
-        g_free (step);
     }
     gst_element_set_bus (element, NULL);
     gst_bus_set_flushing (bus, TRUE);
@@ -291,12 +271,10 @@ static void cycle (const char *element_name, const GstState *order, int steps, c
     /* A thread of the element may hold its last reference for a moment. */
     for (int wait = 0; wait < 600 && !g_atomic_int_get (&disposed); wait++)
         g_usleep (100000);
-    char *name = g_strdup_printf ("states: %s %s", element_name, order_name);
+    g_autofree char *name = g_strdup_printf ("states: %s %s", element_name, order_name);
     if (!g_atomic_int_get (&disposed))
         g_string_append (problems, "the element is still referenced");
     report (problems->len == 0, name, "%s", problems->str);
-    g_free (name);
-    g_string_free (problems, TRUE);
 }
 
 static void check_states (const char *path)
@@ -306,11 +284,11 @@ static void check_states (const char *path)
     static const GstState jump[] = { GST_STATE_PLAYING, GST_STATE_NULL, GST_STATE_PLAYING, GST_STATE_NULL };
     static const GstState ready[] = { GST_STATE_READY, GST_STATE_NULL, GST_STATE_READY, GST_STATE_NULL };
     static const GstState none[] = { GST_STATE_NULL };
-    GstPlugin *plugin = load (path);
+    g_autoptr (GstPlugin) plugin = load (path);
     if (plugin == NULL)
         return;
     signal (SIGALRM, on_alarm);
-    char **names = elements_of (plugin);
+    g_auto (GStrv) names = elements_of (plugin);
     for (char **name = names; *name != NULL; name++) {
         cycle (*name, none, G_N_ELEMENTS (none), "unused");
         cycle (*name, ready, G_N_ELEMENTS (ready), "NULL-READY-NULL twice");
@@ -319,8 +297,6 @@ static void check_states (const char *path)
     }
     /* NULL has one second, whatever the element is doing: a figure for scripts/verify. */
     printf ("measured plugin: longest change to NULL: %d ms <= 1000\n", (int) longest);
-    g_strfreev (names);
-    gst_object_unref (plugin);
 }
 
 int main (int count, char **arguments)

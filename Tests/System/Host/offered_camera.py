@@ -1,15 +1,18 @@
 """A camera for a check: a WebRTC peer in a process of its own, and a WHEP server in front of such peers."""
 
 import http.server
-import json
 import os
 import queue
 import re
-import subprocess
+import sys
 import threading
 import time
 
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+from checks import REPO
+
+sys.path.append(f"{REPO}/Tests/System/Peers")
+from peer_process import LIMIT, PeerProcess  # noqa: E402
+
 COLOUR = (0x28, 0x78, 0xc8)
 
 
@@ -19,47 +22,31 @@ def peer_python():
     return python if os.path.exists(python) else None
 
 
-class Camera:
+class Camera(PeerProcess):
     """A peer that answers one offer with video and, with `tone`, audio. It takes a second to start, so make it early."""
 
     def __init__(self, *options, kind="aiortc", codec="h264"):
-        command = [peer_python(), f"{REPO}/Tests/System/Peers/{kind}_peer.py", "answer", codec, "--direction", "sendonly",
-                   "--size", "320x176", "--fps", "15", "--address", "127.0.0.1", "--balanced", *options]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        text=True)
+        super().__init__(f"{kind}_peer.py", "answer", codec, "--direction", "sendonly", "--size", "320x176", "--fps", "15",
+                         "--address", "127.0.0.1", "--balanced", *options, python=peer_python())
         self.lines = queue.Queue()
-        threading.Thread(target=self.read, daemon=True).start()
+        self.start(self.lines.put)
 
-    def read(self):
-        for line in self.process.stdout:
-            self.lines.put(json.loads(line))
-
-    def send(self, kind, **fields):
-        try:
-            self.process.stdin.write(json.dumps({"type": kind, **fields}) + "\n")
-            self.process.stdin.flush()
-        except (BrokenPipeError, ValueError):
-            pass
-
-    def wait(self, kind, seconds=60):
+    def wait(self, kind):
         """The next line of this kind."""
-        while True:
-            line = self.lines.get(timeout=seconds)
-            if line["type"] == kind:
-                return line
+        while (line := self.lines.get(timeout=LIMIT))["type"] != kind:
             if line["type"] == "error":
                 raise RuntimeError(line["message"])
+        return line
 
     def answer(self, offer):
-        self.send("offer", sdp=offer)
+        self.send({"type": "offer", "sdp": offer})
         return self.wait("answer")["sdp"]
 
     def hears(self, condition, seconds=60):
         """Waits for statistics that fulfil the condition; returns the last ones, or None."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            self.send("stats")
-            stats = self.wait("stats")
+            stats = self.request_stats()
             if condition(stats):
                 return stats
             time.sleep(0.1)
@@ -73,7 +60,7 @@ class Camera:
 
     def end(self):
         """Closes the connection as a camera does that is switched off."""
-        self.send("quit")
+        self.send({"type": "quit"})
 
     def kill(self):
         self.process.kill()

@@ -28,7 +28,7 @@ import time
 import zipfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Host"))
-from checks import RELEASE, REPO, VERIFYING, Results, measured, output_of, read, write  # noqa: E402
+from checks import RELEASE, REPO, VERIFYING, Problem, Results, measured, output_of, read, write  # noqa: E402
 
 CACHE = f"{REPO}/.build/chroots"
 RESULTS = f"{REPO}/.build/packages"
@@ -149,6 +149,23 @@ def base_system(release):
             subprocess.run(["tar", "-C", f"{folder}/system", "-cf", f"{folder}/tar", "."], check=True, timeout=120)
             os.rename(f"{folder}/tar", archive)
     return archive
+
+
+def in_fresh_system(name, perform, report=report):
+    """Calls `perform` with a folder for a system."""
+    if os.geteuid() != 0 or not shutil.which("debootstrap", path=f"{os.environ['PATH']}:/usr/sbin"):
+        report.skip(f"{name}: needs root and debootstrap")
+        sys.exit()
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    with tempfile.TemporaryDirectory(prefix="decart-system-") as folder:
+        os.chmod(folder, 0o755)
+        try:
+            perform(folder)
+        except Unreachable as error:
+            report.skip(f"{name}: {error}")
+        except (Failed, Problem, subprocess.SubprocessError) as error:
+            report(name, error)
+    sys.exit(report.failed)
 
 
 # --- What is checked ---------------------------------------------------------------------------------------------------

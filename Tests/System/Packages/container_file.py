@@ -7,14 +7,10 @@ why". Needs root, debootstrap and Debian's mirror.
 
 import glob
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
-import tempfile
 
-from check_packages import HOME, RELEASE, REPO, RESULTS, Failed, System, Unreachable, read, report
+from check_packages import HOME, RELEASE, REPO, RESULTS, Failed, System, in_fresh_system, read, report
 
 EXAMPLE = f"{REPO}/pipelines/examples/metrics"
 # A session of the entry point with a stand-in, as the image's user: /health and the metrics, until it generates.
@@ -71,21 +67,5 @@ def check(folder):
                          "" if "generates healthy" in output else output[-400:])
 
 
-def main():
-    if os.geteuid() != 0 or not shutil.which("debootstrap", path=f"{os.environ['PATH']}:/usr/sbin"):
-        report.skip("Containerfile: needs root and debootstrap")
-        return
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-    with tempfile.TemporaryDirectory(prefix="decart-container-") as folder:
-        os.chmod(folder, 0o755)
-        try:
-            check(folder)
-        except Unreachable as error:
-            report.skip(f"Containerfile: {error}")
-        except (Failed, subprocess.SubprocessError) as error:
-            report("Containerfile", error)
-    sys.exit(report.failed)
-
-
 if __name__ == "__main__":
-    main()
+    in_fresh_system("Containerfile", check)

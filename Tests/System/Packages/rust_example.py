@@ -6,9 +6,7 @@ For scripts/verify. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Ne
 
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
 
 import check_packages
 
@@ -50,22 +48,6 @@ def build_and_run(folder):
             {"PATH": "/usr/sbin:/usr/bin", "HOME": check_packages.HOME, "GST_PLUGIN_PATH": check_packages.HOME})
 
 
-def main():
-    if os.geteuid() != 0 or not shutil.which("debootstrap", path=f"{os.environ['PATH']}:/usr/sbin"):
-        check_examples.report.skip("minimal.rs: needs root and debootstrap")
-        return
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-    check_examples.Gst.init(None)
-    with tempfile.TemporaryDirectory(prefix="decart-rust-") as folder:
-        os.chmod(folder, 0o755)
-        try:
-            build_and_run(folder)
-        except check_packages.Unreachable as error:
-            check_examples.report.skip(f"minimal.rs: {error}")
-        except (check_packages.Failed, check_examples.Problem, subprocess.SubprocessError) as error:
-            check_examples.report("minimal.rs", error)
-    sys.exit(check_examples.report.failed)
-
-
 if __name__ == "__main__":
-    main()
+    check_examples.Gst.init(None)
+    check_packages.in_fresh_system("minimal.rs", build_and_run, check_examples.report)

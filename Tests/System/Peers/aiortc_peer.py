@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import fractions
 import json
-import os
 import math
 import struct
 import sys
@@ -255,22 +254,14 @@ class Peer:
         self.tasks.append(asyncio.ensure_future(consume(track)))
 
     async def consume_audio(self, track):
-        while True:
-            try:
-                frame = await track.recv()
-            except MediaStreamError:
-                return
+        async for frame in frames_of(track):
             samples = frame.to_ndarray()[0][::len(frame.layout.channels)].astype(int)
             if abs(samples).max() > 2000:
                 rising = ((samples[:-1] < 0) & (samples[1:] >= 0)).sum()
                 self.audio_pitch = float(rising) * frame.sample_rate / len(samples)
 
     async def consume_frames(self, track):
-        while True:
-            try:
-                frame = await track.recv()
-            except MediaStreamError:
-                return
+        async for frame in frames_of(track):
             self.frames_decoded += 1
             self.last_frame = frame
             if self.frames_decoded == 1:
@@ -342,6 +333,13 @@ class Peer:
             emit("warning", message=f"unknown line: {kind}")
 
 
+async def frames_of(track):
+    """Yields the frames of a track until its end."""
+    with contextlib.suppress(MediaStreamError):
+        while True:
+            yield await track.recv()
+
+
 def mean_colour(frame):
     small = frame.reformat(width=16, height=16, format="rgb24", interpolation="AREA")
     plane = small.planes[0]
@@ -357,15 +355,8 @@ def main():
         aioice.ice.get_host_addresses = lambda use_ipv4, use_ipv6: [
             address for address in options.address if use_ipv6 if ":" in address] + [
             address for address in options.address if use_ipv4 if ":" not in address]
-    status = 0
-    try:
-        asyncio.run(Peer(options).run())
-    except Exception as problem:
-        emit("error", message=f"{type(problem).__name__}: {problem}")
-        status = 1
-    # Decoder threads that still hold a frame must not keep the process alive.
-    sys.stdout.flush()
-    os._exit(status)
+    # Decoder threads may still hold a frame.
+    common.run(lambda: asyncio.run(Peer(options).run()))
 
 
 if __name__ == "__main__":

@@ -63,6 +63,18 @@ def parse_arguments(description, codecs):
     return options
 
 
+def run(perform):
+    """Runs a peer, and ends the process at once: threads and references of its library must not hold or disturb the end."""
+    status = 0
+    try:
+        perform()
+    except Exception as problem:
+        emit("error", message=f"{type(problem).__name__}: {problem}")
+        status = 1
+    sys.stdout.flush()
+    os._exit(status)
+
+
 def expire():
     emit("error", message="lifetime is over")
     os._exit(3)

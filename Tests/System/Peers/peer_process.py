@@ -11,16 +11,16 @@ LIMIT = 90  # s, for every wait
 
 
 class PeerProcess:
-    def __init__(self, script, *arguments, environment=None):
+    def __init__(self, script, *arguments, environment=None, python=sys.executable):
         self.process = subprocess.Popen(
-            [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), script), *arguments,
+            [python, os.path.join(os.path.dirname(os.path.abspath(__file__)), script), *arguments,
              "--lifetime", str(4 * LIMIT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=environment)
         self.stats = queue.Queue()
         self.state = "new"
         self.errors = []
 
     def start(self, handle):
-        """Passes on what it says of descriptions, candidates and frames, and keeps the rest."""
+        """Passes on what it says of descriptions, candidates, frames and errors. Keeps statistics, state and errors."""
         threading.Thread(target=self.read, args=(handle,), daemon=True).start()
 
     def read(self, handle):
@@ -32,6 +32,7 @@ class PeerProcess:
                 self.state = message["connectionState"]
             elif message["type"] == "error":
                 self.errors.append(message["message"])
+                handle(message)
             else:
                 handle(message)
 

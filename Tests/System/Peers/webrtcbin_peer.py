@@ -10,7 +10,6 @@ It uses no STUN or TURN server. Three facts determine its structure:
 import ctypes
 import ctypes.util
 import json
-import os
 import sys
 import threading
 import time
@@ -376,15 +375,8 @@ class Peer:
 def main():
     options = common.parse_arguments(__doc__.splitlines()[0], codecs=["vp8", "h264", "vp9"])
     Gst.init(None)
-    status = 0
-    try:
-        Peer(options).run()
-    except Exception as problem:
-        emit("error", message=f"{type(problem).__name__}: {problem}")
-        status = 1
     # webrtcbin's wrappers form reference cycles, which Python would free in an unsafe order.
-    sys.stdout.flush()
-    os._exit(status)
+    common.run(lambda: Peer(options).run())
 
 
 if __name__ == "__main__":
