@@ -15,7 +15,7 @@ package final class Message: @unchecked Sendable {
     }
 
     package enum Kind: Sendable, Equatable {
-        case error, warning, info, eos, element, latency, qos, stateChanged, deviceAdded, deviceRemoved, other
+        case error, warning, info, eos, element, progress, latency, qos, stateChanged, deviceAdded, deviceRemoved, other
     }
 
     package var kind: Kind {
@@ -25,6 +25,7 @@ package final class Message: @unchecked Sendable {
         case GST_MESSAGE_INFO: .info
         case GST_MESSAGE_EOS: .eos
         case GST_MESSAGE_ELEMENT: .element
+        case GST_MESSAGE_PROGRESS: .progress
         case GST_MESSAGE_LATENCY: .latency
         case GST_MESSAGE_QOS: .qos
         case GST_MESSAGE_STATE_CHANGED: .stateChanged

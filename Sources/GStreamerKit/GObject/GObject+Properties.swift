@@ -55,8 +55,9 @@ extension GObject {
 
     /// Reads any property. Returns nil if it does not exist or is not readable.
     package func value(_ name: String) -> GValueBox? {
-        guard let spec = spec(of: name), spec.pointee.flags.rawValue & G_PARAM_READABLE.rawValue != 0 else { return nil }
-        let box = GValueBox(type: spec.pointee.value_type)
+        guard let spec = spec(of: name)?.pointee, spec.flags.rawValue & G_PARAM_READABLE.rawValue != 0
+        else { return nil }
+        let box = GValueBox(type: spec.value_type)
         box.withMutablePointer { g_object_get_property(object, name, $0) }
         return box
     }
