@@ -7,6 +7,7 @@ import socket
 import time
 
 INSTALLED = shutil.which("turnserver")
+# RFC 8489: the type, no attributes, the magic cookie; a transaction ID follows.
 BINDING_REQUEST = b"\x00\x01\x00\x00\x21\x12\xa4\x42"
 
 

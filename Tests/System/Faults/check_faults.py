@@ -86,10 +86,13 @@ def report(rows, done):
         why = "; ".join(run.troubles).replace("\n", " ")[:500]
         for what, value, unit, bound, at_most in run.measures:
             measured(f"faults: {row.name}: {what}", value, unit, **{"at_most" if at_most else "at_least": bound})
-        # A rare failure must explain itself: its folder is gone afterwards.
-        logs = [line[:300].rstrip() for name in ("messages", "client.log", "standin.log") for line in run.log(name)[-60:] if why]
-        for note in [f"took {run.took:.0f} s", *run.notes, *logs]:
+        for note in [f"took {run.took:.0f} s", *run.notes]:
             print(f"# {row.name}: {note}")
+        if why:
+            # A rare failure must explain itself: the row's folder is removed.
+            for name in ("messages", "client.log", "standin.log"):
+                for line in run.log(name)[-60:]:
+                    print(f"# {row.name}: {name}: {line.rstrip()[:300]}")
         print(f"not ok faults: {row.name}: {why}" if why else
               f"skip faults: {row.name}: {run.skipped}" if run.skipped else f"ok faults: {row.name}", flush=True)
 
