@@ -1,6 +1,6 @@
 import DecartProtocol
 
-struct HTTPAnswer: Sendable, Equatable {
+package struct HTTPAnswer: Error, Hashable {
     var status: Int
     /// Text for the log and the body; quotes nothing of the request.
     var words: String

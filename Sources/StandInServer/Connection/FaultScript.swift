@@ -157,10 +157,8 @@ extension Fault {
 
     private var timed: (seconds: Double, [FaultScript.Step])? {
         switch kind {
-        case .error(.permanent): (0, [.action(.send(.error("invalid api key")))])
-        case .error(.transient): (0, [.action(.send(.error("internal error, try again")))])
-        case .error(.decoy401): (0, [.action(.send(.error("frame 14012 could not be decoded")))])
-        case .error(.type):
+        case .error(let text): (0, [.action(.send(.error(text)))])
+        case .errorOfType:
             (0, [.action(.send(.error(reason ?? "a fault of this stand-in", type: type ?? "internal_error")))])
         case .close(let code, .time): (5, [.close(code: code.rawValue, reason: reason ?? "")])
         case .dropTCP: (5, [.reset])

@@ -244,7 +244,7 @@ final class RoomParticipant: @unchecked Sendable {
     }
 
     private func begin(_ fault: Fault, at seconds: Double) {
-        guard case .room(let kind) = fault.kind, kind.actsByTheClock else { return }
+        guard case .room(let kind) = fault.kind, fault.kind.keys.contains(.at) else { return }
         let number = faultTimers.number()
         let timer = eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(seconds: seconds)) {
             self.faultTimers.fired(number)
