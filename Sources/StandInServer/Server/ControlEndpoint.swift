@@ -12,7 +12,7 @@ enum ControlEndpoint {
     /// Bounds what a local program can take: each request gets a queue of its own, and bodies are kept in memory.
     private static let maximumConnectionCount = SessionWait.maximumCount + 64
 
-    static func open(port: Int, group: any EventLoopGroup, of server: any Controlled) throws -> any Channel {
+    static func open(port: Int, group: any EventLoopGroup, of server: StandInServer) throws -> any Channel {
         let connections = OpenChannels(limit: maximumConnectionCount)
         return try ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -48,12 +48,11 @@ enum ControlEndpoint {
 final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
     static let name = "control"
     typealias InboundIn = HTTPServerRequestPart
-    typealias OutboundOut = HTTPServerResponsePart
 
     private static let maximumBodySize = 64 << 10
     private static let maximumTargetSize = 32 << 10
 
-    private weak let server: (any Controlled)?
+    private weak let server: StandInServer?
     /// Nil: there is no page, and browsers are rejected.
     private let page: PageAccess?
     private var head: HTTPRequestHead?
@@ -62,7 +61,7 @@ final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
     private var deadline: Scheduled<Void>?
     private var wait: SessionWait?
 
-    init(server: (any Controlled)?, page: PageAccess?) {
+    init(server: StandInServer?, page: PageAccess?) {
         self.server = server
         self.page = page
     }
@@ -157,17 +156,10 @@ final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     private func respond(_ answer: HTTPAnswer, _ context: ChannelHandlerContext) {
-        let body = ByteBuffer(string: (answer.body ?? answer.words) + "\n")
-        var headers = HTTPHeaders([
-            ("Connection", "close"), ("Content-Type", answer.contentType), ("Content-Length", "\(body.readableBytes)"),
-            ("Cache-Control", "no-store"),
-        ])
-        for (name, value) in answer.headers { headers.add(name: name, value: value) }
-        let head = HTTPResponseHead(
-            version: .http1_1, status: HTTPResponseStatus(statusCode: answer.status), headers: headers)
-        context.write(wrapOutboundOut(.head(head)), promise: nil)
-        context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
-        let channel = context.channel
-        context.writeAndFlush(wrapOutboundOut(.end(nil))).whenComplete { _ in channel.close(promise: nil) }
+        var answer = answer
+        answer.headers["Cache-Control"] = "no-store"
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.whenComplete { [channel = context.channel] _ in channel.close(promise: nil) }
+        answer.write(to: context, promise: written)
     }
 }
