@@ -27,9 +27,8 @@ final class RoomParticipant: @unchecked Sendable {
     private var media: (any RoomMedia)?
     /// Nil while the signalling connection is lost.
     private var connection: RoomHandler?
-    private var refresh: RepeatedTask?
     private var removal: Scheduled<Void>?
-    private var faultTimers = FaultTimers()
+    private let timers = ConnectionTimers()
     private var isRemoved = false
 
     init(room: Room, join: RoomAdmission.RoomJoin, services: RoomServices, eventLoop: any EventLoop) {
@@ -61,11 +60,8 @@ final class RoomParticipant: @unchecked Sendable {
                 if isSingle { $0.room.singleJoinCount += 1 }
             }
         }
-        refresh = eventLoop.scheduleRepeatedTask(initialDelay: Self.refreshInterval, delay: Self.refreshInterval) {
-            [weak self] _ in
-            if let self, let token = self.token {
-                self.perform([.send(.with { $0.refreshToken = token.reveal() })])
-            }
+        timers.every(Self.refreshInterval, on: eventLoop) { [self] _ in
+            if let token { perform([.send(.with { $0.refreshToken = token.reveal() })]) }
         }
         let owner = isViewer ? room.owner.withLock { $0 } : nil
         perform(machine.opened(token: token?.reveal() ?? "", owner: owner))
@@ -124,9 +120,8 @@ final class RoomParticipant: @unchecked Sendable {
         isRemoved = true
         room.leave(self)
         if isViewer { services.board.update(room.number) { $0.viewerCount -= 1 } }
-        refresh?.cancel()
         removal?.cancel()
-        faultTimers.cancelAll()
+        timers.cancelAll()
         stopMedia()
         log("left")
     }
@@ -245,12 +240,7 @@ final class RoomParticipant: @unchecked Sendable {
 
     private func begin(_ fault: Fault, at seconds: Double) {
         guard case .room(let kind) = fault.kind, fault.kind.keys.contains(.at) else { return }
-        let number = faultTimers.number()
-        let timer = eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(seconds: seconds)) {
-            self.faultTimers.fired(number)
-            self.commit(kind, fault)
-        }
-        faultTimers.add(timer, number)
+        timers.after(TimeAmount(seconds: seconds), on: eventLoop) { [self] in commit(kind, fault) }
     }
 
     private func commit(_ kind: FaultKind.RoomFault, _ fault: Fault) {
@@ -267,12 +257,7 @@ final class RoomParticipant: @unchecked Sendable {
         case .muteVideo:
             perform(machine.muteVideo(true))
             guard let seconds = fault.for else { return }
-            let number = faultTimers.number()
-            let timer = eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(seconds: seconds)) {
-                self.faultTimers.fired(number)
-                self.perform(self.machine.muteVideo(false))
-            }
-            faultTimers.add(timer, number)
+            timers.after(TimeAmount(seconds: seconds), on: eventLoop) { [self] in perform(machine.muteVideo(false)) }
         case .restart:
             let connection = connection
             remove()
