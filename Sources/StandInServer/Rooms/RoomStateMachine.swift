@@ -98,19 +98,15 @@ struct RoomStateMachine {
         var join = LiveKitJoinResponse()
         join.room = roomMessage
         join.participant = participant
-        join.otherParticipants = [inferenceServer] + (owner.map { [$0] } ?? [])
+        join.otherParticipants = [inferenceServer, owner].compactMap(\.self)
         join.serverVersion = Self.serverInfo.version
         join.serverInfo = Self.serverInfo
         join.subscriberPrimary = !isSingle
         ice.fill(&join)
         join.pingInterval = 5
         join.pingTimeout = 15
-        join.enabledPublishCodecs = ["video/VP8", "video/H264", "video/VP9"].map { mime in
-            var codec = LiveKitCodec()
-            codec.mime = mime
-            return codec
-        }
-        return [.send(.join(join)), .send(.with { $0.refreshToken = token }), .startMedia]
+        join.enabledPublishCodecs = ["video/VP8", "video/H264", "video/VP9"].map { mime in .with { $0.mime = mime } }
+        return [.send(.with { $0.join = join }), .send(.with { $0.refreshToken = token }), .startMedia]
     }
 
     /// Handles the tracks and the offer of a join request for a single connection.
@@ -134,13 +130,12 @@ struct RoomStateMachine {
     mutating func resumed(token: String) -> [Action] {
         guard !isOver else { return [] }
         isSignalling = true
-        var reconnect = LiveKitReconnectResponse()
-        ice.fill(&reconnect)
-        reconnect.serverInfo = Self.serverInfo
-        var update = LiveKitParticipantUpdate()
-        update.participants = [participant, inferenceServer]
         let greeting: [Action] = [
-            .send(.with { $0.reconnect = reconnect }), .send(.with { $0.update = update }),
+            .send(
+                .with {
+                    ice.fill(&$0.reconnect)
+                    $0.reconnect.serverInfo = Self.serverInfo
+                }), .send(.with { $0.update.participants = [participant, inferenceServer] }),
             .send(.with { $0.roomUpdate.room = roomMessage }), .send(.with { $0.refreshToken = token }),
         ]
         // Answers to the offers of the lost connection would be taken for answers to later ones.
@@ -239,9 +234,7 @@ struct RoomStateMachine {
             return [.close]
         case .ping: return [.send(.with { $0.pong = now })]
         case .pingReq(let ping):
-            var pong = LiveKitPong()
-            pong.lastPingTimestamp = ping.timestamp
-            pong.timestamp = now
+            let pong = LiveKitPong.with { ($0.lastPingTimestamp, $0.timestamp) = (ping.timestamp, now) }
             return [.send(.with { $0.pongResp = pong })]
         case .mute(let mute):
             guard let cid = publishedTracks.first(where: { $0.value.sid == mute.sid })?.key else { return [] }
@@ -263,17 +256,12 @@ struct RoomStateMachine {
             let sid = publishedTracks[cid]?.sid
         else { return [] }
         publishedTracks[cid]?.muted = isMuted
-        var mute = LiveKitMuteTrackRequest()
-        (mute.sid, mute.muted) = (sid, isMuted)
-        return [.send(.with { $0.mute = mute }), ownerChanged()]
+        return [.send(.with { $0.mute = .with { ($0.sid, $0.muted) = (sid, isMuted) } }), ownerChanged()]
     }
 
     /// A viewer sees the participant whose video is transformed.
     func ownerChanged(to owner: LiveKitParticipantInfo) -> [Action] {
-        guard !isOver else { return [] }
-        var update = LiveKitParticipantUpdate()
-        update.participants = [owner]
-        return [.send(.with { $0.update = update })]
+        isOver ? [] : [.send(.with { $0.update.participants = [owner] })]
     }
 
     private func received(_ trickle: LiveKitTrickleRequest) -> [Action] {
@@ -285,10 +273,10 @@ struct RoomStateMachine {
     private mutating func received(_ request: LiveKitAddTrackRequest) -> [Action] {
         let isKnown = publishedTracks[request.cid] != nil
         guard request.type != .data, !isViewer, isKnown || publishedTracks.count < Self.maximumTrackCount else {
-            var refusal = LiveKitRequestResponse()
-            refusal.reason = .notAllowed
-            refusal.message = isViewer ? "viewers publish nothing" : "this track is not taken"
-            refusal.addTrack = request
+            let words = isViewer ? "viewers publish nothing" : "this track is not taken"
+            let refusal = LiveKitRequestResponse.with {
+                ($0.reason, $0.message, $0.addTrack) = (.notAllowed, words, request)
+            }
             return [.send(.with { $0.requestResponse = refusal })]
         }
         var track = LiveKitTrackInfo()
@@ -308,9 +296,7 @@ struct RoomStateMachine {
             }
         }
         publishedTracks[request.cid] = track
-        var published = LiveKitTrackPublishedResponse()
-        published.cid = request.cid
-        published.track = track
+        let published = LiveKitTrackPublishedResponse.with { ($0.cid, $0.track) = (request.cid, track) }
         return [.send(.with { $0.trackPublished = published }), ownerChanged()]
     }
 
@@ -333,24 +319,19 @@ struct RoomStateMachine {
         sendMids = Set(lines.sendMids.keys)
         if isSingle { isStable = true }
         let receiving = lines.receiving
-        var actions: [Action] =
-            [.send(.with { $0.answer = answer })] + unpublished(self.receiving.subtracting(receiving))
+        let actions = [Action.send(.with { $0.answer = answer })] + unpublished(self.receiving.subtracting(receiving))
         self.receiving = receiving
         var tracks = receiving
         if announced.contains(.video) { tracks.insert(.video) }
         if isWithdrawn { tracks.remove(.video) }
-        guard tracks != announced else { return actions }
-        actions += announce(tracks)
-        return actions
+        return tracks == announced ? actions : actions + announce(tracks)
     }
 
     private mutating func announce(_ tracks: Set<MediaKind>) -> [Action] {
         announced = tracks
         announcementCount &+= 1
         // Announce a track before the offer that carries it.
-        var update = LiveKitParticipantUpdate()
-        update.participants = [inferenceServer]
-        return [.send(.with { $0.update = update })] + offerIfDue()
+        return [.send(.with { $0.update.participants = [inferenceServer] })] + offerIfDue()
     }
 
     /// The audio of the session that a viewer watches has come or gone.
@@ -386,9 +367,7 @@ struct RoomStateMachine {
         guard !gone.isEmpty else { return [] }
         let messages: [Action] = gone.map { cid, track in
             publishedTracks[cid] = nil
-            var unpublished = LiveKitTrackUnpublishedResponse()
-            unpublished.trackSid = track.sid
-            return .send(.with { $0.trackUnpublished = unpublished })
+            return .send(.with { $0.trackUnpublished.trackSid = track.sid })
         }
         return messages + [ownerChanged()]
     }
@@ -396,10 +375,7 @@ struct RoomStateMachine {
     mutating func mediaOffered(_ sdp: String) -> [Action] {
         guard !isOver else { return [] }
         lastOfferID &+= 1
-        var offer = LiveKitSessionDescription()
-        offer.type = "offer"
-        offer.sdp = renamed(sdp)
-        offer.id = lastOfferID
+        let offer = LiveKitSessionDescription.with { ($0.type, $0.sdp, $0.id) = ("offer", renamed(sdp), lastOfferID) }
         return [.send(.with { $0.offer = offer })]
     }
 
@@ -414,10 +390,9 @@ struct RoomStateMachine {
         }
         // The participant offers even if it has enough m-lines; our answer then carries the tracks.
         let needed = due.subtracting(sendMids)
-        var requirement = LiveKitMediaSectionsRequirement()
-        (requirement.numVideos, requirement.numAudios) = (
-            needed.contains(.video) ? 1 : 0, needed.contains(.audio) ? 1 : 0
-        )
+        let requirement = LiveKitMediaSectionsRequirement.with {
+            ($0.numVideos, $0.numAudios) = (needed.contains(.video) ? 1 : 0, needed.contains(.audio) ? 1 : 0)
+        }
         return [.offer(due), .send(.with { $0.mediaSectionsRequirement = requirement })]
     }
 
@@ -426,10 +401,10 @@ struct RoomStateMachine {
         let ready = heldCandidates[side]
         heldCandidates[side] = candidate
         guard let text = try? ready?.encodedInit() else { return [] }
-        var trickle = LiveKitTrickleRequest()
-        trickle.candidateInit = String(decoding: text, as: UTF8.self)
-        trickle.target = side == .subscriber ? .subscriber : .publisher
-        trickle.final = candidate == nil
+        let trickle = LiveKitTrickleRequest.with {
+            $0.candidateInit = String(decoding: text, as: UTF8.self)
+            ($0.target, $0.final) = (side == .subscriber ? .subscriber : .publisher, candidate == nil)
+        }
         return [.send(.with { $0.trickle = trickle })]
     }
 
@@ -438,9 +413,7 @@ struct RoomStateMachine {
         hasBeenConnected = true
         guard !isOver, side == .publisher else { return [] }
         return publishedTracks.values.filter { $0.type == .video }.map { track in
-            var subscribed = LiveKitTrackSubscribed()
-            subscribed.trackSid = track.sid
-            return .send(.with { $0.trackSubscribed = subscribed })
+            .send(.with { $0.trackSubscribed.trackSid = track.sid })
         }
     }
 
@@ -462,8 +435,4 @@ struct RoomStateMachine {
         let end: [Action] = isSignalling || isOver ? [.close] : []
         return [.send(.with { $0.leave = leave })] + end + (isOver ? [] : [.awaitResume])
     }
-}
-
-extension LiveKitSignalResponse {
-    fileprivate static func join(_ join: LiveKitJoinResponse) -> Self { .with { $0.join = join } }
 }
