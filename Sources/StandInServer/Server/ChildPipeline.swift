@@ -170,7 +170,7 @@ struct ChildPipeline: Sendable {
     private static func drip(_ fault: Fault, on channel: any Channel) {
         let pipeline = channel.pipeline.syncOperations
         let writer = (try? pipeline.context(name: DripWriter.top))?.handler as? DripWriter
-        writer?.start(pace(fault))
+        writer?.interval = pace(fault)
     }
 
     private static func pace(_ fault: Fault) -> TimeAmount { TimeAmount(seconds: max(fault.interval ?? 1, 0.001)) }
