@@ -19,10 +19,7 @@ final class RoomParticipant: @unchecked Sendable {
     private let room: Room
     private let services: RoomServices
     private let eventLoop: any EventLoop
-    private let isViewer: Bool
-    private let isSingle: Bool
-    private let takesTrailers: Bool
-    private let isFirefox: Bool
+    private let options: RoomAdmission.RoomJoin
     private var machine: RoomStateMachine
     private var media: (any RoomMedia)?
     /// Nil while the signalling connection is lost.
@@ -36,17 +33,17 @@ final class RoomParticipant: @unchecked Sendable {
         self.room = room
         self.services = services
         self.eventLoop = eventLoop
-        isViewer = join.viewer != nil
-        isSingle = join.single != nil
-        takesTrailers = join.takesTrailers && services.rooms.options.carriesTrailers
-        isFirefox = join.isFirefox
+        options = join
         machine = RoomStateMachine(
-            room: room.identity.joined(by: identity), autoSubscribe: join.autoSubscribe, isViewer: isViewer,
-            isSingle: isSingle, ice: services.rooms.options.ice,
-            carriesTrailers: services.rooms.options.carriesTrailers,
-            takesTrailers: join.takesTrailers, watchedTrailers: room.trailers.withLock { $0 },
-            watchesAudio: room.painter.viewers.hasAudio)
+            .init(
+                room: room.identity.joined(by: identity), autoSubscribe: join.autoSubscribe,
+                isViewer: join.viewer != nil, isSingle: join.single != nil, ice: services.rooms.options.ice,
+                carriesTrailers: services.rooms.options.carriesTrailers, takesTrailers: join.takesTrailers,
+                watchedTrailers: room.trailers.withLock { $0 }, watchesAudio: room.painter.viewers.hasAudio))
     }
+
+    private var isViewer: Bool { options.viewer != nil }
+    private var takesTrailers: Bool { options.takesTrailers && services.rooms.options.carriesTrailers }
 
     // MARK: Connections
 
@@ -57,7 +54,7 @@ final class RoomParticipant: @unchecked Sendable {
                 $0.viewerCount += 1
             } else {
                 $0.room.joinCount += 1
-                if isSingle { $0.room.singleJoinCount += 1 }
+                if options.single != nil { $0.room.singleJoinCount += 1 }
             }
         }
         timers.every(Self.refreshInterval, on: eventLoop) { [self] _ in
@@ -174,7 +171,7 @@ final class RoomParticipant: @unchecked Sendable {
         services.media.group.enter()
         // Audio and video share a stream ID, so that the client synchronises them.
         func identifiers(_ track: String) -> String {
-            "\(room.identity.inferenceSID)|\(isFirefox ? track : "camera") \(track)"
+            "\(room.identity.inferenceSID)|\(options.isFirefox ? track : "camera") \(track)"
         }
         let msid = identifiers(room.identity.trackSID)
         let audioMSID = identifiers(room.identity.audioTrackSID)
@@ -190,8 +187,7 @@ final class RoomParticipant: @unchecked Sendable {
                 onEvent: onEvent)
             : services.media.engine.makeRoom(
                 painter: room.painter, codec: room.codec, faults: faults, msid: msid, audioMSID: audioMSID,
-                isSingle: isSingle,
-                takesTrailers: takesTrailers, onEvent: onEvent)
+                isSingle: options.single != nil, takesTrailers: takesTrailers, onEvent: onEvent)
     }
 
     private func received(_ event: MediaEvent) {

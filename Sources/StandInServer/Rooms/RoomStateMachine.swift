@@ -25,11 +25,26 @@ struct RoomStateMachine {
         case close
     }
 
-    private let room: RoomIdentity
-    private let autoSubscribe: Bool
-    private let isViewer: Bool
-    private let isSingle: Bool
-    private let ice: RoomICE
+    struct Stay {
+        var room: RoomIdentity
+        /// Tracks need no subscription request.
+        var autoSubscribe: Bool
+        /// Publishes nothing; the video track exists from the beginning.
+        var isViewer: Bool
+        /// One connection serves both directions; the participant makes all offers.
+        var isSingle: Bool
+        var ice: RoomICE
+        /// The server supports trailers of frames (`FrameTrailer`).
+        var carriesTrailers: Bool
+        /// The participant's client supports them.
+        var takesTrailers: Bool
+        /// A viewer: features of the trailers in the watched session.
+        var watchedTrailers: [LiveKitPacketTrailerFeature]
+        /// A viewer: the watched session has audio.
+        var watchesAudio: Bool
+    }
+
+    private let stay: Stay
     private(set) var isOver = false
     /// A media path has been established; otherwise the participant cannot resume.
     private(set) var hasBeenConnected = false
@@ -56,39 +71,14 @@ struct RoomStateMachine {
     private var offered: Set<MediaKind> = []
     /// Single connection: kinds for which the participant's offer has an m-line.
     private var sendMids: Set<MediaKind> = []
-    /// The server supports trailers of frames (`FrameTrailer`).
-    private let carriesTrailers: Bool
-    /// The participant's client supports them.
-    private let takesTrailers: Bool
-    /// A viewer: features of the watched session's frames.
-    private let watchedTrailers: [LiveKitPacketTrailerFeature]
     /// The latest candidate of each side, held back until the next one so that the last can be marked as final.
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
-    /// - Parameters:
-    ///   - autoSubscribe: Auto-subscribe: tracks need no subscription request.
-    ///   - isViewer: Publishes nothing; the video track exists from the beginning.
-    ///   - isSingle: One connection serves both directions; the participant makes all offers.
-    ///   - carriesTrailers: The server supports trailers of frames (`FrameTrailer`).
-    ///   - takesTrailers: The participant's client does, too.
-    ///   - watchesAudio: That session has audio.
-    ///   - watchedTrailers: Features of the trailers in the session that a viewer watches.
-    init(
-        room: RoomIdentity, autoSubscribe: Bool, isViewer: Bool = false, isSingle: Bool = false, ice: RoomICE,
-        carriesTrailers: Bool = true, takesTrailers: Bool = false, watchedTrailers: [LiveKitPacketTrailerFeature] = [],
-        watchesAudio: Bool = false
-    ) {
-        self.room = room
-        self.carriesTrailers = carriesTrailers
-        self.takesTrailers = takesTrailers
-        self.watchedTrailers = watchedTrailers
-        videoSID = room.trackSID
-        self.isSingle = isSingle
-        self.isViewer = isViewer
-        announced = isViewer ? watchesAudio ? [.video, .audio] : [.video] : []
-        self.ice = ice
-        self.autoSubscribe = autoSubscribe
-        wanted = autoSubscribe ? Set(MediaKind.allCases) : []
+    init(_ stay: Stay) {
+        self.stay = stay
+        videoSID = stay.room.trackSID
+        announced = stay.isViewer ? stay.watchesAudio ? [.video, .audio] : [.video] : []
+        wanted = stay.autoSubscribe ? Set(MediaKind.allCases) : []
     }
 
     // MARK: Joining
@@ -101,8 +91,8 @@ struct RoomStateMachine {
         join.otherParticipants = [inferenceServer, owner].compactMap(\.self)
         join.serverVersion = Self.serverInfo.version
         join.serverInfo = Self.serverInfo
-        join.subscriberPrimary = !isSingle
-        ice.fill(&join)
+        join.subscriberPrimary = !stay.isSingle
+        stay.ice.fill(&join)
         join.pingInterval = 5
         join.pingTimeout = 15
         join.enabledPublishCodecs = ["video/VP8", "video/H264", "video/VP9"].map { mime in .with { $0.mime = mime } }
@@ -133,14 +123,14 @@ struct RoomStateMachine {
         let greeting: [Action] = [
             .send(
                 .with {
-                    ice.fill(&$0.reconnect)
+                    stay.ice.fill(&$0.reconnect)
                     $0.reconnect.serverInfo = Self.serverInfo
                 }), .send(.with { $0.update.participants = [participant, inferenceServer] }),
             .send(.with { $0.roomUpdate.room = roomMessage }), .send(.with { $0.refreshToken = token }),
         ]
         // Answers to the offers of the lost connection would be taken for answers to later ones.
         offerIDs = []
-        guard !isSingle else { return greeting + offerIfDue() }
+        guard !stay.isSingle else { return greeting + offerIfDue() }
         offered = announced.intersection(wanted)
         isStable = false
         return greeting + [.restartICE(offered)]
@@ -156,18 +146,18 @@ struct RoomStateMachine {
     }
 
     private var roomMessage: LiveKitRoom {
-        .with { ($0.sid, $0.name, $0.numParticipants) = (room.sid, room.name, 2) }
+        .with { ($0.sid, $0.name, $0.numParticipants) = (stay.room.sid, stay.room.name, 2) }
     }
 
     private var participant: LiveKitParticipantInfo {
         var info = LiveKitParticipantInfo()
-        info.sid = room.participantSID
-        info.identity = room.participant
+        info.sid = stay.room.participantSID
+        info.identity = stay.room.participant
         info.state = .joined
         info.version = participantVersion
         // Without it, LiveKit's client for browsers does not publish.
         info.permission = .with {
-            ($0.canSubscribe, $0.canPublish, $0.canPublishData) = (true, !isViewer, !isViewer)
+            ($0.canSubscribe, $0.canPublish, $0.canPublishData) = (true, !stay.isViewer, !stay.isViewer)
         }
         info.tracks = publishedTracks.values.sorted { $0.sid < $1.sid }
         info.isPublisher = !publishedTracks.isEmpty
@@ -176,8 +166,8 @@ struct RoomStateMachine {
 
     private var inferenceServer: LiveKitParticipantInfo {
         var info = LiveKitParticipantInfo()
-        info.sid = room.inferenceSID
-        info.identity = room.inferenceServer
+        info.sid = stay.room.inferenceSID
+        info.identity = stay.room.inferenceServer
         info.state = .active
         info.kind = .agent
         info.version = announcementCount
@@ -198,16 +188,16 @@ struct RoomStateMachine {
 
     /// Trailers of the frames that the participant gets: those of its own frames, or of the session that it watches.
     private var trailerFeatures: [LiveKitPacketTrailerFeature] {
-        guard takesTrailers else { return [] }
-        return isViewer
-            ? watchedTrailers : publishedTracks.values.first { $0.type == .video }?.packetTrailerFeatures ?? []
+        guard stay.takesTrailers else { return [] }
+        return stay.isViewer
+            ? stay.watchedTrailers : publishedTracks.values.first { $0.type == .video }?.packetTrailerFeatures ?? []
     }
 
-    private func sid(_ kind: MediaKind) -> String { kind == .video ? videoSID : room.audioTrackSID }
+    private func sid(_ kind: MediaKind) -> String { kind == .video ? videoSID : stay.room.audioTrackSID }
 
     /// Replaces the video track's first SID, which the media keep using, with the present one.
     private func renamed(_ sdp: String) -> String {
-        videoSID == room.trackSID ? sdp : sdp.replacing(room.trackSID, with: videoSID)
+        videoSID == stay.room.trackSID ? sdp : sdp.replacing(stay.room.trackSID, with: videoSID)
     }
 
     // MARK: Signal requests
@@ -217,7 +207,7 @@ struct RoomStateMachine {
         guard !isOver else { return [] }
         switch request.message {
         case .offer(let description):
-            guard !isViewer else { return [] }
+            guard !stay.isViewer else { return [] }
             guard offerIDs.count < Self.maximumOpenOfferCount else { return leave(.disconnect, reason: .stateMismatch) }
             offerIDs.append(description.id)
             return [.receiveOffer(description.sdp)]
@@ -272,8 +262,8 @@ struct RoomStateMachine {
 
     private mutating func received(_ request: LiveKitAddTrackRequest) -> [Action] {
         let isKnown = publishedTracks[request.cid] != nil
-        guard request.type != .data, !isViewer, isKnown || publishedTracks.count < Self.maximumTrackCount else {
-            let words = isViewer ? "viewers publish nothing" : "this track is not taken"
+        guard request.type != .data, !stay.isViewer, isKnown || publishedTracks.count < Self.maximumTrackCount else {
+            let words = stay.isViewer ? "viewers publish nothing" : "this track is not taken"
             let refusal = LiveKitRequestResponse.with {
                 ($0.reason, $0.message, $0.addTrack) = (.notAllowed, words, request)
             }
@@ -289,7 +279,7 @@ struct RoomStateMachine {
         track.muted = request.muted
         track.layers = Array(request.layers.prefix(3))
         track.stream = request.stream
-        if carriesTrailers {
+        if stay.carriesTrailers {
             for feature in request.packetTrailerFeatures.prefix(8) where !track.packetTrailerFeatures.contains(feature)
             {
                 track.packetTrailerFeatures.append(feature)
@@ -317,7 +307,7 @@ struct RoomStateMachine {
         answer.id = offerIDs.removeFirst()
         for (kind, mid) in lines.sendMids where lines.sending.contains(kind) { answer.midToTrackID[mid] = sid(kind) }
         sendMids = Set(lines.sendMids.keys)
-        if isSingle { isStable = true }
+        if stay.isSingle { isStable = true }
         let receiving = lines.receiving
         let actions = [Action.send(.with { $0.answer = answer })] + unpublished(self.receiving.subtracting(receiving))
         self.receiving = receiving
@@ -336,8 +326,8 @@ struct RoomStateMachine {
 
     /// The audio of the session that a viewer watches has come or gone.
     mutating func audioChanged(_ isThere: Bool) -> [Action] {
-        guard !isOver, isViewer, announced.contains(.audio) != isThere else { return [] }
-        if !isThere, !autoSubscribe { wanted.remove(.audio) }
+        guard !isOver, stay.isViewer, announced.contains(.audio) != isThere else { return [] }
+        if !isThere, !stay.autoSubscribe { wanted.remove(.audio) }
         return announce(isThere ? announced.union([.audio]) : announced.subtracting([.audio]))
     }
 
@@ -346,7 +336,7 @@ struct RoomStateMachine {
         isWithdrawn = true
         guard announced.contains(.video) else { return [] }
         // A participant without auto-subscribe has to subscribe again.
-        if !autoSubscribe { wanted.remove(.video) }
+        if !stay.autoSubscribe { wanted.remove(.video) }
         return announce(announced.subtracting([.video]))
     }
 
@@ -355,8 +345,8 @@ struct RoomStateMachine {
         isWithdrawn = false
         if output == .newSID { videoSID = RoomIdentity.sid("TR") }
         // With a single connection, the participant chooses the m-line.
-        let move: [Action] = output == .newMID && !isSingle ? [.moveVideo] : []
-        return move + (isViewer || receiving.contains(.video) ? announce(announced.union([.video])) : [])
+        let move: [Action] = output == .newMID && !stay.isSingle ? [.moveVideo] : []
+        return move + (stay.isViewer || receiving.contains(.video) ? announce(announced.union([.video])) : [])
     }
 
     /// Reports tracks that the participant has stopped sending as unpublished; it has to announce them again to publish
@@ -384,7 +374,7 @@ struct RoomStateMachine {
         let due = announced.intersection(wanted)
         guard isStable, isSignalling, due != offered else { return [] }
         offered = due
-        guard isSingle else {
+        guard stay.isSingle else {
             isStable = false
             return [.offer(due)]
         }
