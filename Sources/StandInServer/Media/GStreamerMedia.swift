@@ -40,13 +40,11 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private var firstOffer: String?
     private var subscriberIsAnswered = false
     private var codec: VideoCodec?
-    private var painted: Pad?
+    /// Sends the received video back on a connection; nil before it is received, and once it is sent.
+    private var sendVideo: ((RTPSendParameters, PeerConnection) throws -> Void)?
     private var encoder: VideoEncoderBin?
-    /// The capsfilter that the RTP packets leave through.
+    /// The capsfilter that the RTP packets of `encoder` leave through.
     private var exit: Element?
-    /// Set instead of `painted` and `encoder` by `--echo-encoded`.
-    private var videoEcho: EncodedEcho?
-    private var videoEchoIsSent = false
     private var echo: AudioEcho?
     private var echoIsSent = false
     private var meters = (received: BitrateMeter(), sent: BitrateMeter())
@@ -128,10 +126,10 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 
     /// Starts to send the transformed video and the audio on a connection that has negotiated them.
     private func send(to connection: PeerConnection) throws {
-        if encoder == nil, !videoEchoIsSent, connection.videoDirection?.sends ?? false,
-            let parameters = connection.sendParameters
+        if connection.videoDirection?.sends ?? false, let parameters = connection.sendParameters,
+            let send = sendVideo.take()
         {
-            try sendVideo(parameters, to: connection)
+            try send(parameters, connection)
         }
         if !echoIsSent, connection.audioDirection?.sends ?? false, let parameters = connection.audioSendParameters,
             let echo
@@ -205,7 +203,7 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     func stop(completion: @escaping @Sendable () -> Void) {
         life.stop(
             cleanUp: { [self] in
-                (publisher, subscriber, painted, encoder, exit, videoEcho, echo) = (nil, nil, nil, nil, nil, nil, nil)
+                (publisher, subscriber, sendVideo, encoder, exit, echo) = (nil, nil, nil, nil, nil, nil)
             }, completion: completion)
     }
 
@@ -238,14 +236,14 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         painter.measure { $0.codec = codec.encodingName }
         if options.echoesEncoded {
             let echo = try EncodedEcho(codec, painter: painter, faults: faults)
-            videoEcho = echo
+            sendVideo = { [life] in try echo.send($0, to: $1, life) }
             return try echo.receive(from: connection, life)
         }
         let decoder = try VideoDecoderBin.make(codec: codec, keepsTrailers: room != nil)
         let painting = try PaintingBin(painter: painter, faults: faults, keepsTrailers: takesTrailers)
         painting.painted.setActive(true)
-        painted = painting.painted
         life.own(painting.painted)
+        sendVideo = { [unowned self] in try encode(painting.painted, $0, to: $1) }
         life.pipeline.add([decoder, painting.bin])
         try decoder.link(painting.bin)
         try connection.bin.link("rtp_src", to: decoder, "sink")
@@ -253,11 +251,7 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         decoder.syncStateWithParent()
     }
 
-    private func sendVideo(_ parameters: RTPSendParameters, to connection: PeerConnection) throws {
-        if let videoEcho {
-            videoEchoIsSent = true
-            return try videoEcho.send(parameters, to: connection, life)
-        }
+    private func encode(_ painted: Pad, _ parameters: RTPSendParameters, to connection: PeerConnection) throws {
         let encoder = try VideoEncoderBin(
             parameters: parameters, bitrate: options.bitrate, carriesTrailers: takesTrailers)
         encoder.spoilFrames(while: faults)
@@ -267,7 +261,7 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         self.exit = exit
         try exit.link("src", to: connection.bin, "rtp_sink")
         encoder.bin.syncStateWithParent()
-        guard let painted, let sink = encoder.bin.staticPad("sink") else {
+        guard let sink = encoder.bin.staticPad("sink") else {
             throw GStreamerError(.linkFailed, "the encoder has no sink pad")
         }
         try painted.link(sink)
