@@ -21,7 +21,7 @@ package struct RoomMessage: Sendable, Equatable {
                 response.message, [response.offer, response.answer], response.trickle,
                 [UInt8](response.unknownFields.data))
         } else {
-            kind = "malformed"
+            self.init(nil, [], LiveKitTrickleRequest(), [])
         }
     }
 
