@@ -10,7 +10,7 @@ import Synchronization
 final class RoomHandler: WebSocketHandler {
     private let room: Room
     private let join: RoomAdmission.RoomJoin
-    private let services: RoomServices
+    private let services: SessionServices
     /// Nil if a resume is refused.
     private var participant: RoomParticipant?
     /// Nil once the connection is closed.
@@ -18,7 +18,7 @@ final class RoomHandler: WebSocketHandler {
     private let timers = ConnectionTimers()
     var isClosing = false
 
-    init(room: Room, join: RoomAdmission.RoomJoin, services: RoomServices) {
+    init(room: Room, join: RoomAdmission.RoomJoin, services: SessionServices) {
         self.room = room
         self.join = join
         self.services = services

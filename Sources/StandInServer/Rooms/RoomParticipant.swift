@@ -17,7 +17,7 @@ final class RoomParticipant: @unchecked Sendable {
 
     let identity: String
     private let room: Room
-    private let services: RoomServices
+    private let services: SessionServices
     private let eventLoop: any EventLoop
     private let options: RoomAdmission.RoomJoin
     private var machine: RoomStateMachine
@@ -28,7 +28,7 @@ final class RoomParticipant: @unchecked Sendable {
     private let timers = ConnectionTimers()
     private var isRemoved = false
 
-    init(room: Room, join: RoomAdmission.RoomJoin, services: RoomServices, eventLoop: any EventLoop) {
+    init(room: Room, join: RoomAdmission.RoomJoin, services: SessionServices, eventLoop: any EventLoop) {
         identity = room.identity(of: join)
         self.room = room
         self.services = services

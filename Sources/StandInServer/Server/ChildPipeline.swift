@@ -43,7 +43,7 @@ struct ChildPipeline: Sendable {
                         try installFrames(on: channel)
                         faults.uncount()
                         return try channel.pipeline.syncOperations.addHandler(
-                            RoomHandler(room: room, join: join, services: roomServices))
+                            RoomHandler(room: room, join: join, services: services))
                     }
                     try installSession(on: channel, head: head, plan: plan, ticket)
                 }
@@ -63,10 +63,6 @@ struct ChildPipeline: Sendable {
                 answer: { refuseBrowser($0) == nil ? accountAnswer($0, $1, plan) : nil },
                 log: configuration.log),
             name: RefusalHandler.name)
-    }
-
-    private var roomServices: RoomServices {
-        RoomServices(rooms: services.rooms, board: services.board, media: services.media)
     }
 
     private var browserGuard: BrowserGuard {
