@@ -261,10 +261,7 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         self.exit = exit
         try exit.link("src", to: connection.bin, "rtp_sink")
         encoder.bin.syncStateWithParent()
-        guard let sink = encoder.bin.staticPad("sink") else {
-            throw GStreamerError(.linkFailed, "the encoder has no sink pad")
-        }
-        try painted.link(sink)
+        try painted.link(encoder.bin.pad("sink"))
     }
 
     private func measure() {

@@ -148,10 +148,12 @@ final class MediaLifecycle: @unchecked Sendable {
 }
 
 extension Element {
+    func pad(_ name: String) throws(GStreamerError) -> Pad {
+        guard let pad = staticPad(name) else { throw GStreamerError(.linkFailed, "the pad \(name) is missing") }
+        return pad
+    }
+
     func link(_ source: String, to downstream: Element, _ sink: String) throws {
-        guard let source = staticPad(source), let sink = downstream.staticPad(sink) else {
-            throw GStreamerError(.linkFailed, "a pad is missing")
-        }
-        try source.link(sink)
+        try pad(source).link(downstream.pad(sink))
     }
 }
