@@ -13,7 +13,7 @@ enum ControlEndpoint {
     private static let maximumConnectionCount = SessionWait.maximumCount + 64
 
     static func open(port: Int, group: any EventLoopGroup, of server: StandInServer) throws -> any Channel {
-        let connections = OpenChannels(limit: maximumConnectionCount)
+        let (connections, services) = (OpenChannels(limit: maximumConnectionCount), server.services)
         return try ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
@@ -21,22 +21,18 @@ enum ControlEndpoint {
                 channel.eventLoop.makeCompletedFuture {
                     guard connections.add(channel) else { throw ChannelError.operationUnsupported }
                     let pipeline = channel.pipeline.syncOperations
-                    let access = server?.pageAccess
-                    if let server, let access {
-                        try pipeline.configureHTTPServerPipeline(
-                            withServerUpgrade: (
-                                upgraders: [
-                                    PageUpgrade.upgrader(access, server.services.viewers, server.services.media)
-                                ],
+                    let page = server?.pageAccess
+                    try pipeline.configureHTTPServerPipeline(
+                        withServerUpgrade: page.map { page in
+                            (
+                                upgraders: [PageUpgrade.upgrader(page, services.viewers, services.media)],
                                 completionHandler: { context in
                                     context.pipeline.syncOperations.removeHandler(
                                         name: ControlHandler.name, promise: nil)
                                 }
-                            ))
-                    } else {
-                        try pipeline.configureHTTPServerPipeline()
-                    }
-                    try pipeline.addHandler(ControlHandler(server: server, page: access), name: ControlHandler.name)
+                            )
+                        })
+                    try pipeline.addHandler(ControlHandler(server: server, page: page), name: ControlHandler.name)
                 }
             }
             .bind(host: "127.0.0.1", port: port)
