@@ -153,7 +153,8 @@ let package = Package(
         .target(
             name: "ConnectionCheck",
             dependencies: [
-                "DecartProtocol", "DecartSession", "ICE", "Signalling", "GStreamerKit",
+                "DecartProtocol", "DecartSession", "ICE", "LiveKitProtocol", "Signalling", "GStreamerKit",
+                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),

@@ -80,12 +80,10 @@ struct CheckCommand: ParsableCommand {
                 + "for one with a password.", valueName: "url"))
     var httpProxy: String?
 
-    @Option(
-        help: ArgumentHelp("File with the proxy, http://user:password@host:port.", valueName: "file"))
+    @Option(help: ArgumentHelp("File with the proxy, http://user:password@host:port.", valueName: "file"))
     var httpProxyFile: String?
 
-    @Option(
-        help: ArgumentHelp("Address or interface to use, as the element's local-address.", valueName: "name"))
+    @Option(help: ArgumentHelp("Address or interface to use, as the element's local-address.", valueName: "name"))
     var localAddress: String?
 
     @Flag(help: "Allow an unencrypted base-url to another machine; the key travels in clear.")

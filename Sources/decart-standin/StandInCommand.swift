@@ -155,8 +155,7 @@ struct StandInCommand: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             "A STUN or TURN server that rooms name to who joins, as decarttransform's turn-servers has it: "
-                + "turn://user:password@host:3478?transport=udp. May be given more than once.",
-            valueName: "url"))
+                + "turn://user:password@host:3478?transport=udp. May be given more than once.", valueName: "url"))
     var iceServer: [String] = []
 
     @Flag(
@@ -239,25 +238,13 @@ struct StandInCommand: ParsableCommand {
         return first...last
     }
 
-    private func roomICE() throws -> RoomICE {
-        var ice = RoomICE()
-        ice.forcesRelay = forceRelay
-        for url in iceServer {
-            do { ice.servers.append(try ICEServer(url: url)) } catch { throw ValidationError("--ice-server: \(error)") }
-        }
-        return ice
+    /// Names the option in an error.
+    private func parsing<Value>(_ option: String, _ body: () throws -> Value) throws -> Value {
+        do { return try body() } catch { throw ValidationError("\(option): \(error)") }
     }
 
     private var transports: Set<MediaTransportKind>? {
         transport == "both" ? Set(MediaTransportKind.allCases) : MediaTransportKind(rawValue: transport).map { [$0] }
-    }
-
-    private func parsedFaults() throws -> [Fault] {
-        do {
-            return try FaultPlan(parsing: fault).faults
-        } catch {
-            throw ValidationError("--fault: \(error)")
-        }
     }
 
     private func recording() throws -> ControlRecording? {
@@ -311,13 +298,16 @@ struct StandInCommand: ParsableCommand {
         configuration.tricklesCandidates = trickle
         configuration.allowsBrowsers = allowBrowser
         configuration.isStrict = strict
-        configuration.rooms.ice = try roomICE()
+        configuration.rooms.ice.forcesRelay = forceRelay
+        configuration.rooms.ice.servers = try iceServer.map { url in
+            try parsing("--ice-server") { try ICEServer(url: url) }
+        }
         configuration.media.network.ports = try parsedPorts()
         configuration.media.network.listensForTCP = iceTcp
         configuration.rooms.servesSingleConnections = !noSingleConnection
         configuration.rooms.carriesTrailers = !noPacketTrailers
         configuration.rooms.codec = serverCodec
-        configuration.faults = try parsedFaults()
+        configuration.faults = try parsing("--fault") { try FaultPlan(parsing: fault).faults }
         configuration.controlPort = control ?? (web ? 9002 : nil)
         configuration.servesPage = web
         configuration.showsPrompts = showPrompts

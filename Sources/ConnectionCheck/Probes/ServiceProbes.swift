@@ -34,18 +34,9 @@ enum ServiceProbes {
     }
 
     static func connect(_ configuration: CheckConfiguration, completion: @escaping Completion) {
-        run(.tcp, .tcp, configuration) { result, target, duration in
-            switch result {
-            case .success(let facts):
-                let tunnel = configuration.route.proxy(to: configuration.base.host)
-                    .map { "The HTTP proxy \($0.place) opened a tunnel." }
-                completion(
-                    ProbeResult(
-                        .tcp, target, .ok, duration, tunnel ?? "\(facts.address) accepted the connection."))
-            case .failure(let error):
-                completion(ProbeResult(.tcp, target, .failed(cause(of: error)), duration, error.message))
-            }
-        }
+        let tunnel = configuration.route.proxy(to: configuration.base.host)
+            .map { "The HTTP proxy \($0.place) opened a tunnel." }
+        run(.tcp, .tcp, configuration, completion) { tunnel ?? "\($0.address) accepted the connection." }
     }
 
     static func handshake(_ configuration: CheckConfiguration, completion: @escaping Completion) {
@@ -53,22 +44,17 @@ enum ServiceProbes {
         guard base.isSecure else {
             return completion(.notTried(.tls, target(base), "Not tried: base-url is unencrypted."))
         }
-        run(.tls, .tls(configuration.trust, protocols: ["http/1.1"]), configuration) { result, target, duration in
-            switch result {
-            case .success(let facts):
-                let version = facts.tlsVersion ?? "TLS"
-                let days = facts.certificateExpiry.map { ($0 - time(nil)) / 86_400 }
-                let expiry = days.map { ", whose certificate is valid for \($0) more days" } ?? ""
-                completion(ProbeResult(.tls, target, .ok, duration, "\(version) to a verified server\(expiry)."))
-            case .failure(let error):
-                completion(ProbeResult(.tls, target, .failed(cause(of: error)), duration, error.message))
-            }
+        run(.tls, .tls(configuration.trust, protocols: ["http/1.1"]), configuration, completion) { facts in
+            let days = facts.certificateExpiry.map { ($0 - time(nil)) / 86_400 }
+            let expiry = days.map { ", whose certificate is valid for \($0) more days" } ?? ""
+            return "\(facts.tlsVersion ?? "TLS") to a verified server\(expiry)."
         }
     }
 
+    /// - Parameter text: the finding if the connection succeeds.
     private static func run(
         _ kind: ProbeKind, _ transport: ProbeConnection.Transport, _ configuration: CheckConfiguration,
-        completion: @escaping @Sendable (Result<ProbeConnection.Connected, SessionError>, String, Duration) -> Void
+        _ completion: @escaping Completion, text: @escaping @Sendable (ProbeConnection.Connected) -> String
     ) {
         let base = configuration.base
         let (watch, target) = (Stopwatch(), target(base))
@@ -78,8 +64,9 @@ enum ServiceProbes {
             limit: configuration.limit
         ) { event in
             switch event {
-            case .connected(let facts): completion(.success(facts), target, watch.elapsed)
-            case .failed(let error): completion(.failure(error), target, watch.elapsed)
+            case .connected(let facts): completion(ProbeResult(kind, target, .ok, watch.elapsed, text(facts)))
+            case .failed(let error):
+                completion(ProbeResult(kind, target, .failed(cause(of: error)), watch.elapsed, error.message))
             case .received: return
             }
             holder.take()?.close()

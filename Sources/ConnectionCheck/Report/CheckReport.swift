@@ -21,15 +21,8 @@ package struct CheckReport: Sendable {
     /// - Parameter secrets: the key and other texts that must not appear. The report adds those of the messages.
     package init(_ output: CheckOutput, _ recording: [SessionRecording.Entry], secrets: [String]) {
         entries = recording
-        messages = recording.compactMap { entry in
-            switch entry.event {
-            case .sent(let bytes): Self.message(entry, bytes, isSent: true)
-            case .received(let bytes): Self.message(entry, bytes, isSent: false)
-            default: nil
-            }
-        }
-        let found = messages.flatMap { Self.texts($0.value, path: $0.type ?? "") }
-        redact = Redactor(secrets + found)
+        messages = Self.messages(recording)
+        redact = Redactor(secrets + Self.texts(of: recording))
         var output = output
         output.session = output.session?.mappingWords { [redact] in redact($0) }
         for index in output.results.indices where output.results[index].kind == .session {
@@ -38,13 +31,27 @@ package struct CheckReport: Sendable {
         self.output = output
     }
 
+    private static func messages(_ recording: [SessionRecording.Entry]) -> [Message] {
+        recording.compactMap { entry in
+            switch entry.event {
+            case .sent(let bytes): message(entry, bytes, isSent: true)
+            case .received(let bytes): message(entry, bytes, isSent: false)
+            default: nil
+            }
+        }
+    }
+
     private static func message(_ entry: SessionRecording.Entry, _ bytes: [UInt8], isSent: Bool) -> Message {
         let value = (try? JSONValue(decoding: bytes)) ?? .null
         return Message(entry: entry, isSent: isSent, type: value["type"]?.string, value: value, size: bytes.count)
     }
 
-    /// All texts in a message but its type and the texts for people: tokens, names, addresses.
-    static func texts(_ value: JSONValue, path: String) -> [String] {
+    /// All texts in the messages but their types and the texts for people: tokens, names, addresses.
+    static func texts(of recording: [SessionRecording.Entry]) -> [String] {
+        messages(recording).flatMap { texts($0.value, path: $0.type ?? "") }
+    }
+
+    private static func texts(_ value: JSONValue, path: String) -> [String] {
         switch value {
         case .string(let text): KnownMessages.shownTexts.contains(path) || path.hasSuffix(".type") ? [] : [text]
         case .array(let values): values.flatMap { texts($0, path: path + "[]") }

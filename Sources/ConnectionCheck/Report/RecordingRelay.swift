@@ -21,7 +21,7 @@ package final class RecordingRelay: Sendable {
     package let url: String
 
     private let listener: any Channel
-    private let openLinks: Counter
+    private let upstream: Upstream
 
     package struct CannotListen: Error {}
 
@@ -29,7 +29,7 @@ package final class RecordingRelay: Sendable {
     package init(to configuration: CheckConfiguration, key: APIKey, recording: SessionRecording) throws {
         let nonce = (0..<24).map { _ in UInt8.random(in: .min ... .max) }
         let localKey = try APIKey("relay-" + Base64.encode(nonce, alphabet: .url))
-        let upstream = Upstream(configuration: configuration, key: key, localKey: localKey, recording: recording)
+        let upstream = Upstream(configuration, key: key, localKey: localKey, recording)
         // The event loop of all channels: the two ends of a connection can call each other directly.
         listener = try ServerBootstrap(group: EventLoops.group.next())
             .serverChannelOption(.backlog, value: 16)
@@ -41,7 +41,7 @@ package final class RecordingRelay: Sendable {
             .bind(host: "127.0.0.1", port: 0)
             .wait()
         guard let port = listener.localAddress?.port else { throw CannotListen() }
-        openLinks = upstream.openLinks
+        self.upstream = upstream
         self.recording = recording
         self.localKey = localKey
         url = "ws://127.0.0.1:\(port)"
@@ -53,19 +53,23 @@ package final class RecordingRelay: Sendable {
     package func close() {
         listener.close(promise: nil)
         let end = ContinuousClock.now + .seconds(1)
-        while openLinks.value > 0, .now < end { usleep(10_000) }
+        while upstream.openLinks.load(ordering: .relaxed) > 0, .now < end { usleep(10_000) }
     }
 }
 
 /// Opens the service's channel for each connection of the element.
-private struct Upstream: Sendable {
+private final class Upstream: Sendable {
     let configuration: CheckConfiguration
     let key: APIKey
     let localKey: APIKey
     let recording: SessionRecording
-    let attempts = Counter()
-    let openLinks = Counter()
+    let attempts = Atomic(0)
+    let openLinks = Atomic(0)
     let rooms = RelayRooms()
+
+    init(_ configuration: CheckConfiguration, key: APIKey, localKey: APIKey, _ recording: SessionRecording) {
+        (self.configuration, self.key, self.localKey, self.recording) = (configuration, key, localKey, recording)
+    }
 
     func install(on channel: any Channel) throws {
         let link = NIOLoopBound(RelayLink(self), eventLoop: channel.eventLoop)
@@ -91,20 +95,6 @@ private struct Upstream: Sendable {
                 }
             ))
         try pipeline.addHandler(RelayRefusal(link.value), name: RelayRefusal.name)
-    }
-}
-
-private final class Counter: Sendable {
-    private let count = Mutex(0)
-
-    var value: Int { count.withLock { $0 } }
-
-    @discardableResult
-    func add(_ change: Int) -> Int {
-        count.withLock {
-            $0 += change
-            return $0
-        }
     }
 }
 
@@ -166,7 +156,7 @@ private final class RelayLink {
         guard channel == nil, items.contains(where: { $0.name == "api_key" && $0.value == upstream.localKey.reveal() })
         else { return loop.makeSucceededFuture(nil) }
         let options = items.filter { $0.name != "api_key" && $0.name != "model" }
-        attempt = upstream.attempts.add(1)
+        attempt = upstream.attempts.wrappingAdd(1, ordering: .relaxed).newValue
         upstream.recording.add(.requested(items: (["api_key", "model"] + options.map(\.name))), attempt: attempt)
 
         var configuration = WebSocketChannel.Configuration()
@@ -204,7 +194,7 @@ private final class RelayLink {
             loop.execute { bound.value.received(event) }
         }
         self.channel = channel
-        upstream.openLinks.add(1)
+        upstream.openLinks.wrappingAdd(1, ordering: .relaxed)
         let promise = loop.makePromise(of: HTTPHeaders?.self)
         decision = promise
         // Opening reads the root certificates.
@@ -227,7 +217,7 @@ private final class RelayLink {
         let event = throughRelay(event)
         if let handler { handler.deliver(event) } else { waiting.append(event) }
         switch event {
-        case .closed, .failed: upstream.openLinks.add(-1)
+        case .closed, .failed: upstream.openLinks.wrappingSubtract(1, ordering: .relaxed)
         case .opened, .text, .binary, .silent, .answered: break
         }
     }

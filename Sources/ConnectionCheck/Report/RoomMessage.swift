@@ -1,86 +1,53 @@
 // A message of a LiveKit room's signalling, as far as a report shows it: its kind, and facts about SDP and candidates.
-// It reads protobuf's wire format itself, because kinds that LiveKitProtocol does not know are the interesting ones.
 import DecartProtocol
+import LiveKitProtocol
+import SwiftProtobuf
 
 package struct RoomMessage: Sendable, Equatable {
     /// The name in livekit_signal.proto, or "field N".
     package var kind: String
-    package var isKnown: Bool
+    package var isKnown = false
     package var sdp: SDPFacts?
     /// Such as "host udp".
     package var candidate: String?
 
-    // A response has the numbers of offer and answer the other way round.
-    private static let requests: [Int: String] = [
-        1: "offer", 2: "answer", 3: "trickle", 4: "add_track", 5: "mute", 6: "subscription", 7: "track_setting",
-        8: "leave", 12: "sync_state", 14: "ping", 16: "ping_req",
-    ]
-    private static let responses: [Int: String] = [
-        1: "join", 2: "answer", 3: "offer", 4: "trickle", 5: "update", 6: "track_published", 8: "leave", 9: "mute",
-        11: "room_update", 12: "connection_quality", 13: "stream_state_update", 14: "subscribed_quality_update",
-        16: "refresh_token", 17: "track_unpublished", 18: "pong", 19: "reconnect", 20: "pong_resp",
-        21: "subscription_response", 22: "request_response", 23: "track_subscribed", 24: "room_moved",
-        25: "media_sections_requirement",
-    ]
-
     /// - Parameter isSent: true for a message of the client (SignalRequest).
     package init(_ bytes: [UInt8], isSent: Bool) {
-        guard let field = Self.fields(bytes[...]).first else {
-            (kind, isKnown) = ("malformed", false)
-            return
+        if isSent, let request = try? LiveKitSignalRequest(serializedBytes: bytes) {
+            self.init(
+                request.message, [request.offer, request.answer], request.trickle, [UInt8](request.unknownFields.data))
+        } else if !isSent, let response = try? LiveKitSignalResponse(serializedBytes: bytes) {
+            self.init(
+                response.message, [response.offer, response.answer], response.trickle,
+                [UInt8](response.unknownFields.data))
+        } else {
+            self.init(nil, [], LiveKitTrickleRequest(), [])
         }
-        let name = (isSent ? Self.requests : Self.responses)[field.number]
-        kind = name ?? "field \(field.number)"
+    }
+
+    private init(
+        _ message: Any?, _ descriptions: [LiveKitSessionDescription], _ trickle: LiveKitTrickleRequest,
+        _ unknown: [UInt8]
+    ) {
+        let name = message.flatMap { Mirror(reflecting: $0).children.first?.label }
         isKnown = name != nil
-        switch kind {
-        case "offer", "answer":
-            // SessionDescription.sdp
-            sdp = Self.text(2, in: field.payload).map { SDPFacts($0) }
-        case "trickle":
-            // TrickleRequest.candidateInit
-            let candidate = Self.text(1, in: field.payload).flatMap {
-                try? CandidateMessage(decodingInit: [UInt8]($0.utf8))
-            }
-            self.candidate = candidate.flatMap { SDPFacts.type(ofCandidate: $0.candidate) }
-        default: break
-        }
+        kind = name.map(Self.snakeCase) ?? Self.fieldNumber(unknown).map { "field \($0)" } ?? "malformed"
+        sdp = descriptions.first { !$0.sdp.isEmpty }.map { SDPFacts($0.sdp) }
+        candidate = (try? CandidateMessage(decodingInit: [UInt8](trickle.candidateInit.utf8)))
+            .flatMap { SDPFacts.type(ofCandidate: $0.candidate) }
     }
 
-    private static func text(_ number: Int, in payload: ArraySlice<UInt8>) -> String? {
-        fields(payload).first { $0.number == number }.map { String(decoding: $0.payload, as: UTF8.self) }
+    private static func snakeCase(_ name: String) -> String {
+        name.map { $0.isUppercase ? "_" + $0.lowercased() : String($0) }.joined()
     }
 
-    /// The fields of a message, up to the first malformed one.
-    private static func fields(_ bytes: ArraySlice<UInt8>) -> [(number: Int, payload: ArraySlice<UInt8>)] {
-        var rest = bytes
-        var fields: [(number: Int, payload: ArraySlice<UInt8>)] = []
-        while let tag = varint(&rest), fields.count < 100 {
-            let number = Int(clamping: tag >> 3)
-            let size: Int
-            switch tag & 7 {
-            case 0:
-                guard varint(&rest) != nil else { return fields }
-                size = 0
-            case 1: size = 8
-            case 2:
-                guard let length = varint(&rest), length <= UInt64(rest.count) else { return fields }
-                size = Int(length)
-            case 5: size = 4
-            default: return fields
-            }
-            guard size <= rest.count, number > 0 else { return fields }
-            fields.append((number, rest.prefix(size)))
-            rest = rest.dropFirst(size)
-        }
-        return fields
-    }
-
-    private static func varint(_ bytes: inout ArraySlice<UInt8>) -> UInt64? {
-        var value: UInt64 = 0
-        for shift in stride(from: UInt64(0), to: 64, by: 7) {
-            guard let byte = bytes.popFirst() else { return nil }
-            value |= UInt64(byte & 0x7F) << shift
-            if byte & 0x80 == 0 { return value }
+    /// The number in the first tag, a varint of number and wire type: kinds that LiveKitProtocol does not know are the
+    /// interesting ones.
+    private static func fieldNumber(_ bytes: [UInt8]) -> Int? {
+        var tag = 0
+        for (index, byte) in bytes.prefix(5).enumerated() {
+            tag |= Int(byte & 0x7F) << (7 * index)
+            if byte < 0x80 { return tag >> 3 }
         }
         return nil
     }

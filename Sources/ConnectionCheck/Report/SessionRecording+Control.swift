@@ -5,15 +5,7 @@ package import DecartProtocol
 extension SessionRecording {
     /// - Parameter secrets: the key and other texts that must not appear. The texts of the messages are added.
     package static func control(_ entries: [Entry], secrets: [String]) -> ControlRecording {
-        let found = entries.flatMap { entry -> [String] in
-            switch entry.event {
-            case .sent(let bytes), .received(let bytes):
-                guard let value = try? JSONValue(decoding: bytes) else { return [] }
-                return CheckReport.texts(value, path: value["type"]?.string ?? "")
-            default: return []
-            }
-        }
-        var conversion = ControlConversion(redact: Redactor(secrets + found))
+        var conversion = ControlConversion(redact: Redactor(secrets + CheckReport.texts(of: entries)))
         return ControlRecording(
             entries.compactMap { entry in
                 conversion.event(entry).map {

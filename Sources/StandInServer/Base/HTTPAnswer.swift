@@ -1,6 +1,8 @@
 import DecartProtocol
+import NIOCore
+import NIOHTTP1
 
-struct HTTPAnswer: Sendable, Equatable {
+package struct HTTPAnswer: Error, Hashable {
     var status: Int
     /// Text for the log and the body; quotes nothing of the request.
     var words: String
@@ -13,23 +15,33 @@ struct HTTPAnswer: Sendable, Equatable {
         self.status = status
         self.words = words
     }
-}
 
-extension HTTPAnswer {
-    init(json: JSONValue, status: Int = 200) {
-        self.init(status, "JSON")
+    init(json: JSONValue, status: Int = 200, words: String = "JSON") {
+        self.init(status, words)
         contentType = "application/json"
         body = json.compactText
     }
 
     init(_ status: Int, detail: JSONValue) {
-        self.init(json: .fields(["detail": detail]), status: status)
-        words = "with a detail"
+        self.init(json: .fields(["detail": detail]), status: status, words: "with a detail")
     }
 
     /// An error of a request whose answers are JSON.
     init(error words: String, status: Int = 400) {
-        self.init(json: .fields(["error": .string(words)]), status: status)
-        self.words = words
+        self.init(json: .fields(["error": .string(words)]), status: status, words: words)
+    }
+
+    /// The caller closes the connection.
+    func write(to context: ChannelHandlerContext, promise: EventLoopPromise<Void>? = nil) {
+        let body = ByteBuffer(string: (body ?? words) + "\n")
+        var fields = HTTPHeaders([
+            ("Connection", "close"), ("Content-Type", contentType), ("Content-Length", "\(body.readableBytes)"),
+        ])
+        for (name, value) in headers { fields.add(name: name, value: value) }
+        let head = HTTPResponseHead(
+            version: .http1_1, status: HTTPResponseStatus(statusCode: status), headers: fields)
+        context.write(NIOAny(HTTPServerResponsePart.head(head)), promise: nil)
+        context.write(NIOAny(HTTPServerResponsePart.body(.byteBuffer(body))), promise: nil)
+        context.writeAndFlush(NIOAny(HTTPServerResponsePart.end(nil)), promise: promise)
     }
 }

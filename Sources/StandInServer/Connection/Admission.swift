@@ -19,70 +19,45 @@ enum Admission: Equatable {
         limitAnswer: LimitAnswer? = nil, plan: FaultPlan = FaultPlan(),
         isSession: (String) -> Bool = { _ in false }
     ) {
-        let faults: FaultPlan
-        do throws(FaultSyntaxError) {
-            faults = plan + (try FaultPlan(target: target))
+        do {
+            let faults = plan + (try FaultPlan(target: target))
+            if faults.contains(.endlessHeaders) {
+                self = .neverAnswered
+                return
+            }
+            if let answer = faults.answer { throw answer }
+            let path = target.prefix { $0 != "?" }
+            let viewedSessionID = Self.viewedSession(path)
+            guard path.hasSuffix(StrictRules.path) || viewedSessionID != nil else {
+                throw HTTPAnswer(404, "unknown path: sessions are opened at \(StrictRules.path)")
+            }
+            let items = PercentEncoding.firstQueryItems(ofTarget: target)
+            guard keys.admits(items["api_key"]) else { throw HTTPAnswer(401, "invalid api key") }
+            guard viewedSessionID.map(isSession) ?? true else { throw HTTPAnswer(404, "there is no such session") }
+            // A viewer's URL has no model. SDKs take any name (Python 0.2.4, models.py, `CustomModelDefinition`).
+            let model = viewedSessionID == nil ? items["model"] ?? "" : ""
+            guard viewedSessionID != nil || !model.isEmpty else { throw HTTPAnswer(400, "no model is named") }
+            guard !isFull else { throw HTTPAnswer(503, "no free session") }
+            // Viewers watch a session of the account and have none of their own.
+            let limitAnswer = viewedSessionID == nil ? limitAnswer : nil
+            guard limitAnswer != .http else { throw HTTPAnswer(429, LimitAnswer.words) }
+            // The session's record has fields of their own for these.
+            let known: Set = [
+                "api_key", "model", "pixel_latency", "livekit_early_room_info", "resolution", "speed", "user_agent",
+                "fault", "livekit_server_codec",
+            ]
+            let request = ConnectionRequest(
+                model: model, wantsLatencyMarker: items["pixel_latency"] == "1",
+                asksForRoom: items["livekit_early_room_info"] == "true", host: host, resolution: items["resolution"],
+                speed: items["speed"], userAgent: items["user_agent"] ?? userAgent,
+                serverCodec: items["livekit_server_codec"], otherItems: items.filter { !known.contains($0.key) },
+                unknownItem: StrictRules.unknown(inItems: items), viewedSessionID: viewedSessionID,
+                maximumDuration: items["api_key"].flatMap { keys.clientTokens?.sessionLimit(of: $0) },
+                limitAnswer: limitAnswer)
+            self = .admitted(request, faults)
         } catch {
-            self = .refused(HTTPAnswer(400, error.description))
-            return
+            self = .refused(error as? HTTPAnswer ?? HTTPAnswer(400, "\(error)"))
         }
-        if faults.contains(.endlessHeaders) {
-            self = .neverAnswered
-            return
-        }
-        if let answer = faults.answer {
-            self = .refused(answer)
-            return
-        }
-        let path = target.prefix { $0 != "?" }
-        let viewedSessionID = Self.viewedSession(path)
-        guard path.hasSuffix(StrictRules.path) || viewedSessionID != nil else {
-            self = .refused(HTTPAnswer(404, "unknown path: sessions are opened at \(StrictRules.path)"))
-            return
-        }
-        var items: [String: String] = [:]
-        // The first of several items with the same name wins.
-        for item in PercentEncoding.queryItems(ofTarget: target) where items[item.name] == nil {
-            items[item.name] = item.value
-        }
-        guard keys.admits(items["api_key"]) else {
-            self = .refused(HTTPAnswer(401, "invalid api key"))
-            return
-        }
-        guard viewedSessionID.map(isSession) ?? true else {
-            self = .refused(HTTPAnswer(404, "there is no such session"))
-            return
-        }
-        // A viewer's URL has no model. SDKs take any name (Python 0.2.4, models.py, `CustomModelDefinition`).
-        let model = viewedSessionID == nil ? items["model"] ?? "" : ""
-        guard viewedSessionID != nil || !model.isEmpty else {
-            self = .refused(HTTPAnswer(400, "no model is named"))
-            return
-        }
-        guard !isFull else {
-            self = .refused(HTTPAnswer(503, "no free session"))
-            return
-        }
-        // Viewers watch a session of the account and have none of their own.
-        let limitAnswer = viewedSessionID == nil ? limitAnswer : nil
-        guard limitAnswer != .http else {
-            self = .refused(HTTPAnswer(429, LimitAnswer.words))
-            return
-        }
-        // The session's record has fields of their own for these.
-        let known: Set = [
-            "api_key", "model", "pixel_latency", "livekit_early_room_info", "resolution", "speed", "user_agent",
-            "fault", "livekit_server_codec",
-        ]
-        let request = ConnectionRequest(
-            model: model, wantsLatencyMarker: items["pixel_latency"] == "1",
-            asksForRoom: items["livekit_early_room_info"] == "true", host: host, resolution: items["resolution"],
-            speed: items["speed"], userAgent: items["user_agent"] ?? userAgent,
-            serverCodec: items["livekit_server_codec"], otherItems: items.filter { !known.contains($0.key) },
-            unknownItem: StrictRules.unknown(inItems: items), viewedSessionID: viewedSessionID,
-            maximumDuration: items["api_key"].flatMap { keys.clientTokens?.sessionLimit(of: $0) },
-            limitAnswer: limitAnswer)
-        self = .admitted(request, faults)
     }
 
     /// Returns the ID of the session to watch from a path that ends with `/subscribe/{sid}`.

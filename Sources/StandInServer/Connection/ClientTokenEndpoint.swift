@@ -18,15 +18,9 @@ struct ClientTokenEndpoint {
         var constraints: Constraints?
     }
 
-    private struct Constraints: Codable {
-        struct Realtime: Codable { var maxSessionDuration: Int? }
+    private struct Constraints: Decodable {
+        struct Realtime: Decodable { var maxSessionDuration: Int? }
         var realtime: Realtime?
-    }
-
-    private struct Answer: Encodable {
-        var apiKey: String
-        var expiresAt: String
-        var constraints: Constraints?
     }
 
     /// Allowed models and origins are accepted, and mean nothing here.
@@ -56,14 +50,16 @@ struct ClientTokenEndpoint {
         guard duration.map({ $0 > 0 }) ?? true else {
             return HTTPAnswer(400, "maxSessionDuration is not a positive number of seconds")
         }
-        let constraints = duration.map { Constraints(realtime: .init(maxSessionDuration: $0)) }
-        guard let token = tokens.token(expiry: now + lifetime, sessionLimit: duration),
-            let text = try? JSONText.encode(
-                Answer(apiKey: token, expiresAt: WallClock.text(now + lifetime), constraints: constraints))
-        else { return HTTPAnswer(500, "internal error") }
-        var answer = HTTPAnswer(200, "a client token")
-        answer.contentType = "application/json"
-        answer.body = String(decoding: text, as: UTF8.self)
-        return answer
+        guard let token = tokens.token(expiry: now + lifetime, sessionLimit: duration) else {
+            return HTTPAnswer(500, "internal error")
+        }
+        let constraints = duration.map {
+            JSONValue.fields(["realtime": .fields(["maxSessionDuration": .integer($0)])])
+        }
+        return HTTPAnswer(
+            json: .fields([
+                "apiKey": .string(token), "constraints": constraints,
+                "expiresAt": .string(WallClock.text(now + lifetime)),
+            ]), words: "a client token")
     }
 }

@@ -25,7 +25,9 @@ extension ConnectionHandler {
         switch step {
         case .action: break
         case .later(let seconds, let steps): later(seconds, steps, context)
-        case .every(let seconds, let steps): every(seconds, steps, context)
+        case .every(let seconds, let steps):
+            let interval = TimeAmount(seconds: max(seconds, 0.001))
+            timers.every(interval, on: context.eventLoop) { [self] _ in perform(steps, context) }
         case .raw(let bytes):
             journal.noteRaw(size: bytes.count)
             encoder(context)?.writeAndFlush(NIOAny(ByteBuffer(bytes: bytes)), promise: nil)
@@ -34,11 +36,7 @@ extension ConnectionHandler {
             journal.noteRaw(size: bytes.count)
             EndlessWriter.write(ByteBuffer(bytes: bytes), rounds: rounds, from: encoder)
         case .pings(let count): flood(count, context)
-        case .close(let code, let reason):
-            var data = context.channel.allocator.buffer(capacity: 2 + reason.utf8.count)
-            data.writeInteger(code)
-            data.writeString(reason)
-            close(data, context)
+        case .close(let code, let reason): close(WebSocketErrorCode(codeNumber: Int(code)), reason: reason, context)
         case .reset:
             journal.noteEvent("reset")
             Reset.close(context.channel)
@@ -53,39 +51,19 @@ extension ConnectionHandler {
 
     func later(_ seconds: Double, _ steps: [FaultScript.Step], _ context: ChannelHandlerContext) {
         guard seconds > 0 else { return perform(steps, context) }
-        let number = faultTimers.number()
-        let bound = NIOLoopBound((self, context, steps), eventLoop: context.eventLoop)
-        let timer = context.eventLoop.scheduleTask(in: TimeAmount(seconds: seconds)) {
-            let (handler, context, steps) = bound.value
-            handler.faultTimers.fired(number)
-            handler.perform(steps, context)
-        }
-        faultTimers.add(timer, number)
-    }
-
-    private func every(_ seconds: Double, _ steps: [FaultScript.Step], _ context: ChannelHandlerContext) {
-        let bound = NIOLoopBound((self, context, steps), eventLoop: context.eventLoop)
-        let interval = TimeAmount(seconds: max(seconds, 0.001))
-        faultTimers.add(
-            context.eventLoop.scheduleRepeatedTask(initialDelay: interval, delay: interval) { _ in
-                let (handler, context, steps) = bound.value
-                handler.perform(steps, context)
-            })
+        timers.after(TimeAmount(seconds: seconds), on: context.eventLoop) { [self] in perform(steps, context) }
     }
 
     /// Sends at most 100 pings per 10 ms; waits while the client does not read.
     private func flood(_ count: Int, _ context: ChannelHandlerContext) {
-        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        let remaining = NIOLoopBoundBox(count, eventLoop: context.eventLoop)
-        faultTimers.add(
-            context.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(10)) { task in
-                let (handler, context) = bound.value
-                guard remaining.value > 0, !handler.isClosing else { return task.cancel() }
-                for _ in 0..<min(100, remaining.value) where context.channel.isWritable {
-                    handler.write(.ping, ByteBuffer(integer: UInt32(truncatingIfNeeded: remaining.value)), context)
-                    remaining.value -= 1
-                }
-            })
+        var remaining = count
+        timers.every(.milliseconds(10), from: .zero, on: context.eventLoop) { [self] task in
+            guard remaining > 0, !isClosing else { return task.cancel() }
+            for _ in 0..<min(100, remaining) where context.channel.isWritable {
+                write(.ping, ByteBuffer(integer: UInt32(truncatingIfNeeded: remaining)), context)
+                remaining -= 1
+            }
+        }
     }
 
     private func encoder(_ context: ChannelHandlerContext) -> ChannelHandlerContext? {

@@ -52,11 +52,8 @@ extension ConnectionHandler {
     }
 
     private func advanceReplay(_ context: ChannelHandlerContext, after seconds: Double) {
-        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        replay?.timer = context.eventLoop.scheduleTask(in: TimeAmount(seconds: max(seconds, 0.001))) {
-            let (handler, context) = bound.value
-            handler.advanceReplay(context)
-        }
+        let time = TimeAmount(seconds: max(seconds, 0.001))
+        replay?.timer = context.eventLoop.assumeIsolated().scheduleTask(in: time) { [self] in advanceReplay(context) }
     }
 
     private func perform(_ step: ReplayScript.Step, _ context: ChannelHandlerContext) {
@@ -66,11 +63,7 @@ extension ConnectionHandler {
         case .sendMalformed: write(.text, ByteBuffer(string: "malformed"), context)
         case .pauseMedia(let reason): perform(machine.paused(reason: reason, .same), context)
         case .restartMedia: perform(machine.restarted(.same), context)
-        case .close(let code, let reason):
-            var data = context.channel.allocator.buffer(capacity: 2 + reason.utf8.count)
-            data.writeInteger(code)
-            data.writeString(reason)
-            close(data, context)
+        case .close(let code, let reason): close(WebSocketErrorCode(codeNumber: Int(code)), reason: reason, context)
         case .drop: context.close(promise: nil)
         }
     }

@@ -12,10 +12,7 @@ struct StepNotice: Sendable {
     var steps: [FaultScript.Step]
 }
 
-final class ConnectionHandler: ChannelInboundHandler {
-    typealias InboundIn = WebSocketFrame
-    typealias OutboundOut = WebSocketFrame
-
+final class ConnectionHandler: WebSocketHandler {
     private let request: ConnectionRequest
     let identity: SessionIdentity
     private let services: SessionServices
@@ -25,9 +22,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     private let viewers: Viewers
     var machine: ControlStateMachine
     var script: FaultScript
-    /// Timers of the script; cancelled when the connection closes.
-    var faultTimers = FaultTimers()
-    /// The `mute` fault: nothing is written any more.
+    let timers = ConnectionTimers()
     var isMute = false
     var ignoresPings = false
     var replay: Replay?
@@ -43,8 +38,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     /// Enough for host candidates, which are gathered within milliseconds.
     private static let gatheringTimeout = TimeAmount.milliseconds(500)
     private var ticks: RepeatedTask?
-    private var pings: RepeatedTask?
-    private(set) var isClosing = false
+    var isClosing = false
 
     init(
         request: ConnectionRequest, rules: ControlStateMachine.Rules, plan: FaultPlan, services: SessionServices,
@@ -73,11 +67,7 @@ final class ConnectionHandler: ChannelInboundHandler {
             services.viewers.add(viewers, of: identity.id)
         }
         journal.noteEvent("opened")
-        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        pings = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { _ in
-            let (handler, context) = bound.value
-            handler.write(.ping, context.channel.allocator.buffer(capacity: 0), context)
-        }
+        timers.every(.seconds(10), on: context.eventLoop) { [self] _ in write(.ping, ByteBuffer(), context) }
         if !script.plan.faults.isEmpty { log("faults: \(script.plan.faults.map(\.kind.name).joined(separator: ", "))") }
         if let answer = request.limitAnswer { return refuse(answer, context) }
         if services.isStrict, let words = request.unknownItem { return refuse(words, context) }
@@ -125,10 +115,9 @@ final class ConnectionHandler: ChannelInboundHandler {
         case .ping:
             write(.pong, frame.unmaskedData, context)
         case .connectionClose:
-            // RFC 6455 §5.5.1: echo the status code.
-            var data = frame.unmaskedData
+            let data = frame.unmaskedData
             journal.noteClose(.received, code: data.getInteger(at: data.readerIndex))
-            close(data.readSlice(length: min(2, data.readableBytes)), context)
+            close(echoing: frame, context)
         default:
             break
         }
@@ -148,24 +137,12 @@ final class ConnectionHandler: ChannelInboundHandler {
             perform(machine.overridden(prompt: notice.prompt), context)
         case is SessionEnded:
             perform(machine.closed(), context)
-            var data = context.channel.allocator.buffer(capacity: 32)
-            data.write(webSocketErrorCode: .normalClosure)
-            data.writeString("the session has ended")
-            close(data, context)
+            close(.normalClosure, reason: "the session has ended", context)
         case let idle as IdleStateHandler.IdleStateEvent where idle == .read:
             log("the client sent nothing, not even a pong")
             context.close(promise: nil)
         default:
             context.fireUserInboundEventTriggered(event)
-        }
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // Do not log the error's own text: it may quote what the peer sent.
-        if let code = FrameRules.closeCode(for: error) {
-            close(code, context)
-        } else {
-            context.close(promise: nil)
         }
     }
 
@@ -177,9 +154,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         } else {
             services.viewers.remove(identity.id)
         }
-        pings?.cancel()
         endReplay()
-        faultTimers.cancelAll()
+        timers.cancelAll()
         log("closed after \(painter?.counts.painted ?? 0) frames")
         journal.noteEvent("closed")
         services.board.setPainter(nil, of: number)
@@ -274,11 +250,9 @@ final class ConnectionHandler: ChannelInboundHandler {
     }
 
     private func boundGathering(_ context: ChannelHandlerContext) {
-        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         gathering?.cancel()
-        gathering = context.eventLoop.scheduleTask(in: Self.gatheringTimeout) {
-            let (handler, context) = bound.value
-            handler.perform(handler.machine.candidatesOverdue(), context)
+        gathering = context.eventLoop.assumeIsolated().scheduleTask(in: Self.gatheringTimeout) { [self] in
+            perform(machine.candidatesOverdue(), context)
         }
     }
 
@@ -392,30 +366,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         media.stop { [group = services.media.group] in group.leave() }
     }
 
-    // MARK: Outgoing frames
-
-    func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
-        guard !isClosing, !isMute else { return }
-        // Disconnect a client that does not read, instead of buffering without limit.
-        guard context.channel.isWritable else {
-            log("the client does not read")
-            return context.close(promise: nil)
-        }
-        context.writeAndFlush(wrapOutboundOut(WebSocketFrame(fin: true, opcode: opcode, data: data)), promise: nil)
-    }
-
-    private func close(_ code: WebSocketErrorCode, _ context: ChannelHandlerContext) {
-        var data = context.channel.allocator.buffer(capacity: 2)
-        data.write(webSocketErrorCode: code)
-        close(data, context)
-    }
-
-    func close(_ data: ByteBuffer?, _ context: ChannelHandlerContext) {
-        if !isClosing, !isMute { journal.noteClose(.sent, code: data.flatMap { $0.getInteger(at: $0.readerIndex) }) }
-        write(.connectionClose, data ?? ByteBuffer(), context)
-        isClosing = true
-        context.close(promise: nil)
-    }
+    func willClose(code: UInt16?) { journal.noteClose(.sent, code: code) }
 
     func log(_ words: String) {
         services.media.log("session \(number): \(words)")

@@ -123,11 +123,10 @@ struct ControlStateMachine {
     }
 
     private mutating func received(_ message: SetImageMessage) -> [Action] {
-        switch imageHash(of: message) {
-        case .failure(let refusal):
-            return [.send(.setImageAck(SetImageAck(success: false, error: refusal.words)))]
-        case .success(let hash):
-            imageHash = hash
+        do throws(Refusal) {
+            imageHash = try imageHash(of: message)
+        } catch {
+            return [.send(.setImageAck(SetImageAck(success: false, error: error.words)))]
         }
         switch message.text {
         case .unchanged: break
@@ -146,15 +145,15 @@ struct ControlStateMachine {
     }
 
     /// Validates the whole message first, so that a refused message changes nothing.
-    private func imageHash(of message: SetImageMessage) -> Result<UInt64?, Refusal> {
-        if let refusal = refusalOfEverything { return .failure(refusal) }
-        if case .prompt(let prompt) = message.text, let refusal = refusal(of: prompt) { return .failure(refusal) }
+    private func imageHash(of message: SetImageMessage) throws(Refusal) -> UInt64? {
+        if let refusal = refusalOfEverything { throw refusal }
+        if case .prompt(let prompt) = message.text, let refusal = refusal(of: prompt) { throw refusal }
         switch message.image {
-        case .none: return .success(nil)
-        case .data(let base64): return ImageInput.hash(base64: base64).map(Optional.some)
-        case .reference(let id) where !id.hasPrefix("file_"):
-            return .failure(Refusal(words: "image_ref is not the id of a file"))
-        case .reference(let name): return .success(StableHash.fnv1a(name.utf8))
+        case .none: return nil
+        case .data(let base64): return try ImageInput.hash(base64: base64)
+        case .reference(let id):
+            guard id.hasPrefix("file_") else { throw Refusal(words: "image_ref is not the id of a file") }
+            return StableHash.fnv1a(id.utf8)
         }
     }
 

@@ -51,35 +51,32 @@ struct FaultScript {
 
     private func greeting(_ honest: [Step]) -> [Step] {
         if plan.contains(.noFirstMessage) { return [] }
-        let queue = plan.first { fault -> (FaultKind.Queue, Fault)? in
-            if case .queue(let kind) = fault.kind { (kind, fault) } else { nil }
-        }
-        guard let (kind, fault) = queue else { return honest }
+        guard let (places, interval, isEndless) = queue else { return honest }
         let entering = Step.action(.send(.status("entering queue")))
-        let interval = fault.interval ?? 1
-        func positionMessage(_ position: Int, of size: Int?) -> Step {
-            .action(.send(.queuePosition(QueuePosition(position: position, size: size))))
-        }
-        switch kind {
-        case .forever:
-            let n = fault.n ?? 12
-            return [
-                entering, positionMessage(n, of: n), .every(seconds: max(interval, 0.01), [positionMessage(n, of: n)]),
-            ]
-        case .n:
-            let n = min(fault.n ?? 3, 1000)
-            let positions = (0..<n).map { index in
-                Step.later(seconds: Double(index) * interval, [positionMessage(n - index, of: n)])
+        let positions = places.map { Step.action(.send(.queuePosition($0))) }
+        if isEndless { return [entering] + positions + [.every(seconds: max(interval, 0.01), positions)] }
+        return [entering] + positions.enumerated().map { .later(seconds: Double($0) * interval, [$1]) }
+            + [.later(seconds: Double(places.count) * interval, honest)]
+    }
+
+    /// The places of a simulated queue, one every `interval` seconds.
+    private var queue: (places: [QueuePosition], interval: Double, isEndless: Bool)? {
+        plan.first { fault in
+            guard case .queue(let kind) = fault.kind else { return nil }
+            let interval = fault.interval ?? 1
+            switch kind {
+            case .forever:
+                let n = fault.n ?? 12
+                return ([QueuePosition(position: n, size: n)], interval, true)
+            case .n:
+                let n = min(fault.n ?? 3, 1000)
+                return ((0..<n).map { QueuePosition(position: n - $0, size: n) }, interval, false)
+            case .jump:
+                let n = min(fault.n ?? 3, 1_000_000)
+                // Moves backward and forward, without a size, beyond the size, and to position 0.
+                let places: [(Int, Int?)] = [(n, n), (n * 4, n * 4), (1, n), (n * 2, nil), (n * 9, n), (0, n), (2, n)]
+                return (places.map(QueuePosition.init), interval, false)
             }
-            return [entering] + positions + [.later(seconds: Double(n) * interval, honest)]
-        case .jump:
-            let n = min(fault.n ?? 3, 1_000_000)
-            // Moves backward and forward, without a size, beyond the size, and to position 0.
-            let places: [(Int, Int?)] = [(n, n), (n * 4, n * 4), (1, n), (n * 2, nil), (n * 9, n), (0, n), (2, n)]
-            let positions = places.enumerated().map { index, place in
-                Step.later(seconds: Double(index) * interval, [positionMessage(place.0, of: place.1)])
-            }
-            return [entering] + positions + [.later(seconds: Double(places.count) * interval, honest)]
         }
     }
 
@@ -108,13 +105,8 @@ struct FaultScript {
     private func roomInfo(_ action: ControlStateMachine.Action) -> [Step] {
         if plan.contains(.noFirstMessage) || plan.contains(.queue(.forever)) { return [] }
         if let fault = plan.first(.room(.slowInfo)) { return [.later(seconds: fault.delay ?? 20, [.action(action)])] }
-        if let fault = plan.first(.queue(.n)) {
-            return [.later(seconds: Double(min(fault.n ?? 3, 1000)) * (fault.interval ?? 1), [.action(action)])]
-        }
-        if let fault = plan.first(.queue(.jump)) {
-            return [.later(seconds: 7 * (fault.interval ?? 1), [.action(action)])]
-        }
-        return [.action(action)]
+        guard let queue else { return [.action(action)] }
+        return [.later(seconds: Double(queue.places.count) * queue.interval, [.action(action)])]
     }
 
     private var closeWhenConnected: [Step] {
@@ -157,10 +149,8 @@ extension Fault {
 
     private var timed: (seconds: Double, [FaultScript.Step])? {
         switch kind {
-        case .error(.permanent): (0, [.action(.send(.error("invalid api key")))])
-        case .error(.transient): (0, [.action(.send(.error("internal error, try again")))])
-        case .error(.decoy401): (0, [.action(.send(.error("frame 14012 could not be decoded")))])
-        case .error(.type):
+        case .error(let text): (0, [.action(.send(.error(text)))])
+        case .errorOfType:
             (0, [.action(.send(.error(reason ?? "a fault of this stand-in", type: type ?? "internal_error")))])
         case .close(let code, .time): (5, [.close(code: code.rawValue, reason: reason ?? "")])
         case .dropTCP: (5, [.reset])

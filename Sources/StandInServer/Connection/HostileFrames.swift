@@ -39,11 +39,11 @@ enum HostileFrames {
             let begin: [UInt8] = [0x01, 1, 0x61]
             let next: [UInt8] = [0x00, 1, 0x61]
             guard let n, n > 0 else {
-                return [.raw(begin), .rawRepeated([UInt8](repeating: next, count: 64), rounds: nil)]
+                return [.raw(begin), .rawRepeated(Array(repeatElement(next, count: 64).joined()), rounds: nil)]
             }
             let whole: [UInt8] = [0x81, 1, 0x61]
             let end: [UInt8] = [0x80, 1, 0x61]
-            return [.raw(n == 1 ? whole : begin + [UInt8](repeating: next, count: min(n, 1_000_000) - 2) + end)]
+            return [.raw(n == 1 ? whole : begin + repeatElement(next, count: min(n, 1_000_000) - 2).joined() + end)]
         }
     }
 
@@ -62,13 +62,5 @@ enum HostileFrames {
         case ..<65536: [mask | 126, UInt8(count >> 8), UInt8(count & 255)]
         default: [mask | 127] + (0..<8).map { UInt8(truncatingIfNeeded: count >> (56 - 8 * $0)) }
         }
-    }
-}
-
-extension [UInt8] {
-    fileprivate init(repeating part: [UInt8], count: Int) {
-        self = []
-        reserveCapacity(part.count * count)
-        for _ in 0..<count { self += part }
     }
 }

@@ -5,7 +5,6 @@ import NIOWebSocket
 /// Answers every HTTP request that did not become a WebSocket, and limits how long a connection may take to become one.
 final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
-    typealias OutboundOut = HTTPServerResponsePart
 
     static let name = "refusal"
     private static let closeTimeout = TimeAmount.seconds(10)
@@ -72,20 +71,11 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     private func respond(_ context: ChannelHandlerContext) {
-        guard let answer else { return }
-        let status = HTTPResponseStatus(statusCode: answer.status)
-        log("refused: HTTP \(status.code), \(answer.words)")
-        let body = ByteBuffer(string: (answer.body ?? answer.words) + "\n")
-        var headers = HTTPHeaders([
-            ("Connection", "close"), ("Content-Type", answer.contentType), ("Content-Length", "\(body.readableBytes)"),
-        ])
-        for (name, value) in answer.headers { headers.add(name: name, value: value) }
+        guard var answer else { return }
+        log("refused: HTTP \(answer.status), \(answer.words)")
         // RFC 9110 §15.5.22: a 426 answer must name the protocol.
-        if status == .upgradeRequired { headers.add(name: "Upgrade", value: "websocket") }
-        let head = HTTPResponseHead(version: .http1_1, status: status, headers: headers)
-        context.write(wrapOutboundOut(.head(head)), promise: nil)
-        context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        if answer.status == 426 { answer.headers["Upgrade"] = "websocket" }
+        answer.write(to: context)
         context.close(promise: nil)
     }
 

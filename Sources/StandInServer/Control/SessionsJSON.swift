@@ -4,34 +4,22 @@ import DecartProtocol
 struct SessionsJSON {
     let showsPrompts: Bool
 
-    func text(_ records: [SessionRecord]) -> String {
-        JSONValue.fields(["sessions": .array(records.map(value))]).compactText
-    }
+    func list(_ records: [SessionRecord]) -> JSONValue { .fields(["sessions": .array(records.map(value))]) }
 
     func value(_ record: SessionRecord) -> JSONValue {
-        .object(identity(record) + state(record) + control(record) + media(record) + request(record))
+        .object(control(record) + media(record) + request(record.request))
     }
 
-    private func fields(_ fields: KeyValuePairs<String, JSONValue>) -> [JSONValue.Field] {
-        fields.map { JSONValue.Field($0.key, $0.value) }
-    }
-
-    private func identity(_ record: SessionRecord) -> [JSONValue.Field] {
-        fields([
-            "number": .integer(record.number), "id": .string(record.sessionID), "model": .string(record.request.model),
-        ])
-    }
-
-    private func state(_ record: SessionRecord) -> [JSONValue.Field] {
-        fields([
-            "state": .string(record.state.rawValue), "age_ms": .milliseconds(record.age),
-            "transport": .optional(record.transport?.rawValue),
-            "look": .optional(record.look?.style.name), "look_text": .optional(record.look?.description),
-        ])
+    private func fields(_ fields: KeyValuePairs<String, JSONValue?>) -> [JSONValue.Field] {
+        fields.compactMap { field in field.value.map { JSONValue.Field(field.key, $0) } }
     }
 
     private func control(_ record: SessionRecord) -> [JSONValue.Field] {
         fields([
+            "number": .integer(record.number), "id": .string(record.sessionID), "model": .string(record.request.model),
+            "state": .string(record.state.rawValue), "age_ms": .milliseconds(record.age),
+            "transport": .optional(record.transport?.rawValue),
+            "look": .optional(record.look?.style.name), "look_text": .optional(record.look?.description),
             "prompts": .integer(record.promptCount), "images": .integer(record.imageCount),
             "passthroughs": .integer(record.passthroughCount), "refusals": .integer(record.refusalCount),
             "malformed": .integer(record.malformedCount), "unknown": .integer(record.unknownCount),
@@ -39,7 +27,8 @@ struct SessionsJSON {
             "offered_before_state": .bool(record.offeredBeforeState),
             "candidates": .integer(record.remoteCandidateCount),
             "end_of_candidates": .bool(record.receivedEndOfCandidates),
-        ]) + (showsPrompts ? fields(["prompt_texts": .array(record.prompts.map(JSONValue.string))]) : [])
+            "prompt_texts": showsPrompts ? .array(record.prompts.map(JSONValue.string)) : nil,
+        ])
     }
 
     private func media(_ record: SessionRecord) -> [JSONValue.Field] {
@@ -60,13 +49,11 @@ struct SessionsJSON {
             "muted_tracks": .integer(record.room.mutedTracks.count), "viewers": .integer(record.viewerCount),
             "room_requested": .bool(record.askedForRoom), "room_joins": .integer(record.room.joinCount),
             "room_single_joins": .integer(record.room.singleJoinCount),
-            "room_resumes": .integer(record.room.resumeCount),
-            "room_offers": .integer(record.room.offerCount),
+            "room_resumes": .integer(record.room.resumeCount), "room_offers": .integer(record.room.offerCount),
         ])
     }
 
-    private func request(_ record: SessionRecord) -> [JSONValue.Field] {
-        let request = record.request
+    private func request(_ request: ConnectionRequest) -> [JSONValue.Field] {
         // Names only: a value of an unknown item may be a secret.
         let items = request.otherItems.keys.sorted().prefix(32).map { JSONValue.string(LogText.clean($0)) }
         return fields([
@@ -78,5 +65,5 @@ struct SessionsJSON {
         ])
     }
 
-    private func short(_ text: String?) -> JSONValue { text.map { .string($0.printable(limit: 256)) } ?? .null }
+    private func short(_ text: String?) -> JSONValue { .optional(text?.printable(limit: 256)) }
 }

@@ -38,15 +38,11 @@ final class DripWriter: ChannelOutboundHandler, ChannelInboundHandler {
     static let top = "drip-top"
     private static let limit = 4 << 20
 
-    private var interval: TimeAmount?
+    var interval: TimeAmount?
     private var waiting = ByteBuffer()
     private var timer: RepeatedTask?
 
     init(interval: TimeAmount? = nil) {
-        self.interval = interval
-    }
-
-    func start(_ interval: TimeAmount) {
         self.interval = interval
     }
 

@@ -17,7 +17,7 @@ package final class Journal: Sendable {
         package let time: Duration
         package let direction: Direction
         package let type: String
-        package fileprivate(set) var message: String
+        package let message: String
 
         /// The journal sets the number.
         package init(
@@ -32,7 +32,6 @@ package final class Journal: Sendable {
 
     private struct State {
         var entries: [Entry] = []
-        var first = 0
         var size = 0
         var count = 0
     }
@@ -57,35 +56,25 @@ package final class Journal: Sendable {
             entry.number = state.count
             state.entries.append(entry)
             state.size += entry.size
-            while state.entries.count - state.first > maximumCount || state.size > maximumSize,
-                state.first < state.entries.count
-            {
-                state.size -= state.entries[state.first].size
-                state.entries[state.first].message = ""
-                state.first += 1
+            var excess = 0
+            while state.entries.count - excess > maximumCount || state.size > maximumSize {
+                state.size -= state.entries[excess].size
+                excess += 1
             }
-            // Moving all entries at each removal would take time in proportion to their number.
-            if state.first > state.entries.count / 2 {
-                state.entries.removeFirst(state.first)
-                state.first = 0
-            }
+            state.entries.removeFirst(excess)
         }
     }
 
     /// - Parameter after: Number of the last entry that is known already.
     package func entries(ofSession id: String? = nil, after: Int = 0) -> (entries: [Entry], last: Int) {
         state.withLock { state in
-            let fitting = state.entries[state.first...].filter {
-                $0.number > after && (id == nil || $0.sessionID == id)
-            }
-            return (fitting, state.count)
+            (state.entries.filter { $0.number > after && (id == nil || $0.sessionID == id) }, state.count)
         }
     }
 
     package func forget(_ sessions: Set<Int>) {
         state.withLock { state in
-            state.entries = state.entries[state.first...].filter { !sessions.contains($0.session) }
-            state.first = 0
+            state.entries.removeAll { sessions.contains($0.session) }
             state.size = state.entries.reduce(0) { $0 + $1.size }
         }
     }

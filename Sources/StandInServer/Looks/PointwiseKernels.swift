@@ -1,8 +1,5 @@
 /// Limits of limited-range video, ITU-R BT.601 §2.5.3: kernels stay within them for any input.
 enum CodeRange {
-    static let luma = 16...235
-    static let chroma = 16...240
-
     static func luma(_ value: Int) -> UInt8 { UInt8(truncatingIfNeeded: min(max(value, 16), 235)) }
     static func chroma(_ value: Int) -> UInt8 { UInt8(truncatingIfNeeded: min(max(value, 16), 240)) }
 }

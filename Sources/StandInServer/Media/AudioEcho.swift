@@ -54,9 +54,8 @@ struct AudioEcho {
         let payloader = try OpusPayloader.make(parameters)
         pipeline.add(payloader)
         try payloader.link("src", to: connection.bin, "audio_rtp_sink")
-        guard let sink = payloader.staticPad("sink") else { throw GStreamerError(.linkFailed, "a pad is missing") }
         payloader.syncStateWithParent()
-        try echoed.link(sink)
+        try echoed.link(payloader.pad("sink"))
     }
 
     /// Adds this bin to the pipeline and links it to the received audio of `connection`.

@@ -30,13 +30,9 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
     private var isOver = false
 
     init(
-        deed: Deed, network: ICENetwork, painter: FramePainter,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        deed: Deed, network: ICENetwork, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
-        self.deed = deed
-        iceNetwork = network
-        self.painter = painter
-        self.onEvent = onEvent
+        (self.deed, iceNetwork, self.painter, self.onEvent) = (deed, network, painter, onEvent)
     }
 
     /// Renegotiation and restarts do not apply to faults below RTP.

@@ -57,10 +57,7 @@ struct EncodedEcho {
     func receive(from connection: PeerConnection, _ life: MediaLifecycle) throws {
         [end, echoed].forEach(life.own)
         life.pipeline.add([bin])
-        guard let source = bin.staticPad("src") else {
-            throw GStreamerError(.linkFailed, "the receiver has no source pad")
-        }
-        try source.link(end)
+        try bin.pad("src").link(end)
         try connection.bin.link("rtp_src", to: bin, "sink")
         bin.syncStateWithParent()
     }
@@ -70,9 +67,6 @@ struct EncodedEcho {
         life.pipeline.add([sender])
         try sender.link("src", to: connection.bin, "rtp_sink")
         sender.syncStateWithParent()
-        guard let sink = sender.staticPad("sink") else {
-            throw GStreamerError(.linkFailed, "the sender has no sink pad")
-        }
-        try echoed.link(sink)
+        try echoed.link(sender.pad("sink"))
     }
 }

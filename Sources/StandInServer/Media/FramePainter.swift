@@ -31,15 +31,11 @@ package final class FramePainter: Sendable {
     ///     first one after `awaitFrame`.
     package init(
         look: Look?, carriesLatencyMarker: Bool, isFullHD: Bool = false, delay: Duration = .zero,
-        viewers: Viewers = Viewers(),
-        onFrame: @escaping @Sendable (_ starts: Bool) -> Void
+        viewers: Viewers = Viewers(), onFrame: @escaping @Sendable (_ starts: Bool) -> Void
     ) {
-        self.isFullHD = isFullHD
-        self.delay = delay
-        self.viewers = viewers
         self.look = Mutex(look)
-        self.carriesLatencyMarker = carriesLatencyMarker
-        self.onFrame = onFrame
+        (self.carriesLatencyMarker, self.isFullHD, self.delay) = (carriesLatencyMarker, isFullHD, delay)
+        (self.viewers, self.onFrame) = (viewers, onFrame)
     }
 
     package var figures: MediaFigures { measured.withLock { $0 } }

@@ -27,17 +27,17 @@ struct GStreamerMediaEngine: MediaEngine {
             session.start(offer: offer)
             return session
         }
-        let session = GStreamerMediaSession(
-            options: options, painter: painter, faults: MediaFaults(faults), onEvent: onEvent)
-        session.start(offer: offer)
-        return session
+        let media = GStreamerMedia(
+            options: options, painter: painter, faults: MediaFaults(faults), room: nil, onEvent: onEvent)
+        media.start()
+        media.receive(offer: offer)
+        return media
     }
 
     func makeViewer(
         offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any MediaSession {
-        let media = ViewerMedia(
-            bitrate: options.bitrate, network: options.network, viewers: viewers, onEvent: onEvent)
+        let media = ViewerMedia(options: options, viewers: viewers, onEvent: onEvent)
         media.start(answering: offer)
         return media
     }
@@ -47,8 +47,8 @@ struct GStreamerMediaEngine: MediaEngine {
         onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
         let media = ViewerMedia(
-            bitrate: options.bitrate, network: options.network, viewers: viewers, msid: msid, audioMSID: audioMSID,
-            takesTrailers: takesTrailers, onEvent: onEvent)
+            options: options, viewers: viewers, msid: msid, audioMSID: audioMSID, takesTrailers: takesTrailers,
+            onEvent: onEvent)
         media.start()
         return media
     }
@@ -57,9 +57,11 @@ struct GStreamerMediaEngine: MediaEngine {
         painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
         takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) -> any RoomMedia {
-        let media = GStreamerRoomMedia(
-            options: options, painter: painter, codec: codec, faults: MediaFaults(faults), msid: msid,
-            audioMSID: audioMSID, isSingle: isSingle, takesTrailers: takesTrailers, onEvent: onEvent)
+        let media = GStreamerMedia(
+            options: options, painter: painter, faults: MediaFaults(faults),
+            room: .init(
+                codec: codec, msid: msid, audioMSID: audioMSID, isSingle: isSingle, takesTrailers: takesTrailers),
+            onEvent: onEvent)
         media.start()
         return media
     }

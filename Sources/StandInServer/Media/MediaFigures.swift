@@ -29,8 +29,7 @@ struct BitrateMeter {
     mutating func rate(_ bytes: UInt64, now: ContinuousClock.Instant = .now) -> Int? {
         defer { (self.bytes, time) = (bytes, now) }
         guard let before = self.bytes, let time, bytes >= before, now > time else { return nil }
-        let (seconds, attoseconds) = (now - time).components
-        let rate = Double(bytes &- before) * 8 / (Double(seconds) + Double(attoseconds) / 1e18)
+        let rate = Double(bytes &- before) * 8 / ((now - time) / .seconds(1))
         return rate.isFinite && rate < 1e12 ? Int(rate) : nil
     }
 }

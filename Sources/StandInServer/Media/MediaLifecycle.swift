@@ -1,4 +1,5 @@
 // Queue, pipeline, failure report and teardown, shared by the media of direct sessions, room participants and viewers.
+import DecartProtocol
 import Dispatch
 import GStreamerKit
 import ICE
@@ -7,7 +8,8 @@ import WebRTCTransport
 // @unchecked: mutable fields are touched on `queue` only.
 final class MediaLifecycle: @unchecked Sendable {
     private let queue: DispatchQueue
-    private let onFailure: @Sendable (String) -> Void
+    private let hasSides: Bool
+    private let onEvent: @Sendable (MediaEvent) -> Void
     private let loggers: TransportLoggers
     private let network: ICENetwork
 
@@ -25,16 +27,14 @@ final class MediaLifecycle: @unchecked Sendable {
     private var isOver = false
 
     /// - Parameters:
-    ///   - onLog: called with each line of the connections' log, on any thread.
-    ///   - onFailure: called once at most, on the queue.
+    ///   - hasSides: Two connections may exist: failures name theirs.
+    ///   - onEvent: called with the log and the failure too, which comes once at most.
     init(
-        label: String, network: ICENetwork, onLog: @escaping @Sendable (String) -> Void,
-        onFailure: @escaping @Sendable (String) -> Void
+        label: String, network: ICENetwork, hasSides: Bool = false, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         queue = DispatchQueue(label: label)
-        self.network = network
-        loggers = TransportLoggers(writing: onLog)
-        self.onFailure = onFailure
+        (self.network, self.hasSides, self.onEvent) = (network, hasSides, onEvent)
+        loggers = TransportLoggers { onEvent(.logged($0)) }
     }
 
     /// Runs work on the queue, unless the media have ended.
@@ -53,19 +53,16 @@ final class MediaLifecycle: @unchecked Sendable {
     func fail(_ words: String) {
         guard !isOver else { return }
         isOver = true
-        onFailure(words)
-    }
-
-    func fail(_ words: String, after seconds: Double) {
-        queue.asyncAfter(deadline: .now() + seconds) { [weak self] in self?.fail(words) }
+        onEvent(.failed(words))
     }
 
     // MARK: Building (on the queue)
 
     /// Adds a connection to the pipeline. Its events arrive on the queue, after the work that waits there: candidates
     /// found while a description is being created follow it.
+    /// - Parameter onTarget: called with the encoder's target, bit/s.
     func connect(
-        _ configuration: PeerConnectionConfiguration, onEvent: @escaping @Sendable (PeerConnectionEvent) -> Void
+        _ configuration: PeerConnectionConfiguration, _ side: RoomSide, onTarget: @escaping @Sendable (Int) -> Void
     ) throws -> PeerConnection {
         // Initialises GStreamer, which the connection needs.
         let pipeline = pipeline
@@ -73,12 +70,31 @@ final class MediaLifecycle: @unchecked Sendable {
         configuration.loggers = loggers
         configuration.network = network
         let connection = try PeerConnection(configuration: configuration) { [weak self] event in
-            self?.work("an event could not be handled") { onEvent(event) }
+            guard let self else { return }
+            work("an event could not be handled") { self.handle(event, side, onTarget) }
         }
         connections.append(connection)
         pipeline.add(connection.bin)
         connection.bin.syncStateWithParent()
         return connection
+    }
+
+    private func handle(_ event: PeerConnectionEvent, _ side: RoomSide, _ onTarget: (Int) -> Void) {
+        switch event {
+        case .localCandidate(let candidate): onEvent(.localCandidate(CandidateMessage(candidate), side))
+        case .gatheringComplete: onEvent(.localCandidate(nil, side))
+        case .stateChanged(.connected): onEvent(.connected(side))
+        case .stateChanged(.failed(let error)):
+            let words = hasSides ? "\(side): \(error.message)" : error.message
+            guard hasSides, error == .closedByPeer else { return fail(words) }
+            // A client that leaves may close its connections before its leave message arrives.
+            queue.asyncAfter(deadline: .now() + 2) { [weak self] in self?.fail(words) }
+        case .bitrateTarget(let target): onTarget(target.target)
+        case .streamArrived(let rid): onEvent(.streamArrived(rid: rid))
+        case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,
+            .codecArrived, .relaysMissing:
+            break
+        }
     }
 
     /// Starts the pipeline, and empties its bus with a timer: no main loop runs here, and an unread bus would grow
@@ -132,10 +148,12 @@ final class MediaLifecycle: @unchecked Sendable {
 }
 
 extension Element {
+    func pad(_ name: String) throws(GStreamerError) -> Pad {
+        guard let pad = staticPad(name) else { throw GStreamerError(.linkFailed, "the pad \(name) is missing") }
+        return pad
+    }
+
     func link(_ source: String, to downstream: Element, _ sink: String) throws {
-        guard let source = staticPad(source), let sink = downstream.staticPad(sink) else {
-            throw GStreamerError(.linkFailed, "a pad is missing")
-        }
-        try source.link(sink)
+        try pad(source).link(downstream.pad(sink))
     }
 }

@@ -63,9 +63,6 @@ final class ViewerBranch: @unchecked Sendable {
 
     /// Call after the element is in the pipeline: adding an element to a bin unlinks it.
     func open() throws {
-        guard let sink = element.staticPad("sink") else {
-            throw GStreamerError(.linkFailed, "the viewer's pipeline has no sink pad")
-        }
         if let requestKeyframe {
             pad.setEventFunction { event in
                 if event.isForceKeyUnit { requestKeyframe() }
@@ -73,7 +70,7 @@ final class ViewerBranch: @unchecked Sendable {
             }
         }
         pad.setActive(true)
-        try pad.link(sink)
+        try pad.link(element.pad("sink"))
         requestKeyframe?()
     }
 

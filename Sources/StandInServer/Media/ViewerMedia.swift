@@ -29,18 +29,13 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     ///   - msid: `msid` of the video track in a room; nil: direct connection.
     ///   - takesTrailers: The viewer gets the trailers of the frames.
     init(
-        bitrate: Int, network: ICENetwork, viewers: Viewers, msid: String? = nil, audioMSID: String? = nil,
-        takesTrailers: Bool = false,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        options: MediaOptions, viewers: Viewers, msid: String? = nil, audioMSID: String? = nil,
+        takesTrailers: Bool = false, onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
-        self.audioMSID = audioMSID
+        life = MediaLifecycle(label: "decart-standin.viewer", network: options.network, onEvent: onEvent)
+        bitrate = options.bitrate
+        (self.viewers, self.msid, self.audioMSID) = (viewers, msid, audioMSID)
         self.takesTrailers = takesTrailers
-        life = MediaLifecycle(
-            label: "decart-standin.viewer", network: network, onLog: { onEvent(.logged($0)) },
-            onFailure: { onEvent(.failed($0)) })
-        self.bitrate = bitrate
-        self.viewers = viewers
-        self.msid = msid
         self.onEvent = onEvent
     }
 
@@ -82,9 +77,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             // There is nothing to restart before the first answer: the viewer gets the offer again.
             guard isAnswered else { return firstOffer.map { onEvent(.offered(sdp: $0)) } ?? () }
             connection.rollbackOffer()
-            connection.setMedia(
-                video: tracks.contains(.video) ? .sendonly : nil, audio: nil,
-                codec: codec)
+            connection.setMedia(video: tracks.contains(.video) ? .sendonly : nil, audio: nil, codec: codec)
             onEvent(.offered(sdp: try connection.createOffer(restartsICE: true, reason: "the viewer resumes")))
         }
     }
@@ -150,7 +143,10 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             EncodedEcho.prepare(&configuration)
             configuration.usableCodecs = [encoded.codec]
         }
-        let connection = try life.connect(configuration) { [weak self] in self?.handle($0) }
+        let connection = try life.connect(configuration, .subscriber) { [weak self] target in
+            guard let self else { return }
+            encoder?.setBitrate(min(target, bitrate))
+        }
         self.connection = connection
         try life.play()
         return connection
@@ -164,8 +160,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             let sender = try EncodedVideoBin.makeSender(parameters)
             return try send([sender], .encoded(source, into: sender), to: connection, "rtp_sink")
         }
-        let encoder = try VideoEncoderBin(
-            parameters: parameters, bitrate: bitrate, carriesTrailers: takesTrailers)
+        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate, carriesTrailers: takesTrailers)
         self.encoder = encoder
         let queue = try Element(factory: "queue")
         queue.set("leaky", "downstream")
@@ -195,20 +190,5 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         for element in chain.reversed() { element.syncStateWithParent() }
         try branch.open()
         viewers.add(branch)
-    }
-
-    // MARK: Events
-
-    private func handle(_ event: PeerConnectionEvent) {
-        switch event {
-        case .localCandidate(let candidate): onEvent(.localCandidate(CandidateMessage(candidate), .subscriber))
-        case .gatheringComplete: onEvent(.localCandidate(nil, .subscriber))
-        case .stateChanged(.connected): onEvent(.connected(.subscriber))
-        case .stateChanged(.failed(let error)): life.fail(error.message)
-        case .bitrateTarget(let target): encoder?.setBitrate(min(target.target, bitrate))
-        case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,
-            .codecArrived, .streamArrived, .relaysMissing:
-            break
-        }
     }
 }

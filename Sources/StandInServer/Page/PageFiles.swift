@@ -18,7 +18,7 @@ enum PageFiles {
         var answer = HTTPAnswer(200, "the page")
         answer.contentType = type
         let text = String(decoding: bytes, as: UTF8.self)
-        answer.body = path == "/" ? replace("@TOKEN@", by: token, in: text) : text
+        answer.body = path == "/" ? text.replacing("@TOKEN@", with: token, maxReplacements: 1) : text
         answer.headers = headers(host: host, service: service)
         return answer
     }
@@ -35,9 +35,5 @@ enum PageFiles {
             "Cross-Origin-Resource-Policy": "same-origin",
             "Permissions-Policy": "camera=(self), microphone=(), geolocation=()",
         ]
-    }
-
-    private static func replace(_ part: String, by other: String, in text: String) -> String {
-        text.split(separator: part, maxSplits: 1, omittingEmptySubsequences: false).joined(separator: other)
     }
 }

@@ -15,10 +15,9 @@ struct WatchAdmission {
         guard head.uri.utf8.count <= 1024, head.uri.prefix(while: { $0 != "?" }) == Self.path,
             access.refusal(ofUpgrade: head) == nil
         else { return nil }
-        let items = PercentEncoding.queryItems(ofTarget: head.uri)
-        guard let id = items.first(where: { $0.name == "session" })?.value, let viewers = board.viewers(of: id),
-            viewers.pageCount < Self.maximumCount,
-            let side = items.first(where: { $0.name == "side" }).flatMap({ Side(rawValue: $0.value) })
+        let items = PercentEncoding.firstQueryItems(ofTarget: head.uri)
+        guard let viewers = items["session"].flatMap(board.viewers), viewers.pageCount < Self.maximumCount,
+            let side = items["side"].flatMap(Side.init(rawValue:))
         else { return nil }
         self.viewers = viewers
         self.side = side

@@ -5,15 +5,12 @@ import Dispatch
 import NIOCore
 import NIOWebSocket
 
-final class WatchHandler: ChannelInboundHandler {
-    typealias InboundIn = WebSocketFrame
-    typealias OutboundOut = WebSocketFrame
-
+final class WatchHandler: WebSocketHandler {
     private let admission: WatchAdmission
     private let services: MediaServices
     private var media: (any MediaSession)?
     private var candidateCount = 0
-    private var isClosing = false
+    var isClosing = false
 
     private static let maximumCandidateCount = 256
     /// Bytes.
@@ -33,20 +30,14 @@ final class WatchHandler: ChannelInboundHandler {
         switch frame.opcode {
         case .text: receive(Array(frame.unmaskedData.readableBytesView), context)
         case .ping: write(.pong, frame.unmaskedData, context)
-        case .connectionClose:
-            var data = frame.unmaskedData
-            close(data.readSlice(length: min(2, data.readableBytes)) ?? ByteBuffer(), context)
+        case .connectionClose: close(echoing: frame, context)
         case .binary: refuse("binary frames are not understood", context)
         default: break
         }
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if event is SessionEnded || event is ShutdownNotice {
-            var data = context.channel.allocator.buffer(capacity: 2)
-            data.write(webSocketErrorCode: .normalClosure)
-            return close(data, context)
-        }
+        if event is SessionEnded || event is ShutdownNotice { return close(.normalClosure, context) }
         context.fireUserInboundEventTriggered(event)
     }
 
@@ -121,15 +112,5 @@ final class WatchHandler: ChannelInboundHandler {
         write(.text, ByteBuffer(bytes: bytes), context)
     }
 
-    private func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
-        guard !isClosing, context.channel.isActive else { return }
-        guard context.channel.isWritable else { return context.close(promise: nil) }
-        context.writeAndFlush(wrapOutboundOut(WebSocketFrame(fin: true, opcode: opcode, data: data)), promise: nil)
-    }
-
-    private func close(_ data: ByteBuffer, _ context: ChannelHandlerContext) {
-        write(.connectionClose, data, context)
-        isClosing = true
-        context.close(promise: nil)
-    }
+    func log(_ words: String) { services.log("page: \(words)") }
 }

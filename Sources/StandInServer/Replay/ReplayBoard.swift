@@ -24,11 +24,10 @@ final class ReplayBoard: Sendable {
     }
 
     fileprivate func next() -> [ControlRecording.Entry] {
-        let index = count.withLock { count in
-            count += 1
-            return count - 1
+        count.withLock { count in
+            defer { count += 1 }
+            return attempts.indices.contains(count) ? attempts[count] : attempts.last ?? []
         }
-        return attempts.indices.contains(index) ? attempts[index] : attempts.last ?? []
     }
 }
 
@@ -42,8 +41,7 @@ final class ReplayTicket: Sendable {
 
     func take() -> [ControlRecording.Entry] {
         entries.withLock { entries in
-            if let entries { return entries }
-            let taken = board.next()
+            let taken = entries ?? board.next()
             entries = taken
             return taken
         }

@@ -42,7 +42,7 @@ enum RoomAdmission {
     }
 
     /// A client falls back to the older path with two connections on this answer.
-    private static let notSingle = RoomAdmission.refused(HTTPAnswer(404, "not found"))
+    private static let notSingle = HTTPAnswer(404, "not found")
 
     init(_ head: HTTPRequestHead, _ rooms: RoomBoard) {
         let target = head.uri.prefix { $0 != "?" }
@@ -50,71 +50,54 @@ enum RoomAdmission {
             self = .other
             return
         }
-        guard !path.isSingle || rooms.options.servesSingleConnections else {
-            self = Self.notSingle
-            return
+        do throws(HTTPAnswer) {
+            guard !path.isSingle || rooms.options.servesSingleConnections else { throw Self.notSingle }
+            let items = PercentEncoding.firstQueryItems(ofTarget: head.uri)
+            let bearer = head.headers.first(name: "Authorization").flatMap { value in
+                value.lowercased().hasPrefix("bearer ") ? String(value.dropFirst(7)) : nil
+            }
+            guard let token = bearer ?? items["access_token"], let (room, viewer) = rooms.room(for: token),
+                !room.faults.withLock({ $0.contains(.room(.tokenRefused)) })
+            else { throw HTTPAnswer(401, "invalid token") }
+            guard room.acceptsConnections else { throw HTTPAnswer(503, "the signalling server restarts") }
+            guard !path.isValidation else { throw HTTPAnswer(200, "success") }
+            guard !path.isSingle || viewer == nil else { throw Self.notSingle }
+            let single = try path.isSingle ? Self.joinRequest(items["join_request"] ?? "") : nil
+            func isOn(_ name: String, default value: Bool) -> Bool {
+                items[name].map { $0 == "1" || $0 == "true" } ?? value
+            }
+            let capabilities = (items["capabilities"] ?? "").split(separator: ",")
+            self = .admitted(
+                room,
+                RoomJoin(
+                    autoSubscribe: single?.connectionSettings.autoSubscribe ?? isOn("auto_subscribe", default: true),
+                    isResume: single?.reconnect ?? isOn("reconnect", default: false), viewer: viewer,
+                    host: head.headers.first(name: "Host"), path: String(target), single: single,
+                    takesTrailers: single?.clientInfo.capabilities.contains(.capPacketTrailer)
+                        ?? capabilities.contains("CAP_PACKET_TRAILER"),
+                    isFirefox: single == nil && head.headers.first(name: "User-Agent")?.contains("Firefox/") == true))
+        } catch {
+            self = .refused(error)
         }
-        var items: [String: String] = [:]
-        for item in PercentEncoding.queryItems(ofTarget: head.uri) where items[item.name] == nil {
-            items[item.name] = item.value
-        }
-        let bearer = head.headers.first(name: "Authorization").flatMap { value in
-            value.lowercased().hasPrefix("bearer ") ? String(value.dropFirst(7)) : nil
-        }
-        guard let token = bearer ?? items["access_token"], let (room, viewer) = rooms.room(for: token),
-            !room.faults.withLock({ $0.contains(.room(.tokenRefused)) })
-        else {
-            self = .refused(HTTPAnswer(401, "invalid token"))
-            return
-        }
-        guard room.acceptsConnections else {
-            self = .refused(HTTPAnswer(503, "the signalling server restarts"))
-            return
-        }
-        guard !path.isValidation else {
-            self = .refused(HTTPAnswer(200, "success"))
-            return
-        }
-        guard !path.isSingle else {
-            self = viewer == nil ? Self.single(items["join_request"] ?? "", room, head) : Self.notSingle
-            return
-        }
-        func isOn(_ name: String, default value: Bool) -> Bool {
-            items[name].map { $0 == "1" || $0 == "true" } ?? value
-        }
-        self = .admitted(
-            room,
-            RoomJoin(
-                autoSubscribe: isOn("auto_subscribe", default: true),
-                isResume: isOn("reconnect", default: false), viewer: viewer,
-                host: head.headers.first(name: "Host"), path: String(target),
-                takesTrailers: (items["capabilities"] ?? "").split(separator: ",").contains("CAP_PACKET_TRAILER"),
-                isFirefox: head.headers.first(name: "User-Agent")?.contains("Firefox/") == true))
     }
 
     /// Bytes; the limit of LiveKit's own servers.
     private static let maximumJoinRequest = 1 << 20
 
-    private static func single(_ text: String, _ room: Room, _ head: HTTPRequestHead) -> RoomAdmission {
+    private static func joinRequest(_ text: String) throws(HTTPAnswer) -> LiveKitJoinRequest {
         // LiveKit's own servers require the padding.
-        guard !text.isEmpty, text.utf8.count % 4 == 0, let bytes = Base64.decode(text, alphabet: .url),
+        if !text.isEmpty, text.utf8.count % 4 == 0, let bytes = Base64.decode(text, alphabet: .url),
             let wrapped = try? LiveKitWrappedJoinRequest(serializedBytes: bytes)
-        else { return .refused(HTTPAnswer(400, "cannot decode the join request")) }
-        let plain: [UInt8]? =
-            switch wrapped.compression {
-            case .none: Array(wrapped.joinRequest)
-            case .gzip: Gzip.decompressed(Array(wrapped.joinRequest), limit: maximumJoinRequest)
-            case .UNRECOGNIZED: nil
-            }
-        guard let plain, let join = try? LiveKitJoinRequest(serializedBytes: plain) else {
-            return .refused(HTTPAnswer(400, "cannot decode the join request"))
+        {
+            let plain: [UInt8]? =
+                switch wrapped.compression {
+                case .none: Array(wrapped.joinRequest)
+                case .gzip: Gzip.decompressed(Array(wrapped.joinRequest), limit: maximumJoinRequest)
+                case .UNRECOGNIZED: nil
+                }
+            if let plain, let join = try? LiveKitJoinRequest(serializedBytes: plain) { return join }
         }
-        return .admitted(
-            room,
-            RoomJoin(
-                autoSubscribe: join.connectionSettings.autoSubscribe, isResume: join.reconnect,
-                host: head.headers.first(name: "Host"), path: String(head.uri.prefix { $0 != "?" }), single: join,
-                takesTrailers: join.clientInfo.capabilities.contains(.capPacketTrailer)))
+        throw HTTPAnswer(400, "cannot decode the join request")
     }
 }
 

@@ -7,22 +7,18 @@ import NIOWebSocket
 import SwiftProtobuf
 import Synchronization
 
-final class RoomHandler: ChannelInboundHandler {
-    typealias InboundIn = WebSocketFrame
-    typealias OutboundOut = WebSocketFrame
-
+final class RoomHandler: WebSocketHandler {
     private let room: Room
     private let join: RoomAdmission.RoomJoin
-    private let services: RoomServices
+    private let services: SessionServices
     /// Nil if a resume is refused.
     private var participant: RoomParticipant?
     /// Nil once the connection is closed.
     private var context: ChannelHandlerContext?
-    private var pings: RepeatedTask?
-    private var timers = FaultTimers()
-    private var isClosing = false
+    private let timers = ConnectionTimers()
+    var isClosing = false
 
-    init(room: Room, join: RoomAdmission.RoomJoin, services: RoomServices) {
+    init(room: Room, join: RoomAdmission.RoomJoin, services: SessionServices) {
         self.room = room
         self.join = join
         self.services = services
@@ -32,11 +28,7 @@ final class RoomHandler: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        pings = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(10), delay: .seconds(10)) { _ in
-            let (handler, context) = bound.value
-            handler.write(.ping, context.channel.allocator.buffer(capacity: 0))
-        }
+        timers.every(.seconds(10), on: context.eventLoop) { [self] _ in write(.ping, ByteBuffer(), context) }
         room.setURL(RoomAddress.url(host: join.host, context.channel))
         if join.isResume { resume() } else { enter(context) }
     }
@@ -74,12 +66,11 @@ final class RoomHandler: ChannelInboundHandler {
         case .text:
             // LiveKit's own servers also accept protobuf's JSON format.
             log("text frames are not understood")
-            close(.unacceptableData)
+            close(.unacceptableData, context)
         case .ping:
-            write(.pong, frame.unmaskedData)
+            write(.pong, frame.unmaskedData, context)
         case .connectionClose:
-            var data = frame.unmaskedData
-            close(data.readSlice(length: min(2, data.readableBytes)) ?? ByteBuffer())
+            close(echoing: frame, context)
         default:
             break
         }
@@ -99,18 +90,8 @@ final class RoomHandler: ChannelInboundHandler {
         }
     }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // Do not log the error's own text: it may quote what the peer sent.
-        if let code = FrameRules.closeCode(for: error) {
-            close(code)
-        } else {
-            context.close(promise: nil)
-        }
-    }
-
     func channelInactive(context: ChannelHandlerContext) {
         self.context = nil
-        pings?.cancel()
         timers.cancelAll()
         participant?.lost(self)
         participant = nil
@@ -129,29 +110,14 @@ final class RoomHandler: ChannelInboundHandler {
     }
 
     func send(_ response: LiveKitSignalResponse) {
-        guard let bytes: [UInt8] = try? response.serializedBytes() else { return }
-        write(.binary, ByteBuffer(bytes: bytes))
-    }
-
-    // MARK: Outgoing frames
-
-    private func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer) {
-        guard !isClosing, let context else { return }
-        guard context.channel.isWritable else {
-            log("the client does not read")
-            return context.close(promise: nil)
-        }
-        context.writeAndFlush(wrapOutboundOut(WebSocketFrame(fin: true, opcode: opcode, data: data)), promise: nil)
+        guard let context, let bytes: [UInt8] = try? response.serializedBytes() else { return }
+        write(.binary, ByteBuffer(bytes: bytes), context)
     }
 
     /// Closes after 50 ms, so that the leave message goes out first, as LiveKit's servers do.
     func closeSoon() {
         guard let context else { return }
-        let number = timers.number()
-        let timer = context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(50)) {
-            self.close(.normalClosure)
-        }
-        timers.add(timer, number)
+        timers.after(.milliseconds(50), on: context.eventLoop) { [self] in close(.normalClosure, context) }
     }
 
     /// Closes with a TCP reset.
@@ -161,20 +127,7 @@ final class RoomHandler: ChannelInboundHandler {
         Reset.close(context.channel)
     }
 
-    private func close(_ code: WebSocketErrorCode) {
-        guard let context else { return }
-        var data = context.channel.allocator.buffer(capacity: 2)
-        data.write(webSocketErrorCode: code)
-        close(data)
-    }
-
-    private func close(_ data: ByteBuffer) {
-        write(.connectionClose, data)
-        isClosing = true
-        context?.close(promise: nil)
-    }
-
-    private func log(_ words: String) {
+    func log(_ words: String) {
         services.media.log("session \(room.number), room: \(words)")
     }
 }

@@ -31,10 +31,3 @@ package enum ServerCodec: String, Sendable, CaseIterable {
         }
     }
 }
-
-/// The services that the connections of rooms need.
-struct RoomServices: Sendable {
-    let rooms: RoomBoard
-    let board: SessionBoard
-    let media: MediaServices
-}

@@ -17,37 +17,33 @@ final class RoomParticipant: @unchecked Sendable {
 
     let identity: String
     private let room: Room
-    private let services: RoomServices
+    private let services: SessionServices
     private let eventLoop: any EventLoop
-    private let isViewer: Bool
-    private let isSingle: Bool
-    private let takesTrailers: Bool
-    private let isFirefox: Bool
+    private let options: RoomAdmission.RoomJoin
     private var machine: RoomStateMachine
     private var media: (any RoomMedia)?
     /// Nil while the signalling connection is lost.
     private var connection: RoomHandler?
-    private var refresh: RepeatedTask?
     private var removal: Scheduled<Void>?
-    private var faultTimers = FaultTimers()
+    private let timers = ConnectionTimers()
     private var isRemoved = false
 
-    init(room: Room, join: RoomAdmission.RoomJoin, services: RoomServices, eventLoop: any EventLoop) {
+    init(room: Room, join: RoomAdmission.RoomJoin, services: SessionServices, eventLoop: any EventLoop) {
         identity = room.identity(of: join)
         self.room = room
         self.services = services
         self.eventLoop = eventLoop
-        isViewer = join.viewer != nil
-        isSingle = join.single != nil
-        takesTrailers = join.takesTrailers && services.rooms.options.carriesTrailers
-        isFirefox = join.isFirefox
+        options = join
         machine = RoomStateMachine(
-            room: room.identity.joined(by: identity), autoSubscribe: join.autoSubscribe, isViewer: isViewer,
-            isSingle: isSingle, ice: services.rooms.options.ice,
-            carriesTrailers: services.rooms.options.carriesTrailers,
-            takesTrailers: join.takesTrailers, watchedTrailers: room.trailers.withLock { $0 },
-            watchesAudio: room.painter.viewers.hasAudio)
+            .init(
+                room: room.identity.joined(by: identity), autoSubscribe: join.autoSubscribe,
+                isViewer: join.viewer != nil, isSingle: join.single != nil, ice: services.rooms.options.ice,
+                carriesTrailers: services.rooms.options.carriesTrailers, takesTrailers: join.takesTrailers,
+                watchedTrailers: room.trailers.withLock { $0 }, watchesAudio: room.painter.viewers.hasAudio))
     }
+
+    private var isViewer: Bool { options.viewer != nil }
+    private var takesTrailers: Bool { options.takesTrailers && services.rooms.options.carriesTrailers }
 
     // MARK: Connections
 
@@ -58,14 +54,11 @@ final class RoomParticipant: @unchecked Sendable {
                 $0.viewerCount += 1
             } else {
                 $0.room.joinCount += 1
-                if isSingle { $0.room.singleJoinCount += 1 }
+                if options.single != nil { $0.room.singleJoinCount += 1 }
             }
         }
-        refresh = eventLoop.scheduleRepeatedTask(initialDelay: Self.refreshInterval, delay: Self.refreshInterval) {
-            [weak self] _ in
-            if let self, let token = self.token {
-                self.perform([.send(.with { $0.refreshToken = token.reveal() })])
-            }
+        timers.every(Self.refreshInterval, on: eventLoop) { [self] _ in
+            if let token { perform([.send(.with { $0.refreshToken = token.reveal() })]) }
         }
         let owner = isViewer ? room.owner.withLock { $0 } : nil
         perform(machine.opened(token: token?.reveal() ?? "", owner: owner))
@@ -124,9 +117,8 @@ final class RoomParticipant: @unchecked Sendable {
         isRemoved = true
         room.leave(self)
         if isViewer { services.board.update(room.number) { $0.viewerCount -= 1 } }
-        refresh?.cancel()
         removal?.cancel()
-        faultTimers.cancelAll()
+        timers.cancelAll()
         stopMedia()
         log("left")
     }
@@ -179,7 +171,7 @@ final class RoomParticipant: @unchecked Sendable {
         services.media.group.enter()
         // Audio and video share a stream ID, so that the client synchronises them.
         func identifiers(_ track: String) -> String {
-            "\(room.identity.inferenceSID)|\(isFirefox ? track : "camera") \(track)"
+            "\(room.identity.inferenceSID)|\(options.isFirefox ? track : "camera") \(track)"
         }
         let msid = identifiers(room.identity.trackSID)
         let audioMSID = identifiers(room.identity.audioTrackSID)
@@ -195,8 +187,7 @@ final class RoomParticipant: @unchecked Sendable {
                 onEvent: onEvent)
             : services.media.engine.makeRoom(
                 painter: room.painter, codec: room.codec, faults: faults, msid: msid, audioMSID: audioMSID,
-                isSingle: isSingle,
-                takesTrailers: takesTrailers, onEvent: onEvent)
+                isSingle: options.single != nil, takesTrailers: takesTrailers, onEvent: onEvent)
     }
 
     private func received(_ event: MediaEvent) {
@@ -244,13 +235,8 @@ final class RoomParticipant: @unchecked Sendable {
     }
 
     private func begin(_ fault: Fault, at seconds: Double) {
-        guard case .room(let kind) = fault.kind, kind.actsByTheClock else { return }
-        let number = faultTimers.number()
-        let timer = eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(seconds: seconds)) {
-            self.faultTimers.fired(number)
-            self.commit(kind, fault)
-        }
-        faultTimers.add(timer, number)
+        guard case .room(let kind) = fault.kind, fault.kind.keys.contains(.at) else { return }
+        timers.after(TimeAmount(seconds: seconds), on: eventLoop) { [self] in commit(kind, fault) }
     }
 
     private func commit(_ kind: FaultKind.RoomFault, _ fault: Fault) {
@@ -267,12 +253,7 @@ final class RoomParticipant: @unchecked Sendable {
         case .muteVideo:
             perform(machine.muteVideo(true))
             guard let seconds = fault.for else { return }
-            let number = faultTimers.number()
-            let timer = eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(seconds: seconds)) {
-                self.faultTimers.fired(number)
-                self.perform(self.machine.muteVideo(false))
-            }
-            faultTimers.add(timer, number)
+            timers.after(TimeAmount(seconds: seconds), on: eventLoop) { [self] in perform(machine.muteVideo(false)) }
         case .restart:
             let connection = connection
             remove()

@@ -25,11 +25,26 @@ struct RoomStateMachine {
         case close
     }
 
-    private let room: RoomIdentity
-    private let autoSubscribe: Bool
-    private let isViewer: Bool
-    private let isSingle: Bool
-    private let ice: RoomICE
+    struct Stay {
+        var room: RoomIdentity
+        /// Tracks need no subscription request.
+        var autoSubscribe: Bool
+        /// Publishes nothing; the video track exists from the beginning.
+        var isViewer: Bool
+        /// One connection serves both directions; the participant makes all offers.
+        var isSingle: Bool
+        var ice: RoomICE
+        /// The server supports trailers of frames (`FrameTrailer`).
+        var carriesTrailers: Bool
+        /// The participant's client supports them.
+        var takesTrailers: Bool
+        /// A viewer: features of the trailers in the watched session.
+        var watchedTrailers: [LiveKitPacketTrailerFeature]
+        /// A viewer: the watched session has audio.
+        var watchesAudio: Bool
+    }
+
+    private let stay: Stay
     private(set) var isOver = false
     /// A media path has been established; otherwise the participant cannot resume.
     private(set) var hasBeenConnected = false
@@ -56,39 +71,14 @@ struct RoomStateMachine {
     private var offered: Set<MediaKind> = []
     /// Single connection: kinds for which the participant's offer has an m-line.
     private var sendMids: Set<MediaKind> = []
-    /// The server supports trailers of frames (`FrameTrailer`).
-    private let carriesTrailers: Bool
-    /// The participant's client supports them.
-    private let takesTrailers: Bool
-    /// A viewer: features of the watched session's frames.
-    private let watchedTrailers: [LiveKitPacketTrailerFeature]
     /// The latest candidate of each side, held back until the next one so that the last can be marked as final.
     private var heldCandidates: [RoomSide: CandidateMessage] = [:]
 
-    /// - Parameters:
-    ///   - autoSubscribe: Auto-subscribe: tracks need no subscription request.
-    ///   - isViewer: Publishes nothing; the video track exists from the beginning.
-    ///   - isSingle: One connection serves both directions; the participant makes all offers.
-    ///   - carriesTrailers: The server supports trailers of frames (`FrameTrailer`).
-    ///   - takesTrailers: The participant's client does, too.
-    ///   - watchesAudio: That session has audio.
-    ///   - watchedTrailers: Features of the trailers in the session that a viewer watches.
-    init(
-        room: RoomIdentity, autoSubscribe: Bool, isViewer: Bool = false, isSingle: Bool = false, ice: RoomICE,
-        carriesTrailers: Bool = true, takesTrailers: Bool = false, watchedTrailers: [LiveKitPacketTrailerFeature] = [],
-        watchesAudio: Bool = false
-    ) {
-        self.room = room
-        self.carriesTrailers = carriesTrailers
-        self.takesTrailers = takesTrailers
-        self.watchedTrailers = watchedTrailers
-        videoSID = room.trackSID
-        self.isSingle = isSingle
-        self.isViewer = isViewer
-        announced = isViewer ? watchesAudio ? [.video, .audio] : [.video] : []
-        self.ice = ice
-        self.autoSubscribe = autoSubscribe
-        wanted = autoSubscribe ? Set(MediaKind.allCases) : []
+    init(_ stay: Stay) {
+        self.stay = stay
+        videoSID = stay.room.trackSID
+        announced = stay.isViewer ? stay.watchesAudio ? [.video, .audio] : [.video] : []
+        wanted = stay.autoSubscribe ? Set(MediaKind.allCases) : []
     }
 
     // MARK: Joining
@@ -98,19 +88,15 @@ struct RoomStateMachine {
         var join = LiveKitJoinResponse()
         join.room = roomMessage
         join.participant = participant
-        join.otherParticipants = [inferenceServer] + (owner.map { [$0] } ?? [])
+        join.otherParticipants = [inferenceServer, owner].compactMap(\.self)
         join.serverVersion = Self.serverInfo.version
         join.serverInfo = Self.serverInfo
-        join.subscriberPrimary = !isSingle
-        ice.fill(&join)
+        join.subscriberPrimary = !stay.isSingle
+        stay.ice.fill(&join)
         join.pingInterval = 5
         join.pingTimeout = 15
-        join.enabledPublishCodecs = ["video/VP8", "video/H264", "video/VP9"].map { mime in
-            var codec = LiveKitCodec()
-            codec.mime = mime
-            return codec
-        }
-        return [.send(.join(join)), .send(.with { $0.refreshToken = token }), .startMedia]
+        join.enabledPublishCodecs = ["video/VP8", "video/H264", "video/VP9"].map { mime in .with { $0.mime = mime } }
+        return [.send(.with { $0.join = join }), .send(.with { $0.refreshToken = token }), .startMedia]
     }
 
     /// Handles the tracks and the offer of a join request for a single connection.
@@ -134,18 +120,17 @@ struct RoomStateMachine {
     mutating func resumed(token: String) -> [Action] {
         guard !isOver else { return [] }
         isSignalling = true
-        var reconnect = LiveKitReconnectResponse()
-        ice.fill(&reconnect)
-        reconnect.serverInfo = Self.serverInfo
-        var update = LiveKitParticipantUpdate()
-        update.participants = [participant, inferenceServer]
         let greeting: [Action] = [
-            .send(.with { $0.reconnect = reconnect }), .send(.with { $0.update = update }),
+            .send(
+                .with {
+                    stay.ice.fill(&$0.reconnect)
+                    $0.reconnect.serverInfo = Self.serverInfo
+                }), .send(.with { $0.update.participants = [participant, inferenceServer] }),
             .send(.with { $0.roomUpdate.room = roomMessage }), .send(.with { $0.refreshToken = token }),
         ]
         // Answers to the offers of the lost connection would be taken for answers to later ones.
         offerIDs = []
-        guard !isSingle else { return greeting + offerIfDue() }
+        guard !stay.isSingle else { return greeting + offerIfDue() }
         offered = announced.intersection(wanted)
         isStable = false
         return greeting + [.restartICE(offered)]
@@ -161,18 +146,18 @@ struct RoomStateMachine {
     }
 
     private var roomMessage: LiveKitRoom {
-        .with { ($0.sid, $0.name, $0.numParticipants) = (room.sid, room.name, 2) }
+        .with { ($0.sid, $0.name, $0.numParticipants) = (stay.room.sid, stay.room.name, 2) }
     }
 
     private var participant: LiveKitParticipantInfo {
         var info = LiveKitParticipantInfo()
-        info.sid = room.participantSID
-        info.identity = room.participant
+        info.sid = stay.room.participantSID
+        info.identity = stay.room.participant
         info.state = .joined
         info.version = participantVersion
         // Without it, LiveKit's client for browsers does not publish.
         info.permission = .with {
-            ($0.canSubscribe, $0.canPublish, $0.canPublishData) = (true, !isViewer, !isViewer)
+            ($0.canSubscribe, $0.canPublish, $0.canPublishData) = (true, !stay.isViewer, !stay.isViewer)
         }
         info.tracks = publishedTracks.values.sorted { $0.sid < $1.sid }
         info.isPublisher = !publishedTracks.isEmpty
@@ -181,8 +166,8 @@ struct RoomStateMachine {
 
     private var inferenceServer: LiveKitParticipantInfo {
         var info = LiveKitParticipantInfo()
-        info.sid = room.inferenceSID
-        info.identity = room.inferenceServer
+        info.sid = stay.room.inferenceSID
+        info.identity = stay.room.inferenceServer
         info.state = .active
         info.kind = .agent
         info.version = announcementCount
@@ -203,16 +188,16 @@ struct RoomStateMachine {
 
     /// Trailers of the frames that the participant gets: those of its own frames, or of the session that it watches.
     private var trailerFeatures: [LiveKitPacketTrailerFeature] {
-        guard takesTrailers else { return [] }
-        return isViewer
-            ? watchedTrailers : publishedTracks.values.first { $0.type == .video }?.packetTrailerFeatures ?? []
+        guard stay.takesTrailers else { return [] }
+        return stay.isViewer
+            ? stay.watchedTrailers : publishedTracks.values.first { $0.type == .video }?.packetTrailerFeatures ?? []
     }
 
-    private func sid(_ kind: MediaKind) -> String { kind == .video ? videoSID : room.audioTrackSID }
+    private func sid(_ kind: MediaKind) -> String { kind == .video ? videoSID : stay.room.audioTrackSID }
 
     /// Replaces the video track's first SID, which the media keep using, with the present one.
     private func renamed(_ sdp: String) -> String {
-        videoSID == room.trackSID ? sdp : sdp.replacing(room.trackSID, with: videoSID)
+        videoSID == stay.room.trackSID ? sdp : sdp.replacing(stay.room.trackSID, with: videoSID)
     }
 
     // MARK: Signal requests
@@ -222,7 +207,7 @@ struct RoomStateMachine {
         guard !isOver else { return [] }
         switch request.message {
         case .offer(let description):
-            guard !isViewer else { return [] }
+            guard !stay.isViewer else { return [] }
             guard offerIDs.count < Self.maximumOpenOfferCount else { return leave(.disconnect, reason: .stateMismatch) }
             offerIDs.append(description.id)
             return [.receiveOffer(description.sdp)]
@@ -239,9 +224,7 @@ struct RoomStateMachine {
             return [.close]
         case .ping: return [.send(.with { $0.pong = now })]
         case .pingReq(let ping):
-            var pong = LiveKitPong()
-            pong.lastPingTimestamp = ping.timestamp
-            pong.timestamp = now
+            let pong = LiveKitPong.with { ($0.lastPingTimestamp, $0.timestamp) = (ping.timestamp, now) }
             return [.send(.with { $0.pongResp = pong })]
         case .mute(let mute):
             guard let cid = publishedTracks.first(where: { $0.value.sid == mute.sid })?.key else { return [] }
@@ -263,17 +246,12 @@ struct RoomStateMachine {
             let sid = publishedTracks[cid]?.sid
         else { return [] }
         publishedTracks[cid]?.muted = isMuted
-        var mute = LiveKitMuteTrackRequest()
-        (mute.sid, mute.muted) = (sid, isMuted)
-        return [.send(.with { $0.mute = mute }), ownerChanged()]
+        return [.send(.with { $0.mute = .with { ($0.sid, $0.muted) = (sid, isMuted) } }), ownerChanged()]
     }
 
     /// A viewer sees the participant whose video is transformed.
     func ownerChanged(to owner: LiveKitParticipantInfo) -> [Action] {
-        guard !isOver else { return [] }
-        var update = LiveKitParticipantUpdate()
-        update.participants = [owner]
-        return [.send(.with { $0.update = update })]
+        isOver ? [] : [.send(.with { $0.update.participants = [owner] })]
     }
 
     private func received(_ trickle: LiveKitTrickleRequest) -> [Action] {
@@ -284,11 +262,11 @@ struct RoomStateMachine {
 
     private mutating func received(_ request: LiveKitAddTrackRequest) -> [Action] {
         let isKnown = publishedTracks[request.cid] != nil
-        guard request.type != .data, !isViewer, isKnown || publishedTracks.count < Self.maximumTrackCount else {
-            var refusal = LiveKitRequestResponse()
-            refusal.reason = .notAllowed
-            refusal.message = isViewer ? "viewers publish nothing" : "this track is not taken"
-            refusal.addTrack = request
+        guard request.type != .data, !stay.isViewer, isKnown || publishedTracks.count < Self.maximumTrackCount else {
+            let words = stay.isViewer ? "viewers publish nothing" : "this track is not taken"
+            let refusal = LiveKitRequestResponse.with {
+                ($0.reason, $0.message, $0.addTrack) = (.notAllowed, words, request)
+            }
             return [.send(.with { $0.requestResponse = refusal })]
         }
         var track = LiveKitTrackInfo()
@@ -301,16 +279,14 @@ struct RoomStateMachine {
         track.muted = request.muted
         track.layers = Array(request.layers.prefix(3))
         track.stream = request.stream
-        if carriesTrailers {
+        if stay.carriesTrailers {
             for feature in request.packetTrailerFeatures.prefix(8) where !track.packetTrailerFeatures.contains(feature)
             {
                 track.packetTrailerFeatures.append(feature)
             }
         }
         publishedTracks[request.cid] = track
-        var published = LiveKitTrackPublishedResponse()
-        published.cid = request.cid
-        published.track = track
+        let published = LiveKitTrackPublishedResponse.with { ($0.cid, $0.track) = (request.cid, track) }
         return [.send(.with { $0.trackPublished = published }), ownerChanged()]
     }
 
@@ -331,32 +307,27 @@ struct RoomStateMachine {
         answer.id = offerIDs.removeFirst()
         for (kind, mid) in lines.sendMids where lines.sending.contains(kind) { answer.midToTrackID[mid] = sid(kind) }
         sendMids = Set(lines.sendMids.keys)
-        if isSingle { isStable = true }
+        if stay.isSingle { isStable = true }
         let receiving = lines.receiving
-        var actions: [Action] =
-            [.send(.with { $0.answer = answer })] + unpublished(self.receiving.subtracting(receiving))
+        let actions = [Action.send(.with { $0.answer = answer })] + unpublished(self.receiving.subtracting(receiving))
         self.receiving = receiving
         var tracks = receiving
         if announced.contains(.video) { tracks.insert(.video) }
         if isWithdrawn { tracks.remove(.video) }
-        guard tracks != announced else { return actions }
-        actions += announce(tracks)
-        return actions
+        return tracks == announced ? actions : actions + announce(tracks)
     }
 
     private mutating func announce(_ tracks: Set<MediaKind>) -> [Action] {
         announced = tracks
         announcementCount &+= 1
         // Announce a track before the offer that carries it.
-        var update = LiveKitParticipantUpdate()
-        update.participants = [inferenceServer]
-        return [.send(.with { $0.update = update })] + offerIfDue()
+        return [.send(.with { $0.update.participants = [inferenceServer] })] + offerIfDue()
     }
 
     /// The audio of the session that a viewer watches has come or gone.
     mutating func audioChanged(_ isThere: Bool) -> [Action] {
-        guard !isOver, isViewer, announced.contains(.audio) != isThere else { return [] }
-        if !isThere, !autoSubscribe { wanted.remove(.audio) }
+        guard !isOver, stay.isViewer, announced.contains(.audio) != isThere else { return [] }
+        if !isThere, !stay.autoSubscribe { wanted.remove(.audio) }
         return announce(isThere ? announced.union([.audio]) : announced.subtracting([.audio]))
     }
 
@@ -365,7 +336,7 @@ struct RoomStateMachine {
         isWithdrawn = true
         guard announced.contains(.video) else { return [] }
         // A participant without auto-subscribe has to subscribe again.
-        if !autoSubscribe { wanted.remove(.video) }
+        if !stay.autoSubscribe { wanted.remove(.video) }
         return announce(announced.subtracting([.video]))
     }
 
@@ -374,8 +345,8 @@ struct RoomStateMachine {
         isWithdrawn = false
         if output == .newSID { videoSID = RoomIdentity.sid("TR") }
         // With a single connection, the participant chooses the m-line.
-        let move: [Action] = output == .newMID && !isSingle ? [.moveVideo] : []
-        return move + (isViewer || receiving.contains(.video) ? announce(announced.union([.video])) : [])
+        let move: [Action] = output == .newMID && !stay.isSingle ? [.moveVideo] : []
+        return move + (stay.isViewer || receiving.contains(.video) ? announce(announced.union([.video])) : [])
     }
 
     /// Reports tracks that the participant has stopped sending as unpublished; it has to announce them again to publish
@@ -386,9 +357,7 @@ struct RoomStateMachine {
         guard !gone.isEmpty else { return [] }
         let messages: [Action] = gone.map { cid, track in
             publishedTracks[cid] = nil
-            var unpublished = LiveKitTrackUnpublishedResponse()
-            unpublished.trackSid = track.sid
-            return .send(.with { $0.trackUnpublished = unpublished })
+            return .send(.with { $0.trackUnpublished.trackSid = track.sid })
         }
         return messages + [ownerChanged()]
     }
@@ -396,10 +365,7 @@ struct RoomStateMachine {
     mutating func mediaOffered(_ sdp: String) -> [Action] {
         guard !isOver else { return [] }
         lastOfferID &+= 1
-        var offer = LiveKitSessionDescription()
-        offer.type = "offer"
-        offer.sdp = renamed(sdp)
-        offer.id = lastOfferID
+        let offer = LiveKitSessionDescription.with { ($0.type, $0.sdp, $0.id) = ("offer", renamed(sdp), lastOfferID) }
         return [.send(.with { $0.offer = offer })]
     }
 
@@ -408,16 +374,15 @@ struct RoomStateMachine {
         let due = announced.intersection(wanted)
         guard isStable, isSignalling, due != offered else { return [] }
         offered = due
-        guard isSingle else {
+        guard stay.isSingle else {
             isStable = false
             return [.offer(due)]
         }
         // The participant offers even if it has enough m-lines; our answer then carries the tracks.
         let needed = due.subtracting(sendMids)
-        var requirement = LiveKitMediaSectionsRequirement()
-        (requirement.numVideos, requirement.numAudios) = (
-            needed.contains(.video) ? 1 : 0, needed.contains(.audio) ? 1 : 0
-        )
+        let requirement = LiveKitMediaSectionsRequirement.with {
+            ($0.numVideos, $0.numAudios) = (needed.contains(.video) ? 1 : 0, needed.contains(.audio) ? 1 : 0)
+        }
         return [.offer(due), .send(.with { $0.mediaSectionsRequirement = requirement })]
     }
 
@@ -426,10 +391,10 @@ struct RoomStateMachine {
         let ready = heldCandidates[side]
         heldCandidates[side] = candidate
         guard let text = try? ready?.encodedInit() else { return [] }
-        var trickle = LiveKitTrickleRequest()
-        trickle.candidateInit = String(decoding: text, as: UTF8.self)
-        trickle.target = side == .subscriber ? .subscriber : .publisher
-        trickle.final = candidate == nil
+        let trickle = LiveKitTrickleRequest.with {
+            $0.candidateInit = String(decoding: text, as: UTF8.self)
+            ($0.target, $0.final) = (side == .subscriber ? .subscriber : .publisher, candidate == nil)
+        }
         return [.send(.with { $0.trickle = trickle })]
     }
 
@@ -438,9 +403,7 @@ struct RoomStateMachine {
         hasBeenConnected = true
         guard !isOver, side == .publisher else { return [] }
         return publishedTracks.values.filter { $0.type == .video }.map { track in
-            var subscribed = LiveKitTrackSubscribed()
-            subscribed.trackSid = track.sid
-            return .send(.with { $0.trackSubscribed = subscribed })
+            .send(.with { $0.trackSubscribed.trackSid = track.sid })
         }
     }
 
@@ -462,8 +425,4 @@ struct RoomStateMachine {
         let end: [Action] = isSignalling || isOver ? [.close] : []
         return [.send(.with { $0.leave = leave })] + end + (isOver ? [] : [.awaitResume])
     }
-}
-
-extension LiveKitSignalResponse {
-    fileprivate static func join(_ join: LiveKitJoinResponse) -> Self { .with { $0.join = join } }
 }

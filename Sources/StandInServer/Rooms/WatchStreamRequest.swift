@@ -24,13 +24,10 @@ struct WatchStreamRequest {
         guard let room = rooms.room(named: room), let token = rooms.viewerToken(for: room) else {
             return HTTPAnswer(404, "there is no such session")
         }
-        let fields = [
-            "livekit_url": url, "token": token.reveal(), "room_name": room.identity.name, "session_id": room.sessionID,
-        ]
-        guard let body = try? JSONText.encode(fields) else { return HTTPAnswer(500, "internal error") }
-        var answer = HTTPAnswer(200, "a room to watch")
-        answer.contentType = "application/json"
-        answer.body = String(decoding: body, as: UTF8.self)
-        return answer
+        return HTTPAnswer(
+            json: .fields([
+                "livekit_url": .string(url), "room_name": .string(room.identity.name),
+                "session_id": .string(room.sessionID), "token": .string(token.reveal()),
+            ]), words: "a room to watch")
     }
 }

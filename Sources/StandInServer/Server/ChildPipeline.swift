@@ -43,7 +43,7 @@ struct ChildPipeline: Sendable {
                         try installFrames(on: channel)
                         faults.uncount()
                         return try channel.pipeline.syncOperations.addHandler(
-                            RoomHandler(room: room, join: join, services: roomServices))
+                            RoomHandler(room: room, join: join, services: services))
                     }
                     try installSession(on: channel, head: head, plan: plan, ticket)
                 }
@@ -63,10 +63,6 @@ struct ChildPipeline: Sendable {
                 answer: { refuseBrowser($0) == nil ? accountAnswer($0, $1, plan) : nil },
                 log: configuration.log),
             name: RefusalHandler.name)
-    }
-
-    private var roomServices: RoomServices {
-        RoomServices(rooms: services.rooms, board: services.board, media: services.media)
     }
 
     private var browserGuard: BrowserGuard {
@@ -170,7 +166,7 @@ struct ChildPipeline: Sendable {
     private static func drip(_ fault: Fault, on channel: any Channel) {
         let pipeline = channel.pipeline.syncOperations
         let writer = (try? pipeline.context(name: DripWriter.top))?.handler as? DripWriter
-        writer?.start(pace(fault))
+        writer?.interval = pace(fault)
     }
 
     private static func pace(_ fault: Fault) -> TimeAmount { TimeAmount(seconds: max(fault.interval ?? 1, 0.001)) }

@@ -1,11 +1,12 @@
 import Dispatch
 import NIOCore
+import NIOPosix
 
 /// The listening sockets, and the one fault that closes them: `refuse`.
 // @unchecked: mutable fields are touched on `queue` only.
 final class Listeners: @unchecked Sendable {
     private let queue = DispatchQueue(label: "decart-standin.listeners")
-    private let listener: Listener
+    private let bootstrap: ServerBootstrap
     private let host: String?
     private let log: @Sendable (String) -> Void
 
@@ -15,11 +16,24 @@ final class Listeners: @unchecked Sendable {
     /// Number of the present plan; timers of an earlier plan do nothing.
     private var plan = 0
 
-    init(listener: Listener, host: String?, port: Int, log: @escaping @Sendable (String) -> Void) {
-        self.listener = listener
-        self.host = host
-        self.port = port
-        self.log = log
+    /// - Parameter install: called for each connection that `connections` has room for.
+    init(
+        _ configuration: StandInConfiguration, _ group: MultiThreadedEventLoopGroup, _ connections: OpenChannels,
+        install: @escaping @Sendable (any Channel) throws -> Void
+    ) {
+        (host, port, log) = (configuration.host, configuration.port, configuration.log)
+        bootstrap = ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: 128)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            // `WebSocketHandler.write` disconnects a client with more unread output than this.
+            .childChannelOption(.writeBufferWaterMark, value: .init(low: 1 << 18, high: 1 << 20))
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    guard connections.add(channel) else { throw ChannelError.operationUnsupported }
+                    try install(channel)
+                }
+            }
     }
 
     /// Blocks, like all calls here; must not be called from an event loop.
@@ -68,7 +82,27 @@ final class Listeners: @unchecked Sendable {
 
     private func listen() throws {
         guard channels.isEmpty else { return }
-        (port, channels) = try listener.listen(host: host, port: port)
+        if let host {
+            channels = [try bootstrap.bind(host: host, port: port).wait()]
+            port = channels[0].localAddress?.port ?? port
+            return
+        }
+        let first = try bind("127.0.0.1")
+        port = first.localAddress?.port ?? port
+        do {
+            channels = [first, try bind("::1")]
+        } catch let error as IOError where [EADDRNOTAVAIL, EAFNOSUPPORT].contains(error.errnoCode) {
+            // The machine has no IPv6.
+            channels = [first]
+        } catch {
+            try? first.close().wait()
+            throw error
+        }
+    }
+
+    /// Without a lookup: that of "::1" fails with another error while the loopback interface has no IPv6 address yet.
+    private func bind(_ address: String) throws -> any Channel {
+        try bootstrap.bind(to: SocketAddress(ipAddress: address, port: port)).wait()
     }
 
     private func stopListening() {

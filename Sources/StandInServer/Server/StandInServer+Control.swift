@@ -1,11 +1,13 @@
 import DecartProtocol
 
 /// Observation while the stand-in runs.
-extension StandInServer: Controlled {
+extension StandInServer {
     /// The control endpoint's requests, formatted for a terminal.
     package static var controlHelp: String {
         ControlRequest.help.split(separator: "\n").map { "  " + $0 }.joined(separator: "\n")
     }
+
+    var sessionsJSON: SessionsJSON { SessionsJSON(showsPrompts: configuration.showsPrompts) }
 
     var health: JSONValue {
         let records = sessions

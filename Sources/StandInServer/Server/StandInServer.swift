@@ -55,9 +55,7 @@ package final class StandInServer: Sendable {
             configuration: configuration, services: services, faults: faultBoard, clientTokens: clientTokens,
             replay: replay, tls: tls)
         let group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
-        let listeners = Listeners(
-            listener: Listener(group: group, connections: connections, install: pipeline.install),
-            host: configuration.host, port: configuration.port, log: configuration.log)
+        let listeners = Listeners(configuration, group, connections, install: pipeline.install)
         do {
             let port = try Self.opening(configuration.port, "--port") { try listeners.open() }
             listeners.apply(FaultPlan(configuration.faults))

@@ -52,19 +52,12 @@ final class SessionBoard: Sendable {
     }
 
     func update(_ number: Int, _ body: (inout SessionRecord) -> Void) {
-        change { state in
-            guard let index = state.entries.firstIndex(where: { $0.record.number == number }) else { return }
-            body(&state.entries[index].record)
-        }
+        changeEntry(number) { body(&$0.record) }
     }
 
     /// Replaces the source of the frame counts; the record keeps the counts of the former painter.
     func setPainter(_ painter: FramePainter?, of number: Int) {
-        change { state in
-            guard let index = state.entries.firstIndex(where: { $0.record.number == number }) else { return }
-            state.entries[index].record = state.entries[index].current
-            state.entries[index].painter = painter
-        }
+        changeEntry(number) { ($0.record, $0.painter) = ($0.current, painter) }
     }
 
     /// Wakes waiting threads after a count outside the board has changed.
@@ -74,12 +67,8 @@ final class SessionBoard: Sendable {
 
     /// Begins a look; it counts its frames.
     func begin(_ look: Look, of number: Int) {
-        change { state in
-            guard let index = state.entries.firstIndex(where: { $0.record.number == number }) else { return }
-            // The record holds the counts of former painters only.
-            let sent = state.entries[index].current.frames.sent
-            state.entries[index].record.begin(look, sent: sent)
-        }
+        // The record holds the counts of former painters only.
+        changeEntry(number) { $0.record.begin(look, sent: $0.current.frames.sent) }
     }
 
     /// Removes the records of ended sessions.
@@ -117,6 +106,13 @@ final class SessionBoard: Sendable {
             if semaphore.wait(timeout: deadline) == .timedOut { return condition(records) }
         }
         return true
+    }
+
+    private func changeEntry(_ number: Int, _ body: (inout Entry) -> Void) {
+        change { state in
+            guard let index = state.entries.firstIndex(where: { $0.record.number == number }) else { return }
+            body(&state.entries[index])
+        }
     }
 
     private func change<Result: Sendable>(_ body: (inout sending State) -> Result) -> Result {

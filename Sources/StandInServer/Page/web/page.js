@@ -723,15 +723,11 @@ function plot() {
     const nice = value => [1, 2, 5, 10].map(step => step * 10 ** Math.floor(Math.log10(value || 1))).find(step => step >= value) ?? 1;
     const highest = {latency: nice(Math.max(100, most(['latency']))), rate: nice(Math.max(1e6, most(['received', 'sent'])))};
     context.font = '12px system-ui, sans-serif';
-    context.fillStyle = colour('--quiet');
-    context.strokeStyle = colour('--line');
-    context.lineWidth = 1;
     for (const part of [0, 0.5, 1]) {
-        const y = Math.round(bottom - (bottom - top) * part) + 0.5;
-        context.beginPath();
-        context.moveTo(left, y);
-        context.lineTo(right, y);
-        context.stroke();
+        const y = Math.round(bottom - (bottom - top) * part);
+        context.fillStyle = colour('--line');
+        context.fillRect(left, y, right - left, 1);
+        context.fillStyle = colour('--quiet');
         context.textAlign = 'right';
         context.fillText(`${Math.round(highest.latency * part)}`, left - 6, y + 4);
         context.textAlign = 'left';

@@ -1,6 +1,7 @@
-// The media of a room's participant: one connection receives its video and audio, another one sends the transformed
-// video and the same audio. Decoder, painter, encoder and audio echo connect them in one pipeline, which grows as
-// tracks are negotiated. If a single connection serves both directions, it is the publisher.
+// The media of a session's client. Directly, one connection receives its video and audio and sends the transformed video
+// and the same audio back; in a room, another connection sends, unless a single one serves both directions. Decoder,
+// painter, encoder and audio echo connect them in one pipeline, which grows as tracks are negotiated. It knows no WebSocket
+// and no JSON.
 //
 // Threads: everything runs on the queue of `life`, never on the event loop; frames are painted on a streaming thread.
 import DecartProtocol
@@ -9,62 +10,61 @@ import ICE
 import WebRTCTransport
 
 // @unchecked: mutable fields are touched on the queue of `life` only.
-final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
+final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
+    /// The options of a participant's media.
+    struct RoomTracks {
+        /// Codec of the transformed video; nil: that of the received one.
+        var codec: VideoCodec?
+        var msid: String
+        var audioMSID: String
+        /// One connection serves both directions; the participant makes all offers.
+        var isSingle: Bool
+        /// Transformed frames have the trailers of their input frames.
+        var takesTrailers: Bool
+    }
+
     private let life: MediaLifecycle
     private let options: MediaOptions
     private let painter: FramePainter
-    /// Codec of the transformed video; nil: that of the received one.
-    private let sentCodec: VideoCodec?
     private let faults: MediaFaults
-    private let msid: String
-    private let audioMSID: String
+    /// Nil: a direct connection.
+    private let room: RoomTracks?
     private let isSingle: Bool
     private let takesTrailers: Bool
     private let onEvent: @Sendable (MediaEvent) -> Void
 
     // MARK: State (queue)
+    /// Receives the client's tracks, for which the client offers. A direct or single connection sends too.
     private var publisher: PeerConnection?
     private var subscriber: PeerConnection?
     private var firstOffer: String?
     private var subscriberIsAnswered = false
     private var codec: VideoCodec?
-    private var painted: Pad?
+    /// Sends the received video back on a connection; nil before it is received, and once it is sent.
+    private var sendVideo: ((RTPSendParameters, PeerConnection) throws -> Void)?
     private var encoder: VideoEncoderBin?
-    /// Set instead of `painted` and `encoder` by `--echo-encoded`.
-    private var videoEcho: EncodedEcho?
-    private var videoEchoIsSent = false
+    /// The capsfilter that the RTP packets of `encoder` leave through.
+    private var exit: Element?
     private var echo: AudioEcho?
     private var echoIsSent = false
     private var meters = (received: BitrateMeter(), sent: BitrateMeter())
 
-    /// - Parameters:
-    ///   - codec: Codec of the transformed video, if it is transformed and can be encoded here, on a connection of its own;
-    ///     nil: that of the received video.
-    ///   - isSingle: One connection serves both directions; the participant makes all offers.
-    ///   - takesTrailers: Transformed frames have the trailers of their input frames.
     init(
-        options: MediaOptions, painter: FramePainter, codec: VideoCodec?, faults: MediaFaults, msid: String,
-        audioMSID: String,
-        isSingle: Bool, takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        options: MediaOptions, painter: FramePainter, faults: MediaFaults, room: RoomTracks?,
+        onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         life = MediaLifecycle(
-            label: "decart-standin.room", network: options.network, onLog: { onEvent(.logged($0)) },
-            onFailure: { onEvent(.failed($0)) })
-        self.options = options
-        self.painter = painter
-        sentCodec = options.echoesEncoded || codec?.installedEncoder == nil ? nil : codec
-        self.faults = faults
-        self.msid = msid
-        self.audioMSID = audioMSID
-        self.isSingle = isSingle
-        self.takesTrailers = takesTrailers
+            label: "decart-standin.media", network: options.network, hasSides: room != nil, onEvent: onEvent)
+        (self.options, self.painter, self.faults) = (options, painter, faults)
+        (self.room, isSingle, takesTrailers) = (room, room?.isSingle ?? true, room?.takesTrailers ?? false)
         self.onEvent = onEvent
     }
 
     func start() {
-        life.work("the room's media could not start") { [self] in
+        life.work("the media could not start") { [self] in
             if !isSingle { subscriber = try makeConnection(.subscriber) }
             life.onSecond = { [weak self] in self?.measure() }
+            // Start before an answer is sent: packets must not arrive in a stopped pipeline.
             try life.play()
             if let subscriber {
                 let offer = try subscriber.createOffer()
@@ -79,16 +79,20 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     func receive(offer: String) {
         life.work("the offer could not be taken") { [self] in
             let connection = try publisher ?? makeConnection(.publisher)
+            let isFirst = publisher == nil
             publisher = connection
             let answer: String
             do {
                 answer = try connection.createAnswer(to: offer)
+                // A participant may begin with audio or data.
+                if room == nil, isFirst, connection.negotiatedCodec == nil {
+                    throw PeerConnectionError(.rejected, "no video was negotiated")
+                }
             } catch let error as PeerConnectionError where error.code == .rejected {
                 return onEvent(.answered(sdp: try RejectingAnswer.sdp(to: offer), RoomLines()))
             }
-            let codec = connection.negotiatedCodec
             // Build the receive chain before the answer is sent: packets must not arrive without it.
-            if let codec, self.codec == nil { try receiveVideo(codec, from: connection) }
+            if let codec = connection.negotiatedCodec, self.codec == nil { try receiveVideo(codec, from: connection) }
             if connection.audioDirection != nil, echo == nil {
                 let echo = try AudioEcho(delay: painter.delay, viewers: painter.viewers)
                 self.echo = echo
@@ -110,19 +114,22 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
 
     func receive(answer: String) {
         life.work("the answer could not be taken") { [self] in
-            guard let subscriber else { return }
-            try subscriber.setAnswer(answer)
+            guard let connection = offering else { return }
+            try connection.setAnswer(answer)
             subscriberIsAnswered = true
-            try send(to: subscriber)
+            try send(to: connection)
         }
     }
 
+    /// The connection for which we offer.
+    private var offering: PeerConnection? { room == nil ? publisher : subscriber }
+
     /// Starts to send the transformed video and the audio on a connection that has negotiated them.
     private func send(to connection: PeerConnection) throws {
-        if encoder == nil, !videoEchoIsSent, connection.videoDirection?.sends ?? false,
-            let parameters = connection.sendParameters
+        if connection.videoDirection?.sends ?? false, let parameters = connection.sendParameters,
+            let send = sendVideo.take()
         {
-            try sendVideo(parameters, to: connection)
+            try send(parameters, connection)
         }
         if !echoIsSent, connection.audioDirection?.sends ?? false, let parameters = connection.audioSendParameters,
             let echo
@@ -137,9 +144,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             func direction(_ kind: MediaKind) -> MediaDirection { tracks.contains(kind) ? .sendrecv : .recvonly }
             if isSingle { publisher?.setMedia(video: direction(.video), audio: direction(.audio)) }
             guard let subscriber else { return }
-            subscriber.setMedia(
-                video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
-                codec: sentCodec ?? codec)
+            setMedia(tracks, of: subscriber)
             onEvent(.offered(sdp: try subscriber.createOffer()))
         }
     }
@@ -150,16 +155,44 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
             // There is nothing to restart before the first answer: the participant gets the offer again.
             guard subscriberIsAnswered else { return firstOffer.map { onEvent(.offered(sdp: $0)) } ?? () }
             subscriber.rollbackOffer()
-            subscriber.setMedia(
-                video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
-                codec: sentCodec ?? codec)
+            setMedia(tracks, of: subscriber)
             onEvent(.offered(sdp: try subscriber.createOffer(restartsICE: true, reason: "the participant resumes")))
         }
+    }
+
+    private func setMedia(_ tracks: Set<MediaKind>, of subscriber: PeerConnection) {
+        subscriber.setMedia(
+            video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
+            codec: sentCodec ?? codec)
+    }
+
+    /// Nil: that of the received video.
+    private var sentCodec: VideoCodec? {
+        options.echoesEncoded || room?.codec?.installedEncoder == nil ? nil : room?.codec
     }
 
     func moveVideo() {
         life.work("the video could not move") { [self] in subscriber?.moveVideo() }
     }
+
+    func restart(_ output: Fault.Output) {
+        life.work("the output could not come back") { [self] in
+            guard let publisher else { return }
+            switch output {
+            case .newSSRC:
+                guard let exit else { return }
+                try VideoEncoderBin.setSSRC(UInt32.random(in: 1...UInt32.max), at: exit)
+                // Request a keyframe: the stream of a new SSRC begins with one, as another encoder's would.
+                exit.staticPad("sink")?.push(Event.forceKeyUnitUpstream())
+            case .offer, .newMID:
+                if output == .newMID { publisher.moveVideo() }
+                onEvent(.offered(sdp: try publisher.createOffer()))
+            case .same, .republish, .newSID: break
+            }
+        }
+    }
+
+    func addRemoteCandidate(_ candidate: CandidateMessage?) { addRemoteCandidate(candidate, .publisher) }
 
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
         life.work("a candidate could not be taken") { [self] in
@@ -170,7 +203,7 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     func stop(completion: @escaping @Sendable () -> Void) {
         life.stop(
             cleanUp: { [self] in
-                (publisher, subscriber, painted, encoder, videoEcho, echo) = (nil, nil, nil, nil, nil, nil)
+                (publisher, subscriber, sendVideo, encoder, exit, echo) = (nil, nil, nil, nil, nil, nil)
             }, completion: completion)
     }
 
@@ -179,27 +212,38 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
     private func makeConnection(_ side: RoomSide) throws -> PeerConnection {
         var configuration = PeerConnectionConfiguration()
         configuration.bitrateRange = min(100_000, options.bitrate)...options.bitrate
-        configuration.acceptsDataChannels = true
-        configuration.acceptsSimulcast = true
-        // The subscriber's first offer has data channels only.
-        configuration.direction = side == .publisher ? .recvonly : nil
-        configuration.audio = side == .publisher ? .recvonly : nil
-        configuration.answersEachSection = isSingle
+        if let room {
+            configuration.acceptsDataChannels = true
+            configuration.acceptsSimulcast = true
+            // The subscriber's first offer has data channels only.
+            configuration.direction = side == .publisher ? .recvonly : nil
+            configuration.audio = side == .publisher ? .recvonly : nil
+            configuration.answersEachSection = isSingle
+            configuration.msid = room.msid
+            configuration.audioMSID = room.audioMSID
+        } else {
+            configuration.audio = .sendrecv
+        }
         if options.echoesEncoded { EncodedEcho.prepare(&configuration) }
-        configuration.msid = msid
-        configuration.audioMSID = audioMSID
-        return try life.connect(configuration) { [weak self] in self?.handle($0, side) }
+        return try life.connect(configuration, side) { [weak self] target in
+            guard let self, side == .subscriber || isSingle else { return }
+            encoder?.setBitrate(min(target, options.bitrate))
+        }
     }
 
     private func receiveVideo(_ codec: VideoCodec, from connection: PeerConnection) throws {
-        if options.echoesEncoded { return try echoVideo(codec, from: connection) }
-        let decoder = try VideoDecoderBin.make(codec: codec, keepsTrailers: true)
-        let painting = try PaintingBin(
-            painter: painter, faults: faults, keepsTrailers: takesTrailers)
-        painting.painted.setActive(true)
-        painted = painting.painted
-        life.own(painting.painted)
         self.codec = codec
+        painter.measure { $0.codec = codec.encodingName }
+        if options.echoesEncoded {
+            let echo = try EncodedEcho(codec, painter: painter, faults: faults)
+            sendVideo = { [life] in try echo.send($0, to: $1, life) }
+            return try echo.receive(from: connection, life)
+        }
+        let decoder = try VideoDecoderBin.make(codec: codec, keepsTrailers: room != nil)
+        let painting = try PaintingBin(painter: painter, faults: faults, keepsTrailers: takesTrailers)
+        painting.painted.setActive(true)
+        life.own(painting.painted)
+        sendVideo = { [unowned self] in try encode(painting.painted, $0, to: $1) }
         life.pipeline.add([decoder, painting.bin])
         try decoder.link(painting.bin)
         try connection.bin.link("rtp_src", to: decoder, "sink")
@@ -207,29 +251,17 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         decoder.syncStateWithParent()
     }
 
-    private func echoVideo(_ codec: VideoCodec, from connection: PeerConnection) throws {
-        let echo = try EncodedEcho(codec, painter: painter, faults: faults)
-        (videoEcho, self.codec) = (echo, codec)
-        try echo.receive(from: connection, life)
-    }
-
-    private func sendVideo(_ parameters: RTPSendParameters, to connection: PeerConnection) throws {
-        if let videoEcho {
-            videoEchoIsSent = true
-            return try videoEcho.send(parameters, to: connection, life)
-        }
+    private func encode(_ painted: Pad, _ parameters: RTPSendParameters, to connection: PeerConnection) throws {
         let encoder = try VideoEncoderBin(
             parameters: parameters, bitrate: options.bitrate, carriesTrailers: takesTrailers)
         encoder.spoilFrames(while: faults)
         self.encoder = encoder
         life.pipeline.add(encoder.bin)
-        try encoder.exit(faults, described: parameters.ssrc, in: life.pipeline).link(
-            "src", to: connection.bin, "rtp_sink")
+        let exit = try encoder.exit(faults, described: parameters.ssrc, in: life.pipeline)
+        self.exit = exit
+        try exit.link("src", to: connection.bin, "rtp_sink")
         encoder.bin.syncStateWithParent()
-        guard let painted, let sink = encoder.bin.staticPad("sink") else {
-            throw GStreamerError(.linkFailed, "the encoder has no sink pad")
-        }
-        try painted.link(sink)
+        try painted.link(encoder.bin.pad("sink"))
     }
 
     private func measure() {
@@ -238,35 +270,8 @@ final class GStreamerRoomMedia: RoomMedia, @unchecked Sendable {
         }
         let received = meters.received.rate(source.allBytesReceived)
         let sent = meters.sent.rate(target.allBytesSent)
-        let codec = codec?.encodingName
         painter.measure {
             ($0.receivedBitrate, $0.sentBitrate, $0.roundTripTime) = (received, sent, target.roundTripTime)
-            $0.codec = codec ?? $0.codec
-        }
-    }
-
-    // MARK: Events
-
-    private func handle(_ event: PeerConnectionEvent, _ side: RoomSide) {
-        switch event {
-        case .localCandidate(let candidate):
-            onEvent(.localCandidate(CandidateMessage(candidate), side))
-        case .gatheringComplete:
-            onEvent(.localCandidate(nil, side))
-        case .stateChanged(.connected):
-            onEvent(.connected(side))
-        case .stateChanged(.failed(.closedByPeer)):
-            // A client that leaves may close its connections before its leave message arrives.
-            life.fail("\(side): \(PeerConnectionError.closedByPeer.message)", after: 2)
-        case .stateChanged(.failed(let error)):
-            life.fail("\(side): \(error.message)")
-        case .bitrateTarget(let target):
-            if side == .subscriber || isSingle { encoder?.setBitrate(min(target.target, options.bitrate)) }
-        case .streamArrived(let rid):
-            onEvent(.streamArrived(rid: rid))
-        case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,
-            .codecArrived, .relaysMissing:
-            break
         }
     }
 }

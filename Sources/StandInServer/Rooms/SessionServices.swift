@@ -1,3 +1,4 @@
+/// The services that the connections of sessions and of their rooms need.
 struct SessionServices: Sendable {
     let board: SessionBoard
     let viewers: ViewerBoard

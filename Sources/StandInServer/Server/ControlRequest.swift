@@ -36,7 +36,7 @@ struct ControlRequest: Sendable {
         ["/health", "/control/sessions", "/control/wait", "/control/journal", "/control/prompt"].contains(path)
     }
 
-    func reply(_ server: any Controlled) -> Reply {
+    func reply(_ server: StandInServer) -> Reply {
         guard method == "GET", path == "/control/wait" else { return .answer(answer(server)) }
         do {
             // HTTP clients encode a space of a form as a plus sign.
@@ -51,7 +51,7 @@ struct ControlRequest: Sendable {
         }
     }
 
-    private func answer(_ server: any Controlled) -> HTTPAnswer {
+    private func answer(_ server: StandInServer) -> HTTPAnswer {
         do {
             switch (method, path) {
             case ("GET", "/health"): return HTTPAnswer(json: server.health)
@@ -66,10 +66,7 @@ struct ControlRequest: Sendable {
                 try server.inject(specs(), into: item("session"))
                 return HTTPAnswer(200, "done")
             case ("GET", "/control/sessions"):
-                var answer = HTTPAnswer(200, "sessions")
-                answer.contentType = "application/json"
-                answer.body = server.sessionsJSON.text(server.sessions)
-                return answer
+                return HTTPAnswer(json: server.sessionsJSON.list(server.sessions))
             case ("DELETE", "/control/sessions"):
                 let count = server.forgetSessions()
                 return HTTPAnswer(
@@ -101,14 +98,14 @@ struct ControlRequest: Sendable {
     }
 
     private func item(_ name: String) -> String? {
-        PercentEncoding.queryItems(ofTarget: target).first { $0.name == name }?.value
+        PercentEncoding.firstQueryItems(ofTarget: target)[name]
     }
 
-    private func faults(of server: any Controlled) -> HTTPAnswer {
+    private func faults(of server: StandInServer) -> HTTPAnswer {
         HTTPAnswer(200, server.faults.map(\.description).joined(separator: "\n"))
     }
 
-    private func journal(of server: any Controlled) throws(StandInError) -> HTTPAnswer {
+    private func journal(of server: StandInServer) throws(StandInError) -> HTTPAnswer {
         guard let after = Int(item("after") ?? "0"), after >= 0 else {
             throw StandInError("after is the number of an entry")
         }
@@ -124,7 +121,7 @@ struct ControlRequest: Sendable {
         return HTTPAnswer(json: .fields(["last": .integer(last), "entries": .array(values)]))
     }
 
-    private func prompt(_ server: any Controlled) throws(StandInError) -> HTTPAnswer {
+    private func prompt(_ server: StandInServer) throws(StandInError) -> HTTPAnswer {
         if let id = item("session"), !server.sessions.contains(where: { $0.sessionID == id && $0.isOpen }) {
             return HTTPAnswer(error: "there is no such open session", status: 404)
         }
@@ -132,7 +129,7 @@ struct ControlRequest: Sendable {
         return HTTPAnswer(json: .fields(["done": .bool(true)]))
     }
 
-    private func close(_ server: any Controlled) -> HTTPAnswer {
+    private func close(_ server: StandInServer) -> HTTPAnswer {
         // RFC 6455 §7.4: other codes must not appear on the wire.
         guard let code = UInt16(item("code") ?? "1001"), (1000...4999).contains(code) else {
             return HTTPAnswer(400, "code is a number from 1000 to 4999")

@@ -12,8 +12,8 @@ enum ControlEndpoint {
     /// Bounds what a local program can take: each request gets a queue of its own, and bodies are kept in memory.
     private static let maximumConnectionCount = SessionWait.maximumCount + 64
 
-    static func open(port: Int, group: any EventLoopGroup, of server: any Controlled) throws -> any Channel {
-        let connections = OpenChannels(limit: maximumConnectionCount)
+    static func open(port: Int, group: any EventLoopGroup, of server: StandInServer) throws -> any Channel {
+        let (connections, services) = (OpenChannels(limit: maximumConnectionCount), server.services)
         return try ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
@@ -21,22 +21,18 @@ enum ControlEndpoint {
                 channel.eventLoop.makeCompletedFuture {
                     guard connections.add(channel) else { throw ChannelError.operationUnsupported }
                     let pipeline = channel.pipeline.syncOperations
-                    let access = server?.pageAccess
-                    if let server, let access {
-                        try pipeline.configureHTTPServerPipeline(
-                            withServerUpgrade: (
-                                upgraders: [
-                                    PageUpgrade.upgrader(access, server.services.viewers, server.services.media)
-                                ],
+                    let page = server?.pageAccess
+                    try pipeline.configureHTTPServerPipeline(
+                        withServerUpgrade: page.map { page in
+                            (
+                                upgraders: [PageUpgrade.upgrader(page, services.viewers, services.media)],
                                 completionHandler: { context in
                                     context.pipeline.syncOperations.removeHandler(
                                         name: ControlHandler.name, promise: nil)
                                 }
-                            ))
-                    } else {
-                        try pipeline.configureHTTPServerPipeline()
-                    }
-                    try pipeline.addHandler(ControlHandler(server: server, page: access), name: ControlHandler.name)
+                            )
+                        })
+                    try pipeline.addHandler(ControlHandler(server: server, page: page), name: ControlHandler.name)
                 }
             }
             .bind(host: "127.0.0.1", port: port)
@@ -48,12 +44,11 @@ enum ControlEndpoint {
 final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
     static let name = "control"
     typealias InboundIn = HTTPServerRequestPart
-    typealias OutboundOut = HTTPServerResponsePart
 
     private static let maximumBodySize = 64 << 10
     private static let maximumTargetSize = 32 << 10
 
-    private weak let server: (any Controlled)?
+    private weak let server: StandInServer?
     /// Nil: there is no page, and browsers are rejected.
     private let page: PageAccess?
     private var head: HTTPRequestHead?
@@ -62,7 +57,7 @@ final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
     private var deadline: Scheduled<Void>?
     private var wait: SessionWait?
 
-    init(server: (any Controlled)?, page: PageAccess?) {
+    init(server: StandInServer?, page: PageAccess?) {
         self.server = server
         self.page = page
     }
@@ -157,17 +152,10 @@ final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     private func respond(_ answer: HTTPAnswer, _ context: ChannelHandlerContext) {
-        let body = ByteBuffer(string: (answer.body ?? answer.words) + "\n")
-        var headers = HTTPHeaders([
-            ("Connection", "close"), ("Content-Type", answer.contentType), ("Content-Length", "\(body.readableBytes)"),
-            ("Cache-Control", "no-store"),
-        ])
-        for (name, value) in answer.headers { headers.add(name: name, value: value) }
-        let head = HTTPResponseHead(
-            version: .http1_1, status: HTTPResponseStatus(statusCode: answer.status), headers: headers)
-        context.write(wrapOutboundOut(.head(head)), promise: nil)
-        context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
-        let channel = context.channel
-        context.writeAndFlush(wrapOutboundOut(.end(nil))).whenComplete { _ in channel.close(promise: nil) }
+        var answer = answer
+        answer.headers["Cache-Control"] = "no-store"
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.whenComplete { [channel = context.channel] _ in channel.close(promise: nil) }
+        answer.write(to: context, promise: written)
     }
 }
