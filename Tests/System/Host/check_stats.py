@@ -13,7 +13,6 @@ Prints "ok NAME" or "not ok NAME: why". Uses loopback only.
 import concurrent.futures
 import os
 import re
-import shutil
 import sys
 import tempfile
 import time
@@ -21,9 +20,6 @@ import time
 from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, output_of, swift_sources, wait_until
 from gst import GObject, Gst
 from standin import ControlledStandIn, tell
-
-FOLDER = tempfile.mkdtemp(prefix="decart-stats-")
-os.environ.update(gstreamer(FOLDER))
 
 LIMIT = 90  # s, for every wait
 SIZE = "width=320 height=176 framerate=20"
@@ -398,16 +394,17 @@ def check_models():
 
 def main():
     report.require(PLUGIN)
-    Gst.init(None)
-    check_errors()
-    check_models()
-    # `drop` ends all sessions of a stand-in.
-    with (ControlledStandIn() as kinds, ControlledStandIn() as direct, ControlledStandIn() as room,
-          concurrent.futures.ThreadPoolExecutor() as pool):
-        list(pool.map(lambda part: report.perform(*part), [
-            ("the kinds of sessions", compare_kinds, kinds), ("webrtc: reconnects", live_long, direct, "webrtc"),
-            ("livekit: reconnects", live_long, room, "livekit")]))
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="decart-stats-") as folder:
+        os.environ.update(gstreamer(folder))
+        Gst.init(None)
+        check_errors()
+        check_models()
+        # `drop` ends all sessions of a stand-in.
+        with (ControlledStandIn() as kinds, ControlledStandIn() as direct, ControlledStandIn() as room,
+              concurrent.futures.ThreadPoolExecutor() as pool):
+            list(pool.map(lambda part: report.perform(*part), [
+                ("the kinds of sessions", compare_kinds, kinds), ("webrtc: reconnects", live_long, direct, "webrtc"),
+                ("livekit: reconnects", live_long, room, "livekit")]))
     sys.exit(report.failed)
 
 
