@@ -20,6 +20,7 @@ of them run.
 """
 
 import concurrent.futures
+import contextlib
 import glob
 import os
 import re
@@ -172,7 +173,7 @@ class Run:
     def frames(self):
         return frames_of(os.path.join(self.folder, "frames"))
 
-    def end(self):
+    def close(self):
         self.process.kill()
         self.process.wait()
 
@@ -225,7 +226,7 @@ def check_files(name, blocks, work, environment):
     except subprocess.SubprocessError as error:
         report(name, f"{error}: {'; '.join(run.last_lines())}")
     finally:
-        run.end()
+        run.close()
 
 
 def check(name, blocks, work, environment):
@@ -242,8 +243,7 @@ def check(name, blocks, work, environment):
     if makes_files(blocks):
         return check_files(name, blocks, work, environment)
     begun, first = time.monotonic(), None
-    run = Run(name, blocks, work, environment)
-    try:
+    with contextlib.closing(Run(name, blocks, work, environment)) as run:
         while time.monotonic() < begun + HANG:
             frames = run.frames()
             first = first or (frames and time.monotonic())
@@ -262,8 +262,6 @@ def check(name, blocks, work, environment):
             measured(f"recipes: {name}: {FRAMES} transformed frames", seconds, "s", at_most=LIMIT)
         report(name, why, f"{len(good)} of {len(frames)} frames have the look, in {seconds:.0f} s, the first one after "
                           f"{(first or begun) - begun:.1f} s")
-    finally:
-        run.end()
 
 
 def main():

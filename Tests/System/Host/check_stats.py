@@ -11,6 +11,7 @@ Prints "ok NAME" or "not ok NAME: why". Uses loopback only.
 """
 
 import concurrent.futures
+import contextlib
 import os
 import re
 import sys
@@ -132,7 +133,7 @@ class Session:
     def wait(self, what, condition):
         wait_until(what, lambda: condition(self.stats), LIMIT)
 
-    def end(self):
+    def close(self):
         self.pipeline.set_state(Gst.State.NULL)
 
 
@@ -212,7 +213,7 @@ def compare_kinds(standin):
                     watch(standin, session, comparison)
         finally:
             for _, session, _, _ in group:
-                session.end()
+                session.close()
     comparison.finish()
 
 
@@ -231,7 +232,7 @@ def watch(standin, publisher, comparison):
     except Problem as problem:
         report("viewer: runs", problem)
     finally:
-        viewer.end()
+        viewer.close()
 
 
 # --- A long life ------------------------------------------------------------------------------------------------------
@@ -265,8 +266,7 @@ class Life:
 
 
 def live_long(standin, transport):
-    session = Session(standin.url, f"transport={transport}")
-    try:
+    with contextlib.closing(Session(standin.url, f"transport={transport}")) as session:
         life = Life(session)
         begun, first, _ = life.read()
         session.play()
@@ -307,8 +307,6 @@ def live_long(standin, transport):
         drift = abs((last - first) - (ended - begun)) / 1e6
         measured(f"stats: {transport}: the sum of time-in-state beside the clock", drift, "ms", at_most=100)
         report(f"{transport}: no counter falls over 2 reconnects and a restart", life.problems[:5])
-    finally:
-        session.end()
 
 
 # --- The other pages --------------------------------------------------------------------------------------------------
