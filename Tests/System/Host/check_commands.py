@@ -29,8 +29,7 @@ import tempfile
 import threading
 import time
 
-from checks import RELEASE, REPO, VERIFYING, Results, read, start_xvfb
-from plugin_path import registry
+from checks import RELEASE, REPO, VERIFYING, Results, read, registry, start_xvfb
 
 LIMIT = 240  # s, for a block
 START = 60  # s, until the service generates
