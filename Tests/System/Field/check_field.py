@@ -30,10 +30,8 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
-from checks import VERIFYING, Results, compile_c, gstreamer  # noqa: E402
-from checkout import NAMESPACES, can_make_namespaces  # noqa: E402
+from checks import NAMESPACES, VERIFYING, Results, compile_c, gstreamer, lacking  # noqa: E402
 from standin import ControlledStandIn, tell  # noqa: E402
 from cases import BOTH, CASES, DIRECT, OWN, RAW_OUT, SPEECH, TIGHT, TIGHT_SOURCE, Case, appsrc, tight  # noqa: E402
 from numbered_frames import (  # noqa: E402
@@ -1103,7 +1101,7 @@ def jobs_for(names, environment, folder):
         is_named = any(word.lower() in each.name.lower() for word in names)
         chosen = [transport for transport in each.transports
                   if is_named or not names and (VERIFYING or transport in each.gate)]
-        if chosen and each.setup and not can_make_namespaces():
+        if chosen and each.setup and lacking():
             report.skip(f"{each.name}: no permission to create namespaces")
             continue
         for transport in chosen:

@@ -31,8 +31,8 @@ import sys
 import tempfile
 import time
 
-from check_commands import NAMESPACES, is_complete
-from checks import RELEASE, REPO, VERIFYING, Results, gstreamer, measured, read, write
+from check_commands import is_complete
+from checks import NAMESPACES, RELEASE, REPO, VERIFYING, Results, gstreamer, lacking, measured, read, write
 
 PAGE = os.path.join(REPO, "docs", "RECIPES.md")
 PYTHON = os.environ.get("DECART_TEST_PYTHON", os.path.join(REPO, ".build", "venv", "bin", "python"))
@@ -274,12 +274,8 @@ def main():
         for name, blocks in chosen:
             report(name, problem(name, blocks), "its commands are complete; scripts/verify runs them")
         return None
-    missing = [program for program in ("unshare", "ip") if not shutil.which(program)]
-    if not missing and subprocess.run([*NAMESPACES, "ip", "link", "add", "decart0", "type", "veth"],
-                                      capture_output=True).returncode != 0:
-        missing = ["permission to create namespaces"]
-    if missing:
-        return report.skip(f"no {', '.join(missing)}")
+    if missing := lacking():
+        return report.skip(f"no {missing}")
     with tempfile.TemporaryDirectory(prefix="decart-recipes-", ignore_cleanup_errors=True) as work:
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("GST_") and name not in ("DECART_API_KEY", "DECART_BASE_URL", "DISPLAY")}

@@ -10,6 +10,10 @@ REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 RELEASE = os.path.abspath(os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release")))
 PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
 STANDIN = os.path.join(RELEASE, "decart-standin")
+NAMESPACES = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net", "--pid", "--fork",
+              "--kill-child", "--mount-proc", "--"]
+# With the loopback interface.
+NAMESPACES_UP = [*NAMESPACES, "bash", "-c", 'ip link set lo up && exec "$@"', "bash"]
 # scripts/verify runs this process. Checks that only measure run then.
 VERIFYING = bool(os.environ.get("DECART_VERIFY"))
 
@@ -58,6 +62,14 @@ class Results:
             part(*arguments)
         except Exception as error:
             self(name, error if isinstance(error, Problem) else f"{type(error).__name__}: {error}")
+
+
+def lacking(*programs):
+    """Programs that are not installed, or the permission to create namespaces."""
+    missing = [program for program in ("unshare", "ip", *programs) if not shutil.which(program)]
+    if not missing and subprocess.run([*NAMESPACES_UP, "true"], capture_output=True, check=False).returncode:
+        missing = ["permission to create namespaces"]
+    return ", ".join(missing)
 
 
 def read(path):
