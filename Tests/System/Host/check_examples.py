@@ -268,8 +268,9 @@ def exchange_commands(program, displayed, files, results):
 
 def check_minimal(name, command, url, work, environment):
     displayed = Displayed(os.path.join(work, f"{name.partition(':')[0]}.i420"))
-    with contextlib.closing(Program([*command, f"{VIDEO} ! decarttransform name=decart base-url={url} api-key=x prompt=Lego"
-                                     f" width={WIDTH} height={HEIGHT} framerate=20 ! {displayed.sink()}"], environment)) as program:
+    pipeline = (f"{VIDEO} ! decarttransform name=decart base-url={url} api-key=x prompt=Lego width={WIDTH} height={HEIGHT}"
+                f" framerate=20 ! {displayed.sink()}")
+    with contextlib.closing(Program([*command, pipeline], environment)) as program:
         wait_until("a transformed frame", lambda: displayed.look() == "lego")
         program.send("Film noir")
         program.wait_for_line("^accepted$")
@@ -316,9 +317,9 @@ def check_program(name, command, url, work, environment):
     # One name contains a space and a quote, which must arrive unchanged.
     files = [os.path.join(folder, each) for each in ("one.webm", "the second's.webm", "three.webm", "four.webm")]
     results = []
-    with contextlib.closing(Program([command, "--sink", displayed.sink(),
-                                     f"{VIDEO} ! decarttransform name=decart base-url={url} api-key=x prompt=\"Lego World\""
-                                     f" width={WIDTH} height={HEIGHT} framerate=20"], environment)) as program:
+    pipeline = (f"{VIDEO} ! decarttransform name=decart base-url={url} api-key=x prompt=\"Lego World\""
+                f" width={WIDTH} height={HEIGHT} framerate=20")
+    with contextlib.closing(Program([command, "--sink", displayed.sink(), pipeline], environment)) as program:
         exchange_commands(program, displayed, files, results)
         status = program.end()
         expect(status == 0, f"status {status}: {program.lines[-3:]}")

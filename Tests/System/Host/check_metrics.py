@@ -25,7 +25,8 @@ import urllib.parse
 import urllib.request
 
 from checks import (
-    PLUGIN, REPO, VERIFYING, Problem, Results, clean_environment, end_process, measured, output_of, processor_time, read, wait_until as wait, write)
+    PLUGIN, REPO, VERIFYING, Problem, Results, clean_environment, end_process, measured, output_of, processor_time, read,
+    wait_until as wait, write)
 from standin import sessions, start_standin
 
 EXAMPLE = os.path.join(REPO, "pipelines", "examples", "metrics")
