@@ -11,13 +11,12 @@ own namespaces.
 """
 
 import argparse
+import concurrent.futures
 import os
-import queue
 import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 import traceback
 
@@ -33,7 +32,9 @@ import renewals  # noqa: E402, F401
 import rooms  # noqa: E402, F401
 import session  # noqa: E402
 import standby  # noqa: E402, F401
-from session import VERIFYING, measured  # noqa: E402
+from session import VERIFYING, Results, measured  # noqa: E402
+
+report = Results("faults")
 
 
 def perform(row, folder):
@@ -57,44 +58,31 @@ def perform(row, folder):
 
 def perform_all(rows, at_once, folder):
     """Runs the longest rows first, so that no single row delays the end."""
-    waiting, done, lock = queue.SimpleQueue(), {}, threading.Lock()
-    for row in sorted(rows, key=lambda row: -row.seconds):
-        waiting.put(row)
-
-    def worker():
-        while True:
-            try:
-                row = waiting.get_nowait()
-            except queue.Empty:
-                return
-            run = perform(row, folder)
-            with lock:
-                done[row.name] = run
-
-    workers = [threading.Thread(target=worker) for _ in range(at_once)]
-    for thread in workers:
-        thread.start()
-        time.sleep(0.3)  # avoid simultaneous start-ups
-    for thread in workers:
-        thread.join()
-    return done
+    runs = {}
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        for number, row in enumerate(sorted(rows, key=lambda row: -row.seconds)):
+            runs[row.name] = pool.submit(perform, row, folder)
+            if number < at_once:
+                time.sleep(0.3)  # avoid simultaneous start-ups
+    return {name: run.result() for name, run in runs.items()}
 
 
-def report(rows, done):
+def show(rows, done):
     for row in rows:
         run = done[row.name]
-        why = "; ".join(run.troubles).replace("\n", " ")[:500]
         for what, value, unit, bound, at_most in run.measures:
             measured(f"faults: {row.name}: {what}", value, unit, **{"at_most" if at_most else "at_least": bound})
         for note in [f"took {run.took:.0f} s", *run.notes]:
             print(f"# {row.name}: {note}")
-        if why:
+        if run.troubles:
             # A rare failure must explain itself: the row's folder is removed.
             for name in ("messages", "client.log", "standin.log"):
                 for line in run.log(name)[-60:]:
                     print(f"# {row.name}: {name}: {line.rstrip()[:300]}")
-        print(f"not ok faults: {row.name}: {why}" if why else
-              f"skip faults: {row.name}: {run.skipped}" if run.skipped else f"ok faults: {row.name}", flush=True)
+        if run.skipped and not run.troubles:
+            report.skip(f"{row.name}: {run.skipped}")
+        else:
+            report(row.name, run.troubles)
 
 
 def main():
@@ -114,27 +102,21 @@ def main():
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if (why := netlab.available()):
-        print(f"skip faults: {why}")
-        return
+        return report.skip(why)
     netlab.sweep()
     folder = tempfile.mkdtemp(prefix="decart-faults-")
-    failed = True
     try:
-        if not os.path.exists(session.PLUGIN):
-            print(f"not ok faults: the plugin: {session.PLUGIN} does not exist")
-            sys.exit(1)
-        if (why := session.warm(folder)):
-            print(f"not ok faults: the plugin: {why}")
-            sys.exit(1)
-        done = perform_all(rows, options.at_once, folder)
-        report(rows, done)
-        failed = any(run.troubles for run in done.values())
+        why = session.warm(folder) if os.path.exists(session.PLUGIN) else f"{session.PLUGIN} does not exist"
+        if why:
+            report("the plugin", why)
+        else:
+            show(rows, perform_all(rows, options.at_once, folder))
     finally:
         if options.keep:
             print(f"kept: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    sys.exit(failed)
+    sys.exit(report.failed)
 
 
 if __name__ == "__main__":

@@ -122,6 +122,7 @@ class Proxy:
             self.listener = socket.create_server(("127.0.0.1", port))
         self.url = f"ws://127.0.0.1:{port}"
         threading.Thread(target=self.accept, daemon=True).start()
+        run.open_labs.callback(self.close)
 
     def accept(self):
         with contextlib.suppress(OSError):
@@ -176,17 +177,14 @@ class Proxy:
 def stalled(run):
     run.network()
     proxy = Proxy(run)
-    try:
-        run.start(*ROOM, standin=STANDIN, base_url=proxy.url)
-        stay = Stay(run)
-        proxy.stall()
-        stay.resumed(1, 30)
-        # A connection is lost if nothing arrives for 5 s after a ping.
-        run.measure("resumed", time.monotonic() - stay.since, 10)
-        stay.continues("stalled", 0)
-        run.finish(gaps=False)
-    finally:
-        proxy.close()
+    run.start(*ROOM, standin=STANDIN, base_url=proxy.url)
+    stay = Stay(run)
+    proxy.stall()
+    stay.resumed(1, 30)
+    # A connection is lost if nothing arrives for 5 s after a ping.
+    run.measure("resumed", time.monotonic() - stay.since, 10)
+    stay.continues("stalled", 0)
+    run.finish(gaps=False)
 
 
 def open_sessions(run):
@@ -197,39 +195,33 @@ def open_sessions(run):
 def slow(run):
     run.network()
     proxy = Proxy(run, delay=long(7, 1))
-    try:
-        run.standin = StandIn(run)
-        run.client = client = Client(run, base_url=proxy.url)
-        client.frame(seconds=40)
-        run.expect(client.prompt("noir street")["accepted"], "the prompt was not accepted")
-        for _ in range(2):
-            session, since = client.session(), time.monotonic()
-            run.standin.control("POST", "close?code=1012")
-            run.recovered(since, session, 60)
-        run.dialled(3)
-        run.expect(len(open_sessions(run)) == 1, f"open sessions: {open_sessions(run)}")
-        run.finish()
-    finally:
-        proxy.close()
+    run.standin = StandIn(run)
+    run.client = client = Client(run, base_url=proxy.url)
+    client.frame(seconds=40)
+    run.expect(client.prompt("noir street")["accepted"], "the prompt was not accepted")
+    for _ in range(2):
+        session, since = client.session(), time.monotonic()
+        run.standin.control("POST", "close?code=1012")
+        run.recovered(since, session, 60)
+    run.dialled(3)
+    run.expect(len(open_sessions(run)) == 1, f"open sessions: {open_sessions(run)}")
+    run.finish()
 
 
 @row("slow service, given up", 12, "no answer of the service comes in time: no session is left there")
 def given_up(run):
     run.network()
     proxy = Proxy(run, delay=600)
-    try:
-        run.standin = StandIn(run)
-        run.client = client = Client(run, "connection-timeout=1", "max-retries=2", base_url=proxy.url)
-        client.message("error", seconds=20)
-        run.dialled(1, 3)
-        until = time.monotonic() + 60
-        while (open_sessions(run) or not run.standin.sessions()) and time.monotonic() < until:
-            time.sleep(0.2)
-        run.expect(run.standin.sessions(), "no dial reached the service: this proves nothing")
-        run.expect(not open_sessions(run), f"open sessions: {open_sessions(run)}")
-        run.finish(errors=1)
-    finally:
-        proxy.close()
+    run.standin = StandIn(run)
+    run.client = client = Client(run, "connection-timeout=1", "max-retries=2", base_url=proxy.url)
+    client.message("error", seconds=20)
+    run.dialled(1, 3)
+    until = time.monotonic() + 60
+    while (open_sessions(run) or not run.standin.sessions()) and time.monotonic() < until:
+        time.sleep(0.2)
+    run.expect(run.standin.sessions(), "no dial reached the service: this proves nothing")
+    run.expect(not open_sessions(run), f"open sessions: {open_sessions(run)}")
+    run.finish(errors=1)
 
 
 @row("room, another address", 30, "the client's address is replaced while it is in a room")

@@ -19,8 +19,7 @@ import netlab
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
-from checks import PLUGIN, REPO, STANDIN, VERIFYING, measured  # noqa: E402, F401
-from plugin_path import system_path  # noqa: E402
+from checks import PLUGIN, REPO, STANDIN, VERIFYING, Results, measured, system_path  # noqa: E402, F401
 
 CLIENT = os.path.join(HERE, "client.py")
 
@@ -67,7 +66,7 @@ class Skipped(Exception):
 
 def environment(folder):
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("GST_", "DECART_API"))}
-    return {**kept, "GST_PLUGIN_SYSTEM_PATH_1_0": system_path(PLUGIN, folder),
+    return {**kept, "GST_PLUGIN_SYSTEM_PATH_1_0": system_path(folder),
             "GST_REGISTRY_1_0": os.path.join(folder, "registry")}
 
 

@@ -30,10 +30,8 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-REPO = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
-from checks import VERIFYING, Results, compile_c, gstreamer  # noqa: E402
-from checkout import NAMESPACES, can_make_namespaces  # noqa: E402
+from checks import NAMESPACES, VERIFYING, Results, compile_c, gstreamer, lacking  # noqa: E402
 from standin import ControlledStandIn, tell  # noqa: E402
 from cases import BOTH, CASES, DIRECT, OWN, RAW_OUT, SPEECH, TIGHT, TIGHT_SOURCE, Case, appsrc, tight  # noqa: E402
 from numbered_frames import (  # noqa: E402
@@ -43,6 +41,7 @@ from gst import GObject, Gst, GstVideo, on_buffer  # noqa: E402
 WATCHDOG = 240  # s, for the process of a row: a hang, on any machine
 # Of random_operations.c: seconds of a seed.
 SEEDS, SEED_SECONDS = (20, 180) if VERIFYING else (1, 30)
+AUDIO_OUT = "t.audio_src ! audioconvert ! audio/x-raw,format=S16LE,channels=1 ! fakesink name=sink async=false"
 ROWS = {}
 
 
@@ -102,8 +101,7 @@ def finish(bench, content=False, **judging):
 def perform_case(case, here):
     file = write_file(here.folder, "file", *case.file) if case.file else ""
     options = case.options.format(codec=here.codec)
-    audio = case.audio and (f"  {case.audio} ! t.audio_sink  t.audio_src ! audioconvert"
-                            " ! audio/x-raw,format=S16LE,channels=1 ! fakesink name=sink async=false")
+    audio = case.audio and f"  {case.audio} ! t.audio_sink  {AUDIO_OUT}"
     bench = Bench(f"{case.source.format(file=file)} ! {here.element(options)} ! {case.sink}{audio}")
     if case.change:
         index = itertools.count()
@@ -418,9 +416,9 @@ def default_appsrc(here):
 
 # --- Sources of decartsrc ----------------------------------------------------------------------------------------------
 
-def camera(here, source, options=""):
-    described = f'source="{source}" {options}'
-    bench = Bench(f"{here.element(described, 'decartsrc')} ! fakesink").play()
+def camera(here, source):
+    element = here.element(f'source="{source}"', "decartsrc")
+    bench = Bench(f"{element} ! fakesink").play()
     bench.wait_numbers(40)
     return finish(bench)
 
@@ -954,8 +952,7 @@ def audio_formats(here):
              "format=S16LE,channels=1,channel-mask=(bitmask)0x2,rate=48000")
     for form in forms:
         bench = Bench(f"{APPSRC} ! {here.element()} ! fakesink"
-                      f"  audiotestsrc is-live=true freq=440 volume=0.4 ! audio/x-raw,{form} ! t.audio_sink"
-                      "  t.audio_src ! audioconvert ! audio/x-raw,format=S16LE,channels=1 ! fakesink name=sink async=false")
+                      f"  audiotestsrc is-live=true freq=440 volume=0.4 ! audio/x-raw,{form} ! t.audio_sink  {AUDIO_OUT}")
         loud = bench.listen()
         bench.play().feed()
         bench.wait(f"audio of {form} comes back", lambda: len(loud) > 40)
@@ -965,8 +962,7 @@ def audio_formats(here):
 
 def offset(here, options=""):
     """A flash and a beep begin together each two seconds. Returns how much later the beep leaves, in ms."""
-    bench = Bench(f"{APPSRC} ! {here.element(options)} ! fakesink  {SPEECH} ! t.audio_sink  t.audio_src ! audioconvert"
-                  " ! audio/x-raw,format=S16LE,channels=1 ! fakesink name=sink async=false")
+    bench = Bench(f"{APPSRC} ! {here.element(options)} ! fakesink  {SPEECH} ! t.audio_sink  {AUDIO_OUT}")
     loud = bench.listen()
     bench.play().feed()
     bench.feed_audio(lambda k: k * 20 * MS, lambda k: k % 100 < 10)
@@ -1105,7 +1101,7 @@ def jobs_for(names, environment, folder):
         is_named = any(word.lower() in each.name.lower() for word in names)
         chosen = [transport for transport in each.transports
                   if is_named or not names and (VERIFYING or transport in each.gate)]
-        if chosen and each.setup and not can_make_namespaces():
+        if chosen and each.setup and lacking():
             report.skip(f"{each.name}: no permission to create namespaces")
             continue
         for transport in chosen:

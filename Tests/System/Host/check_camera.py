@@ -26,8 +26,8 @@ report = Results("camera")
 def compile_driver():
     flags = output_of("pkg-config", "--cflags-only-I", "gstreamer-video-1.0").split()
     sources = [f"{REPO}/pipelines/switch-camera.swift", f"{REPO}/Tests/DecartElementsTests/Support/VirtualCameras.swift"]
-    done = subprocess.run(["swiftc", "-typecheck", "-swift-version", "6", "-parse-as-library", "-I", f"{REPO}/Sources/CGStreamer",
-                           *(word for flag in flags for word in ("-Xcc", flag)), *sources],
+    done = subprocess.run(["swiftc", "-typecheck", "-swift-version", "6", "-parse-as-library",
+                           "-I", f"{REPO}/Sources/CGStreamer", *(word for flag in flags for word in ("-Xcc", flag)), *sources],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     errors = [line for line in done.stdout.splitlines() if "error:" in line] or done.stdout.splitlines()[-1:]
     report("the driver of switch-camera.sh compiles", (errors or [f"status {done.returncode}"])[0] if done.returncode else "")
@@ -64,8 +64,8 @@ def problem(name, path):
         return "the script did not write it"
     raw = f"{path}.rgb"
     done = subprocess.run(["gst-launch-1.0", "-q", "filesrc", f"location={path}", "!", "pngdec", "!", "videoconvert", "!",
-                           "video/x-raw,format=RGB", "!", "videoscale", "!", f"video/x-raw,width={WIDTH},height={HEIGHT}", "!", "filesink",
-                           f"location={raw}"], capture_output=True, text=True, check=False)
+                           "video/x-raw,format=RGB", "!", "videoscale", "!", f"video/x-raw,width={WIDTH},height={HEIGHT}", "!",
+                           "filesink", f"location={raw}"], capture_output=True, text=True, check=False)
     if done.returncode:
         return f"it cannot be decoded: {done.stderr}"
     with open(raw, "rb") as file:

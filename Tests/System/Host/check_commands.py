@@ -29,8 +29,7 @@ import tempfile
 import threading
 import time
 
-from checks import RELEASE, REPO, VERIFYING, Results, read, start_xvfb
-from plugin_path import registry
+from checks import NAMESPACES, RELEASE, REPO, VERIFYING, Results, lacking, read, registry, start_xvfb
 
 LIMIT = 240  # s, for a block
 START = 60  # s, until the service generates
@@ -39,8 +38,6 @@ END = 45  # s, from the interrupt to the end
 PREFIX = "check_commands: "
 # By a sink or a source, on a busy machine.
 TOO_SLOW = re.compile("A lot of buffers are being dropped|Can't record audio fast enough|computer is too slow")
-NAMESPACES = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net", "--pid", "--fork",
-              "--kill-child", "--mount-proc", "--"]
 
 DRIVER = """
 exec 9>{folder}/results
@@ -299,12 +296,8 @@ def main():
             print(f"{PREFIX}{why}")
         return 1 if why else 0
     report = Results("commands")
-    missing = [program for program in ("Xvfb", "unshare", "ip", "curl") if not shutil.which(program)]
-    if not missing and subprocess.run([*NAMESPACES, "true"], capture_output=True).returncode != 0:
-        missing = ["permission to create namespaces"]
-    if missing:
-        report.skip(f"no {', '.join(missing)}")
-        return False
+    if missing := lacking("Xvfb", "curl"):
+        return report.skip(f"no {missing}")
     pages = ["README.md", "pipelines/README.md", "scripts/README.md",
              *sorted(os.path.relpath(page, REPO) for page in glob.glob(f"{REPO}/docs/*.md"))]
     blocks = []

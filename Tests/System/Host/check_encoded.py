@@ -190,7 +190,8 @@ def main():
         if not Gst.ElementFactory.find("x264enc"):
             report.skip("no x264enc")
             return
-        cases = [(codec, transport, name) for codec in ENCODERS for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room"))]
+        cases = [(codec, transport, name) for codec in ENCODERS
+                 for transport, name in (("webrtc", "a direct connection"), ("livekit", "a room"))]
         with (running_standin("--echo-encoded") as url,
               concurrent.futures.ThreadPoolExecutor(max_workers=1 if VERIFYING else 6) as pool):
             runs = [pool.submit(run, codec, transport, url) for codec, transport, _ in cases]

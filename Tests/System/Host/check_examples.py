@@ -12,6 +12,7 @@ Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only.
 """
 
 import concurrent.futures
+import contextlib
 import itertools
 import os
 import re
@@ -159,7 +160,7 @@ class Program:
             self.process.wait()
             raise Problem("it does not end") from None
 
-    def kill(self):
+    def close(self):
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -267,9 +268,9 @@ def exchange_commands(program, displayed, files, results):
 
 def check_minimal(name, command, url, work, environment):
     displayed = Displayed(os.path.join(work, f"{name.partition(':')[0]}.i420"))
-    program = Program([*command, f"{VIDEO} ! decarttransform name=decart base-url={url} api-key=x prompt=Lego"
-                       f" width={WIDTH} height={HEIGHT} framerate=20 ! {displayed.sink()}"], environment)
-    try:
+    pipeline = (f"{VIDEO} ! decarttransform name=decart base-url={url} api-key=x prompt=Lego width={WIDTH} height={HEIGHT}"
+                f" framerate=20 ! {displayed.sink()}")
+    with contextlib.closing(Program([*command, pipeline], environment)) as program:
         wait_until("a transformed frame", lambda: displayed.look() == "lego")
         program.send("Film noir")
         program.wait_for_line("^accepted$")
@@ -278,8 +279,6 @@ def check_minimal(name, command, url, work, environment):
         program.wait_for_line("refused")
         status = program.end()
         expect(status == 0, f"status {status}: {program.lines[-3:]}")
-    finally:
-        program.kill()
     report(name)
 
 
@@ -318,15 +317,12 @@ def check_program(name, command, url, work, environment):
     # One name contains a space and a quote, which must arrive unchanged.
     files = [os.path.join(folder, each) for each in ("one.webm", "the second's.webm", "three.webm", "four.webm")]
     results = []
-    program = Program([command, "--sink", displayed.sink(),
-                       f"{VIDEO} ! decarttransform name=decart base-url={url} api-key=x prompt=\"Lego World\""
-                       f" width={WIDTH} height={HEIGHT} framerate=20"], environment)
-    try:
+    pipeline = (f"{VIDEO} ! decarttransform name=decart base-url={url} api-key=x prompt=\"Lego World\""
+                f" width={WIDTH} height={HEIGHT} framerate=20")
+    with contextlib.closing(Program([command, "--sink", displayed.sink(), pipeline], environment)) as program:
         exchange_commands(program, displayed, files, results)
         status = program.end()
         expect(status == 0, f"status {status}: {program.lines[-3:]}")
-    finally:
-        program.kill()
     report(f"{name}: prompt, camera, record, stop, query and quit work as documented")
     check(f"{name}: no frame is lost between two recordings, and the files hold the reported frames", check_recordings,
           files, results, displayed)
@@ -368,8 +364,7 @@ def check_camera(name, command, url, work, environment):
     """Tests with two cameras, and with a custom source, which cannot be switched."""
     path = os.path.join(work, "cameras.webm")
     source = f"decartsrc name=decart base-url={url} api-key=x prompt=Lego width={WIDTH} height={HEIGHT} framerate=20"
-    program = Program([command, "--sink", "fakesink sync=true", source], environment)
-    try:
+    with contextlib.closing(Program([command, "--sink", "fakesink sync=true", source], environment)) as program:
         program.wait_for_line("^state: generating$")
         program.send(f"record {path}")
         seen = []
@@ -381,19 +376,15 @@ def check_camera(name, command, url, work, environment):
         program.send("quit")
         count = recorded(program, path)[2]
         expect(program.end() == 0, program.lines[-3:])
-    finally:
-        program.kill()
     expect(sorted(seen) == ["virtual:back", "virtual:front"], f"the cameras were {seen}")
     frames = decode(path)
     expect(len(frames) == count, f"{len(frames)} frames, reported were {count}")
-    program = Program([command, "--sink", "fakesink sync=true", f"{source} source=\"{VIDEO}\""], environment)
-    try:
+    command = [command, "--sink", "fakesink sync=true", f"{source} source=\"{VIDEO}\""]
+    with contextlib.closing(Program(command, environment)) as program:
         program.wait_for_line("^state: generating$")
         program.send("camera")
         program.wait_for_line("^camera: there is no other$")
         expect(program.end() == 0, program.lines[-3:])
-    finally:
-        program.kill()
     report(name)
 
 

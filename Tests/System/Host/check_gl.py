@@ -12,12 +12,8 @@ import tempfile
 import time
 
 from checks import Results, end_process, gstreamer, start_xvfb
+from gst import Gst, on_buffer, text_of
 from standin import running_standin
-
-FOLDER = tempfile.mkdtemp(prefix="decart-gl-")
-os.environ.update(gstreamer(FOLDER), LIBGL_ALWAYS_SOFTWARE="1", GST_GL_WINDOW="x11", XDG_RUNTIME_DIR=FOLDER)
-
-from gst import Gst, on_buffer, text_of  # noqa: E402
 
 LIMIT = 60  # s, for every wait
 WIDTH, HEIGHT, FRAMES = 320, 176, 20
@@ -64,12 +60,13 @@ def run(url, source):
         pipeline.set_state(Gst.State.NULL)
 
 
-def main():
+def main(folder):
     if not shutil.which("Xvfb"):
         return report.skip("Xvfb is not installed")
     xvfb, display = start_xvfb("640x480")
-    os.environ["DISPLAY"] = f":{display}"
     try:
+        os.environ.update(gstreamer(folder), LIBGL_ALWAYS_SOFTWARE="1", GST_GL_WINDOW="x11", XDG_RUNTIME_DIR=folder,
+                          DISPLAY=f":{display}")
         Gst.init(None)
         if not Gst.ElementFactory.find("gldownload") or not Gst.ElementFactory.find("gltestsrc"):
             return report.skip("gstreamer1.0-gl is not installed")
@@ -88,9 +85,9 @@ def main():
             report("frames in the system's memory need no element", error or ("" if not names else names))
     finally:
         end_process(xvfb)
-        shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory(prefix="decart-gl-", ignore_cleanup_errors=True) as work:
+        main(work)
     sys.exit(report.failed)

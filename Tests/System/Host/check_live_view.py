@@ -294,7 +294,8 @@ def check_refused_extension(case):
     element = case.element("source=live-view")
     # The second camera is webrtcbin.
     application = Application(
-        element, [case.camera("--no-trickle"), case.camera("--no-trickle", kind="webrtcbin")], durations=[6, 0], extensions=[None])
+        element, [case.camera("--no-trickle"), case.camera("--no-trickle", kind="webrtcbin")], durations=[6, 0],
+        extensions=[None])
     element.play().shows_camera()
     again = element.wait(lambda own: len(application.offers) == 2)
     back = again and element.wait(element.has_state("live", 2)) and element.shows_camera(after=application.offers[1][0])
@@ -302,7 +303,8 @@ def check_refused_extension(case):
     told = any("wants it back" in text for text in element.warnings)
     report("after a refused extension a new live view begins at the end", "" if (
         back and told and lived > 5.9 and [view for _, view in application.ended] == ["view-1"]) else (
-            f"{lived:.1f} s, {application.ended}, {element.summary()}"), f"after {lived:.1f} s, and {element.longest_gap():.2f} s without a frame")
+            f"{lived:.1f} s, {application.ended}, {element.summary()}"),
+           f"after {lived:.1f} s, and {element.longest_gap():.2f} s without a frame")
     measured("live view: end of a view of 6 s after its answer", lived, "s", at_most=8)
 
 
@@ -349,7 +351,8 @@ def check_trickle(case):
 def check_encoded(case):
     """The camera's H.264 through the session, neither decoded nor encoded in the element, and a second view of it."""
     first, second = case.camera("--no-trickle"), case.camera("--no-trickle", kind="webrtcbin")
-    element = case.element("source=live-view camera-encoded=true mirror=auto", decoder="h264parse ! avdec_h264 !", preview=False)
+    element = case.element("source=live-view camera-encoded=true mirror=auto", decoder="h264parse ! avdec_h264 !",
+                           preview=False)
     application = Application(element, [first, second])
     shown = element.play().shows_camera()
     coders = element.coders()

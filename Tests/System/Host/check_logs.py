@@ -14,6 +14,7 @@ Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". The faults need root f
 """
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import os
 import re
@@ -310,7 +311,7 @@ class Run:
         more = set(causes[1:]) - set(case.others)
         return f"also {sorted(more)}" if more else ""
 
-    def end(self):
+    def close(self):
         for process in reversed(self.others):
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
@@ -321,11 +322,8 @@ class Run:
 
 def run_here(name):
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    run = Run(CASES[name])
-    try:
+    with contextlib.closing(Run(CASES[name])) as run:
         print(run.go())
-    finally:
-        run.end()
 
 
 def run_in_namespace(name):

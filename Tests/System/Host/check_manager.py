@@ -19,9 +19,9 @@ import tempfile
 from checks import REPO, VERIFYING, Results, compile_c, gstreamer, measured
 from standin import running_standin
 
-ROW = re.compile(r" *([\d.]+) s: sessions (\d+), fds (\d+), threads (\d+), objects (-?\d+), allocated ([\d.]+) MiB, rss ([\d.]+) MiB, "
-                 r"frames (\d+), added (\d+), prompted (\d+), accepted (\d+), removed (\d+)")
-NAMES = ("time", "sessions", "fds", "threads", "objects", "allocated", "rss", "frames", "added", "prompted", "accepted", "removed")
+# A line of the program: "1.5 s: sessions 2, fds 30, …".
+ROW = re.compile(r" *[\d.]+ s: sessions ")
+FIGURE = re.compile(r"(\w+) (-?[\d.]+)")
 GROWTH = {"allocated": 12, "rss": 24}  # MiB, with all sessions
 SECONDS, SESSIONS, ROUND = (30, 16, 8) if VERIFYING else (30, 6, 4)
 EMPTY_GROWTH = 4  # MiB allocated, without sessions
@@ -62,8 +62,8 @@ def main():
              f"base-url={url}", "api-key=x"], env=environment, capture_output=True, text=True, timeout=SECONDS + 200)
         for line in result.stdout.splitlines():
             print(f"# {line}", flush=True)
-            if match := ROW.match(line):
-                rows.append({name: float(value) for name, value in zip(NAMES, match.groups())})
+            if ROW.match(line):
+                rows.append({name: float(value) for name, value in FIGURE.findall(line)})
         report("the program ends well", f"status {result.returncode}: {result.stderr[-300:]}" if result.returncode else "")
         if rows:
             judge(rows)

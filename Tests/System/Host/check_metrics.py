@@ -8,6 +8,7 @@
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -24,7 +25,8 @@ import urllib.parse
 import urllib.request
 
 from checks import (
-    PLUGIN, REPO, VERIFYING, Problem, Results, clean_environment, end_process, measured, output_of, processor_time, read, wait_until as wait, write)
+    PLUGIN, REPO, VERIFYING, Problem, Results, clean_environment, end_process, measured, output_of, processor_time, read,
+    wait_until as wait, write)
 from standin import sessions, start_standin
 
 EXAMPLE = os.path.join(REPO, "pipelines", "examples", "metrics")
@@ -110,7 +112,7 @@ class Run:
             except BlockingIOError:
                 return found
 
-    def end(self):
+    def close(self):
         for process in reversed(self.processes):
             end_process(process)
         self.watchdog.close()
@@ -176,8 +178,7 @@ def check_refusal():
 
 
 def check_exporter(folder):
-    run = Run(folder, 2)
-    try:
+    with contextlib.closing(Run(folder, 2)) as run:
         wait("two sessions", lambda: run.generating() == 2)
         first = run.metrics()
         counters = ("decart_frames_in_total", "decart_frames_sent_total", "decart_frames_received_total",
@@ -219,20 +220,15 @@ def check_exporter(folder):
         run.exporter.send_signal(signal.SIGTERM)
         status = run.exporter.wait(timeout=LIMIT)
         report("the exporter ends on SIGTERM", "" if status == 0 else f"status {status}: {run.errors()}")
-    finally:
-        run.end()
 
 
 def check_error(folder):
     """A session that fails: nothing listens at its URL."""
-    run = Run(folder, 1, "base-url=ws://127.0.0.1:9 max-retries=0")
-    try:
+    with contextlib.closing(Run(folder, 1, "base-url=ws://127.0.0.1:9 max-retries=0")) as run:
         wait("the error", lambda: series(run.metrics(), "decart_state", state="error") == [1])
         found = [dict(labels).get("code") for name, labels in run.metrics() if name == "decart_last_error_code"]
         report("the code of the ERROR is a metric", "" if found == ["NETWORK_ERROR"] else found or "none")
         report("no restart is asked for because of it", "" if fetch(f"{run.address}/health") == "healthy\n" else "not healthy")
-    finally:
-        run.end()
 
 
 def is_unhealthy(run):
@@ -244,14 +240,11 @@ def is_unhealthy(run):
 
 def check_source(folder):
     """A source that fails after some frames."""
-    run = Run(folder, 1, "", "--source", "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=10/1 ! "
-                                         "identity error-after=60")
-    try:
+    source = "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=10/1 ! identity error-after=60"
+    with contextlib.closing(Run(folder, 1, "", "--source", source)) as run:
         wait("frames", lambda: sum(series(run.metrics(), "decart_frames_out_total")) > 0)
         wait("status 503 of /health", lambda: is_unhealthy(run))
         report("a source that fails fails the health check")
-    finally:
-        run.end()
 
 
 # --- In full ----------------------------------------------------------------------------------------------------------
@@ -291,9 +284,8 @@ class Prometheus:
 
 
 def check_full(folder):
-    run = Run(folder, SESSIONS, "max-retry-delay=2")
     rows = []
-    try:
+    with contextlib.closing(Run(folder, SESSIONS, "max-retry-delay=2")) as run:
         prometheus = Prometheus(folder, run)
         wait("all sessions", lambda: run.generating() == SESSIONS, 60)
         wait("the first scrape", lambda: prometheus.query('up{job="decart"}'))
@@ -344,8 +336,6 @@ def check_full(folder):
         report("no counter falls", sorted(set(fallen)) or "")
         reconnects = series(final, "decart_reconnects_total")
         report("each session counts one reconnect", "" if set(reconnects) == {1} else reconnects)
-    finally:
-        run.end()
     print("\n| | |\n|---|---|")
     for row in rows:
         print(f"| {row[0]} | {row[1]} |")
@@ -353,8 +343,7 @@ def check_full(folder):
 
 def check_stall(folder):
     """With fallback=none an outage stops the frames, as a graph that hangs would."""
-    run = Run(folder, 2, "fallback=none")
-    try:
+    with contextlib.closing(Run(folder, 2, "fallback=none")) as run:
         wait("two sessions", lambda: run.generating() == 2)
         run.standin.kill()
         run.standin.wait()
@@ -362,8 +351,6 @@ def check_stall(folder):
         run.reports()
         time.sleep(3)
         report("a graph without frames fails the health check", run.reports() and "the watchdog still gets reports")
-    finally:
-        run.end()
 
 
 def main():

@@ -20,6 +20,7 @@ of them run.
 """
 
 import concurrent.futures
+import contextlib
 import glob
 import os
 import re
@@ -30,8 +31,8 @@ import sys
 import tempfile
 import time
 
-from check_commands import NAMESPACES, is_complete
-from checks import RELEASE, REPO, VERIFYING, Results, gstreamer, measured, read, write
+from check_commands import is_complete
+from checks import NAMESPACES, RELEASE, REPO, VERIFYING, Results, gstreamer, lacking, measured, read, write
 
 PAGE = os.path.join(REPO, "docs", "RECIPES.md")
 PYTHON = os.environ.get("DECART_TEST_PYTHON", os.path.join(REPO, ".build", "venv", "bin", "python"))
@@ -172,7 +173,7 @@ class Run:
     def frames(self):
         return frames_of(os.path.join(self.folder, "frames"))
 
-    def end(self):
+    def close(self):
         self.process.kill()
         self.process.wait()
 
@@ -225,7 +226,7 @@ def check_files(name, blocks, work, environment):
     except subprocess.SubprocessError as error:
         report(name, f"{error}: {'; '.join(run.last_lines())}")
     finally:
-        run.end()
+        run.close()
 
 
 def check(name, blocks, work, environment):
@@ -242,8 +243,7 @@ def check(name, blocks, work, environment):
     if makes_files(blocks):
         return check_files(name, blocks, work, environment)
     begun, first = time.monotonic(), None
-    run = Run(name, blocks, work, environment)
-    try:
+    with contextlib.closing(Run(name, blocks, work, environment)) as run:
         while time.monotonic() < begun + HANG:
             frames = run.frames()
             first = first or (frames and time.monotonic())
@@ -262,8 +262,6 @@ def check(name, blocks, work, environment):
             measured(f"recipes: {name}: {FRAMES} transformed frames", seconds, "s", at_most=LIMIT)
         report(name, why, f"{len(good)} of {len(frames)} frames have the look, in {seconds:.0f} s, the first one after "
                           f"{(first or begun) - begun:.1f} s")
-    finally:
-        run.end()
 
 
 def main():
@@ -276,12 +274,8 @@ def main():
         for name, blocks in chosen:
             report(name, problem(name, blocks), "its commands are complete; scripts/verify runs them")
         return None
-    missing = [program for program in ("unshare", "ip") if not shutil.which(program)]
-    if not missing and subprocess.run([*NAMESPACES, "ip", "link", "add", "decart0", "type", "veth"],
-                                      capture_output=True).returncode != 0:
-        missing = ["permission to create namespaces"]
-    if missing:
-        return report.skip(f"no {', '.join(missing)}")
+    if missing := lacking():
+        return report.skip(f"no {missing}")
     with tempfile.TemporaryDirectory(prefix="decart-recipes-", ignore_cleanup_errors=True) as work:
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("GST_") and name not in ("DECART_API_KEY", "DECART_BASE_URL", "DISPLAY")}

@@ -11,9 +11,9 @@ Prints "ok NAME" or "not ok NAME: why". Uses loopback only.
 """
 
 import concurrent.futures
+import contextlib
 import os
 import re
-import shutil
 import sys
 import tempfile
 import time
@@ -21,9 +21,6 @@ import time
 from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, output_of, swift_sources, wait_until
 from gst import GObject, Gst
 from standin import ControlledStandIn, tell
-
-FOLDER = tempfile.mkdtemp(prefix="decart-stats-")
-os.environ.update(gstreamer(FOLDER))
 
 LIMIT = 90  # s, for every wait
 SIZE = "width=320 height=176 framerate=20"
@@ -136,7 +133,7 @@ class Session:
     def wait(self, what, condition):
         wait_until(what, lambda: condition(self.stats), LIMIT)
 
-    def end(self):
+    def close(self):
         self.pipeline.set_state(Gst.State.NULL)
 
 
@@ -216,7 +213,7 @@ def compare_kinds(standin):
                     watch(standin, session, comparison)
         finally:
             for _, session, _, _ in group:
-                session.end()
+                session.close()
     comparison.finish()
 
 
@@ -235,7 +232,7 @@ def watch(standin, publisher, comparison):
     except Problem as problem:
         report("viewer: runs", problem)
     finally:
-        viewer.end()
+        viewer.close()
 
 
 # --- A long life ------------------------------------------------------------------------------------------------------
@@ -269,8 +266,7 @@ class Life:
 
 
 def live_long(standin, transport):
-    session = Session(standin.url, f"transport={transport}")
-    try:
+    with contextlib.closing(Session(standin.url, f"transport={transport}")) as session:
         life = Life(session)
         begun, first, _ = life.read()
         session.play()
@@ -311,8 +307,6 @@ def live_long(standin, transport):
         drift = abs((last - first) - (ended - begun)) / 1e6
         measured(f"stats: {transport}: the sum of time-in-state beside the clock", drift, "ms", at_most=100)
         report(f"{transport}: no counter falls over 2 reconnects and a restart", life.problems[:5])
-    finally:
-        session.end()
 
 
 # --- The other pages --------------------------------------------------------------------------------------------------
@@ -398,16 +392,17 @@ def check_models():
 
 def main():
     report.require(PLUGIN)
-    Gst.init(None)
-    check_errors()
-    check_models()
-    # `drop` ends all sessions of a stand-in.
-    with (ControlledStandIn() as kinds, ControlledStandIn() as direct, ControlledStandIn() as room,
-          concurrent.futures.ThreadPoolExecutor() as pool):
-        list(pool.map(lambda part: report.perform(*part), [
-            ("the kinds of sessions", compare_kinds, kinds), ("webrtc: reconnects", live_long, direct, "webrtc"),
-            ("livekit: reconnects", live_long, room, "livekit")]))
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="decart-stats-") as folder:
+        os.environ.update(gstreamer(folder))
+        Gst.init(None)
+        check_errors()
+        check_models()
+        # `drop` ends all sessions of a stand-in.
+        with (ControlledStandIn() as kinds, ControlledStandIn() as direct, ControlledStandIn() as room,
+              concurrent.futures.ThreadPoolExecutor() as pool):
+            list(pool.map(lambda part: report.perform(*part), [
+                ("the kinds of sessions", compare_kinds, kinds), ("webrtc: reconnects", live_long, direct, "webrtc"),
+                ("livekit: reconnects", live_long, room, "livekit")]))
     sys.exit(report.failed)
 
 

@@ -238,7 +238,8 @@ def layout(browser, shot):
                 outside = ("[...document.querySelectorAll('main *')].filter(each => each.getBoundingClientRect().right > "
                            "innerWidth + 1).map(each => each.id || each.tagName)")
                 becomes(browser, f"the page fits {width} px",
-                        f"innerWidth === {width} && {wide} <= {width} && !{outside}.length", f"{wide} + ' px: ' + {outside}.slice(0, 5)")
+                        f"innerWidth === {width} && {wide} <= {width} && !{outside}.length",
+                        f"{wide} + ' px: ' + {outside}.slice(0, 5)")
             if width in (320, 1280):
                 shot(f"{width}-{'dark' if dark else 'light'}")
     browser.view(375, 667)

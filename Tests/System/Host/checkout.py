@@ -8,8 +8,7 @@ import os
 import shutil
 import subprocess
 
-from check_commands import NAMESPACES
-from checks import RELEASE, REPO, write
+from checks import NAMESPACES_UP, RELEASE, REPO, lacking, write
 
 # debian/control lists the packages; the drivers in Swift import CGStreamer, and one has the tests' cameras.
 PARTS = ("pipelines", "scripts", "debian", "Sources/CGStreamer", "Sources/CRelease",
@@ -44,19 +43,9 @@ def checkout(folder):
     return folder, environment
 
 
-WITH_LOOPBACK = [*NAMESPACES, "bash", "-c", 'ip link set lo up && exec "$@"', "bash"]
-
-
-def can_make_namespaces():
-    try:
-        return subprocess.run([*WITH_LOOPBACK, "true"], capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
-
-
 def run_script(folder, environment, name, *arguments, limit=250):
     """Returns the status (None: timeout) and the output of a script in pipelines/."""
-    command = [*(WITH_LOOPBACK if can_make_namespaces() else []), os.path.join(folder, "pipelines", name), *arguments]
+    command = [*([] if lacking() else NAMESPACES_UP), os.path.join(folder, "pipelines", name), *arguments]
     try:
         done = subprocess.run(command, env=environment, timeout=limit,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

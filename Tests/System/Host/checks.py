@@ -1,19 +1,29 @@
 """What the checks share: where the build is, one line for each result, and a pipeline's surroundings."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
-
-from plugin_path import registry, system_path
-
-sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from measured import VERIFYING, measured  # noqa: E402, F401
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 RELEASE = os.path.abspath(os.environ.get("DECART_RELEASE", os.path.join(REPO, ".build", "release")))
 PLUGIN = os.path.join(RELEASE, "libgstdecart.so")
 STANDIN = os.path.join(RELEASE, "decart-standin")
+NAMESPACES = ["unshare", *(["--user", "--map-root-user"] if os.geteuid() else []), "--net", "--pid", "--fork",
+              "--kill-child", "--mount-proc", "--"]
+# With the loopback interface.
+NAMESPACES_UP = [*NAMESPACES, "bash", "-c", 'ip link set lo up && exec "$@"', "bash"]
+# scripts/verify runs this process. Checks that only measure run then.
+VERIFYING = bool(os.environ.get("DECART_VERIFY"))
+
+
+def measured(name, value, unit, at_most=None, at_least=None):
+    """Prints a figure and its bound, which scripts/verify compares: repeatedly, on an idle machine. scripts/test runs wherever
+    a developer is, beside other work, so no figure makes a check fail. Returns whether it is within the bound."""
+    relation, bound = ("<=", at_most) if at_least is None else (">=", at_least)
+    print(f"measured {name}: {value:.4g} {unit} {relation} {bound:g}", flush=True)
+    return value <= bound if at_least is None else value >= bound
 
 
 class Problem(Exception):
@@ -54,6 +64,14 @@ class Results:
             self(name, error if isinstance(error, Problem) else f"{type(error).__name__}: {error}")
 
 
+def lacking(*programs):
+    """Programs that are not installed, or the permission to create namespaces."""
+    missing = [program for program in ("unshare", "ip", *programs) if not shutil.which(program)]
+    if not missing and subprocess.run([*NAMESPACES_UP, "true"], capture_output=True, check=False).returncode:
+        missing = ["permission to create namespaces"]
+    return ", ".join(missing)
+
+
 def read(path):
     """The text of a file."""
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -83,9 +101,31 @@ def compile_c(source, program, *options, packages=("gstreamer-1.0",)):
     return program
 
 
+def system_path(folder):
+    """A value for GST_PLUGIN_SYSTEM_PATH_1_0, in the order of pipelines/env.sh, which explains it. A folder below `folder` then
+    contains only the plugin."""
+    system = output_of("pkg-config", "--variable=pluginsdir", "gstreamer-1.0").strip()
+    folders = []
+    for name, file in (("plugins-bad", os.path.join(system, "libgstgeometrictransform.so")), ("plugins", PLUGIN)):
+        folders.append(os.path.join(folder, name))
+        if not os.path.isdir(folders[-1]):
+            os.makedirs(folders[-1])
+            os.symlink(file, os.path.join(folders[-1], os.path.basename(file)))
+    return ":".join([*folders, system])
+
+
+def registry(folder):
+    """A value for GST_REGISTRY_1_0: a file in `folder`. It begins as the registry that scripts/test has filled, as a scan of
+    all plugins takes seconds."""
+    path, filled = os.path.join(folder, "registry"), os.environ.get("GST_REGISTRY_1_0", "")
+    if os.environ.get("DECART_TEST_RUN") and os.path.exists(filled) and not os.path.exists(path):
+        shutil.copy(filled, path)
+    return path
+
+
 def gstreamer(folder, base=()):
     """Environment variables for GStreamer with the plugin, added to `base`. Their files are in `folder`."""
-    return dict(base, GST_REGISTRY_1_0=registry(folder), GST_PLUGIN_SYSTEM_PATH_1_0=system_path(PLUGIN, folder))
+    return dict(base, GST_REGISTRY_1_0=registry(folder), GST_PLUGIN_SYSTEM_PATH_1_0=system_path(folder))
 
 
 def clean_environment(folder):

@@ -3,15 +3,12 @@
 
     check_packages.py                  what scripts/test checks: debian/rules, and pytest's fixture with the existing build
     DECART_VERIFY=1 check_packages.py  also the packages
-    check_packages.py --elements       also frames, reconnecting, rooms and audio, with and without gst-plugins-bad, and a
-                                       table of all figures for docs/RESULTS.md
 
 Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". The packages need root, debootstrap and Debian's mirror.
 .build/chroots keeps the base systems for a week and the downloaded packages. Each command runs in namespaces of its own, which end with their processes and mounts; only installations have a network
 besides loopback.
 """
 
-import argparse
 import contextlib
 import glob
 import hashlib
@@ -45,7 +42,6 @@ REGISTRIES = 20
 HOME = "/home"
 HANG = 300  # s, for commands that are timed
 report = Results("packages")
-figures = []  # (system, what, figure)
 
 
 def documents_module():
@@ -213,7 +209,6 @@ def check_weight(system, title, install):
     megabytes = float(size[1].replace(",", "")) * {"k": 0.001, "M": 1, "G": 1000}[size[2]]
     measured(f"packages: {title}: packages with apt's default settings", int(count[1]), "packages", at_most=PACKAGES)
     measured(f"packages: {title}: size with apt's default settings", megabytes, "MB", at_most=MEGABYTES)
-    figures.append((title, "with apt's default settings", f"{count[1]} packages, {megabytes:.0f} MB"))
 
 
 def check_use(system, title, debs, commit):
@@ -225,9 +220,7 @@ def check_use(system, title, debs, commit):
           glob.glob(f"{system.folder}/usr/**/*swift*", recursive=True))
     system.must("apt-get -qq update", network=True, limit=120)
     check_weight(system, title, install)
-    updated = time.monotonic()
     system.must(install, network=True, limit=300)
-    installed = time.monotonic()
     system.must("apt-get -qq install ./decart-check_*.deb", network=True, limit=120)
     before = system.files()
     walked = time.monotonic()
@@ -237,9 +230,6 @@ def check_use(system, title, debs, commit):
     count = transformed_frames(f"{system.folder}{HOME}/noir.avi")
     report(f"{title}: the README's lines leave {FRAMES} transformed frames", f"{count} frames" if count < FRAMES else "")
     measured(f"packages: {title}: README's lines, from the end of the installation", seconds, "s", at_most=SECONDS)
-    figures.extend([(title, "installation, with downloads or their cache", f"{installed - updated:.0f} s"),
-                    (title, "README's lines, from the end of the installation", f"{seconds:.1f} s"),
-                    (title, "transformed frames of them", str(count))])
     recommended = system.must("dpkg-query -W -f '${Package}\\n' | grep -E 'gstreamer1.0-(plugins-bad|plugins-ugly|libav)' || true")
     report(f"{title}: no recommended package was needed", recommended)
     linked = system.must("ldd /usr/bin/decart-standin /usr/lib/*/gstreamer-1.0/libgstdecart.so")
@@ -306,7 +296,6 @@ def check_wheel(system, title):
     report(f"{title}: pip and pytest with the wheel",
           "" if status == 0 and f"{count} passed" in output else f"status {status}: {output[-400:]}")
     measured(f"packages: {title}: pip and pytest with the wheel", seconds, "s", at_most=PYTEST_SECONDS)
-    figures.append((title, "pip and pytest with the wheel", f"{seconds:.1f} s"))
     status, output = system.run("venv/bin/python -m pytest test_sample.py", limit=HANG)
     report(f"{title}: the sample tests of pipelines/pytest", "" if status == 0 and "3 passed" in output else output[-400:])
     broken = system.must("sed 's/\"grey\"/\"mosaic\"/' test_pipeline.py >test_broken.py\n"
@@ -339,8 +328,6 @@ def check_mirror(system, title):
             wrong[way] += ["missing"] * (REGISTRIES // 2 - len(lines))
     report(f"{title}: with the folder on the path, mirror is ours in {REGISTRIES} fresh registries", wrong["with"])
     report(f"{title}: without it, mirror is that of gst-plugins-bad in {REGISTRIES} fresh registries", wrong["without"])
-    figures.append((title, f"right `mirror` with and without the folder, of {REGISTRIES} registries each",
-                    f"{REGISTRIES - len(wrong['with'])} and {REGISTRIES - len(wrong['without'])}"))
 
     def names(output):
         return sorted(re.findall(r"^  (\w+): ", output, re.M))
@@ -365,20 +352,6 @@ def check_mirror(system, title):
     files = [os.path.basename(name) for name in re.findall(r"^ *Filename +(\S+)", shell, re.M)]
     report(f"{title}: shells with and without the path do not change each other's mirror",
           files if files != ["libgstgeometrictransform.so", "libgstdecart.so", "libgstgeometrictransform.so"] else "")
-
-
-def check_elements(system, title):
-    """Frames, reconnecting, rooms and audio with the packages that are installed at this point."""
-    system.must("apt-get -qq install ./gstreamer1.0-decart_*.deb ./decart-standin_*.deb python3-gst-1.0",
-                network=True, limit=300)
-    shutil.copy(f"{REPO}/Tests/System/Packages/probe_elements.py", f"{system.folder}{HOME}")
-    status, output = system.run("python3 probe_elements.py", limit=200)
-    rows = re.findall(r"^(ok|not ok) ([^:]+): (.*)$", output, re.M)
-    for outcome, name, text in rows:
-        report(f"{title}: {name}", "" if outcome == "ok" else text)
-        figures.append((title, name, text))
-    if len(rows) < 5:
-        report(f"{title}: the elements", f"status {status}: {output[-300:]}")
 
 
 def hardening_problems(path):
@@ -515,11 +488,8 @@ def check_without_packages():
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--elements", action="store_true")
-    options = parser.parse_args()
     check_without_packages()
-    if not VERIFYING and not options.elements:
+    if not VERIFYING:
         sys.exit(report.failed)
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     lacking = [tool for tool in ("debootstrap", "lintian", "dpkg-buildpackage", "unshare", "gst-launch-1.0")
@@ -546,25 +516,16 @@ def main():
                 return System(release, folder)
 
             try:
-                if options.elements or release == "bookworm":
+                if release == "bookworm":
                     check_wheel(make_system(), title)
                 system = make_system()
                 check_use(system, title, debs, commit)
-                if options.elements:
-                    check_elements(system, title)
-                if options.elements or release == "bookworm":
+                if release == "bookworm":
                     check_mirror(system, title)
-                if options.elements:
-                    # It has H.264, which rooms prefer.
-                    check_elements(system, f"{title} with gst-plugins-bad")
             except Unreachable as error:
                 report.skip(f"{title}: {error}")
             except (Failed, subprocess.SubprocessError) as error:
                 report(title, error)
-    if options.elements:
-        print("\n| system | what | result |\n|---|---|---|")
-        for row in figures:
-            print(f"| {' | '.join(row)} |")
     sys.exit(report.failed)
 
 
