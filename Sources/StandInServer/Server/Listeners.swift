@@ -84,24 +84,30 @@ final class Listeners: @unchecked Sendable {
         guard channels.isEmpty else { return }
         if let host {
             channels = [try bootstrap.bind(host: host, port: port).wait()]
-            port = channels[0].localAddress?.port ?? port
-            return
+        } else {
+            channels = try bindLoopback(attempts: port == 0 ? 10 : 1)
         }
-        let first = try bind("127.0.0.1")
-        port = first.localAddress?.port ?? port
+        port = channels[0].localAddress?.port ?? port
+    }
+
+    /// - Parameter attempts: The kernel selects a port that is free at 127.0.0.1, but a connection may have it at ::1.
+    private func bindLoopback(attempts: Int) throws -> [any Channel] {
+        let first = try bind("127.0.0.1", port)
         do {
-            channels = [first, try bind("::1")]
+            return [first, try bind("::1", first.localAddress?.port ?? port)]
         } catch let error as IOError where [EADDRNOTAVAIL, EAFNOSUPPORT].contains(error.errnoCode) {
             // The machine has no IPv6.
-            channels = [first]
+            return [first]
         } catch {
-            try? first.close().wait()
-            throw error
+            // Close it after the next attempt, which gets another port for that reason.
+            defer { try? first.close().wait() }
+            guard attempts > 1, (error as? IOError)?.errnoCode == EADDRINUSE else { throw error }
+            return try bindLoopback(attempts: attempts - 1)
         }
     }
 
     /// Without a lookup: that of "::1" fails with another error while the loopback interface has no IPv6 address yet.
-    private func bind(_ address: String) throws -> any Channel {
+    private func bind(_ address: String, _ port: Int) throws -> any Channel {
         try bootstrap.bind(to: SocketAddress(ipAddress: address, port: port)).wait()
     }
 

@@ -8,6 +8,7 @@ import concurrent.futures
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,8 +17,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from checks import Results, end_process, gstreamer, measured
-from standin import ControlledStandIn, tell
+from checks import NAMESPACES_UP, Results, end_process, gstreamer, lacking, measured
+from standin import ControlledStandIn, start_standin, tell
 
 LIMIT = 60  # s, for every wait
 report = Results("control")
@@ -106,11 +107,34 @@ def restart():
         report("the pipeline came back after the restart", "" if second["number"] > first["number"] else [first, second])
 
 
+def listen_beside_others():
+    """Runs in namespaces of its own, where the kernel selects one of three ports. Others have two of them at ::1."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", "w", encoding="ascii") as ports:
+        ports.write("50000 50002")
+    with contextlib.ExitStack() as others:
+        for port in (50001, 50002):
+            others.enter_context(socket.socket(socket.AF_INET6)).bind(("::1", port))
+        process, url = start_standin(stderr=None)
+        end_process(process)
+        print(url)
+
+
+def select_port():
+    if (why := lacking()):
+        return report.skip(why)
+    run = subprocess.run([*NAMESPACES_UP, sys.executable, __file__, "--listen"], capture_output=True, text=True, timeout=LIMIT,
+                         stdin=subprocess.DEVNULL, check=False)
+    report("--port 0 selects a port that is free at 127.0.0.1 and ::1",
+           "" if run.stdout.strip() == "ws://127.0.0.1:50000" else run.stdout + run.stderr)
+
+
 def main():
+    if sys.argv[1:] == ["--listen"]:
+        return listen_beside_others()
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(gstreamer(folder))
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            list(pool.map(report.perform, ("sessions are observed", "the service restarts"), (observe, restart)))
+            list(pool.map(report.perform, ("sessions are observed", "the service restarts", "the port"), (observe, restart, select_port)))
     sys.exit(report.failed)
 
 
