@@ -75,14 +75,15 @@ import Testing
             let output = try #require(pipeline.child(named: "out"))
             let pad = try #require(output.staticPad("sink"))
             gate.take(framerate: (25, 1))
-            pad.addProbe([.buffer, .downstreamEvent]) { [gate, judged, own = pad.unowned, output = output.unowned] item in
+            let (own, element) = (pad.unowned, output.unowned)
+            pad.addProbe([.buffer, .downstreamEvent]) { [gate, judged] item in
                 switch item {
                 case .event(let event):
                     if event.kind == .segment { gate.take(segment: event) }
                     if event.kind == .streamStart { gate.take(streamStart: event) }
                 case .buffer(let buffer):
                     defer { judged.change { $0 += 1 } }
-                    guard case .passes = gate.admit(buffer, pad: own, element: output) else { return .drop }
+                    guard case .passes = gate.admit(buffer, pad: own, element: element) else { return .drop }
                     gate.countDropped()
                 case .query: break
                 }
