@@ -137,6 +137,13 @@ extension ElementTests {
                         measure("gaps", Double(tone.seen.value.holes.count), atMost: 0, unit: "gaps")
                         #expect(late.count("audio-buffers-sent") == 0 && late.count("audio-buffers-received") > 0)
                     }
+                    if MediaWay.current.isRoom {
+                        // The audio continues once the viewer's connection has resumed.
+                        try standIn.server.inject([Fault(parsing: "room_cut")])
+                        #expect(eventually { early.stats?.int("resumes") == 1 })
+                        let resumed = toneOfFirst.seen.value
+                        #expect(toneOfFirst.wait { $0.buffers > resumed.buffers + 100 && $0.sounds(440) })
+                    }
                     // The audio continues through the next generation.
                     let states = owner.recordConnectionStates()
                     try standIn.server.inject([Fault(parsing: "generation_restart:delay=0.5")])
