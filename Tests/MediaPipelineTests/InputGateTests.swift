@@ -59,11 +59,12 @@ import Testing
 }
 
 /// The gate at the end of a real source.
-@Suite(.serialized, .timeLimit(.minutes(1))) struct InputGateTests {
+@Suite(.serialized, .timeLimit(.minutes(2))) struct InputGateTests {
     private final class Run: Sendable {
         let pipeline: Pipeline
         let gate = InputGate(pacing: InputPacing())
         let source: Element
+        private let start = ContinuousClock.now
         /// Frames that the gate has passed or dropped: `framesIn` also counts one that it still looks at.
         private let judged = Watched(0)
 
@@ -100,25 +101,33 @@ import Testing
         var queued: Int { source.int("current-level-buffers") ?? 0 }
 
         func push(_ index: Int, isStamped: Bool = true) {
+            push(at: isStamped ? ClockTime(index) * 40_000_000 : nil)
+        }
+
+        /// Stamps the frame with the time, as an application that reads the clock does.
+        func pushNow(ahead: Duration = .zero) {
+            push(at: ClockTime((ContinuousClock.now - start + ahead) / .nanoseconds(1)))
+        }
+
+        private func push(at pts: ClockTime?) {
             let buffer = Buffer(size: 100)
-            if isStamped { buffer.pts = ClockTime(index) * 40_000_000 }
+            buffer.pts = pts
             source.emit("push-buffer", [GValueBox(buffer: buffer)])
         }
 
-        /// Pushes a frame every 40 ms, as the application of a camera does, until the input counts as live if `findsLive`
-        /// is set: a busy machine may take some of them too late.
+        /// Pushes a frame every 40 ms, as the application of a camera does, until the gate finds the input live. A busy
+        /// machine may take some frames too late for two seconds in a row.
+        /// - Parameter judged: Pushes the next frame after the gate has judged the one before.
         /// - Returns: the number of frames.
-        @discardableResult
-        func pushWithTheClock(_ indices: Range<Int>, isStamped: Bool = true, findsLive: Bool = false) -> Int {
-            let start = ContinuousClock.now
-            for index in indices {
+        func pushUntilLive(judged: Bool) -> Int {
+            for count in 1...1_000 {
+                pushNow()
+                if judged, !hasJudged(count) { return count }
+                Thread.sleep(forTimeInterval: 0.04)
                 // The gate judges the source by the first frame, and counts an unknown one as live.
-                if findsLive, gate.counters.framesIn > 1, gate.isLive { return index - indices.lowerBound }
-                let due = start + .milliseconds(40 * (index - indices.lowerBound)) - ContinuousClock.now
-                Thread.sleep(forTimeInterval: max(0, due / .seconds(1)))
-                push(index, isStamped: isStamped)
+                if gate.counters.framesIn > 1, gate.isLive { return count }
             }
-            return indices.count
+            return 1_000
         }
 
         deinit {
@@ -129,7 +138,7 @@ import Testing
 
     @Test(arguments: ["", "! queue max-size-buffers=2 ! identity"]) func clockStampsAreLive(between: String) throws {
         let run = try Run("appsrc name=s do-timestamp=true format=time \(between)")
-        run.pushWithTheClock(0..<4, isStamped: false)
+        for index in 0..<4 { run.push(index, isStamped: false) }
         #expect(run.hasJudged(4), "no frame waits")
         #expect(run.gate.isLive && run.gate.counters.droppedWithoutSession == 4)
     }
@@ -145,8 +154,8 @@ import Testing
     /// Nothing takes frames at first; the application goes on pushing.
     @Test func aQueueThatGrowsWithTheClockIsLive() throws {
         let run = try Run("appsrc name=s format=time max-bytes=0")
-        let count = run.pushWithTheClock(0..<750, findsLive: true)
-        #expect(run.hasJudged(count) && run.gate.isLive)
+        let count = run.pushUntilLive(judged: false)
+        #expect(run.gate.isLive && run.hasJudged(count))
         #expect(run.gate.counters.droppedWithoutSession > 0 && run.passed == 0)
     }
 
@@ -154,14 +163,14 @@ import Testing
     @Test func anInputThatFollowsTheClockIsLive() throws {
         let run = try Run("appsrc name=s format=time")
         run.gate.open(attempt: 1)
-        let count = run.pushWithTheClock(0..<750, findsLive: true)
+        let count = run.pushUntilLive(judged: true)
         #expect(run.gate.isLive && run.hasJudged(count))
         run.gate.close(attempt: 1)
-        run.pushWithTheClock(count..<count + 10)
+        for _ in 0..<10 { run.pushNow() }
         #expect(run.hasJudged(count + 10) && run.gate.counters.droppedWithoutSession == 10)
         // It is a file after all: the whole rest comes at once, and waits again.
         run.gate.open(attempt: 2)
-        for index in count + 10..<count + 60 { run.push(index) }
+        for index in 0..<50 { run.pushNow(ahead: .milliseconds(40 * index)) }
         #expect(eventually { !run.gate.isLive })
     }
 
