@@ -177,6 +177,9 @@ def run_pipeline(arguments):
     """`-e` lets an interrupt end the stream first, and `-m` prints the messages. The caps that `-v` prints are no proof:
     while one thread emits "deep-notify", GObject drops the same signal of another thread."""
     has_session = any(word in ("decarttransform", "decartsrc") for word in arguments)
+    if "is-live=true" in arguments:
+        # On a busy machine, the command's source may end before the first transformed frame. The interrupt ends it here.
+        arguments = [re.sub(r"^num-buffers=(\d+)$", r"num-buffers=\g<1>0", argument) for argument in arguments]
     seen, problems = set(), []
 
     def look(line):
