@@ -100,29 +100,27 @@ import Testing
         func hasJudged(_ count: Int) -> Bool { judged.wait { $0 == count } }
         var queued: Int { source.int("current-level-buffers") ?? 0 }
 
-        func push(_ index: Int, isStamped: Bool = true) {
-            push(at: isStamped ? ClockTime(index) * 40_000_000 : nil)
-        }
+        func push(_ index: Int) { push(at: ClockTime(index) * 40_000_000) }
 
         /// Stamps the frame with the time, as an application that reads the clock does.
         func pushNow(ahead: Duration = .zero) {
             push(at: ClockTime((ContinuousClock.now - start + ahead) / .nanoseconds(1)))
         }
 
-        private func push(at pts: ClockTime?) {
+        func push(at pts: ClockTime?) {
             let buffer = Buffer(size: 100)
             buffer.pts = pts
             source.emit("push-buffer", [GValueBox(buffer: buffer)])
         }
 
-        /// Pushes a frame every 40 ms, as the application of a camera does, until the gate finds the input live. A busy
-        /// machine may take some frames too late for two seconds in a row.
-        /// - Parameter judged: Pushes the next frame after the gate has judged the one before.
+        /// Pushes a frame every 40 ms, as the application of a camera does, until the gate finds the input live: after
+        /// two seconds without a late frame, which a busy machine may need longer for.
+        /// - Parameter awaitsGate: Pushes the next frame after the gate has judged the one before.
         /// - Returns: the number of frames.
-        func pushUntilLive(judged: Bool) -> Int {
+        func pushUntilLive(awaitsGate: Bool) -> Int {
             for count in 1...1_000 {
                 pushNow()
-                if judged, !hasJudged(count) { return count }
+                if awaitsGate, !hasJudged(count) { return count }
                 Thread.sleep(forTimeInterval: 0.04)
                 // The gate judges the source by the first frame, and counts an unknown one as live.
                 if gate.counters.framesIn > 1, gate.isLive { return count }
@@ -138,7 +136,7 @@ import Testing
 
     @Test(arguments: ["", "! queue max-size-buffers=2 ! identity"]) func clockStampsAreLive(between: String) throws {
         let run = try Run("appsrc name=s do-timestamp=true format=time \(between)")
-        for index in 0..<4 { run.push(index, isStamped: false) }
+        for _ in 0..<4 { run.push(at: nil) }
         #expect(run.hasJudged(4), "no frame waits")
         #expect(run.gate.isLive && run.gate.counters.droppedWithoutSession == 4)
     }
@@ -154,7 +152,7 @@ import Testing
     /// Nothing takes frames at first; the application goes on pushing.
     @Test func aQueueThatGrowsWithTheClockIsLive() throws {
         let run = try Run("appsrc name=s format=time max-bytes=0")
-        let count = run.pushUntilLive(judged: false)
+        let count = run.pushUntilLive(awaitsGate: false)
         #expect(run.gate.isLive && run.hasJudged(count))
         #expect(run.gate.counters.droppedWithoutSession > 0 && run.passed == 0)
     }
@@ -163,7 +161,7 @@ import Testing
     @Test func anInputThatFollowsTheClockIsLive() throws {
         let run = try Run("appsrc name=s format=time")
         run.gate.open(attempt: 1)
-        let count = run.pushUntilLive(judged: true)
+        let count = run.pushUntilLive(awaitsGate: true)
         #expect(run.gate.isLive && run.hasJudged(count))
         run.gate.close(attempt: 1)
         for _ in 0..<10 { run.pushNow() }

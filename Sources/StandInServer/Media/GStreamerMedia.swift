@@ -144,7 +144,7 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             func direction(_ kind: MediaKind) -> MediaDirection { tracks.contains(kind) ? .sendrecv : .recvonly }
             if isSingle { publisher?.setMedia(video: direction(.video), audio: direction(.audio)) }
             guard let subscriber else { return }
-            setMedia(tracks, of: subscriber)
+            subscriber.send(tracks, codec: sentCodec ?? codec)
             onEvent(.offered(sdp: try subscriber.createOffer()))
         }
     }
@@ -155,15 +155,9 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             // There is nothing to restart before the first answer: the participant gets the offer again.
             guard subscriberIsAnswered else { return firstOffer.map { onEvent(.offered(sdp: $0)) } ?? () }
             subscriber.rollbackOffer()
-            setMedia(tracks, of: subscriber)
+            subscriber.send(tracks, codec: sentCodec ?? codec)
             onEvent(.offered(sdp: try subscriber.createOffer(restartsICE: true, reason: "the participant resumes")))
         }
-    }
-
-    private func setMedia(_ tracks: Set<MediaKind>, of subscriber: PeerConnection) {
-        subscriber.setMedia(
-            video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
-            codec: sentCodec ?? codec)
     }
 
     /// Nil: that of the received video.

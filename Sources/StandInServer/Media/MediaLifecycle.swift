@@ -157,3 +157,12 @@ extension Element {
         try pad(source).link(downstream.pad(sink))
     }
 }
+
+extension PeerConnection {
+    /// Sends these tracks, and no others, from the next offer on.
+    func send(_ tracks: Set<MediaKind>, codec: VideoCodec?) {
+        setMedia(
+            video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
+            codec: codec)
+    }
+}

@@ -64,7 +64,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     func offer(_ tracks: Set<MediaKind>) {
         life.work("the track could not be offered") { [self] in
             guard let connection else { return }
-            setMedia(tracks, of: connection)
+            connection.send(tracks, codec: codec)
             onEvent(.offered(sdp: try connection.createOffer()))
         }
     }
@@ -75,15 +75,9 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             // There is nothing to restart before the first answer: the viewer gets the offer again.
             guard isAnswered else { return firstOffer.map { onEvent(.offered(sdp: $0)) } ?? () }
             connection.rollbackOffer()
-            setMedia(tracks, of: connection)
+            connection.send(tracks, codec: codec)
             onEvent(.offered(sdp: try connection.createOffer(restartsICE: true, reason: "the viewer resumes")))
         }
-    }
-
-    private func setMedia(_ tracks: Set<MediaKind>, of connection: PeerConnection) {
-        connection.setMedia(
-            video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
-            codec: codec)
     }
 
     func moveVideo() {

@@ -120,8 +120,8 @@ def listen_beside_others():
 
 
 def select_port():
-    if (why := lacking()):
-        return report.skip(why)
+    if missing := lacking():
+        return report.skip(f"no {missing}")
     run = subprocess.run([*NAMESPACES_UP, sys.executable, __file__, "--listen"], capture_output=True, text=True, timeout=LIMIT,
                          stdin=subprocess.DEVNULL, check=False)
     report("--port 0 selects a port that is free at 127.0.0.1 and ::1",
@@ -134,7 +134,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(gstreamer(folder))
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            list(pool.map(report.perform, ("sessions are observed", "the service restarts", "the port"), (observe, restart, select_port)))
+            list(pool.map(report.perform, ("sessions are observed", "the service restarts", "the port"),
+                          (observe, restart, select_port)))
     sys.exit(report.failed)
 
 
