@@ -142,6 +142,27 @@ struct SessionLimitTests {
         #expect(early.state == .reconnecting)
     }
 
+    /// The media path may take a while; the service does not wait for it.
+    @Test(arguments: [true, false]) func theServiceCountsFromTheOpenChannelOrTheEndOfTheQueue(isQueued: Bool) throws {
+        var driver = try MachineDriver()
+        driver.handle(.start)
+        driver.handle(.grant(driver.attempt, .seconds(60)))
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        if isQueued {
+            driver.server(.queuePosition(QueuePosition(position: 1)))
+            driver.wait(.seconds(100))
+        }
+        driver.server(.status("Ready"))
+        driver.acknowledgeAll()
+        driver.wait(.seconds(8))
+        driver.negotiate()
+        driver.wait(.seconds(40))
+        #expect(driver.state == .connected && Self.endings(driver).count == 1)
+        driver.wait(.seconds(8))
+        driver.handle(.channelClosed(driver.attempt, code: 1000, reason: "session limit"))
+        #expect(driver.failures().first?.message.hasPrefix("Session expired") == true)
+    }
+
     @Test func anOldAttemptsGrantIsNoNews() throws {
         var driver = try granted(nil)
         driver.handle(.grant(AttemptID(77), .seconds(1)))

@@ -89,7 +89,8 @@ struct Attempt: Sendable {
     /// As last reported.
     var billedSeconds = 0.0
     var watchdog: MediaWatchdog
-    var connectedAt: Duration?
+    /// The channel was opened, or the queue left: the service may count the time of the session from here.
+    var admittedAt: Duration?
     var renewal = Renewal.none
     /// Set once the service has closed the media path.
     var mediaClosed: SessionError?
@@ -105,8 +106,8 @@ struct Attempt: Sendable {
     /// True if prompts may be sent on the channel.
     var takesPrompts: Bool { initialState != .unsent && !isQueued }
 
-    /// The end that the service has set for this connection.
-    var serviceEnd: SessionLimit.End? { SessionLimit.end(connectedAt, snapshot.granted) }
+    /// The end that the service has set for this connection, at the earliest.
+    var serviceEnd: SessionLimit.End? { step == .connected ? SessionLimit.end(admittedAt, snapshot.granted) : nil }
 
     /// True if the service's time is up or almost up: its clock may be ahead of ours.
     func isSpent(now: Duration) -> Bool {
@@ -135,7 +136,6 @@ struct Attempt: Sendable {
 
     mutating func connected(_ now: Duration, ice: Duration?, dtls: Duration?) {
         step = .connected
-        connectedAt = now
         snapshot.lastError = nil
         (snapshot.phases.ice, snapshot.phases.dtls) = (ice, dtls)
         snapshot.phases.connected = now - startedAt

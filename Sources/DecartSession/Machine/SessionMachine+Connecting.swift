@@ -11,6 +11,7 @@ extension SessionMachine {
     mutating func opened(_ id: AttemptID, _ transport: Duration?, _ upgrade: Duration?) {
         guard live(id, at: .opening) != nil else { return }
         attempts[id]?.step = .open
+        attempts[id]?.admittedAt = now
         attempts[id]?.snapshot.phases.transport = transport
         attempts[id]?.snapshot.phases.upgrade = upgrade
         emit(.cancel(.opening(id)))
@@ -187,6 +188,7 @@ extension SessionMachine {
     }
 
     private mutating func serviceIsReady(_ id: AttemptID) {
+        if attempts[id]?.isQueued == true { attempts[id]?.admittedAt = now }
         attempts[id]?.isQueued = false
         attempts[id]?.snapshot.queue = nil
         attempts[id]?.snapshot.serviceStatus = .ready

@@ -108,11 +108,11 @@ def prompt_in_overlap(run):
     run.finish()
 
 
-@row("F28 renewal, one session", 24, "the account permits one session: the next one replaces it at its end")
+@row("F28 renewal, one session", 28, "the account permits one session: the next one replaces it at its end")
 def one_session(run):
-    client = run.start("renew-before=3", *KEYS, standin=("--limit", "1", "--max-session-duration", "8"))
+    client = run.start("renew-before=3", *KEYS, standin=("--limit", "1", "--max-session-duration", "12"))
     session = client.session()
-    warning = client.message("warning", seconds=15)
+    warning = client.message("warning", seconds=20)
     run.expect(warning["details"]["code"] == "CONCURRENCY_LIMIT", f"the warning: {warning}")
     run.expect(client.session() == session, "the running session did not go on")
     lost = client.message("decart-state", warning["t"], 10, state="reconnecting")["t"]
