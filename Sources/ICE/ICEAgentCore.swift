@@ -65,21 +65,29 @@ final class ICEAgentCore: @unchecked Sendable {
     private var servers: ServerSetup?
     /// Kept open until the agent is closed, because libnice sends the TURN deallocation through them.
     private var tunnels: [any RelayTunnel] = []
-    private var allServersKnown = false
-    private var libniceHasGathered = false
-    private var hasGathered = false
-    private var hasLocalAddress = false
-    private var gatheringTimer: NetworkTimer?
-    private var remoteCredentials: ICECredentials?
+    private var gathering = Gathering()
+    private struct Gathering {
+        var hasLocalAddress = false
+        var allServersKnown = false
+        var isDoneByLibnice = false
+        var isComplete = false
+        var timer: NetworkTimer?
+    }
+    private var remote = Remote()
+    private struct Remote {
+        var credentials: ICECredentials?
+        /// Wait for the credentials.
+        var earlyCandidates: [CandidateLine] = []
+        var seenCandidates = 0
+        var hasUsableCandidate = false
+        var hasEnd = false
+        /// Runs from the end of the candidates if none is usable.
+        var timer: NetworkTimer?
+    }
     /// nil before the remote credentials are known.
     private var consent: ConsentChecks?
     /// libnice judges the pair, because there are no consent checks for it.
     private var checksKeepalives = false
-    private var earlyCandidates: [CandidateLine] = []
-    private var seenCandidates = 0
-    private var hasRemoteEnd = false
-    private var hasUsableRemote = false
-    private var remoteCandidateTimer: NetworkTimer?
     private var hasBeenConnected = false
     private var componentHasFailed = false
     /// nil until the remote peer offers to accept TCP.
@@ -217,17 +225,17 @@ final class ICEAgentCore: @unchecked Sendable {
                 warn: { [self] text in emit(.warning(text)) },
                 begin: { [self] in beginGathering() },
                 finish: { [self] in
-                    allServersKnown = true
-                    if libniceHasGathered { completeGathering() }
+                    gathering.allServersKnown = true
+                    if gathering.isDoneByLibnice { completeGathering() }
                 }))
         servers = setup
-        gatheringTimer = network.schedule(after: Self.gatheringLimit) { [weak self] in self?.completeGathering() }
+        gathering.timer = network.schedule(after: Self.gatheringLimit) { [weak self] in self?.completeGathering() }
         setup.start(configuration.servers)
     }
 
     private func beginGathering() {
         guard !isClosed else { return }
-        guard hasLocalAddress, nice_agent_gather_candidates(agent, stream) != 0 else {
+        guard gathering.hasLocalAddress, nice_agent_gather_candidates(agent, stream) != 0 else {
             let cause = configuration.network.failure
             emit(.warning(cause))
             shared.withLock { $0.localFailure = cause }
@@ -252,7 +260,7 @@ final class ICEAgentCore: @unchecked Sendable {
                         + "\(AddressSelection.maximumOfFamily) of each family; local-address selects others"))
         }
         for text in selection.chosen where addLocalAddress(text) {
-            hasLocalAddress = true
+            gathering.hasLocalAddress = true
             if text.contains(":") { families.hasIPv6 = true } else { families.hasIPv4 = true }
         }
         return families
@@ -267,7 +275,7 @@ final class ICEAgentCore: @unchecked Sendable {
     /// Adds a TURN server. If gathering is in progress, libnice extends it to this server.
     private func addRelay(_ server: ICEServer, at address: String, _ port: UInt16) {
         guard !isClosed else { return }
-        libniceHasGathered = false
+        gathering.isDoneByLibnice = false
         let accepted = nice_agent_set_relay_info(
             agent, stream, 1, address, UInt32(port), server.username ?? "", server.credential ?? "",
             server.transport == .udp ? NICE_RELAY_TYPE_TURN_UDP : NICE_RELAY_TYPE_TURN_TCP)
@@ -292,21 +300,21 @@ final class ICEAgentCore: @unchecked Sendable {
     }
 
     private func libniceGathered() {
-        libniceHasGathered = true
-        if allServersKnown { completeGathering() }
+        gathering.isDoneByLibnice = true
+        if gathering.allServersKnown { completeGathering() }
     }
 
     private func completeGathering() {
-        gatheringTimer?.cancel()
-        gatheringTimer = nil
-        guard !isClosed, !hasGathered else { return }
-        hasGathered = true
+        gathering.timer?.cancel()
+        gathering.timer = nil
+        guard !isClosed, !gathering.isComplete else { return }
+        gathering.isComplete = true
         emit(.gatheringComplete)
     }
 
     fileprivate func gathered(_ candidate: UnsafeMutablePointer<NiceCandidate>) {
         // RFC 8838 §13: no candidate may follow end-of-candidates.
-        guard !isClosed, !hasGathered else { return }
+        guard !isClosed, !gathering.isComplete else { return }
         // A peer needs no active candidates: it accepts connections of an address that it does not know.
         let transport = candidate.pointee.transport
         guard transport == NICE_CANDIDATE_TRANSPORT_UDP || transport == NICE_CANDIDATE_TRANSPORT_TCP_PASSIVE else {
@@ -322,7 +330,7 @@ final class ICEAgentCore: @unchecked Sendable {
 
     func setRemoteCredentials(usernameFragment: String, password: String) {
         network.preconditionOnThread()
-        guard !isClosed, remoteCredentials == nil else { return }
+        guard !isClosed, remote.credentials == nil else { return }
         // RFC 8839 §5.4.
         guard (4...256).contains(usernameFragment.utf8.count), (22...256).contains(password.utf8.count),
             usernameFragment.utf8.allSatisfy(\.isICECharacter), password.utf8.allSatisfy(\.isICECharacter),
@@ -332,13 +340,13 @@ final class ICEAgentCore: @unchecked Sendable {
             change(to: .failed)
             return
         }
-        remoteCredentials = ICECredentials(usernameFragment: usernameFragment, password: password)
+        remote.credentials = ICECredentials(usernameFragment: usernameFragment, password: password)
         consent = ConsentChecks(
             local: localCredentials.usernameFragment, remote: usernameFragment, remotePassword: password)
-        let early = earlyCandidates
-        earlyCandidates = []
+        let early = remote.earlyCandidates
+        remote.earlyCandidates = []
         hand(early)
-        if hasRemoteEnd { passRemoteEnd() }
+        if remote.hasEnd { passRemoteEnd() }
     }
 
     func checkConsent() {
@@ -371,15 +379,15 @@ final class ICEAgentCore: @unchecked Sendable {
     func addRemoteCandidate(_ text: String) {
         network.preconditionOnThread()
         guard !isClosed else { return }
-        guard seenCandidates < Self.maximumRemoteCandidates else {
+        guard remote.seenCandidates < Self.maximumRemoteCandidates else {
             shared.withLock { $0.counters.candidatesBeyondLimit &+= 1 }
             return
         }
-        seenCandidates &+= 1
+        remote.seenCandidates &+= 1
         do throws(CandidateLine.Rejection) {
             let candidate = try CandidateLine.parse(text)
             shared.withLock { $0.counters.candidatesAccepted &+= 1 }
-            if remoteCredentials != nil { hand([candidate]) } else { earlyCandidates.append(candidate) }
+            if remote.credentials != nil { hand([candidate]) } else { remote.earlyCandidates.append(candidate) }
         } catch {
             shared.withLock { shared in
                 switch error {
@@ -393,9 +401,9 @@ final class ICEAgentCore: @unchecked Sendable {
 
     func endOfRemoteCandidates() {
         network.preconditionOnThread()
-        guard !isClosed, !hasRemoteEnd else { return }
-        hasRemoteEnd = true
-        if remoteCredentials != nil { passRemoteEnd() }
+        guard !isClosed, !remote.hasEnd else { return }
+        remote.hasEnd = true
+        if remote.credentials != nil { passRemoteEnd() }
     }
 
     private func hand(_ candidates: [CandidateLine]) {
@@ -412,7 +420,7 @@ final class ICEAgentCore: @unchecked Sendable {
             list = g_slist_append(list, parsed)
         }
         guard let list else { return }
-        hasUsableRemote = true
+        remote.hasUsableCandidate = true
         // libnice copies the candidates.
         _ = nice_agent_set_remote_candidates(agent, stream, 1, list)
         g_slist_free_full(list) { data in
@@ -424,9 +432,9 @@ final class ICEAgentCore: @unchecked Sendable {
         _ = nice_agent_peer_candidate_gathering_done(agent, stream)
         // libnice may report FAILED while remote candidates still trickle in. Such a failure becomes final only here.
         if componentHasFailed { fail() }
-        guard !hasUsableRemote, state != .failed else { return }
+        guard !remote.hasUsableCandidate, state != .failed else { return }
         // libnice runs no checks without a candidate pair, so it would never report a failure.
-        remoteCandidateTimer = network.schedule(after: Self.remoteCandidateTimeout) { [weak self] in
+        remote.timer = network.schedule(after: Self.remoteCandidateTimeout) { [weak self] in
             guard let self, !self.hasBeenConnected, !self.isClosed else { return }
             if self.tcp == nil { self.emit(.warning("the remote peer sent no usable ICE candidate")) }
             self.fail()
@@ -436,7 +444,7 @@ final class ICEAgentCore: @unchecked Sendable {
     /// A failure is final if no remote candidate follows, and none is left for TCP.
     private func fail() {
         componentHasFailed = true
-        if hasRemoteEnd || hasBeenConnected, !(tcp?.isTrying ?? false) { change(to: .failed) }
+        if remote.hasEnd || hasBeenConnected, !(tcp?.isTrying ?? false) { change(to: .failed) }
     }
 
     // MARK: - ICE-TCP
@@ -456,7 +464,7 @@ final class ICEAgentCore: @unchecked Sendable {
     private func connect(
         to candidate: CandidateLine, _ onEvent: @escaping @Sendable (ICEEvent) -> Void
     ) -> ICEAgentCore? {
-        guard !isClosed, let remoteCredentials, let onDatagram, let onBatchEnd,
+        guard !isClosed, let credentials = remote.credentials, let onDatagram, let onBatchEnd,
             let address = configuration.network.address(towards: candidate.address),
             let other = try? ICEAgentCore(
                 configuration: ICEConfiguration(isControlling: gst_decart_nice_is_controlling(agent) != 0),
@@ -469,7 +477,7 @@ final class ICEAgentCore: @unchecked Sendable {
         }
         gst_decart_nice_stop_listening(other.agent, other.stream)
         other.setRemoteCredentials(
-            usernameFragment: remoteCredentials.usernameFragment, password: remoteCredentials.password)
+            usernameFragment: credentials.usernameFragment, password: credentials.password)
         other.hand([candidate])
         other.endOfRemoteCandidates()
         return other
@@ -654,10 +662,10 @@ final class ICEAgentCore: @unchecked Sendable {
     /// signals, close and wait for completion, remove the stream, unref.
     func finishClose(onReleased: (@Sendable () -> Void)?) {
         network.preconditionOnThread()
-        gatheringTimer?.cancel()
-        gatheringTimer = nil
-        remoteCandidateTimer?.cancel()
-        remoteCandidateTimer = nil
+        gathering.timer?.cancel()
+        gathering.timer = nil
+        remote.timer?.cancel()
+        remote.timer = nil
         servers?.cancel()
         tcp?.stop()
         readMedia(from: -1)
@@ -669,7 +677,7 @@ final class ICEAgentCore: @unchecked Sendable {
         onEvent = nil
         onDatagram = nil
         onBatchEnd = nil
-        earlyCandidates = []
+        remote.earlyCandidates = []
         if let onReleased { Self.notify(onReleased, of: agent) }
         gst_decart_nice_hasten_close(agent)
         nice_agent_close_async(
