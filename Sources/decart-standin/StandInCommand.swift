@@ -75,11 +75,7 @@ struct StandInCommand: ParsableCommand {
     @Option(help: ArgumentHelp("Answer this key with HTTP 401. May be given more than once.", valueName: "key"))
     var rejectKey: [String] = []
 
-    @Option(help: ArgumentHelp("Certificate chain, PEM; with --tls-key the service is wss://.", valueName: "file"))
-    var tlsCert: String?
-
-    @Option(help: ArgumentHelp("Private key of the certificate, PEM.", valueName: "file"))
-    var tlsKey: String?
+    @OptionGroup var tls: TLSArguments
 
     @Option(help: ArgumentHelp("Sessions at the same time; further ones get HTTP 503.", valueName: "number"))
     var maxSessions = StandInConfiguration().maximumSessionCount
@@ -146,18 +142,6 @@ struct StandInCommand: ParsableCommand {
             valueName: "way"))
     var transport = "both"
 
-    @Option(
-        help: ArgumentHelp(
-            "Be wss:// with a certificate of a throwaway authority, whose own is written to this file.",
-            valueName: "file"))
-    var tlsCa: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "A STUN or TURN server that rooms name to who joins, as decarttransform's turn-servers has it: "
-                + "turn://user:password@host:3478?transport=udp. May be given more than once.", valueName: "url"))
-    var iceServer: [String] = []
-
     @Flag(
         help: ArgumentHelp(
             "Send the candidates of a direct connection as messages after the answer (trickle ICE). "
@@ -176,20 +160,7 @@ struct StandInCommand: ParsableCommand {
                 + "first of them, then close 1008."))
     var strict = false
 
-    @Flag(help: "Rooms let their participants use relays only.")
-    var forceRelay = false
-
-    @Flag(help: "Rooms know two connections only: /rtc/v1 is answered with HTTP 404.")
-    var noSingleConnection = false
-
-    @Option(
-        help: ArgumentHelp(
-            "Codec of the video that rooms return: query (that of livekit_server_codec, else H.264), client (that of the "
-                + "client's video, as on a single connection), h264, vp8 or vp9.", valueName: "codec"))
-    var serverCodec = RoomOptions().codec
-
-    @Flag(help: "Rooms carry no trailers of frames (LiveKit's frame metadata).")
-    var noPacketTrailers = false
+    @OptionGroup var rooms: RoomArguments
 
     @Flag(help: "Serve a page for browsers of this machine on the control port (9002 without --control).")
     var web = false
@@ -210,12 +181,6 @@ struct StandInCommand: ParsableCommand {
         try check(maxSessionDuration, 1...1_000_000_000, "--max-session-duration is a positive number of seconds.")
         try check(bitrate, 50_000...100_000_000, "--bitrate is a number of bits per second from 50000 to 100000000.")
         try check(delay, 0...10_000, "--delay is a number of milliseconds up to 10000.")
-        guard (tlsCert == nil) == (tlsKey == nil) else {
-            throw ValidationError("--tls-cert and --tls-key belong together.")
-        }
-        guard tlsCa == nil || tlsCert == nil else {
-            throw ValidationError("--tls-ca has a certificate of its own: it goes without --tls-cert.")
-        }
         try check(control, 0...65535, "--control is a number from 0 to 65535.")
         guard transports != nil else { throw ValidationError("--transport is webrtc, livekit or both.") }
         guard replay == nil || fault.isEmpty else {
@@ -267,7 +232,7 @@ struct StandInCommand: ParsableCommand {
         let signals = TerminationSignals()
         let server = StandInServer(configuration: try serverConfiguration())
         let port = try server.start()
-        let scheme = tlsCert == nil && tlsCa == nil ? "ws" : "wss"
+        let scheme = tls.isUnset ? "ws" : "wss"
         Output.line("listening on \(scheme)://\(printedHost):\(port)", to: STDOUT_FILENO)
         if let port = server.controlPort {
             Output.line("control on http://127.0.0.1:\(port)", to: STDOUT_FILENO)
@@ -287,10 +252,10 @@ struct StandInCommand: ParsableCommand {
         configuration.limitAnswer = LimitAnswer(rawValue: limitAnswer) ?? .error
         configuration.maximumSessionDuration = maxSessionDuration
         configuration.media.bitrate = bitrate
-        if let tlsCert, let tlsKey {
-            configuration.tls = .init(certificateChain: tlsCert, privateKey: tlsKey)
+        if let certificate = tls.tlsCert, let key = tls.tlsKey {
+            configuration.tls = .init(certificateChain: certificate, privateKey: key)
         }
-        configuration.throwawayAuthority = tlsCa
+        configuration.throwawayAuthority = tls.tlsCa
         configuration.media.echoesEncoded = echoEncoded
         configuration.media.delay = .milliseconds(delay)
         configuration.idleOutput = idleOutput
@@ -298,15 +263,15 @@ struct StandInCommand: ParsableCommand {
         configuration.tricklesCandidates = trickle
         configuration.allowsBrowsers = allowBrowser
         configuration.isStrict = strict
-        configuration.rooms.ice.forcesRelay = forceRelay
-        configuration.rooms.ice.servers = try iceServer.map { url in
+        configuration.rooms.ice.forcesRelay = rooms.forceRelay
+        configuration.rooms.ice.servers = try rooms.iceServer.map { url in
             try parsing("--ice-server") { try ICEServer(url: url) }
         }
         configuration.media.network.ports = try parsedPorts()
         configuration.media.network.listensForTCP = iceTcp
-        configuration.rooms.servesSingleConnections = !noSingleConnection
-        configuration.rooms.carriesTrailers = !noPacketTrailers
-        configuration.rooms.codec = serverCodec
+        configuration.rooms.servesSingleConnections = !rooms.noSingleConnection
+        configuration.rooms.carriesTrailers = !rooms.noPacketTrailers
+        configuration.rooms.codec = rooms.serverCodec
         configuration.faults = try parsing("--fault") { try FaultPlan(parsing: fault).faults }
         configuration.controlPort = control ?? (web ? 9002 : nil)
         configuration.servesPage = web
@@ -321,6 +286,54 @@ struct StandInCommand: ParsableCommand {
         guard let host else { return "127.0.0.1" }
         return host.contains(":") ? "[\(host)]" : host
     }
+}
+
+struct TLSArguments: ParsableArguments {
+    @Option(help: ArgumentHelp("Certificate chain, PEM; with --tls-key the service is wss://.", valueName: "file"))
+    var tlsCert: String?
+
+    @Option(help: ArgumentHelp("Private key of the certificate, PEM.", valueName: "file"))
+    var tlsKey: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Be wss:// with a certificate of a throwaway authority, whose own is written to this file.",
+            valueName: "file"))
+    var tlsCa: String?
+
+    var isUnset: Bool { tlsCert == nil && tlsCa == nil }
+
+    func validate() throws {
+        guard (tlsCert == nil) == (tlsKey == nil) else {
+            throw ValidationError("--tls-cert and --tls-key belong together.")
+        }
+        guard tlsCa == nil || tlsCert == nil else {
+            throw ValidationError("--tls-ca has a certificate of its own: it goes without --tls-cert.")
+        }
+    }
+}
+
+struct RoomArguments: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "A STUN or TURN server that rooms name to who joins, as decarttransform's turn-servers has it: "
+                + "turn://user:password@host:3478?transport=udp. May be given more than once.", valueName: "url"))
+    var iceServer: [String] = []
+
+    @Flag(help: "Rooms let their participants use relays only.")
+    var forceRelay = false
+
+    @Flag(help: "Rooms know two connections only: /rtc/v1 is answered with HTTP 404.")
+    var noSingleConnection = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Codec of the video that rooms return: query (that of livekit_server_codec, else H.264), client (that of the "
+                + "client's video, as on a single connection), h264, vp8 or vp9.", valueName: "codec"))
+    var serverCodec = RoomOptions().codec
+
+    @Flag(help: "Rooms carry no trailers of frames (LiveKit's frame metadata).")
+    var noPacketTrailers = false
 }
 
 /// SIGINT and SIGTERM, from now on. Dispatch's signal sources begin at some later moment, and lose what comes before.
