@@ -67,10 +67,10 @@ extension SessionPlan {
     }
 
     /// Reads the key from the property, else the environment, else the file.
-    static func key(_ settings: TransformSettings, isRequired: Bool) throws(ProtocolError) -> APIKey? {
-        if let key = settings.apiKey { return try APIKey(key.reveal()) }
+    static func key(_ service: TransformSettings.Service, isRequired: Bool) throws(ProtocolError) -> APIKey? {
+        if let key = service.apiKey { return try APIKey(key.reveal()) }
         if let text = Environment.value("DECART_API_KEY"), !text.isEmpty { return try APIKey(text) }
-        guard let path = settings.apiKeyFile, !path.isEmpty else {
+        guard let path = service.apiKeyFile, !path.isEmpty else {
             guard isRequired else { return nil }
             throw ProtocolError(
                 .invalidAPIKey, "No API key: set the environment variable DECART_API_KEY, or the property api-key-file."
@@ -85,12 +85,12 @@ extension SessionPlan {
         }
     }
 
-    static func fetcher(_ settings: TransformSettings, _ trust: TLSTrust, _ route: NetworkRoute) throws(ProtocolError)
-        -> APIKeyFetcher?
-    {
-        guard let text = settings.apiKeyURL else { return nil }
-        let url = try HTTPURL(backend: text, allowInsecure: settings.insecure)
-        let headers = try RequestHeaders(settings.apiKeyHeaders.map { ($0.name, $0.value.reveal()) })
+    static func fetcher(
+        _ service: TransformSettings.Service, _ trust: TLSTrust, _ route: NetworkRoute
+    ) throws(ProtocolError) -> APIKeyFetcher? {
+        guard let text = service.apiKeyURL else { return nil }
+        let url = try HTTPURL(backend: text, allowInsecure: service.insecure)
+        let headers = try RequestHeaders(service.apiKeyHeaders.map { ($0.name, $0.value.reveal()) })
         return APIKeyFetcher(
             url: url, headers: headers,
             configuration: HTTPConfiguration(trust: trust, route: route, userAgent: DecartElements.userAgent))

@@ -50,31 +50,31 @@ extension SessionPlan {
             subscribeToken = try settings.subscribeToken.map { token throws(ProtocolError) in
                 try SubscribeToken(token.reveal())
             }
-            base = try Self.base(settings)
+            base = try Self.base(settings.service)
             model = try DecartModel(named: settings.model)
             let items =
-                try settings.queryItems.map { items throws(ProtocolError) in
+                try settings.service.queryItems.map { items throws(ProtocolError) in
                     try QueryItems.parse(items.reveal())
                 } ?? []
             extraItems = items
             options = Self.options(settings).filter { option in !items.contains { $0.name == option.name } }
-            trust = settings.caFile.map { .only(file: $0) } ?? .system
-            let network = try Self.network(settings)
-            route = try Self.route(settings, network.endpoint)
-            fetcher = try Self.fetcher(settings, trust, route)
-            key = try Self.key(settings, isRequired: !hasKeyHandler && fetcher == nil)
+            trust = settings.service.caFile.map { .only(file: $0) } ?? .system
+            let network = try Self.network(settings.network)
+            route = try Self.route(settings.network, network.endpoint)
+            fetcher = try Self.fetcher(settings.service, trust, route)
+            key = try Self.key(settings.service, isRequired: !hasKeyHandler && fetcher == nil)
             let asked = try Self.content(settings)
             let content = subscribeToken == nil ? asked : SessionContent()
             configuration = SessionConfiguration(
-                initial: content, retry: settings.retryPolicy,
-                connectionTimeout: settings.connectionTimeout)
+                initial: content, retry: settings.session.retryPolicy,
+                connectionTimeout: settings.session.connectionTimeout)
             configuration.keepsMediaWhileReconnecting = true
-            configuration.mediaTimeout = settings.mediaTimeout > .zero ? settings.mediaTimeout : nil
-            configuration.maximumDuration = settings.maximumDuration
-            configuration.limitWait = settings.longestLimitWait
+            configuration.mediaTimeout = settings.session.mediaTimeout > .zero ? settings.session.mediaTimeout : nil
+            configuration.maximumDuration = settings.session.maximumDuration
+            configuration.limitWait = settings.session.longestLimitWait
             // A viewer's session is another's to renew, and a token that limits sessions opens no second one.
             if subscribeToken == nil, hasKeyHandler || fetcher != nil {
-                configuration.renewBefore = settings.renewBefore
+                configuration.renewBefore = settings.session.renewBefore
             }
             configuration.transport = settings.transport
             configuration.sendsFrameTiming = settings.timestamps == .capture
@@ -84,14 +84,14 @@ extension SessionPlan {
             let hasOwnSize = settings.width > 0 || settings.height > 0
             output = settings.resolution == .fullHD && !hasOwnSize ? format.fullHD : format
             size = CurrentFrameSize(width: format.width, height: format.height)
-            let servers = try Self.servers(settings, isLoopback: base.isLoopback)
+            let servers = try Self.servers(settings.network, isLoopback: base.isLoopback)
             direct = try Self.media(settings, model, .webrtc, servers, size)
             room = try Self.media(settings, model, .livekit, servers, size)
-            direct.connection.use(network, route, settings.serverTrust)
-            room.connection.use(network, route, settings.serverTrust)
+            direct.connection.use(network, route, settings.service.serverTrust)
+            room.connection.use(network, route, settings.service.serverTrust)
             room.room = RoomAccess(
-                trust: settings.serverTrust, route: route, allowsInsecure: settings.insecure,
-                openTimeout: settings.connectionTimeout)
+                trust: settings.service.serverTrust, route: route, allowsInsecure: settings.service.insecure,
+                openTimeout: settings.session.connectionTimeout)
             if settings.transport == .auto {
                 configuration.knownTransport = TransportCache.shared.transport(of: service)
             }
@@ -110,7 +110,7 @@ extension SessionPlan {
             var doubts = Doubts(model)
             warnings = doubts.about(settings, items) + doubts.about(asked.prompt, asked.image)
             self.doubts = doubts
-            if settings.transport != .webrtc, settings.codec == .auto, settings.encoder.isEmpty,
+            if settings.transport != .webrtc, settings.encoding.codec == .auto, settings.encoding.encoder.isEmpty,
                 !VideoCodec.h264.isAvailable
             {
                 codecWarning =
@@ -136,25 +136,27 @@ extension SessionPlan {
         _ size: CurrentFrameSize
     ) throws(ProtocolError) -> MediaSettings {
         let format = try format(settings, model, transport)
-        let range = settings.bitrateRange(transport)
+        let encoding = settings.encoding
+        let (codec, range) = (encoding.videoCodec(transport), encoding.bitrateRange(transport))
+        let startBitrate = encoding.startBitrate(transport)
         var media = MediaSettings(
             video: VideoSendSettings(
-                size: size, framerate: settings.sentFramerate(transport, format),
-                bitrate: settings.startBitrate(transport), encoder: settings.encoder),
+                size: size, framerate: settings.sentFramerate(transport, format), bitrate: startBitrate,
+                encoder: encoding.encoder),
             format: format, followsReceived: settings.outputSize == .received)
         // No simulcast with VP9, which has layers of its own (SVC).
-        media.video.simulcast = settings.simulcast && transport == .livekit && settings.videoCodec(transport) != .vp9
-        media.connection.codec = settings.videoCodec(transport)
+        media.video.simulcast = encoding.simulcast && transport == .livekit && codec != .vp9
+        media.connection.codec = codec
         media.connection.bitrateRange = range
-        media.connection.startBitrate = settings.startBitrate(transport)
-        media.connection.adaptsBitrate = settings.congestionControl == .auto
-        media.connection.iceTransportPolicy = settings.icePolicy == .relay ? .relay : .all
+        media.connection.startBitrate = startBitrate
+        media.connection.adaptsBitrate = encoding.congestionControl == .auto
+        media.connection.iceTransportPolicy = settings.network.icePolicy == .relay ? .relay : .all
         media.connection.maximumReceiveBitrate = max(range.upperBound, 2_500_000)
         media.connection.iceServers = servers
         return media
     }
 
-    fileprivate static func network(_ settings: TransformSettings) throws(ProtocolError) -> ICENetwork {
+    fileprivate static func network(_ settings: TransformSettings.Network) throws(ProtocolError) -> ICENetwork {
         func refuse(_ reason: String) -> ProtocolError { ProtocolError(.invalidOptions, reason) }
         var network = ICENetwork()
         if let text = settings.rtpPortRange {
@@ -176,7 +178,7 @@ extension SessionPlan {
     }
 
     fileprivate static func route(
-        _ settings: TransformSettings, _ endpoint: LocalEndpoint?
+        _ settings: TransformSettings.Network, _ endpoint: LocalEndpoint?
     ) throws(ProtocolError) -> NetworkRoute {
         NetworkRoute(
             proxy: try settings.httpProxy.map { text throws(ProtocolError) in try ProxyURL(text) },
@@ -185,11 +187,11 @@ extension SessionPlan {
             })
     }
 
-    private static func base(_ settings: TransformSettings) throws(ProtocolError) -> ServiceURL {
+    private static func base(_ service: TransformSettings.Service) throws(ProtocolError) -> ServiceURL {
         do throws(ProtocolError) {
-            return try ServiceURL(base: settings.baseURL, allowInsecure: settings.insecure)
+            return try ServiceURL(base: service.baseURL, allowInsecure: service.insecure)
         } catch {
-            guard settings.ownBaseURL == nil else { throw error }
+            guard service.ownBaseURL == nil else { throw error }
             throw ProtocolError(error.code, "\(error.message) The URL is that of the environment, DECART_BASE_URL.")
         }
     }
@@ -233,9 +235,9 @@ extension SessionPlan {
         return even.oriented(settings.orientation == .portrait ? .portrait : .landscape)
     }
 
-    fileprivate static func servers(_ settings: TransformSettings, isLoopback: Bool) throws(ProtocolError)
-        -> [ICEServer]
-    {
+    fileprivate static func servers(
+        _ settings: TransformSettings.Network, isLoopback: Bool
+    ) throws(ProtocolError) -> [ICEServer] {
         var servers: [ICEServer] = []
         do throws(ICEServerError) {
             if !settings.stunServer.isEmpty, !(isLoopback && settings.stunServerIsDefault) {
@@ -252,13 +254,14 @@ extension SessionPlan {
 extension CameraAccess {
     init(_ settings: TransformSettings, isLoopback: Bool) throws(SessionError) {
         do throws(ProtocolError) {
-            let network = try SessionPlan.network(settings)
-            let (route, trust) = (try SessionPlan.route(settings, network.endpoint), settings.serverTrust)
+            let network = try SessionPlan.network(settings.network)
+            let route = try SessionPlan.route(settings.network, network.endpoint)
+            let trust = settings.service.serverTrust
             var connection = PeerConnectionConfiguration()
-            connection.iceTransportPolicy = settings.icePolicy == .relay ? .relay : .all
-            connection.iceServers = try SessionPlan.servers(settings, isLoopback: isLoopback)
+            connection.iceTransportPolicy = settings.network.icePolicy == .relay ? .relay : .all
+            connection.iceServers = try SessionPlan.servers(settings.network, isLoopback: isLoopback)
             connection.use(network, route, trust)
-            self.init(connection: connection, trust: trust, route: route, allowsInsecure: settings.insecure)
+            self.init(connection: connection, trust: trust, route: route, allowsInsecure: settings.service.insecure)
         } catch {
             throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
         }

@@ -9,7 +9,7 @@ extension TransformSettings {
     func propertyForRawInput(by property: String? = nil) -> String? {
         let rows: [(name: String, isSet: Bool)] = [
             ("processor", processor?.contains { !$0.isWhitespace } ?? false), ("fit=\(fit.rawValue)", fit != .crop),
-            ("encoder", !encoder.isEmpty), ("simulcast", simulcast),
+            ("encoder", !encoding.encoder.isEmpty), ("simulcast", encoding.simulcast),
             ("timestamps=capture", timestamps == .capture),
             ("fallback=passthrough", fallback == .passthrough),
         ]
@@ -29,8 +29,8 @@ extension TransformSettings {
 
     /// A sentence if another codec than the input's is set.
     func conflict(withCodec codec: VideoCodec) -> String? {
-        guard self.codec != .auto, videoCodec(.webrtc) != codec else { return nil }
-        return "codec=\(self.codec.rawValue) is set, but the input is \(codec.encodingName). Unset codec."
+        guard encoding.codec != .auto, encoding.videoCodec(.webrtc) != codec else { return nil }
+        return "codec=\(encoding.codec.rawValue) is set, but the input is \(codec.encodingName). Unset codec."
     }
 
     /// The same for an encoded output.

@@ -3,24 +3,18 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import MediaPipeline
+import Signalling
 import WebRTCTransport
 
 struct TransformSettings: Sendable {
-    /// nil: the environment's, else the service's.
-    var ownBaseURL: String?
-    var insecure = false
-    var caFile: String?
-    var apiKey: Secret?
-    var apiKeyFile: String?
-    var apiKeyURL: String?
-    /// Header names and values; the values may be secrets.
-    var apiKeyHeaders: [(name: String, value: Secret)] = []
+    var service = Service()
+    var network = Network()
+    var encoding = Encoding()
+    var session = Session()
     var model = DecartModel.defaultName
     var transport = TransportChoice.auto
     /// Token of another session to watch; nil: the element runs a session of its own.
     var subscribeToken: Secret?
-    /// Further query items of the service's URL; the values may be secrets.
-    var queryItems: Secret?
     var resolution = Resolution.standard
     var speed = Speed.standard
     var width = 0
@@ -31,25 +25,6 @@ struct TransformSettings: Sendable {
     var prompt = ""
     var enrich = false
     var referenceImage: ReferenceImageSource?
-    var stunServer = Self.defaultSTUNServer
-    var turnServers: [String] = []
-    var icePolicy = ICEPolicy.all
-    /// `FIRST-LAST`; nil: any port.
-    var rtpPortRange: String?
-    /// An address or the name of an interface; nil: all.
-    var localAddress: String?
-    /// May contain a password.
-    var httpProxy: String?
-    var connectionTimeout: Duration = .seconds(15)
-    /// Zero: never.
-    var mediaTimeout: Duration = .seconds(15)
-    var minBitrate = 300_000
-    /// bit/s, as `minBitrate`; 0: the transport's default.
-    var maxBitrate = 0
-    var congestionControl = CongestionControl.auto
-    var codec = Codec.auto
-    var encoder = ""
-    var simulcast = false
     /// ms; -1: it adapts.
     var latency = -1
     /// ns; nil: it adapts.
@@ -64,21 +39,82 @@ struct TransformSettings: Sendable {
     var publishVideo = true
     /// Pipeline description; nil: no processor. Checked only when the processor is built.
     var processor: String?
-    var autoConnect = true
-    /// -1 = unlimited.
-    var maxRetries = 5
-    var maxRetryDelay: Duration = .seconds(10)
-    /// Zero: never.
-    var renewBefore: Duration = .seconds(10)
-    /// Seconds; -1 = for ever.
-    var limitWait = -1
-    /// Zero: no limit.
-    var maxSessionDuration: Duration = .zero
 
-    var baseURL: String { ownBaseURL ?? environmentBaseURL ?? ServiceURL.defaultBase }
+    /// Where the service is, and what it and its servers must show or be shown.
+    struct Service: Sendable {
+        /// nil: the environment's, else the service's.
+        var ownBaseURL: String?
+        var insecure = false
+        var caFile: String?
+        var apiKey: Secret?
+        var apiKeyFile: String?
+        var apiKeyURL: String?
+        /// Header names and values; the values may be secrets.
+        var apiKeyHeaders: [(name: String, value: Secret)] = []
+        /// Further query items of the service's URL; the values may be secrets.
+        var queryItems: Secret?
 
-    var environmentBaseURL: String? {
-        Environment.value("DECART_BASE_URL").flatMap { $0.isEmpty ? nil : $0 }
+        /// Trust for rooms and TURN servers, which may have certificates of any authority: the system's authorities and
+        /// `ca-file`.
+        var serverTrust: TLSTrust { caFile.map { .systemAnd(file: $0) } ?? .system }
+
+        var baseURL: String { ownBaseURL ?? environmentBaseURL ?? ServiceURL.defaultBase }
+
+        private var environmentBaseURL: String? {
+            Environment.value("DECART_BASE_URL").flatMap { $0.isEmpty ? nil : $0 }
+        }
+    }
+
+    struct Network: Sendable {
+        var stunServer = Self.defaultSTUNServer
+        var turnServers: [String] = []
+        var icePolicy = ICEPolicy.all
+        /// `FIRST-LAST`; nil: any port.
+        var rtpPortRange: String?
+        /// An address or the name of an interface; nil: all.
+        var localAddress: String?
+        /// May contain a password.
+        var httpProxy: String?
+
+        var stunServerIsDefault: Bool { stunServer == Self.defaultSTUNServer }
+
+        static let defaultSTUNServer = "stun://stun.l.google.com:19302"
+    }
+
+    struct Encoding: Sendable {
+        /// bit/s.
+        var minBitrate = 300_000
+        /// bit/s; 0: the transport's default.
+        var maxBitrate = 0
+        var congestionControl = CongestionControl.auto
+        var codec = Codec.auto
+        var encoder = ""
+        var simulcast = false
+    }
+
+    /// When the session begins, how long it waits, and when it ends.
+    struct Session: Sendable {
+        var autoConnect = true
+        var connectionTimeout: Duration = .seconds(15)
+        /// Zero: never.
+        var mediaTimeout: Duration = .seconds(15)
+        /// -1 = unlimited.
+        var maxRetries = 5
+        var maxRetryDelay: Duration = .seconds(10)
+        /// Zero: never.
+        var renewBefore: Duration = .seconds(10)
+        /// Seconds; -1 = for ever.
+        var limitWait = -1
+        /// Zero: no limit.
+        var maxSessionDuration: Duration = .zero
+
+        var maximumDuration: Duration? { maxSessionDuration > .zero ? maxSessionDuration : nil }
+
+        var longestLimitWait: Duration? { limitWait < 0 ? nil : .seconds(limitWait) }
+
+        var retryPolicy: RetryPolicy {
+            RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: maxRetryDelay)
+        }
     }
 
     /// Kinds of media of which nothing is sent.
@@ -91,10 +127,6 @@ struct TransformSettings: Sendable {
         get { if case .text(let text) = referenceImage { text } else { nil } }
         set { referenceImage = newValue.map { .text($0) } }
     }
-
-    var stunServerIsDefault: Bool { stunServer == Self.defaultSTUNServer }
-
-    static let defaultSTUNServer = "stun://stun.l.google.com:19302"
 }
 
 /// The reference image as the application set it: by the property (a path, read again at each start, a `data:` URL or the

@@ -20,7 +20,7 @@ private struct TransportDefaults {
     }
 }
 
-extension TransformSettings {
+extension TransformSettings.Encoding {
     /// An unset maximum depends on transport and codec; VP9 needs a little less. A minimum above the maximum is lowered
     /// to it.
     func bitrateRange(_ transport: MediaTransportKind) -> ClosedRange<Int> {
@@ -39,23 +39,6 @@ extension TransformSettings {
         return congestionControl == .off ? range.upperBound : min(max(first, range.lowerBound), range.upperBound)
     }
 
-    /// - Parameter format: that of the output.
-    func sentFramerate(_ transport: MediaTransportKind, _ format: VideoFormat) -> Int {
-        framerate > 0 ? framerate : min(format.framerate, TransportDefaults(transport).maximumFramerate)
-    }
-
-    /// Trust for rooms and TURN servers, which may have certificates of any authority: the system's authorities and
-    /// `ca-file`.
-    var serverTrust: TLSTrust { caFile.map { .systemAnd(file: $0) } ?? .system }
-
-    var maximumDuration: Duration? { maxSessionDuration > .zero ? maxSessionDuration : nil }
-
-    var longestLimitWait: Duration? { limitWait < 0 ? nil : .seconds(limitWait) }
-
-    var retryPolicy: RetryPolicy {
-        RetryPolicy(maximumRetries: maxRetries < 0 ? nil : maxRetries, maximumDelay: maxRetryDelay)
-    }
-
     /// `auto` means the codec of the configured encoder, else the service's default: VP8 over a direct connection,
     /// H.264 in a room if it is installed.
     func videoCodec(_ transport: MediaTransportKind) -> VideoCodec {
@@ -72,13 +55,20 @@ extension TransformSettings {
     private var encoderCodec: VideoCodec? {
         VideoCodec.allCases.first { encoder.lowercased().contains($0 == .h264 ? "264" : $0.rawValue) }
     }
+}
+
+extension TransformSettings {
+    /// - Parameter format: that of the output.
+    func sentFramerate(_ transport: MediaTransportKind, _ format: VideoFormat) -> Int {
+        framerate > 0 ? framerate : min(format.framerate, TransportDefaults(transport).maximumFramerate)
+    }
 
     /// All codecs that a session may need.
     var videoCodecs: [VideoCodec] {
         if let subscribeToken = subscribeToken.flatMap({ try? SubscribeToken($0.reveal()) }) {
-            return [videoCodec(subscribeToken.transport)]
+            return [encoding.videoCodec(subscribeToken.transport)]
         }
-        let codecs = transport.kinds.map(videoCodec)
+        let codecs = transport.kinds.map(encoding.videoCodec)
         return codecs.first == codecs.last ? Array(codecs.prefix(1)) : codecs
     }
 }

@@ -44,7 +44,7 @@ extension DecartTransform {
     func resume() {
         let (run, output, connects) = state.withLock { state in
             defer { state.run?.isDraining = false }
-            return (state.run, state.output, state.settings.autoConnect && state.run?.awaitsInput == false)
+            return (state.run, state.output, state.settings.session.autoConnect && state.run?.awaitsInput == false)
         }
         guard let run, run.isDraining else { return }
         output?.resume()

@@ -68,7 +68,7 @@ extension DecartTransform {
     }
 
     func applyDuration() {
-        let (session, limit) = state.withLock { ($0.run?.session, $0.settings.maximumDuration) }
+        let (session, limit) = state.withLock { ($0.run?.session, $0.settings.session.maximumDuration) }
         session?.controller.limit(to: limit)
     }
 

@@ -85,7 +85,7 @@ extension DecartTransform {
         let description = state.withLock { state -> String? in
             guard let run = state.run, !run.hasWarnedOfEncoder else { return nil }
             state.run?.hasWarnedOfEncoder = true
-            return state.settings.encoder
+            return state.settings.encoding.encoder
         }
         guard let description else { return }
         let text =

@@ -386,7 +386,7 @@ final class DecartTransform: ElementImplementation {
         output?.readDownstream()
         // A side that is linked to encoded video needs no codec.
         let needsEncoder =
-            settings.subscribeToken == nil && settings.encoder.isEmpty && input?.encoded.isExpected != true
+            settings.subscribeToken == nil && settings.encoding.encoder.isEmpty && input?.encoded.isExpected != true
         let needsDecoder = output?.encoding == nil
         let lacking = codecs.first {
             ($0.installedDecoder == nil && needsDecoder) || ($0.installedEncoder == nil && needsEncoder)
@@ -454,7 +454,7 @@ final class DecartTransform: ElementImplementation {
                 session: session, size: plan.size, timing: timing, codecWarning: plan.codecWarning,
                 doubts: plan.doubts,
                 resolution: settings.resolution == .fullHD && plan.doubts != nil ? ResolutionWatch() : nil,
-                awaitsInput: settings.autoConnect && settings.subscribeToken == nil
+                awaitsInput: settings.session.autoConnect && settings.subscribeToken == nil
                     && (isAudioAlone || input.encoded.isExpected),
                 sizes: settings.transport.kinds.map { plan.media(for: $0).format })
         }
@@ -502,7 +502,10 @@ final class DecartTransform: ElementImplementation {
         applyFallback()
         applyMute()
         let (session, connects, input, processor) = state.withLock {
-            ($0.run?.session, $0.settings.autoConnect && $0.run?.awaitsInput == false, $0.input, $0.settings.processor)
+            (
+                $0.run?.session, $0.settings.session.autoConnect && $0.run?.awaitsInput == false, $0.input,
+                $0.settings.processor
+            )
         }
         input?.processing.start(processor, element: handle)
         if let session { watchQuality(of: session) }

@@ -40,23 +40,23 @@ enum TransformProperties {
                 blurb:
                     "Service URL; ws:// and http:// only for this machine or with insecure=true (NULL = DECART_BASE_URL)",
                 .string(default: ServiceURL.defaultBase)),
-            get: { GValueBox(URLRedaction.redacted($0.baseURL)) },
-            set: { $0.ownBaseURL = $1.string }),
+            get: { GValueBox(URLRedaction.redacted($0.service.baseURL)) },
+            set: { $0.service.ownBaseURL = $1.string }),
         .boolean(
-            "insecure", \.insecure, nick: "Insecure",
+            "insecure", \.service.insecure, nick: "Insecure",
             blurb: "Allow an unencrypted base-url to another machine (the API key travels in clear)"),
         .optionalString(
-            "ca-file", \.caFile, nick: "CA file",
+            "ca-file", \.service.caFile, nick: "CA file",
             blurb: "PEM file with certificate authorities for base-url and turns: servers (unset = the system's)",
             isUnset: { _ in false }),
         .secret(
-            "api-key", \.apiKey, nick: "API key",
+            "api-key", \.service.apiKey, nick: "API key",
             blurb: "API key or client token (unset = environment DECART_API_KEY, then api-key-file); write-only"),
         .optionalString(
-            "api-key-file", \.apiKeyFile, nick: "API key file",
+            "api-key-file", \.service.apiKeyFile, nick: "API key file",
             blurb: "File that holds the API key, read at each start (unset = none)", isUnset: { _ in false }),
         .optionalString(
-            "api-key-url", \.apiKeyURL, nick: "API key URL",
+            "api-key-url", \.service.apiKeyURL, nick: "API key URL",
             blurb: "Your backend, requested by POST for a short-lived key at each attempt (unset = none)",
             shown: URLRedaction.redacted),
         Property(
@@ -66,7 +66,7 @@ enum TransformProperties {
                 access: .writeOnly),
             set: { settings, value in
                 let headers = value.structure
-                settings.apiKeyHeaders = (headers?.fields ?? []).map { ($0, Secret(headers?.string($0) ?? "")) }
+                settings.service.apiKeyHeaders = (headers?.fields ?? []).map { ($0, Secret(headers?.string($0) ?? "")) }
             }),
         .string(
             "model", \.model, nick: "Model",
@@ -80,7 +80,7 @@ enum TransformProperties {
             "resolution", \.resolution, nick: "Resolution",
             blurb: "Resolution to request from the service, and of the output unless width or height is set"),
         .secret(
-            "query-items", \.queryItems, nick: "Query items",
+            "query-items", \.service.queryItems, nick: "Query items",
             blurb: "Further query items of the service's URL: \"a=b&c=d\", percent-encoded (unset = none)",
             isReadable: true),
         .enumeration(
@@ -121,50 +121,50 @@ enum TransformProperties {
 
         // MARK: Connection
         .string(
-            "stun-server", \.stunServer, empty: "", nick: "STUN server",
+            "stun-server", \.network.stunServer, empty: "", nick: "STUN server",
             blurb: "stun://host:port (empty = none); the default is not used if the service is on this machine",
             shown: URLRedaction.redacted),
         .strings(
-            "turn-servers", \.turnServers, nick: "TURN servers",
+            "turn-servers", \.network.turnServers, nick: "TURN servers",
             blurb: "turn://user:password@host:port?transport=udp|tcp or turns:// (TLS), each percent-encoded",
             shown: URLRedaction.redacted),
         .enumeration(
-            "ice-transport-policy", \.icePolicy, nick: "ICE transport policy",
+            "ice-transport-policy", \.network.icePolicy, nick: "ICE transport policy",
             blurb: "Which candidate pairs may be used"),
         .optionalString(
-            "rtp-port-range", \.rtpPortRange, nick: "RTP port range",
+            "rtp-port-range", \.network.rtpPortRange, nick: "RTP port range",
             blurb: "UDP ports of media, 50000-50100; a session takes up to four of them (unset = any port)"),
         .optionalString(
-            "local-address", \.localAddress, nick: "Local address",
+            "local-address", \.network.localAddress, nick: "Local address",
             blurb: "Address or interface of this host for media, control channel and key requests (unset = all)"),
         .optionalString(
-            "http-proxy", \.httpProxy, nick: "HTTP proxy",
+            "http-proxy", \.network.httpProxy, nick: "HTTP proxy",
             blurb: "http://[user:password@]host:port for control channel, keys, TURN over TCP and TLS (unset = none)",
             shown: URLRedaction.redacted),
         .duration(
-            "connection-timeout", \.connectionTimeout, of: .seconds(1), in: 1...600, nick: "Connection timeout",
+            "connection-timeout", \.session.connectionTimeout, of: .seconds(1), in: 1...600, nick: "Connection timeout",
             blurb: "Seconds for opening the control channel, and again for connecting the media, in each attempt"),
         .duration(
-            "media-timeout", \.mediaTimeout, of: .seconds(1), in: 0...600, nick: "Media timeout",
+            "media-timeout", \.session.mediaTimeout, of: .seconds(1), in: 0...600, nick: "Media timeout",
             blurb: "Seconds without media on a working connection after which another session begins (0 = never)"),
 
         // MARK: Encoding
         .uint(
-            "min-bitrate", \.minBitrate, in: 10_000...100_000_000, nick: "Minimum bitrate",
+            "min-bitrate", \.encoding.minBitrate, in: 10_000...100_000_000, nick: "Minimum bitrate",
             blurb: "Lowest video bitrate to send, bit/s"),
         .uint(
-            "max-bitrate", \.maxBitrate, in: 0...100_000_000, nick: "Maximum bitrate",
+            "max-bitrate", \.encoding.maxBitrate, in: 0...100_000_000, nick: "Maximum bitrate",
             blurb: "Highest video bitrate to send, bit/s (0 = 2500000; in a room 3500000, with VP9 3000000)"),
         .enumeration(
-            "congestion-control", \.congestionControl, nick: "Congestion control",
+            "congestion-control", \.encoding.congestionControl, nick: "Congestion control",
             blurb: "Adapts the video bitrate to the network; off is for networks with bandwidth to spare"),
         .enumeration(
-            "codec", \.codec, nick: "Codec", blurb: "Video codec to negotiate; only this one is offered"),
+            "codec", \.encoding.codec, nick: "Codec", blurb: "Video codec to negotiate; only this one is offered"),
         .string(
-            "encoder", \.encoder, nick: "Encoder",
+            "encoder", \.encoding.encoder, nick: "Encoder",
             blurb: "Element factory or bin description of the encoder (empty = chosen and tuned for live video)"),
         .boolean(
-            "simulcast", \.simulcast, nick: "Simulcast",
+            "simulcast", \.encoding.simulcast, nick: "Simulcast",
             blurb: "In a room, send three sizes (two below 960 pixels); needs two more encoders; not with VP9"),
 
         // MARK: Output
@@ -210,24 +210,24 @@ enum TransformProperties {
             blurb: "Stay connected but send no media: nothing is generated or billed, and fallback leaves the element"
         ).playing { $0.applyMute(by: \.standby) },
         .boolean(
-            "auto-connect", \.autoConnect, nick: "Auto-connect",
+            "auto-connect", \.session.autoConnect, nick: "Auto-connect",
             blurb: "Connect when the element starts; otherwise the action signal connect does"),
         .int(
-            "max-retries", \.maxRetries, in: -1...1_000_000, nick: "Maximum retries",
+            "max-retries", \.session.maxRetries, in: -1...1_000_000, nick: "Maximum retries",
             blurb: "Retries of a lost or failed connection, after 1, 2, 4, 8 s … (-1 = unlimited, 0 = none)"),
         .duration(
-            "max-retry-delay", \.maxRetryDelay, of: .seconds(1), in: 1...3600, nick: "Maximum retry delay",
+            "max-retry-delay", \.session.maxRetryDelay, of: .seconds(1), in: 1...3600, nick: "Maximum retry delay",
             blurb: "Longest wait before a retry, seconds; the first one is a second, each next one twice as long"),
         .duration(
-            "max-session-duration", \.maxSessionDuration, of: .seconds(1), in: 0...2_592_000,
+            "max-session-duration", \.session.maxSessionDuration, of: .seconds(1), in: 0...2_592_000,
             nick: "Maximum session duration",
             blurb: "Seconds until the session ends with \"session expired\", reconnects included (0 = no limit)"
         ).playing { $0.applyDuration() },
         .duration(
-            "renew-before", \.renewBefore, of: .seconds(1), in: 0...86_400, nick: "Renew before",
+            "renew-before", \.session.renewBefore, of: .seconds(1), in: 0...86_400, nick: "Renew before",
             blurb: "Seconds before a token's limit at which a fresh key opens the next session beside it (0 = never)"),
         .int(
-            "limit-wait", \.limitWait, in: -1...Int(Int32.max), nick: "Limit wait",
+            "limit-wait", \.session.limitWait, in: -1...Int(Int32.max), nick: "Limit wait",
             blurb: "Seconds to wait for one of the account's sessions to end if all are in use (-1 = for ever)"),
     ])
 }
