@@ -233,10 +233,10 @@ struct StandInCommand: ParsableCommand {
         let server = StandInServer(configuration: try serverConfiguration())
         let port = try server.start()
         let scheme = tls.isUnset ? "ws" : "wss"
-        Output.line("listening on \(scheme)://\(printedHost):\(port)", to: STDOUT_FILENO)
+        Console.line("listening on \(scheme)://\(printedHost):\(port)", to: STDOUT_FILENO)
         if let port = server.controlPort {
-            Output.line("control on http://127.0.0.1:\(port)", to: STDOUT_FILENO)
-            if web { Output.line("page on http://127.0.0.1:\(port)/", to: STDOUT_FILENO) }
+            Console.line("control on http://127.0.0.1:\(port)", to: STDOUT_FILENO)
+            if web { Console.line("page on http://127.0.0.1:\(port)/", to: STDOUT_FILENO) }
         }
         signals.wait()
         server.stop()
@@ -278,7 +278,7 @@ struct StandInCommand: ParsableCommand {
         configuration.showsPrompts = showPrompts
         configuration.version = DECART_VERSION
         configuration.replay = try recording()
-        if !quiet { configuration.log = { Output.line($0, to: STDERR_FILENO) } }
+        if !quiet { configuration.log = { Console.line($0, to: STDERR_FILENO) } }
         return configuration
     }
 
@@ -362,7 +362,7 @@ struct TerminationSignals {
 extension Fault.Output: ExpressibleByArgument {}
 extension ServerCodec: ExpressibleByArgument {}
 
-enum Output {
+enum Console {
     /// One unbuffered write per line: lines of several threads do not mix, and a waiting script sees them at once.
     static func line(_ text: String, to descriptor: Int32) {
         let bytes = Array((text + "\n").utf8)

@@ -1,13 +1,13 @@
 internal import CGStreamer
 
-package struct ProbeKind: OptionSet, Sendable {
+package struct PadProbeType: OptionSet, Sendable {
     package let rawValue: UInt32
     package init(rawValue: UInt32) { self.rawValue = rawValue }
-    package static let buffer = ProbeKind(rawValue: GST_PAD_PROBE_TYPE_BUFFER.rawValue)
-    package static let downstreamEvent = ProbeKind(rawValue: GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM.rawValue)
-    package static let upstreamEvent = ProbeKind(rawValue: GST_PAD_PROBE_TYPE_EVENT_UPSTREAM.rawValue)
-    package static let flushEvent = ProbeKind(rawValue: GST_PAD_PROBE_TYPE_EVENT_FLUSH.rawValue)
-    package static let query = ProbeKind(rawValue: GST_PAD_PROBE_TYPE_QUERY_BOTH.rawValue)
+    package static let buffer = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_BUFFER.rawValue)
+    package static let downstreamEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM.rawValue)
+    package static let upstreamEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_UPSTREAM.rawValue)
+    package static let flushEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_FLUSH.rawValue)
+    package static let query = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_QUERY_BOTH.rawValue)
 }
 
 package enum ProbeItem {
@@ -43,7 +43,7 @@ private final class GateBox: Sendable {
 
 extension Pad {
     /// Adds a probe. The handler runs on whichever thread uses the pad and must capture its owner weakly.
-    package func addProbe(_ kind: ProbeKind, _ handler: @escaping (ProbeItem) -> ProbeVerdict) {
+    package func addProbe(_ kind: PadProbeType, _ handler: @escaping (ProbeItem) -> ProbeVerdict) {
         gst_pad_add_probe(
             pad, GstPadProbeType(rawValue: kind.rawValue),
             { _, info, data in

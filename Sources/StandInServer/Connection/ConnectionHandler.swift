@@ -314,7 +314,8 @@ final class ConnectionHandler: WebSocketHandler {
                     handler.perform(event(&handler.machine), context)
                 }
             }
-        let onEvent = { @Sendable [board = services.board, number, log = services.media.log] (event: MediaEvent) in
+        let onEvent = {
+            @Sendable [board = services.board, number, log = services.media.log] (event: MediaSessionEvent) in
             switch event {
             case .answered(let sdp, _): update { $0.mediaAnswered(sdp) }
             case .offered(let sdp): update { $0.mediaOffered(sdp) }

@@ -15,7 +15,7 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
     private let deed: Deed
     private let iceNetwork: ICENetwork
     private let painter: FramePainter
-    private let onEvent: @Sendable (MediaEvent) -> Void
+    private let onEvent: @Sendable (MediaSessionEvent) -> Void
     private let network = NetworkThread.shared
     private let ssrc = UInt32.random(in: 1...UInt32.max)
 
@@ -30,7 +30,7 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
     private var isOver = false
 
     init(
-        deed: Deed, network: ICENetwork, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        deed: Deed, network: ICENetwork, painter: FramePainter, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) {
         (self.deed, iceNetwork, self.painter, self.onEvent) = (deed, network, painter, onEvent)
     }

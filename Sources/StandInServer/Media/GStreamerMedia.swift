@@ -31,7 +31,7 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private let room: RoomTracks?
     private let isSingle: Bool
     private let takesTrailers: Bool
-    private let onEvent: @Sendable (MediaEvent) -> Void
+    private let onEvent: @Sendable (MediaSessionEvent) -> Void
 
     // MARK: State (queue)
     /// Receives the client's tracks, for which the client offers. A direct or single connection sends too.
@@ -51,7 +51,7 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
 
     init(
         options: MediaOptions, painter: FramePainter, faults: MediaFaults, room: RoomTracks?,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) {
         life = MediaLifecycle(
             label: "decart-standin.media", network: options.network, hasSides: room != nil, onEvent: onEvent)

@@ -20,7 +20,8 @@ struct GStreamerMediaEngine: MediaEngine {
     let options: MediaOptions
 
     func makeSession(
-        offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, painter: FramePainter, faults: FaultPlan,
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any MediaSession {
         if let deed = faults.bareDeed {
             let session = BareMediaSession(deed: deed, network: options.network, painter: painter, onEvent: onEvent)
@@ -35,7 +36,7 @@ struct GStreamerMediaEngine: MediaEngine {
     }
 
     func makeViewer(
-        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any MediaSession {
         let media = ViewerMedia(options: options, viewers: viewers, onEvent: onEvent)
         media.start(answering: offer)
@@ -44,7 +45,7 @@ struct GStreamerMediaEngine: MediaEngine {
 
     func makeRoomViewer(
         of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any RoomMedia {
         let media = ViewerMedia(
             options: options, viewers: viewers, msid: msid, audioMSID: audioMSID, takesTrailers: takesTrailers,
@@ -55,7 +56,7 @@ struct GStreamerMediaEngine: MediaEngine {
 
     func makeRoom(
         painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
-        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any RoomMedia {
         let media = GStreamerMedia(
             options: options, painter: painter, faults: MediaFaults(faults),

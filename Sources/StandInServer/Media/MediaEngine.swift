@@ -2,7 +2,7 @@ package import DecartProtocol
 package import WebRTCTransport
 
 /// Events of a session's media, from any thread.
-package enum MediaEvent: Sendable, Equatable {
+package enum MediaSessionEvent: Sendable, Equatable {
     /// The answer to the client's offer.
     case answered(sdp: String, RoomLines = RoomLines())
     /// Our own offer, while media flow; in a room, for the connection that sends, at first without tracks.
@@ -44,17 +44,18 @@ package protocol MediaSession: NegotiatingMedia {
 package protocol MediaEngine: Sendable {
     /// Processes the offer immediately; the answer is an event.
     func makeSession(
-        offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, painter: FramePainter, faults: FaultPlan,
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any MediaSession
 
     /// The same as `makeSession` for a viewer over a direct connection.
     func makeViewer(
-        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any MediaSession
 
     func makeRoomViewer(
         of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any RoomMedia
 
     /// Creates the media of a room's participant. The first offer is an event, unless the participant makes all offers.
@@ -63,6 +64,6 @@ package protocol MediaEngine: Sendable {
     ///   - isSingle: One connection serves both directions, and the participant makes all offers.
     func makeRoom(
         painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
-        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any RoomMedia
 }

@@ -9,7 +9,7 @@ import WebRTCTransport
 final class MediaLifecycle: @unchecked Sendable {
     private let queue: DispatchQueue
     private let hasSides: Bool
-    private let onEvent: @Sendable (MediaEvent) -> Void
+    private let onEvent: @Sendable (MediaSessionEvent) -> Void
     private let loggers: TransportLoggers
     private let network: ICENetwork
 
@@ -30,7 +30,8 @@ final class MediaLifecycle: @unchecked Sendable {
     ///   - hasSides: Two connections may exist: failures name theirs.
     ///   - onEvent: called with the log and the failure too, which comes once at most.
     init(
-        label: String, network: ICENetwork, hasSides: Bool = false, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        label: String, network: ICENetwork, hasSides: Bool = false,
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) {
         queue = DispatchQueue(label: label)
         (self.network, self.hasSides, self.onEvent) = (network, hasSides, onEvent)

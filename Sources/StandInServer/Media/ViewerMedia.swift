@@ -16,7 +16,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private let msid: String?
     private let audioMSID: String?
     private let takesTrailers: Bool
-    private let onEvent: @Sendable (MediaEvent) -> Void
+    private let onEvent: @Sendable (MediaSessionEvent) -> Void
 
     // MARK: State (queue)
     private var connection: PeerConnection?
@@ -30,7 +30,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     ///   - takesTrailers: The viewer gets the trailers of the frames.
     init(
         options: MediaOptions, viewers: Viewers, msid: String? = nil, audioMSID: String? = nil,
-        takesTrailers: Bool = false, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        takesTrailers: Bool = false, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) {
         life = MediaLifecycle(label: "decart-standin.viewer", network: options.network, onEvent: onEvent)
         bitrate = options.bitrate

@@ -175,7 +175,7 @@ final class RoomParticipant: @unchecked Sendable {
         }
         let msid = identifiers(room.identity.trackSID)
         let audioMSID = identifiers(room.identity.audioTrackSID)
-        let onEvent = { @Sendable [weak self, eventLoop] (event: MediaEvent) in
+        let onEvent = { @Sendable [weak self, eventLoop] (event: MediaSessionEvent) in
             eventLoop.execute { [weak self] in
                 if let self, self.media != nil { self.received(event) }
             }
@@ -190,7 +190,7 @@ final class RoomParticipant: @unchecked Sendable {
                 isSingle: options.single != nil, takesTrailers: takesTrailers, onEvent: onEvent)
     }
 
-    private func received(_ event: MediaEvent) {
+    private func received(_ event: MediaSessionEvent) {
         switch event {
         case .answered(let sdp, let lines):
             perform(machine.mediaAnswered(sdp, lines))

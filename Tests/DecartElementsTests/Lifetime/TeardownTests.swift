@@ -143,27 +143,28 @@ extension ElementTests {
 /// Takes offers and never answers.
 struct SilentEngine: MediaEngine {
     func makeSession(
-        offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, painter: FramePainter, faults: FaultPlan,
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any MediaSession {
         SilentSession()
     }
 
     func makeViewer(
-        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any MediaSession {
         SilentSession()
     }
 
     func makeRoomViewer(
         of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any RoomMedia {
         SilentRoom()
     }
 
     func makeRoom(
         painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
-        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any RoomMedia {
         SilentRoom()
     }

@@ -18,7 +18,8 @@ final class FakeMediaEngine: MediaEngine {
     var sessions: [FakeMediaSession] { made.withLock { $0 } }
 
     func makeSession(
-        offer: String, painter: FramePainter, faults: FaultPlan, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, painter: FramePainter, faults: FaultPlan,
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any MediaSession {
         let session = FakeMediaSession(offer: offer, painter: painter, onEvent: onEvent)
         made.withLock { $0.append(session) }
@@ -29,7 +30,7 @@ final class FakeMediaEngine: MediaEngine {
     }
 
     func makeViewer(
-        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any MediaSession {
         makeSession(
             offer: offer, painter: FramePainter(look: nil, carriesLatencyMarker: false, viewers: viewers) { _ in },
@@ -38,7 +39,7 @@ final class FakeMediaEngine: MediaEngine {
 
     func makeRoomViewer(
         of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any RoomMedia {
         makeRoom(
             painter: FramePainter(look: nil, carriesLatencyMarker: false, viewers: viewers) { _ in }, codec: nil,
@@ -51,7 +52,7 @@ final class FakeMediaEngine: MediaEngine {
 
     func makeRoom(
         painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
-        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaEvent) -> Void
+        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) -> any RoomMedia {
         let media = FakeRoomMedia(
             msid: msid, audioMSID: audioMSID, isSingle: isSingle, painter: painter, onEvent: onEvent)
@@ -83,14 +84,14 @@ final class FakeRoomMedia: RoomMedia {
     let audioMSID: String
     let isSingle: Bool
     let painter: FramePainter
-    let onEvent: @Sendable (MediaEvent) -> Void
+    let onEvent: @Sendable (MediaSessionEvent) -> Void
     private let calls = Mutex<[String]>([])
     private let tracks = Mutex<Set<MediaKind>>([])
     let stops = StopCounter()
 
     init(
         msid: String, audioMSID: String, isSingle: Bool, painter: FramePainter,
-        onEvent: @escaping @Sendable (MediaEvent) -> Void
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) {
         (self.msid, self.audioMSID, self.isSingle) = (msid, audioMSID, isSingle)
         self.painter = painter
@@ -147,13 +148,13 @@ final class FakeRoomMedia: RoomMedia {
 final class FakeMediaSession: MediaSession {
     let offer: String
     let painter: FramePainter
-    let onEvent: @Sendable (MediaEvent) -> Void
+    let onEvent: @Sendable (MediaSessionEvent) -> Void
     private let calls = Mutex<[String]>([])
     private let candidates = Mutex<[CandidateMessage?]>([])
     private let added = Mutex<[Fault]>([])
     let stops = StopCounter()
 
-    init(offer: String, painter: FramePainter, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
+    init(offer: String, painter: FramePainter, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void) {
         self.offer = offer
         self.painter = painter
         self.onEvent = onEvent
