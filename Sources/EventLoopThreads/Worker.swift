@@ -50,11 +50,11 @@ final class Worker: @unchecked Sendable {
             name = queue.label
             queue.drain()
             self.queue = nil
-            takeNext()
+            awaitQueue()
         }
     }
 
-    private func takeNext() {
+    private func awaitQueue() {
         let isParked = Self.pool.withLock { pool in
             queue = pool.waiting.popLast()
             if queue == nil { pool.parked.append(self) }
@@ -66,7 +66,7 @@ final class Worker: @unchecked Sendable {
             pool.parked.remove(at: index)
             return true
         }
-        // Otherwise it has been taken since.
+        // Otherwise it has got a queue since.
         if !isUnused { wakeUp.wait() }
     }
 }

@@ -145,7 +145,7 @@ import WebRTCTransport
         sink.setActive(true)
         try source.link(sink)
         let input = try InputChain(pacing: InputPacing(), sink: sink).encoded
-        #expect(input.take(caps: try Caps("video/x-vp8")))
+        #expect(input.apply(caps: try Caps("video/x-vp8")))
         let delta: [UInt8] = [0x11, 0, 0, 0]
         guard case .frame = input.read(delta.withUnsafeBytes { Buffer(copying: $0) }) else {
             Issue.record("the frame is dropped")
@@ -165,13 +165,13 @@ import WebRTCTransport
             return (frame.size.width, isNew)
         }
         let caps = try Caps("video/x-vp8")
-        #expect(input.take(caps: caps) && input.format == nil)
+        #expect(input.apply(caps: caps) && input.format == nil)
         #expect(try read(key) == (320, true))
-        #expect(input.take(caps: caps) && input.format?.size.width == 320)
+        #expect(input.apply(caps: caps) && input.format?.size.width == 320)
         #expect(try read(delta) == (320, false))
         #expect(try read(key) == (320, false))
         // Raw caps end it.
-        #expect(!input.take(caps: try Caps("video/x-raw")) && input.format == nil)
+        #expect(!input.apply(caps: try Caps("video/x-raw")) && input.format == nil)
     }
 
     @Test(arguments: [1, 2, 3, 4, 644, 645, 963], [Fit.stretch, .letterbox])

@@ -75,13 +75,13 @@ import Testing
             self.source = try #require(pipeline.child(named: "s"))
             let output = try #require(pipeline.child(named: "out"))
             let pad = try #require(output.staticPad("sink"))
-            gate.take(framerate: (25, 1))
+            gate.set(framerate: (25, 1))
             let (own, element) = (pad.unowned, output.unowned)
             pad.addProbe([.buffer, .downstreamEvent]) { [gate, judged] item in
                 switch item {
                 case .event(let event):
-                    if event.kind == .segment { gate.take(segment: event) }
-                    if event.kind == .streamStart { gate.take(streamStart: event) }
+                    if event.kind == .segment { gate.set(segment: event) }
+                    if event.kind == .streamStart { gate.apply(streamStart: event) }
                 case .buffer(let buffer):
                     defer { judged.change { $0 += 1 } }
                     guard case .passes = gate.admit(buffer, pad: own, element: element) else { return .drop }
@@ -176,7 +176,7 @@ import Testing
         let run = try Run("appsrc name=s format=time max-bytes=0")
         func isLive(after stream: String, isCamera: Bool) -> Bool {
             run.source.set("do-timestamp", isCamera)
-            run.gate.take(streamStart: Event.streamStart(id: stream, groupID: 1))
+            run.gate.apply(streamStart: Event.streamStart(id: stream, groupID: 1))
             for index in 0..<2 { run.push(index) }
             #expect(eventually { run.queued == 0 })
             return run.gate.isLive
@@ -198,7 +198,7 @@ import Testing
         run.source.set("do-timestamp", true)
         run.gate.renew()
         // The segment was that of the old pad.
-        run.gate.take(segment: Event.timeSegment())
+        run.gate.set(segment: Event.timeSegment())
         run.push(2)
         #expect(run.hasJudged(3) && run.passed == 2)
         #expect(run.gate.isLive && !run.gate.isLeaving)

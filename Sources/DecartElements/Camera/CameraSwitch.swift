@@ -430,14 +430,14 @@ final class CameraSwitch: @unchecked Sendable {
         let at = all.firstIndex { $0.id == current.id } ?? -1
         let next = opposite ?? (all.isEmpty ? nil : all[(at + 1) % all.count])
         guard let next, next.id != current.id else { return nil }
-        take(next)
+        choose(next)
         return next
     }
 
     /// Selects a camera by path, ID or display name. Returns nil if there is none.
     func select(_ text: String) -> Camera? {
         guard isAutomatic, let camera = anyCamera(text) else { return nil }
-        take(camera)
+        choose(camera)
         return camera
     }
 
@@ -453,7 +453,7 @@ final class CameraSwitch: @unchecked Sendable {
         guard let camera = currentCamera,
             let format = camera.formats(wished: host.model()).first(where: { $0.matches(wish) })
         else { return false }
-        take(camera, format)
+        choose(camera, format)
         return true
     }
 
@@ -463,10 +463,10 @@ final class CameraSwitch: @unchecked Sendable {
             !current.looks(to: position),
             let camera = cameras().first(where: { $0.looks(to: position) })
         else { return }
-        take(camera)
+        choose(camera)
     }
 
-    private func take(_ camera: Camera, _ format: CameraFormat? = nil) {
+    private func choose(_ camera: Camera, _ format: CameraFormat? = nil) {
         let isNow = state.withLock { state in
             (state.chosen, state.format) = (camera, format)
             return state.isRunning && state.wantsCapture

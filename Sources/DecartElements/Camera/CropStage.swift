@@ -52,7 +52,7 @@ final class CropStage: @unchecked Sendable {
             switch item {
             case .event(let event):
                 let flat = event.asProgressive(below: VideoInfo.fewestInterlacedRows)
-                self?.take(flat ?? event)
+                self?.apply(flat ?? event)
                 if let flat { return .replaceEvent(flat) }
             case .buffer(let buffer):
                 // The elements of the stage map frames by their caps alone.
@@ -86,7 +86,7 @@ final class CropStage: @unchecked Sendable {
         }
     }
 
-    private func take(_ event: Event) {
+    private func apply(_ event: Event) {
         switch event.kind {
         case .caps:
             // The probe sees the caps of encoded frames too, which bypass the stage.

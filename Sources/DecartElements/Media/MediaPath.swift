@@ -89,8 +89,8 @@ final class MediaPath: @unchecked Sendable {
                     logger: host.loggers.media)
             }
         if let timing = host.timing {
-            markers = LatencyMarkers(attempt: attempt, timing: timing) { [weak self] take in
-                perform { [weak self] in take(self?.sender?.statistics().roundTripTime) }
+            markers = LatencyMarkers(attempt: attempt, timing: timing) { [weak self] receive in
+                perform { [weak self] in receive(self?.sender?.statistics().roundTripTime) }
             }
         }
     }
@@ -316,8 +316,8 @@ final class MediaPath: @unchecked Sendable {
     func useTrailers(_ isOn: Bool) { markers?.useTrailers(isOn) }
 
     /// Any thread.
-    func take(_ target: BitrateTarget) {
-        sendBranch.take(target)
+    func apply(target: BitrateTarget) {
+        sendBranch.apply(target: target)
         host.onTarget(target)
     }
 

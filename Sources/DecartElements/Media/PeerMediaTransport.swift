@@ -199,7 +199,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         case .stateChanged(.failed(.closedByPeer)):
             onEvent(.closedByPeer(SessionError(PeerConnectionError.closedByPeer)))
         case .stateChanged(.failed(let error)): path.fail(error)
-        case .bitrateTarget(let target): path.take(target)
+        case .bitrateTarget(let target): path.apply(target: target)
         case .disconnected: onEvent(.pathLost)
         case .reconnected: onEvent(.pathRecovered)
         case .iceConnected, .iceRestarted, .remoteBitrateEstimate, .stateChanged, .codecArrived, .streamArrived:

@@ -147,7 +147,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         case .connected(let ice, let dtls):
             path.open()
             onEvent(.connected(ice: ice, dtls: dtls))
-        case .bitrateTarget(let target): path.take(target)
+        case .bitrateTarget(let target): path.apply(target: target)
         case .muted(let kinds):
             mutedByRoom = kinds
             path.setMuted(muted.union(kinds))

@@ -47,9 +47,9 @@ extension DecartTransform {
     }
 
     /// Called on upstream's thread.
-    func take(_ caps: Caps, _ input: InputChain) -> Bool {
+    func applyCaps(_ caps: Caps, _ input: InputChain) -> Bool {
         let wasOn = input.encoded.isOn
-        let isOn = input.encoded.take(caps: caps)
+        let isOn = input.encoded.apply(caps: caps)
         guard isOn != wasOn else { return isOn }
         input.gate.set(encoded: isOn)
         applyMute()
@@ -59,7 +59,7 @@ extension DecartTransform {
 
     // MARK: Frames (upstream's thread)
 
-    func takeEncoded(_ buffer: Buffer, _ pad: Pad, _ input: InputChain) {
+    func receiveEncoded(_ buffer: Buffer, _ pad: Pad, _ input: InputChain) {
         switch input.encoded.read(buffer) {
         case .ignored: break
         case .unusable(let text): refuseInput(text, input)

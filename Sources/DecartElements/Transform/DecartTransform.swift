@@ -177,7 +177,7 @@ final class DecartTransform: ElementImplementation {
             case .buffer(let buffer):
                 if memory.isUnusable { return .drop }
                 if input.encoded.isOn {
-                    self.takeEncoded(buffer, own, input)
+                    self.receiveEncoded(buffer, own, input)
                     return .drop
                 }
                 if !memory.isInUse, let (bytes, needed) = input.shortage(of: buffer) {
@@ -195,7 +195,7 @@ final class DecartTransform: ElementImplementation {
                     self.reportLoss(of: buffer)
                     return .drop
                 }
-            case .event(let event): return self.takeInput(event, input, memory, queue: target)
+            case .event(let event): return self.handleInput(event, input, memory, queue: target)
             case .query: return .pass
             }
         }
@@ -231,7 +231,7 @@ final class DecartTransform: ElementImplementation {
     }
 
     /// Called on upstream's streaming thread.
-    private func takeInput(
+    private func handleInput(
         _ event: Event, _ input: InputChain, _ memory: InputMemory, queue: Pad
     ) -> ProbeVerdict {
         if let caps = event.caps, !prepare(memory, for: caps) { return .drop }
@@ -239,10 +239,10 @@ final class DecartTransform: ElementImplementation {
         switch event.kind {
         // The elements behind the pad are for raw video and do not get other caps.
         case .caps:
-            if let caps = event.caps, take(caps, input) { return .drop }
+            if let caps = event.caps, applyCaps(caps, input) { return .drop }
             beginAwaited()
         case .segment:
-            input.gate.take(segment: event)
+            input.gate.set(segment: event)
             // The frames behind this pad have their running time as time stamp.
             return .replaceEvent(Event.timeSegment())
         case .flushStart: input.gate.set(flushing: true)
@@ -251,14 +251,14 @@ final class DecartTransform: ElementImplementation {
             input.gate.set(flushing: false)
             resume()
         case .streamStart:
-            input.gate.take(streamStart: event)
-            apply(takeTags(event), to: input, queue)
+            input.gate.apply(streamStart: event)
+            apply(updateTags(event), to: input, queue)
         case .tag where input.encoded.isOn:
             // The element does not rotate encoded frames; the tag tells downstream how to display them.
             state.withLock(\.output)?.forward(event)
             return .drop
         case .tag:
-            apply(takeTags(event), to: input, queue)
+            apply(updateTags(event), to: input, queue)
             guard event.imageOrientationTag != nil else {
                 state.withLock(\.output)?.forward(event)
                 return .pass
@@ -275,7 +275,7 @@ final class DecartTransform: ElementImplementation {
     }
 
     /// Returns the rotation that the tags ask for if it has changed: a new upstream source brings other tags, or none.
-    private func takeTags(_ event: Event) -> ImageRotation? {
+    private func updateTags(_ event: Event) -> ImageRotation? {
         state.withLock { state in
             let before = state.tags.current
             state.tags.update(event)

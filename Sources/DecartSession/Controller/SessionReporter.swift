@@ -15,7 +15,7 @@ package struct ReportPace: Sendable {
     package init() {}
 
     /// Returns nil, and counts the report, if the report may go now; otherwise the time that it has to wait.
-    package mutating func take(now: Duration) -> Duration? {
+    package mutating func admit(now: Duration) -> Duration? {
         let next = max(full, now) + Self.interval
         let excess = next - now - Self.interval * Self.burst
         guard excess <= .zero else { return excess }
@@ -62,7 +62,7 @@ package final class SessionReporter: @unchecked Sendable {
             passOn()
         case .note:
             // A line of the debug log: beyond the pace it is dropped, and nothing that waits goes with it.
-            if notePace.take(now: scheduler.now) == nil, !isSilent { onReport(report, self) }
+            if notePace.admit(now: scheduler.now) == nil, !isSilent { onReport(report, self) }
         default:
             flush()
             if !isSilent { onReport(report, self) }
@@ -81,7 +81,7 @@ package final class SessionReporter: @unchecked Sendable {
 
     private func passOn() {
         guard !isScheduled else { return }
-        guard let wait = pace.take(now: scheduler.now) else { return flush() }
+        guard let wait = pace.admit(now: scheduler.now) else { return flush() }
         isScheduled = true
         scheduler.schedule(after: wait) { [weak self] in
             guard let self else { return }

@@ -65,7 +65,7 @@ package final class AudioInput: @unchecked Sendable {
             try bin.linkChain(elements)
             try exit.link(end)
         } catch {
-            takeDown()
+            removeElements()
             throw error
         }
         gate.onLiveness { [queue] isLive in queue.set("leaky", isLive ? "downstream" : "no") }
@@ -116,8 +116,8 @@ package final class AudioInput: @unchecked Sendable {
                 return isPacket ? .drop : .pass
             // The time of the next packet says the same.
             case .gap: return takesPackets ? .drop : .pass
-            case .streamStart: gate.take(streamStart: event)
-            case .segment: gate.take(segment: event)
+            case .streamStart: gate.apply(streamStart: event)
+            case .segment: gate.set(segment: event)
             case .flushStart: gate.set(flushing: true)
             case .flushStop:
                 guard !gate.isLeaving else { return .drop }
@@ -174,13 +174,13 @@ package final class AudioInput: @unchecked Sendable {
     /// Removes everything from the element; an upstream push in progress is refused.
     func remove() {
         gate.close()
-        takeDown()
+        removeElements()
         pad.setActive(false)
         element.unowned.remove(pad)
         end.setActive(false)
     }
 
-    private func takeDown() {
+    private func removeElements() {
         element.unowned.takeOut(elements)
     }
 }

@@ -56,7 +56,7 @@ package final class EncodedInput: @unchecked Sendable {
 
     /// Called on upstream's thread.
     /// - Returns: true if the caps are encoded.
-    package func take(caps: Caps) -> Bool {
+    package func apply(caps: Caps) -> Bool {
         let structure = caps.first
         let codec = structure.flatMap { VideoCodec(capsName: $0.name) }
         // An AVC stream without its record has parameter sets in the frames (avc3); they are found there.

@@ -32,7 +32,7 @@ package final class EncodedSendBranch: SendBranch {
         state = Mutex(State(flow: EncodedFlow(framerate: framerate)))
     }
 
-    package func take(_ target: BitrateTarget) { state.withLock { $0.flow.target = target.target } }
+    package func apply(target: BitrateTarget) { state.withLock { $0.flow.target = target.target } }
 
     package func requestKeyframe() {
         state.withLock { $0.flow.restart() }
@@ -104,7 +104,7 @@ package protocol SendBranch: Sendable {
     var encoderName: String? { get }
     var codingTime: CodingTime { get }
     var cpuShare: Double { get }
-    func take(_ target: BitrateTarget)
+    func apply(target: BitrateTarget)
     func requestKeyframe()
     func start(
         _ parameters: RTPSendParameters, to sink: Pad, in bin: Bin, markers: LatencyMarkers?,

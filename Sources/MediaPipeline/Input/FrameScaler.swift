@@ -23,7 +23,7 @@ package final class FrameScaler: @unchecked Sendable {
     /// - Parameter target: I420 in BT.601, limited range.
     package init?(_ source: VideoInfo, to target: VideoInfo, _ placement: FramePlacement) {
         let (shown, area) = (placement.shown, placement.area)
-        guard Self.takes(source), let format = PixelFormat(source.formatName), target.isI420, target.isLimited601,
+        guard Self.supports(source), let format = PixelFormat(source.formatName), target.isI420, target.isLimited601,
             Self.lies(shown, within: source), Self.lies(area, within: target), let pool = BufferPool(size: target.size),
             // Room for the source as RGB and as YUV, and for twice the target; pages that are not used cost nothing.
             let scratch = malloc(
@@ -37,7 +37,7 @@ package final class FrameScaler: @unchecked Sendable {
     deinit { free(scratch) }
 
     /// True if libyuv reads the format, and the colours are full-range RGB or YUV whose matrix and range are known.
-    package static func takes(_ video: VideoInfo) -> Bool {
+    package static func supports(_ video: VideoInfo) -> Bool {
         guard PixelFormat(video.formatName) != nil else { return false }
         return video.isRGB ? video.range == .full : video.range != nil && video.lumaShares != nil
     }
@@ -87,13 +87,13 @@ package final class FrameScaler: @unchecked Sendable {
             let luma = narrowed(first, &memory)
             split(narrowed(pairs, samples: 2, &memory), luma, to: sent, &memory)
         case .packed(let to420, let to422):
-            if isSized { return sent.take(first, to420) }
+            if isSized { return sent.fill(from: first, to420) }
             let frame = memory.frame(first.width, chroma: (first.width + 1) / 2, first.height)
-            guard frame.take(first, to422) else { return false }
+            guard frame.fill(from: first, to422) else { return false }
             // The box filter would make 4K dearer than it is in GStreamer's elements.
             frame.scale(to: sent, &memory, kFilterBilinear)
         case .rgb(let convert, let toARGB, let bytes):
-            if isSized { return sent.take(first, convert) }
+            if isSized { return sent.fill(from: first, convert) }
             let shrinks = first.width * first.height > sent.y.width * sent.y.height
             if shrinks, bytes == 4 { return shrink(first, to: sent, memory, convert) }
             let argb = memory.plane(first.width, first.height, bytes: 4)
@@ -102,7 +102,7 @@ package final class FrameScaler: @unchecked Sendable {
             }
             if shrinks { return shrink(argb, to: sent, memory, ARGBToI420) }
             let frame = memory.frame(first.width, chroma: first.width, first.height)
-            guard frame.take(argb, ARGBToI444) else { return false }
+            guard frame.fill(from: argb, ARGBToI444) else { return false }
             frame.scale(to: sent, &memory)
         }
         return true
@@ -141,7 +141,7 @@ package final class FrameScaler: @unchecked Sendable {
             let status = ARGBScaleClip(
                 pixels.base, pixels.stride, pixels.width, pixels.height, whole, rgb.stride, sent.y.width,
                 sent.y.height, 0, CInt(row), band.y.width, band.y.height, kFilterBilinear)
-            return status == 0 && band.take(rgb, convert)
+            return status == 0 && band.fill(from: rgb, convert)
         }
     }
 }

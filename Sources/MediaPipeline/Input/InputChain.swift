@@ -122,7 +122,7 @@ package final class InputChain: @unchecked Sendable {
             switch item {
             case .event(let event):
                 other = event.asProgressive(below: VideoInfo.fewestInterlacedRows)
-                self?.take(other ?? event)
+                self?.apply(other ?? event)
             case .buffer(let frame): self?.begin(frame)
             case .query: break
             }
@@ -208,7 +208,7 @@ package final class InputChain: @unchecked Sendable {
     /// Called on upstream's thread, in front of the queue.
     package func arrived(_ event: Event) {
         guard let caps = event.caps else { return }
-        gate.take(framerate: caps.first?.fraction("framerate"))
+        gate.set(framerate: caps.first?.fraction("framerate"))
         guard let info = VideoInfo(caps: caps) else { return }
         state.withLock { $0.arriving.info = info }
     }
@@ -249,7 +249,7 @@ package final class InputChain: @unchecked Sendable {
         handler(info.isShownHigherThanWide != (arriving.rotation.swapsSides && !encoded.isOn))
     }
 
-    private func take(_ event: Event) {
+    private func apply(_ event: Event) {
         switch event.kind {
         case .caps:
             guard let caps = event.caps, let info = VideoInfo(caps: caps) else { return }
@@ -350,13 +350,13 @@ package final class InputChain: @unchecked Sendable {
 
     private func deliver(_ buffer: Buffer, _ shape: Shape) {
         let isNew = state.withLock { exchange(&$0.announced, with: shape.caps) !== shape.caps }
-        if isNew, let caps = shape.caps { processing.take(caps: caps) }
+        if isNew, let caps = shape.caps { processing.store(caps: caps) }
         // The sink pad's probe has replaced the time stamp by the running time.
         let time = buffer.pts
         let frame = EncoderFrame(buffer: buffer, size: shape.size, runningTime: time)
         if muted.isOn {
             processing.rest()
-        } else if processing.take(frame) {
+        } else if processing.process(frame) {
             return
         }
         deliver { muted, processing in

@@ -167,11 +167,11 @@ package final class InputGate: Sendable {
         pacing.reset()
     }
 
-    package func take(segment: Event) { state.withLock { $0.segment = segment } }
+    package func set(segment: Event) { state.withLock { $0.segment = segment } }
 
-    /// Takes a STREAM_START. Another stream may come from a source of the other kind; the same one again, as after a seek,
-    /// keeps its liveness.
-    package func take(streamStart event: Event) {
+    /// Applies a STREAM_START. Another stream may come from a source of the other kind; the same one again, as after a
+    /// seek, keeps its liveness.
+    package func apply(streamStart event: Event) {
         let id = event.streamID
         state.withLock { state in
             guard id == nil || id != state.streamID else { return }
@@ -179,8 +179,8 @@ package final class InputGate: Sendable {
         }
     }
 
-    /// Takes the nominal frame rate of new caps; 30 frames a second without one.
-    package func take(framerate: (Int, Int)?) {
+    /// Sets the nominal frame rate of new caps; 30 frames a second without one.
+    package func set(framerate: (Int, Int)?) {
         let (frames, seconds) = framerate ?? (0, 1)
         let isKnown = frames > 0 && seconds > 0
         let step = isKnown ? Double(seconds) / Double(frames) : 1.0 / 30

@@ -84,7 +84,7 @@ package final class InputMemory: @unchecked Sendable {
         var caps = entry.queryCaps().intersection(system)
         // The crop of the present format leaves nothing of a much smaller one, although the input chain takes that too.
         if let any = Self.systemCaps() { caps = caps.followed(by: any) }
-        for memory in VideoMemory.all { if let own = Self.takenCaps(memory) { caps = caps.followed(by: own) } }
+        for memory in VideoMemory.all { if let own = Self.acceptedCaps(memory) { caps = caps.followed(by: own) } }
         // Upstream that has nothing else gets an error that names the missing package, instead of one about links.
         if filter.map({ !$0.canIntersect(caps) }) ?? true, let all = try? Caps(Self.templateCaps) {
             caps = caps.followed(by: all)
@@ -100,7 +100,7 @@ package final class InputMemory: @unchecked Sendable {
             // As the converter itself does: caps of an application often lack a frame rate.
             return Self.systemCaps().map { caps.canIntersect($0) } ?? entry.accepts(caps)
         }
-        return Self.takenCaps(memory).map { caps.canIntersect($0) } ?? true
+        return Self.acceptedCaps(memory).map { caps.canIntersect($0) } ?? true
     }
 
     /// Raw caps in the system's memory that the input chain's first converter accepts; nil if it is not installed.
@@ -110,7 +110,7 @@ package final class InputMemory: @unchecked Sendable {
     }
 
     /// Caps of a memory that the installed elements take; nil if there are none.
-    private static func takenCaps(_ memory: VideoMemory) -> Caps? {
+    private static func acceptedCaps(_ memory: VideoMemory) -> Caps? {
         guard let first = memory.installedFetcher?.first, let own = try? Caps(memory.caps) else { return nil }
         return ElementFactory.named(first).map { $0.sinkCaps.intersection(own) }
     }

@@ -22,7 +22,7 @@ package enum InputRoute: Equatable {
         if input.isI420, (input.width, input.height) == target, numerator == denominator, input.hasColorimetry("bt601")
         {
             self = .unchanged
-        } else if FrameScaler.takes(input), let placement = FramePlacement(input, in: target, fit: fit) {
+        } else if FrameScaler.supports(input), let placement = FramePlacement(input, in: target, fit: fit) {
             self = .scaler(placement)
         }
     }

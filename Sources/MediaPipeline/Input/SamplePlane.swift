@@ -81,7 +81,7 @@ struct SampledFrame {
     }
 
     /// Converts packed pixels of the same size.
-    func take(_ pixels: SamplePlane, _ convert: PixelFormat.Conversion) -> Bool {
+    func fill(from pixels: SamplePlane, _ convert: PixelFormat.Conversion) -> Bool {
         convert(
             pixels.base, pixels.stride, y.base, y.stride, u.base, u.stride, v.base, v.stride, y.width, y.height) == 0
     }

@@ -52,7 +52,7 @@ package final class VideoSendBranch: SendBranch {
     package var cpuShare: Double { state.withLock(\.load.share) }
 
     /// Any thread.
-    package func take(_ target: BitrateTarget) { state.withLock { $0.target = target } }
+    package func apply(target: BitrateTarget) { state.withLock { $0.target = target } }
 
     /// Makes the next frame a keyframe. Any thread.
     package func requestKeyframe() { state.withLock(\.encoder)?.requestKeyframe() }

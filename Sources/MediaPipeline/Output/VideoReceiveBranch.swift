@@ -121,7 +121,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
             rebuilds = rebuilds.filter { now - $0 < .seconds(10) } + [now]
             guard rebuilds.count < 3 else { return false }
         }
-        takeApart()
+        removeElements()
         // The old elements are removed, so any failure from now on is a new one.
         shared.withLock { $0.hasFailed = false }
         try build()
@@ -192,7 +192,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         }
     }
 
-    private func takeApart() {
+    private func removeElements() {
         let elements = shared.withLock { shared in
             defer { (shared.sizing, shared.decoderOutput, shared.elements) = (nil, nil, []) }
             return shared.elements

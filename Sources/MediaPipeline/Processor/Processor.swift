@@ -125,7 +125,7 @@ final class Processor: @unchecked Sendable {
         let isStarted = isWanted && bin.syncStateWithParent()
         bin.setLockedState(false)
         guard isStarted, bin.syncStateWithParent(), !state.withLock(\.isOver) else {
-            takeDown(bin)
+            tearDown(bin)
             throw GStreamerError(.stateChange, "it cannot be started")
         }
     }
@@ -139,12 +139,12 @@ final class Processor: @unchecked Sendable {
         }
         bin?.setLockedState(true)
         work.async { [self] in
-            if let bin = state.withLock(\.parts?.bin) { takeDown(bin) }
+            if let bin = state.withLock(\.parts?.bin) { tearDown(bin) }
             done()
         }
     }
 
-    private func takeDown(_ bin: Bin) {
+    private func tearDown(_ bin: Bin) {
         bin.setLockedState(true)
         bin.removeFromParent()
         // Unblocks a thread that is pushing a frame in.

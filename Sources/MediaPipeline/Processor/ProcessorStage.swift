@@ -211,11 +211,11 @@ package final class ProcessorStage: Sendable {
     // MARK: Frames
 
     /// Runs on the input's streaming thread.
-    func take(caps: Event) { state.withLock { $0.caps = caps } }
+    func store(caps: Event) { state.withLock { $0.caps = caps } }
 
     /// Runs on the input's streaming thread. Returns true if the frame goes through a processor, or is withheld for
     /// one, and must not go on as it is.
-    func take(_ frame: EncoderFrame) -> Bool {
+    func process(_ frame: EncoderFrame) -> Bool {
         let (caps, current, starting, holds) = state.withLock { state in
             // A new stream or a seek backwards: the times of earlier frames no longer count.
             if let time = frame.runningTime, let last = state.lastArrived, time < last { state.lastPassed = nil }

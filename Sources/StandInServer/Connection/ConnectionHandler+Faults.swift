@@ -4,7 +4,7 @@ import NIOCore
 import NIOWebSocket
 
 extension ConnectionHandler {
-    func take(_ notice: FaultNotice, _ context: ChannelHandlerContext) {
+    func receive(notice: FaultNotice, _ context: ChannelHandlerContext) {
         guard notice.sessionID.map({ $0 == identity.id }) ?? true, !isClosing else { return }
         log("faults: \(notice.faults.map(\.kind.name).joined(separator: ", "))")
         let steps = script.add(notice.faults)

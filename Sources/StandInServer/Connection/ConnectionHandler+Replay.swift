@@ -26,7 +26,7 @@ extension ConnectionHandler {
         guard replay != nil else { return actions }
         return actions.filter { action in
             guard case .send(let message) = action else { return true }
-            replay?.script.takes(message)
+            replay?.script.store(message)
             return false
         }
     }

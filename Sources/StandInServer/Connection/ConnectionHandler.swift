@@ -129,7 +129,7 @@ final class ConnectionHandler: WebSocketHandler {
             perform(machine.stopped(), context)
             close(.goingAway, context)
         case let notice as FaultNotice:
-            take(notice, context)
+            receive(notice: notice, context)
         case let notice as StepNotice:
             if notice.sessionID.map({ $0 == identity.id }) ?? true { perform(notice.steps, context) }
         case let notice as PromptNotice:

@@ -31,15 +31,15 @@ final class ReplayBoard: Sendable {
     }
 }
 
-/// The place of one connection in the recording. It is taken when the connection requests a session: rooms, viewers and
-/// requests for tokens are no sessions.
+/// The place of one connection in the recording. It is claimed when the connection requests a session: rooms, viewers
+/// and requests for tokens are no sessions.
 final class ReplayTicket: Sendable {
     private let board: ReplayBoard
     private let entries = Mutex<[ControlRecording.Entry]?>(nil)
 
     init(_ board: ReplayBoard) { self.board = board }
 
-    func take() -> [ControlRecording.Entry] {
+    func claim() -> [ControlRecording.Entry] {
         entries.withLock { entries in
             let taken = entries ?? board.next()
             entries = taken
@@ -49,7 +49,7 @@ final class ReplayTicket: Sendable {
 
     /// The HTTP answer if the recorded service did not open this session's channel.
     var refusal: HTTPAnswer? {
-        let entries = take()
+        let entries = claim()
         guard !entries.contains(where: { $0.event == .opened }) else { return nil }
         for entry in entries {
             // Without a status the relay of decart-check answers 502.
@@ -58,5 +58,5 @@ final class ReplayTicket: Sendable {
         return nil
     }
 
-    func script(_ identity: SessionIdentity) -> ReplayScript { ReplayScript(take(), identity: identity) }
+    func script(_ identity: SessionIdentity) -> ReplayScript { ReplayScript(claim(), identity: identity) }
 }

@@ -106,8 +106,8 @@ package struct ReplayScript: Sendable {
         prompts += message.promptTexts
     }
 
-    /// Takes what a normal session would send now. Returns nothing: the recording decides about its time.
-    package mutating func takes(_ message: ServerMessage) {
+    /// Stores a message that a normal session would send now: the recording decides when it is sent.
+    package mutating func store(_ message: ServerMessage) {
         if message == .generationStarted { framesHaveArrived = true }
         guard let kind = ControlRecording.Message.Kind(rawValue: message.type), kind != .sessionID else { return }
         made[kind, default: []].append(message)

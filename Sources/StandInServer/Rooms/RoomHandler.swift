@@ -81,7 +81,7 @@ final class RoomHandler: WebSocketHandler {
         case is ShutdownNotice:
             if let participant { participant.shutDown() } else { closeSoon() }
         case let notice as FaultNotice:
-            participant?.take(notice)
+            participant?.receive(notice: notice)
         case let idle as IdleStateHandler.IdleStateEvent where idle == .read:
             log("the client sent nothing, not even a pong")
             context.close(promise: nil)

@@ -228,7 +228,7 @@ final class RoomParticipant: @unchecked Sendable {
 
     private func hasFault(_ kind: FaultKind.RoomFault) -> Bool { faults.contains(.room(kind)) }
 
-    func take(_ notice: FaultNotice) {
+    func receive(notice: FaultNotice) {
         guard !isViewer, notice.sessionID.map({ $0 == room.sessionID }) ?? true else { return }
         media?.add(notice.faults)
         for fault in notice.faults { begin(fault, at: fault.at ?? 0) }

@@ -12,7 +12,8 @@ package struct SerialNumber<Wire: FixedWidthInteger & UnsignedInteger & Sendable
         return step <= half ? highest &+ Int64(step) : highest &- Int64(Wire.max &- step) &- 1
     }
 
-    package mutating func take(_ wire: Wire) -> Int64 {
+    /// Extends the number and updates `highest`.
+    package mutating func record(_ wire: Wire) -> Int64 {
         let count = extended(wire)
         highest = max(highest ?? count, count)
         return count

@@ -21,7 +21,7 @@ final class KeyframeRequest: Sendable {
 
     /// - Parameter isDue: enough time has passed since the last keyframe.
     /// - Returns: true if the next frame must be a keyframe; the request is then fulfilled.
-    func take(isDue: Bool) -> Bool {
+    func consume(isDue: Bool) -> Bool {
         let waiting = kind.load(ordering: .relaxed)
         guard waiting == .immediate || (waiting == .paced && isDue) else { return false }
         kind.store(.none, ordering: .relaxed)

@@ -141,7 +141,7 @@ package final class VideoEncoderBin: VideoSender {
         frames.addProbe(.buffer) { [source = source.unowned] item in
             guard case .buffer(let frame) = item, let time = frame.pts else { return .pass }
             let isDue = last.map { time < $0 || time - $0 >= keyframeInterval } ?? true
-            guard request.take(isDue: isDue) || last == nil else { return .pass }
+            guard request.consume(isDue: isDue) || last == nil else { return .pass }
             if last != nil { source.send(Event.forceKeyUnitUpstream()) }
             last = time
             return .pass

@@ -102,7 +102,7 @@ package struct DegradationLadder: Sendable {
             let seconds = (now - start) / .seconds(1)
             let bitrate = Int(min(Double(encodedBytes &- bytes) * 8 / seconds, 1e9))
             window = nil
-            if isFutile(bitrate) { return takeBack(now: now) }
+            if isFutile(bitrate) { return revertTrial(now: now) }
             if measured(bitrate, target: Int(min(targets / Double(frames), 1e9)), for: seconds, now: now) {
                 belowSince = belowSince ?? start
                 measuredBitrate = bitrate
@@ -133,7 +133,7 @@ package struct DegradationLadder: Sendable {
         return trial.hasFailedOnce
     }
 
-    private mutating func takeBack(now: Duration) -> Level {
+    private mutating func revertTrial(now: Duration) -> Level {
         index = trial?.index ?? index
         (trial, complexity, isOvershooting, belowSince, aboveSince) = (nil, 1, false, nil, nil)
         distrustEnds = now + Self.distrust

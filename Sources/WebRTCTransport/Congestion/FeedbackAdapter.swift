@@ -46,17 +46,17 @@ package struct FeedbackAdapter: Sendable {
                 history.setFate(.lost, of: packet.sequence)
                 result.lost += 1
             case .received(let after):
-                guard take(entry, history: &history, into: &result) else { continue }
+                guard recordReceived(entry, history: &history, into: &result) else { continue }
                 result.arrivals.append(
                     .init(sendTime: entry.sendTime, arrival: reference &+ after, size: Int(entry.size)))
             case .receivedWithoutTime:
-                if take(entry, history: &history, into: &result) { result.unreportedBytes += Int(entry.size) }
+                if recordReceived(entry, history: &history, into: &result) { result.unreportedBytes += Int(entry.size) }
             }
         }
         return result
     }
 
-    private func take(
+    private func recordReceived(
         _ entry: SentPacketHistory.Entry, history: inout SentPacketHistory, into result: inout ResolvedFeedback
     ) -> Bool {
         guard entry.fate != .received else { return false }

@@ -125,13 +125,13 @@ final class RTPReceiver: @unchecked Sendable {
             isRTCP
             ? srtp.unprotectRTCP(datagram, length: datagram.count) : srtp.unprotectRTP(datagram, length: datagram.count)
         guard let length, length >= (isRTCP ? 8 : 12), length <= datagram.count else { return nil }
-        take(ssrc, now)
+        recordSource(ssrc, now)
         logger.trace("received \(isRTCP ? "RTCP" : "RTP"), SSRC \(ssrc), \(length) bytes")
         return (UnsafeRawBufferPointer(rebasing: datagram[..<length]), isRTCP)
     }
 
-    private func take(_ ssrc: UInt32, _ now: Duration) {
-        guard let replaced = sources.take(ssrc, now: now) else { return }
+    private func recordSource(_ ssrc: UInt32, _ now: Duration) {
+        guard let replaced = sources.record(ssrc, now: now) else { return }
         for kind in MediaKind.allCases { rtp[kind]?.forget(replaced) }
         guard sources.needsNewKeys else { return }
         onFailure(
@@ -150,7 +150,7 @@ final class RTPReceiver: @unchecked Sendable {
         // Each reporter needs a place because the RTP session keeps its state, and a compound packet has room for 180.
         for ssrc in compound.reporters {
             guard sources.admits(ssrc, now: now) else { return }
-            take(ssrc, now)
+            recordSource(ssrc, now)
         }
         rtp.received(compound, now: now)
     }
@@ -173,11 +173,13 @@ final class RTPReceiver: @unchecked Sendable {
         switch demuxer.kind(ofRTP: packet) {
         case .audio:
             counters.audio = (counters.audio.packets &+ 1, counters.audio.bytes &+ UInt64(packet.count))
-            if audioTypes.take(type, now: now) != .other, audioStream.take(ssrc, now: now) { rtp.select(ssrc, .audio) }
+            if audioTypes.classify(type, now: now) != .other, audioStream.update(ssrc, now: now) {
+                rtp.select(ssrc, .audio)
+            }
             rtp.audio?.received(rtp: packet, activeType: audioTypes.active, now: now)
         case .video:
             counters.video = (counters.video.packets &+ 1, counters.video.bytes &+ UInt64(packet.count))
-            let verdict = videoTypes.take(type, now: now)
+            let verdict = videoTypes.classify(type, now: now)
             if verdict == .changed, let codec = codecs[type] {
                 onEvent(.codecArrived(codec))
                 // The packets before a later change were dropped, its keyframe too; of the first packet, no stream is
@@ -190,7 +192,7 @@ final class RTPReceiver: @unchecked Sendable {
     }
 
     private func selectVideo(_ packet: UnsafeRawBufferPointer, _ ssrc: UInt32, _ now: Duration) {
-        if stream.take(ssrc, layer: layers.rids.isEmpty ? 0 : layer(packet), now: now) { rtp.select(ssrc, .video) }
+        if stream.update(ssrc, layer: layers.rids.isEmpty ? 0 : layer(packet), now: now) { rtp.select(ssrc, .video) }
         if ssrc == stream.activeSSRC {
             remoteSSRC = ssrc
             estimator.packet(sequence: packet.bigEndian16(at: 2))

@@ -157,7 +157,7 @@ final class RTPSender: @unchecked Sendable {
 
     private func flush(_ batch: inout PacketBatch) {
         let agent = ice.agent
-        batch.take { packets in
+        batch.drain { packets in
             logger.trace("sends \(packets.count) RTP packets")
             agent?.send(packets) { videoSent.count(packets[$0].count) }
         }

@@ -23,7 +23,7 @@ package struct TransportFeedbackRecorder: Sendable {
     package var isEmpty: Bool { pending.isEmpty }
 
     package mutating func received(_ sequence: UInt16, now: Duration) {
-        let number = sequences.take(sequence)
+        let number = sequences.record(sequence)
         guard arrivals[number] == nil else { return }
         if let next, number < next - Self.history { return }
         arrivals[number] = now.inMicroseconds

@@ -9,9 +9,9 @@ package struct FrameLimit {
 
     package init() {}
 
-    /// Takes the packets in order.
+    /// Call for each packet in order.
     /// - Returns: False if the packet and the rest of its frame must be dropped.
-    package mutating func take(timestamp: UInt32, size: Int, endsFrame: Bool) -> Bool {
+    package mutating func admit(timestamp: UInt32, size: Int, endsFrame: Bool) -> Bool {
         if timestamp != self.timestamp { count = 0 }
         self.timestamp = endsFrame ? nil : timestamp
         count = min(count + size, Self.bytes + 1)

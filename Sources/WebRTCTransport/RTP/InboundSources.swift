@@ -21,14 +21,14 @@ package struct InboundSources {
     package var count: Int { lastPacket.count }
     package var needsNewKeys: Bool { known.count > Self.maximumOfKeys }
 
-    /// True if a packet of this SSRC may be processed. It may still be a forgery, so only `take` assigns a place.
+    /// True if a packet of this SSRC may be processed. It may still be a forgery, so only `record` assigns a place.
     package func admits(_ ssrc: UInt32, now: Duration) -> Bool {
         lastPacket[ssrc] != nil || lastPacket.count < capacity || replaceable(now) != nil
     }
 
     /// Records an authentic packet of an SSRC that `admits` has accepted.
     /// - Returns: The SSRC that lost its place; the caller must release its state.
-    package mutating func take(_ ssrc: UInt32, now: Duration) -> UInt32? {
+    package mutating func record(_ ssrc: UInt32, now: Duration) -> UInt32? {
         guard lastPacket.updateValue(now, forKey: ssrc) == nil else { return nil }
         known.insert(ssrc)
         guard lastPacket.count > capacity, let oldest = replaceable(now) else { return nil }

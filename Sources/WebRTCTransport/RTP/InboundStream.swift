@@ -146,7 +146,7 @@ struct InboundStream<Packet: PacketStorage> {
 
     private mutating func deliver(_ received: Received, _ act: (InboundAction<Packet>) -> Void) {
         guard !received.isStray,
-            frameLimit.take(
+            frameLimit.admit(
                 timestamp: received.timestamp, size: received.packet.size, endsFrame: received.endsFrame)
         else {
             // The next packet is a discontinuity, so that the depayloader drops what it has of this frame.

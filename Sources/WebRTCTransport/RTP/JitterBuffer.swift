@@ -79,7 +79,7 @@ package struct JitterBuffer<Packet> {
         _ packet: Packet, sequence: UInt16, endsFrame: Bool, isRepeated: Bool = false, now: Duration
     ) -> Insertion {
         guard let highest = sequences.highest else {
-            expected = sequences.take(sequence)
+            expected = sequences.record(sequence)
             lastArrival = now
             if endsFrame {
                 expected += 1
@@ -101,14 +101,14 @@ package struct JitterBuffer<Packet> {
             }
             missing.removeAll()
             (sequences, begins, tail) = (SerialNumber(), nil, nil)
-            expected = sequences.take(last.sequence)
-            waiting = [expected: last.packet, sequences.take(sequence): packet]
+            expected = sequences.record(last.sequence)
+            waiting = [expected: last.packet, sequences.record(sequence): packet]
             lastArrival = now
             return .restarted
         }
         if step > 0 {
             if step > 1 { discover(highest + 1..<number, now) }
-            _ = sequences.take(sequence)
+            _ = sequences.record(sequence)
             (lastArrival, tail) = (now, nil)
             if missing.isEmpty, number == expected, begins == nil, waiting.isEmpty {
                 expected = number + 1

@@ -11,7 +11,7 @@ struct PacketBatch {
     mutating func append(_ packet: UnsafeRawBufferPointer) { packets.append(packet) }
 
     /// Lends the packets and removes them.
-    mutating func take(_ body: ([UnsafeRawBufferPointer]) -> Void) {
+    mutating func drain(_ body: ([UnsafeRawBufferPointer]) -> Void) {
         guard !packets.isEmpty else { return }
         body(packets)
         packets.removeAll(keepingCapacity: true)

@@ -21,7 +21,7 @@ package struct PayloadTypeChoice {
     private static let row = 3
     private static let silence = Duration.milliseconds(500)
 
-    /// Takes nothing.
+    /// Accepts no payload type.
     package init() { types = [] }
 
     /// - Parameters:
@@ -32,7 +32,8 @@ package struct PayloadTypeChoice {
         active = expected
     }
 
-    package mutating func take(_ type: Int, now: Duration) -> Verdict {
+    /// Classifies a packet by its payload type, and may change the active type.
+    package mutating func classify(_ type: Int, now: Duration) -> Verdict {
         guard types.contains(type) else { return .other }
         if type != active, let last {
             stray = (type, type == stray.type ? stray.count + 1 : 1)

@@ -43,7 +43,7 @@ package struct PlayoutClock: Sendable {
         // The pipeline's running time has been set back, and the times follow it.
         if arrival < lastArrival, (lastArrival &- arrival).magnitude > Self.largestStep { (least, last) = (nil, nil) }
         lastArrival = arrival
-        let count = timestamps.take(timestamp)
+        let count = timestamps.record(timestamp)
         if let last, last.timestamp == count { return last.time }
         let transit = arrival &- media(count)
         if least == nil || (transit &- offset).magnitude > Self.largestStep {

@@ -38,7 +38,7 @@ package struct ReceptionStatistics: Sendable {
             (received, reported, transit) = (0, (0, 0), nil)
         }
         restart = nil
-        let number = sequences.take(sequence)
+        let number = sequences.record(sequence)
         if received == 0 { first = number }
         received &+= 1
         let arrival = now / .seconds(1) * clockRate

@@ -16,12 +16,13 @@ package struct StreamChoice {
     /// SSRC of the forwarded stream.
     package var activeSSRC: UInt32? { active?.ssrc }
 
+    /// Records a packet, which may change the selection.
     /// - Parameters:
     ///   - ssrc: SSRC of a packet that is not a retransmission.
     ///   - layer: The simulcast layer that the packet names, 0 for the highest resolution; nil if it names none, as a
     ///     sender may do after a stream's first packets.
     /// - Returns: True if this stream is forwarded from now on.
-    package mutating func take(_ ssrc: UInt32, layer: Int? = 0, now: Duration) -> Bool {
+    package mutating func update(_ ssrc: UInt32, layer: Int? = 0, now: Duration) -> Bool {
         if ssrc == active?.ssrc {
             last = now
             return false

@@ -18,7 +18,7 @@ extension ElementTests {
             let isDown = Watched(false)
             let later = Watched(0)
 
-            func takeDown() {
+            func tearDown() {
                 guard isStarted.wait(until: { $0 }) else { return }
                 var last: Pipeline?
                 pipeline.change { (last, $0) = ($0, nil) }
@@ -32,7 +32,7 @@ extension ElementTests {
             let transform = try #require(pipeline.child(named: "t"))
             func on(_ signal: String, answer: GValueBox? = nil) {
                 transform.connect(signal) { _ in
-                    owner.takeDown()
+                    owner.tearDown()
                     return answer
                 }
             }
@@ -43,7 +43,7 @@ extension ElementTests {
             case .keyRequest: on("request-api-key", answer: GValueBox("a-key"))
             case .elementMessage, .progressMessage:
                 let kind: Message.Kind = callback == .elementMessage ? .element : .progress
-                pipeline.bus.setSyncHandler { if $0.kind == kind, $0.sourceName == "t" { owner.takeDown() } }
+                pipeline.bus.setSyncHandler { if $0.kind == kind, $0.sourceName == "t" { owner.tearDown() } }
             }
         }
 
@@ -100,7 +100,7 @@ extension ElementTests {
                         """,
                     connect: { pipeline, owner in
                         try #require(pipeline.child(named: "t")).connect("notify::current-device") { _ in
-                            owner.takeDown()
+                            owner.tearDown()
                             return nil
                         }
                     }, provoke: { $0.child(named: "t")?.emit("switch-camera") })

@@ -58,14 +58,14 @@ final class AudioWatch: @unchecked Sendable {
                     seen.events.append(event.kind)
                     if event.kind == .eos { seen.isEnded = true }
                 }
-            case .buffer(let buffer): take(buffer)
+            case .buffer(let buffer): record(buffer)
             case .query: break
             }
             return .pass
         }
     }
 
-    private func take(_ buffer: Buffer) {
+    private func record(_ buffer: Buffer) {
         let start = buffer.pts.flatMap { segment?.runningTime(of: $0) }
         let samples = buffer.withBytes { bytes in
             stride(from: 0, to: bytes.count - 1, by: 2 * channels).map {

@@ -58,7 +58,7 @@ final class CodedFrames: Sendable {
         }
     }
 
-    private func watch(_ pad: Pad, _ take: @escaping (Buffer, VideoInfo, UInt64) -> Buffer?) {
+    private func watch(_ pad: Pad, _ replacement: @escaping (Buffer, VideoInfo, UInt64) -> Buffer?) {
         var video: VideoInfo?
         var segment: Event?
         pad.addProbe([.buffer, .downstreamEvent]) { item in
@@ -68,7 +68,7 @@ final class CodedFrames: Sendable {
                 if let info = event.caps.flatMap(VideoInfo.init(caps:)) { video = info }
             case .buffer(let buffer):
                 if let video, let time = buffer.pts.flatMap({ segment?.runningTime(of: $0) }),
-                    let other = take(buffer, video, time)
+                    let other = replacement(buffer, video, time)
                 {
                     return .replace(other)
                 }

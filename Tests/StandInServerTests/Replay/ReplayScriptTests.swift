@@ -58,7 +58,7 @@ import Testing
         var script = script((0, .opened), (10, .sent(type: "offer")), (20, .received(.made(.answer))))
         script.received(.offer(sdp: "offer"), at: 0)
         #expect(script.due(at: 1).steps.isEmpty)
-        script.takes(.answer(sdp: "new"))
+        script.store(.answer(sdp: "new"))
         #expect(script.due(at: 1.1).steps == [.send(.answer(sdp: "new"))])
         #expect(script.due(at: 100).steps.isEmpty)
     }
@@ -77,7 +77,7 @@ import Testing
             (0, .opened), (100, .received(.plain(.generationStarted))),
             (1100, .received(.plain(.generationTick(seconds: 1)))))
         #expect(script.due(at: 3).steps.isEmpty)
-        script.takes(.generationStarted)
+        script.store(.generationStarted)
         #expect(script.due(at: 3).steps == [.restartMedia, .send(.generationStarted)])
         // A second after the start, as in the recording.
         #expect(script.due(at: 3.9).next == 4)
@@ -94,7 +94,7 @@ import Testing
         var script = script(
             (0, .opened), (1, .received(.plain(.generationStarted))),
             (2, .received(.plain(.generationEnded(seconds: 1, reason: "timeout")))))
-        script.takes(.generationStarted)
+        script.store(.generationStarted)
         #expect(script.due(at: 0.001).steps == [.restartMedia, .send(.generationStarted)])
         let steps = script.due(at: 1).steps
         #expect(

@@ -106,8 +106,8 @@ final class RoomPeer: @unchecked Sendable {
 
     private func handle(_ message: LiveKitSignalResponse.OneOf_Message) throws {
         switch message {
-        case .answer(let answer): try take(answer: answer.sdp)
-        case .offer(let offer): try take(offer)
+        case .answer(let answer): try apply(answer: answer.sdp)
+        case .offer(let offer): try apply(offer: offer)
         case .trickle(let trickle):
             if let candidate = try? CandidateMessage(decodingInit: Array(trickle.candidateInit.utf8)) {
                 (trickle.target == .subscriber ? subscriber : publisher).addRemoteCandidate(ICECandidate(candidate))
@@ -116,7 +116,7 @@ final class RoomPeer: @unchecked Sendable {
         }
     }
 
-    private func take(answer sdp: String) throws {
+    private func apply(answer sdp: String) throws {
         try publisher.setAnswer(sdp)
         if !sendsPicture, let parameters = publisher.sendParameters {
             sendsPicture = true
@@ -137,7 +137,7 @@ final class RoomPeer: @unchecked Sendable {
         }
     }
 
-    private func take(_ offer: LiveKitSessionDescription) throws {
+    private func apply(offer: LiveKitSessionDescription) throws {
         let sdp = try subscriber.createAnswer(to: offer.sdp)
         if !receivesPicture, let codec = subscriber.negotiatedCodec {
             receivesPicture = true

@@ -37,7 +37,7 @@ final class Tone: Sendable {
         pipeline.add([decoder, mono])
         try decoder.link(mono)
         mono.child(named: "end")?.staticPad("sink")?.addProbe(.buffer) { [weak self] item in
-            if case .buffer(let buffer) = item { _ = buffer.withBytes { self?.take($0) } }
+            if case .buffer(let buffer) = item { _ = buffer.withBytes { self?.measure($0) } }
             return .pass
         }
         mono.syncStateWithParent()
@@ -48,7 +48,7 @@ final class Tone: Sendable {
         try source.link(sink)
     }
 
-    private func take(_ bytes: UnsafeRawBufferPointer) {
+    private func measure(_ bytes: UnsafeRawBufferPointer) {
         let samples = stride(from: 0, to: bytes.count - 1, by: 2).map {
             Int16(truncatingIfNeeded: Int(bytes[$0]) | Int(bytes[$0 + 1]) << 8)
         }

@@ -108,7 +108,7 @@ struct SimulatedDecoder {
 
     /// - Parameter time: the running time of the packet's media.
     /// - Returns: true if a keyframe is needed.
-    mutating func take(_ packet: SimulatedPacket, time: Duration, at now: Duration) -> Bool {
+    mutating func receive(_ packet: SimulatedPacket, time: Duration, at now: Duration) -> Bool {
         guard let part = FramePart(packet.payload) else { return false }
         if part.frame != frame { (frame, parts) = (part.frame, 0) }
         guard part.index == parts else { return true }

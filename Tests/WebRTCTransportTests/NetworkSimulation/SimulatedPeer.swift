@@ -179,7 +179,7 @@ final class SimulatedPeer {
         guard inbound.flush() else { return }
         var needsKeyframe = false
         for (packet, time) in delivery {
-            needsKeyframe = decoder.take(packet, time: time, at: now) || needsKeyframe
+            needsKeyframe = decoder.receive(packet, time: time, at: now) || needsKeyframe
         }
         delivery.removeAll(keepingCapacity: true)
         if needsKeyframe { inbound.requestKeyframe(now: now) { perform($0, now, send) } }

@@ -33,7 +33,7 @@ struct SimulatedTCP {
     mutating func wake(at now: Duration, _ send: ([UInt8]) -> Void) {
         while let first = acknowledgements.first, first.time <= now {
             acknowledgements.removeFirst()
-            take(first.cumulative, beyond: first.received, now, send)
+            acknowledge(first.cumulative, beyond: first.received, now, send)
         }
         if timeout <= now {
             (threshold, window) = (max(2, window / 2), 1)
@@ -47,7 +47,7 @@ struct SimulatedTCP {
         }
     }
 
-    private mutating func take(_ cumulative: UInt32, beyond: Int, _ now: Duration, _ send: ([UInt8]) -> Void) {
+    private mutating func acknowledge(_ cumulative: UInt32, beyond: Int, _ now: Duration, _ send: ([UInt8]) -> Void) {
         self.beyond = beyond
         if cumulative > acknowledged {
             window += Double(cumulative - acknowledged) * (window < threshold ? 1 : 1 / window)

@@ -7,7 +7,7 @@ struct FrameLimitTests {
     private func passed(_ limit: inout FrameLimit, _ timestamp: UInt32, packets: Int, isEnded: Bool) -> Int {
         var count = 0
         for index in 1...packets
-        where limit.take(timestamp: timestamp, size: 1024, endsFrame: isEnded && index == packets) {
+        where limit.admit(timestamp: timestamp, size: 1024, endsFrame: isEnded && index == packets) {
             count += 1
         }
         return count

@@ -11,25 +11,25 @@ struct HostilePeerValueTests {
         var sources = InboundSources()
         for ssrc in 0..<UInt32(sources.capacity) {
             #expect(sources.admits(ssrc, now: .zero))
-            let replaced = sources.take(ssrc, now: .zero)
+            let replaced = sources.record(ssrc, now: .zero)
             #expect(replaced == nil)
         }
         let almost = sources.silence - .milliseconds(1)
         #expect(!sources.admits(1000, now: almost))
         #expect(sources.admits(5, now: almost))
-        let replaced = sources.take(5, now: almost)
+        let replaced = sources.record(5, now: almost)
         #expect(replaced == nil)
         #expect(sources.count == sources.capacity)
     }
 
     @Test func theOneThatIsSilentLongestIsReplaced() {
         var sources = InboundSources()
-        for ssrc in 0..<UInt32(sources.capacity) { _ = sources.take(ssrc, now: .milliseconds(Int(ssrc))) }
+        for ssrc in 0..<UInt32(sources.capacity) { _ = sources.record(ssrc, now: .milliseconds(Int(ssrc))) }
         let now = sources.silence + .milliseconds(1)
-        _ = sources.take(0, now: now)
+        _ = sources.record(0, now: now)
         // `admits` changes nothing: a forged packet, not yet authenticated, must not take a slot.
         #expect(sources.admits(1000, now: now) && sources.admits(1000, now: now))
-        let replaced = sources.take(1000, now: now)
+        let replaced = sources.record(1000, now: now)
         #expect(replaced == 1)
         #expect(!sources.admits(1001, now: now))
         #expect(sources.admits(1001, now: now + .milliseconds(1)) && sources.count == sources.capacity)
@@ -42,7 +42,7 @@ struct HostilePeerValueTests {
             for stream in 0..<6 {
                 let ssrc = UInt32(second * 6 + stream)
                 #expect(sources.admits(ssrc, now: .seconds(second)))
-                _ = sources.take(ssrc, now: .seconds(second))
+                _ = sources.record(ssrc, now: .seconds(second))
             }
             #expect(sources.count <= sources.capacity)
         }
@@ -52,11 +52,11 @@ struct HostilePeerValueTests {
     @Test func soManySourcesNeedNewKeys() {
         var sources = InboundSources()
         for ssrc in 0..<UInt32(InboundSources.maximumOfKeys) {
-            _ = sources.take(ssrc, now: .seconds(Int(ssrc)))
-            _ = sources.take(ssrc / 2, now: .seconds(Int(ssrc)))
+            _ = sources.record(ssrc, now: .seconds(Int(ssrc)))
+            _ = sources.record(ssrc / 2, now: .seconds(Int(ssrc)))
         }
         #expect(!sources.needsNewKeys)
-        _ = sources.take(UInt32(InboundSources.maximumOfKeys), now: .seconds(2_000))
+        _ = sources.record(UInt32(InboundSources.maximumOfKeys), now: .seconds(2_000))
         #expect(sources.needsNewKeys)
     }
 
@@ -72,7 +72,7 @@ struct HostilePeerValueTests {
         ]
         for step in steps {
             let before = choice.activeSSRC
-            let isNews = choice.take(step.ssrc, now: .milliseconds(step.time))
+            let isNews = choice.update(step.ssrc, now: .milliseconds(step.time))
             #expect(choice.activeSSRC == step.activeSSRC && isNews == (before != step.activeSSRC), "\(step)")
         }
     }
@@ -80,11 +80,11 @@ struct HostilePeerValueTests {
     /// If the table forgot it, its next packet would make it the newest stream.
     @Test func aStreamThatFlowsIsNotForgottenBehindManyOthers() {
         var choice = StreamChoice()
-        _ = choice.take(1, now: .zero)
+        _ = choice.update(1, now: .zero)
         for number in 1...100 {
             let ssrc = UInt32(1 + number)
-            _ = choice.take(ssrc, now: .milliseconds(number * 10))
-            let isNews = choice.take(1, now: .milliseconds(number * 10 + 5))
+            _ = choice.update(ssrc, now: .milliseconds(number * 10))
+            let isNews = choice.update(1, now: .milliseconds(number * 10 + 5))
             #expect(!isNews && choice.activeSSRC == ssrc)
         }
     }
@@ -101,13 +101,13 @@ struct HostilePeerValueTests {
         ]
         for step in steps {
             let before = choice.activeSSRC
-            let isNews = choice.take(step.ssrc, layer: step.layer, now: .milliseconds(step.time))
+            let isNews = choice.update(step.ssrc, layer: step.layer, now: .milliseconds(step.time))
             #expect(choice.activeSSRC == step.activeSSRC && isNews == (before != step.activeSSRC), "\(step)")
         }
-        for ssrc in 20..<60 { _ = choice.take(UInt32(ssrc), layer: 1, now: .milliseconds(903)) }
-        let isKnown = choice.take(2, layer: nil, now: .seconds(2))
+        for ssrc in 20..<60 { _ = choice.update(UInt32(ssrc), layer: 1, now: .milliseconds(903)) }
+        let isKnown = choice.update(2, layer: nil, now: .seconds(2))
         #expect(!isKnown && choice.activeSSRC == 4, "a forgotten stream has no layer until a packet names it")
-        let isDetected = choice.take(2, layer: 1, now: .seconds(2))
+        let isDetected = choice.update(2, layer: 1, now: .seconds(2))
         #expect(isDetected && choice.activeSSRC == 2)
     }
 

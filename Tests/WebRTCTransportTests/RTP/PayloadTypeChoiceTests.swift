@@ -8,7 +8,7 @@ struct PayloadTypeChoiceTests {
         _ choice: PayloadTypeChoice, _ types: [Int], interval: Int = 20
     ) -> [PayloadTypeChoice.Verdict] {
         var choice = choice
-        return types.enumerated().map { choice.take($1, now: .milliseconds($0 * interval)) }
+        return types.enumerated().map { choice.classify($1, now: .milliseconds($0 * interval)) }
     }
 
     /// Comfort noise or telephone events beside Opus must not take the place of the audio.

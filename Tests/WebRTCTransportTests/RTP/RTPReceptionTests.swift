@@ -549,18 +549,18 @@ struct RTPReceptionTests {
 
     @Test func aLateArrivalIsReportedAfterAll() throws {
         var recorder = TransportFeedbackRecorder()
-        func take() throws -> [TransportFeedback.Packet] {
-            let taken = recorder.takeFeedback()
-            let body = try #require(taken)
+        func feedbackPackets() throws -> [TransportFeedback.Packet] {
+            let feedback = recorder.takeFeedback()
+            let body = try #require(feedback)
             let compound = RTCPPackets.transportFeedback(body, from: 1, to: 2)
             return try #require(compound.withUnsafeBytes { RTCPCompound(parsing: $0) }.transportFeedback.first).packets
         }
         for sequence in [1, 2, 4] as [UInt16] { recorder.received(sequence, now: .milliseconds(Int(sequence))) }
-        #expect(try take().map { $0.status == .lost } == [false, false, true, false])
+        #expect(try feedbackPackets().map { $0.status == .lost } == [false, false, true, false])
         #expect(recorder.isEmpty)
         recorder.received(3, now: .milliseconds(6))
         recorder.received(7, now: .milliseconds(7))
-        let again = try take()
+        let again = try feedbackPackets()
         #expect(again.map(\.sequence) == [3, 4, 5, 6, 7])
         #expect(again.map { $0.status == .lost } == [false, false, true, true, false])
     }
