@@ -233,9 +233,9 @@ package final class RoomConnection: @unchecked Sendable {
             guard var response = try? LiveKitSignalResponse(serializedBytes: bytes) else {
                 return configuration.logger.warning("ignored a malformed message of the room")
             }
-            if case .requestResponse(var words) = response.message {
-                words.message = url.redacting(words.message)
-                response.message = .requestResponse(words)
+            if case .requestResponse(var refusal) = response.message {
+                refusal.message = url.redacting(refusal.message)
+                response.message = .requestResponse(refusal)
             }
             log(response)
             handle(.message(response))

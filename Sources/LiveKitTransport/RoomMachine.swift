@@ -85,11 +85,11 @@ package struct RoomMachine: Sendable {
             received(message)
             checkRestored()
         case .closed(let code, let reason):
-            let words = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
+            let parts = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
             signallingLost(
                 error(
                     "The room closed its signalling connection"
-                        + (words.isEmpty ? "." : " (\(words.joined(separator: ": "))).")))
+                        + (parts.isEmpty ? "." : " (\(parts.joined(separator: ": "))).")))
         case .failed(let error):
             signallingLost(error)
         case .offerMade(let sdp):
@@ -180,14 +180,14 @@ package struct RoomMachine: Sendable {
             if publisher.unpublished(unpublished.trackSid) { publish() }
         case .requestResponse(let response):
             guard response.reason != .ok, response.reason != .queued else { return }
-            let words = response.message.isEmpty ? "\(response.reason)" : response.message.printable(limit: 200)
+            let reason = response.message.isEmpty ? "\(response.reason)" : response.message.printable(limit: 200)
             if case .addTrack(let request) = response.request, request.cid == configuration.trackID, desired.video {
-                fail("The room rejected the video track: \(words).")
+                fail("The room rejected the video track: \(reason).")
             } else if case .addTrack(let request) = response.request, request.cid == configuration.audioTrackID {
                 publisher.reject(.audio)
-                emit(.note("The room rejected the audio track: \(words)"))
+                emit(.note("The room rejected the audio track: \(reason)"))
             } else {
-                emit(.note("The room rejected a request: \(words)"))
+                emit(.note("The room rejected a request: \(reason)"))
             }
         case .answer(let answer):
             answered(answer)
@@ -408,10 +408,10 @@ package struct RoomMachine: Sendable {
     private mutating func left(_ leave: LiveKitLeaveRequest) {
         let action = leave.action == .disconnect && leave.canReconnect ? .reconnect : leave.action
         if action == .resume, phase == .connected || resume != nil { return resumeOnRequest(leave) }
-        let words =
+        let reason =
             "The room closed the session (\(leave.reason), \(action))"
             + (leave.reason == .duplicateIdentity ? ": another participant joined with the same token." : ".")
-        fail(words)
+        fail(reason)
     }
 
     /// A server asks for this when its side of a media path has failed, or when the participant moves to another server.
@@ -440,9 +440,9 @@ package struct RoomMachine: Sendable {
         }
     }
 
-    private func error(_ words: String) -> SessionError { SessionError(.webRTC, words, stage: .media) }
+    private func error(_ text: String) -> SessionError { SessionError(.webRTC, text, stage: .media) }
 
-    private mutating func fail(_ words: String) { fail(error(words)) }
+    private mutating func fail(_ text: String) { fail(error(text)) }
 
     private mutating func fail(_ error: SessionError) {
         if hasSignalling { emit(.send(.leave(leaveRequest))) }

@@ -103,13 +103,13 @@ struct ConnectionCheckTests {
             (2, nil, #""remaining": 2"#, "0 of the account's 2 sessions"),
             (0, .limit, #""remaining": 0"#, "end another one"),
         ] as [(Int?, Cause?, String, String)])
-    func theQuotaIsShown(limit: Int?, cause: Cause?, json: String, words: String) throws {
+    func theQuotaIsShown(limit: Int?, cause: Cause?, json: String, excerpt: String) throws {
         var standIn = StandInConfiguration()
         standIn.sessionLimit = limit
         let results = try check(standIn)
         #expect(results.cause == cause)
         let output = CheckOutput(service: "s", model: "m", results: results)
-        #expect(output.json.text.contains(json) && output.json.text.contains(words), "\(output.json.text)")
+        #expect(output.json.text.contains(json) && output.json.text.contains(excerpt), "\(output.json.text)")
     }
 
     @Test func withoutAKeyNothingIsSent() throws {

@@ -181,9 +181,9 @@ struct SmallTypesTests {
             (#"{"detail":{"message":"No","error_type":"invalid_model"}}"#, "No", "invalid_model"),
             (#"{"error":"No","error_type":"removed_model"}"#, "No", "removed_model"),
         ] as [(String, String, String?)])
-    func refusalBodies(text: String, words: String, type: String?) throws {
+    func refusalBodies(text: String, expected: String, type: String?) throws {
         let body = try #require(RefusalBody(decoding: [UInt8](text.utf8)))
-        #expect(body.text == words && body.type == type)
+        #expect(body.text == expected && body.type == type)
     }
 
     @Test func otherBodies() {

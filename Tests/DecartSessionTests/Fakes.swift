@@ -94,7 +94,7 @@ final class FakeChannel: SignallingChannel {
         if isFirst, answersClose { onEvent(.closed(code: 1000, reason: "")) }
     }
 
-    func redacting(_ words: String) -> String { words == "canary" ? "<redacted>" : words }
+    func redacting(_ text: String) -> String { text == "canary" ? "<redacted>" : text }
 
     func say(_ message: ServerMessage) throws { onEvent(.text(try message.encoded())) }
 }

@@ -39,11 +39,11 @@ struct GenerationTests {
         // Only a note for the log: no new connection, no warning.
         let notes = driver.takeActions()
         #expect(notes.count == 1)
-        guard case .report(.note(let words)) = notes.first else {
+        guard case .report(.note(let text)) = notes.first else {
             Issue.record("no note: \(notes)")
             return
         }
-        #expect(words.contains(reason ?? "ended the generation"))
+        #expect(text.contains(reason ?? "ended the generation"))
         #expect(driver.snapshot.lastError == nil)
         driver.wait(.seconds(8))
         driver.server(.generationStarted)

@@ -147,18 +147,18 @@ struct ReconnectTests {
         #expect(driver.failures().count == 1)
     }
 
-    @Test func permanentWords() throws {
-        for words in [
+    @Test func permanentErrorTexts() throws {
+        for text in [
             "HTTP 401", "Unauthorized", "Invalid API key!", "session expired", "not allowed", "INVALID_SESSION",
         ] {
             var driver = try MachineDriver(at: .connected)
-            driver.server(.error(words))
-            #expect(driver.state == .error, "\(words)")
+            driver.server(.error(text))
+            #expect(driver.state == .error, "\(text)")
             #expect(driver.failures().count == 1)
             var closed = try MachineDriver()
             closed.walkToConnected()
-            closed.handle(.channelClosed(closed.attempt, code: 1008, reason: words))
-            #expect(closed.state == .error, "\(words)")
+            closed.handle(.channelClosed(closed.attempt, code: 1008, reason: text))
+            #expect(closed.state == .error, "\(text)")
         }
         var driver = try MachineDriver(at: .connected)
         driver.server(.error("frame 14012 was late"))

@@ -115,7 +115,7 @@ struct SessionMachineTests {
             let error = try #require(driver.failures().first)
             #expect(driver.failures().count == 1)
             #expect(error.code == code && error.stage == .initialState && error.isPermanent)
-            if case .promptAck(let ack) = message, let words = ack.error { #expect(error.message.contains(words)) }
+            if case .promptAck(let ack) = message, let reason = ack.error { #expect(error.message.contains(reason)) }
             #expect(driver.opens() == 1)
             driver.wait(.seconds(100))
             #expect(driver.opens() == 1)

@@ -65,26 +65,26 @@ struct ViewerChannelTests {
         var isPermanent = false
         var code = DecartErrorCode.server
         var status: Int?
-        var words = ""
+        var excerpt = ""
         var closes = false
     }
 
     private static func http(_ head: String, _ body: String) -> [UInt8] { APIKeyFetcherTests.answer(head, body) }
 
     static let rows = [
-        Row(bytes: http("401 No", ""), isPermanent: true, code: .invalidAPIKey, status: 401, words: "API key"),
-        Row(bytes: http("403 No", ""), isPermanent: true, code: .invalidAPIKey, status: 403, words: "API key"),
+        Row(bytes: http("401 No", ""), isPermanent: true, code: .invalidAPIKey, status: 401, excerpt: "API key"),
+        Row(bytes: http("403 No", ""), isPermanent: true, code: .invalidAPIKey, status: 403, excerpt: "API key"),
         Row(
             bytes: http("404 No", #"{"detail":"x"}"#), isPermanent: true, status: 404,
-            words: "session to watch does not exist"),
+            excerpt: "session to watch does not exist"),
         Row(bytes: http("429 No", ""), code: .concurrencyLimit, status: 429),
         Row(bytes: http("500 No", ""), status: 500),
-        Row(bytes: http("302 Found", ""), code: .network, status: 302, words: "not followed"),
-        Row(bytes: http("200 OK", "<html>"), status: 200, words: "no room"),
+        Row(bytes: http("302 Found", ""), code: .network, status: 302, excerpt: "not followed"),
+        Row(bytes: http("200 OK", "<html>"), status: 200, excerpt: "no room"),
         Row(bytes: http("200 OK", #"{"token":"canary"}"#), status: 200),
         Row(bytes: http("200 OK", #"{"livekit_url":5,"token":"canary"}"#), status: 200),
         Row(bytes: http("200 OK", #"{"a":"# + String(repeating: "[", count: 5000)), status: 200),
-        Row(bytes: http("200 OK", String(repeating: "x", count: 70_000)), words: "exceeds the size limit"),
+        Row(bytes: http("200 OK", String(repeating: "x", count: 70_000)), excerpt: "exceeds the size limit"),
         Row(bytes: [UInt8]("SSH-2.0-x\r\n\r\n".utf8), code: .webSocket),
         Row(bytes: [], code: .network, closes: true),
         Row(bytes: nil, code: .connectionTimeout),
@@ -99,7 +99,7 @@ struct ViewerChannelTests {
                 return
             }
             #expect(error.isPermanent == row.isPermanent && error.code == row.code, "\(index): \(error)")
-            #expect(error.httpStatus == row.status && error.message.contains(row.words), "\(index): \(error)")
+            #expect(error.httpStatus == row.status && error.message.contains(row.excerpt), "\(index): \(error)")
             #expect(!String(reflecting: error).contains("canary"), "\(index)")
             #expect(server.connections == 1)
         }

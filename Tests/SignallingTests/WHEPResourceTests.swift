@@ -174,12 +174,12 @@ struct WHEPResourceTests {
         (401, "whep-token"), (403, "whep-token"), (404, "no such stream"), (405, "takes no offers"), (406, "codec"),
         (500, "reported an error"), (302, "redirects"),
     ])
-    func refusalsSayWhatToDo(status: Int, words: String) async throws {
+    func refusalsSayWhatToDo(status: Int, excerpt: String) async throws {
         try await with({ _ in
             Self.response("\(status) No", ["Location: //", "Retry-After: 7"], body: "canary-body")
         }) { server, resource in
             let error = try failure(await start(resource))
-            #expect(error.message.contains(words) && error.message.contains("HTTP \(status)"))
+            #expect(error.message.contains(excerpt) && error.message.contains("HTTP \(status)"))
             #expect(!"\(error)".contains("canary") && error.retryAfter == nil)
             await end(resource)
             #expect(server.requests.count == 1)

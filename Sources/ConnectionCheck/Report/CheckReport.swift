@@ -24,7 +24,7 @@ package struct CheckReport: Sendable {
         messages = Self.messages(recording)
         redact = Redactor(secrets + Self.texts(of: recording))
         var output = output
-        output.session = output.session?.mappingWords { [redact] in redact($0) }
+        output.session = output.session?.mappingText { [redact] in redact($0) }
         for index in output.results.indices where output.results[index].kind == .session {
             output.results[index].message = redact(output.results[index].message)
         }

@@ -49,8 +49,8 @@ private struct ControlConversion {
         case .unknown(let type): return .plain(.unknown(type: name(type)))
         case .promptAck(var ack):
             ack.prompt = ack.prompt.map { promptName($0, attempt: attempt) }
-            return .plain(ServerMessage.promptAck(ack).mappingWords { redact($0) })
-        default: return .plain(message.mappingWords { redact($0) })
+            return .plain(ServerMessage.promptAck(ack).mappingText { redact($0) })
+        default: return .plain(message.mappingText { redact($0) })
         }
     }
 

@@ -107,7 +107,7 @@ package struct SessionSummary: Sendable, Equatable {
         ])
     }
 
-    package func mappingWords(_ change: (String) -> String) -> SessionSummary {
+    package func mappingText(_ change: (String) -> String) -> SessionSummary {
         var copy = self
         for index in copy.messages.indices { copy.messages[index].text = change(copy.messages[index].text) }
         return copy

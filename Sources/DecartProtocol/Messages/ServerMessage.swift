@@ -49,7 +49,7 @@ package enum ServerMessage: Sendable, Equatable {
 extension ServerMessage {
     /// Applies `change` to the texts meant for people: they end up in errors and logs, and some services repeat the API
     /// key in them.
-    package func mappingWords(_ change: (String) -> String) -> ServerMessage {
+    package func mappingText(_ change: (String) -> String) -> ServerMessage {
         switch self {
         case .error(let text, let type):
             return .error(change(text), type: type)

@@ -149,7 +149,7 @@ package final class SessionController: @unchecked Sendable {
             guard let channel = channels[id] else { return }
             defer { channel.messageHandled(size: bytes.count) }
             do {
-                let message = try ServerMessage(decoding: bytes).mappingWords { channel.redacting($0) }
+                let message = try ServerMessage(decoding: bytes).mappingText { channel.redacting($0) }
                 log.received(message)
                 handle(.channelMessage(id, message))
             } catch {

@@ -53,9 +53,9 @@ struct SessionLog {
         case .promptResult(let result):
             switch result.outcome {
             case .accepted: logger.info("prompt \(result.id): accepted after \(result.elapsed.text)")
-            case .rejected(let words):
+            case .rejected(let reason):
                 logger.info(
-                    "prompt \(result.id): rejected after \(result.elapsed.text): \(words.printable(limit: 200))")
+                    "prompt \(result.id): rejected after \(result.elapsed.text): \(reason.printable(limit: 200))")
             case .timedOut: logger.info("prompt \(result.id): not acknowledged within \(result.elapsed.text)")
             case .superseded: logger.info("prompt \(result.id): superseded by a newer one before it was sent")
             case .stored: logger.info("prompt \(result.id): stored for the next session")

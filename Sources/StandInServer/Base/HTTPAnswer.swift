@@ -5,35 +5,35 @@ import NIOHTTP1
 package struct HTTPAnswer: Error, Hashable {
     var status: Int
     /// Text for the log and the body; quotes nothing of the request.
-    var words: String
+    var text: String
     var contentType = "text/plain"
-    /// Nil: `words`.
+    /// Nil: `text`.
     var body: String?
     var headers: [String: String] = [:]
 
-    init(_ status: Int, _ words: String) {
+    init(_ status: Int, _ text: String) {
         self.status = status
-        self.words = words
+        self.text = text
     }
 
-    init(json: JSONValue, status: Int = 200, words: String = "JSON") {
-        self.init(status, words)
+    init(json: JSONValue, status: Int = 200, text: String = "JSON") {
+        self.init(status, text)
         contentType = "application/json"
         body = json.compactText
     }
 
     init(_ status: Int, detail: JSONValue) {
-        self.init(json: .fields(["detail": detail]), status: status, words: "with a detail")
+        self.init(json: .fields(["detail": detail]), status: status, text: "with a detail")
     }
 
     /// An error of a request whose answers are JSON.
-    init(error words: String, status: Int = 400) {
-        self.init(json: .fields(["error": .string(words)]), status: status, words: words)
+    init(error text: String, status: Int = 400) {
+        self.init(json: .fields(["error": .string(text)]), status: status, text: text)
     }
 
     /// The caller closes the connection.
     func write(to context: ChannelHandlerContext, promise: EventLoopPromise<Void>? = nil) {
-        let body = ByteBuffer(string: (body ?? words) + "\n")
+        let body = ByteBuffer(string: (body ?? text) + "\n")
         var fields = HTTPHeaders([
             ("Connection", "close"), ("Content-Type", contentType), ("Content-Length", "\(body.readableBytes)"),
         ])

@@ -8,7 +8,7 @@ protocol WebSocketHandler: ChannelInboundHandler where InboundIn == WebSocketFra
     /// The `mute` fault: nothing is written any more.
     var isMute: Bool { get }
     func willClose(code: UInt16?)
-    func log(_ words: String)
+    func log(_ text: String)
 }
 
 extension WebSocketHandler {

@@ -40,7 +40,7 @@ enum Admission: Equatable {
             guard !isFull else { throw HTTPAnswer(503, "no free session") }
             // Viewers watch a session of the account and have none of their own.
             let limitAnswer = viewedSessionID == nil ? limitAnswer : nil
-            guard limitAnswer != .http else { throw HTTPAnswer(429, LimitAnswer.words) }
+            guard limitAnswer != .http else { throw HTTPAnswer(429, LimitAnswer.text) }
             // The session's record has fields of their own for these.
             let known: Set = [
                 "api_key", "model", "pixel_latency", "livekit_early_room_info", "resolution", "speed", "user_agent",

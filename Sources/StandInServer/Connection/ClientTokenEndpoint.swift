@@ -60,6 +60,6 @@ struct ClientTokenEndpoint {
             json: .fields([
                 "apiKey": .string(token), "constraints": constraints,
                 "expiresAt": .string(WallClock.text(now + lifetime)),
-            ]), words: "a client token")
+            ]), text: "a client token")
     }
 }

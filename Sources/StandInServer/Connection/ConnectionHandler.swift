@@ -70,7 +70,7 @@ final class ConnectionHandler: WebSocketHandler {
         timers.every(.seconds(10), on: context.eventLoop) { [self] _ in write(.ping, ByteBuffer(), context) }
         if !script.plan.faults.isEmpty { log("faults: \(script.plan.faults.map(\.kind.name).joined(separator: ", "))") }
         if let answer = request.limitAnswer { return refuse(answer, context) }
-        if services.isStrict, let words = request.unknownItem { return refuse(words, context) }
+        if services.isStrict, let text = request.unknownItem { return refuse(text, context) }
         if let seconds = request.maximumDuration {
             later(
                 Double(seconds), [.endGeneration(reason: "timeout"), .close(code: 1000, reason: "session limit")],
@@ -82,16 +82,16 @@ final class ConnectionHandler: WebSocketHandler {
 
     /// The account's sessions are all in use.
     private func refuse(_ answer: LimitAnswer, _ context: ChannelHandlerContext) {
-        let words = LimitAnswer.words
-        log("refused: \(words)")
-        if answer == .error { send(.error(words), context) }
+        let text = LimitAnswer.text
+        log("refused: \(text)")
+        if answer == .error { send(.error(text), context) }
         perform([.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")], context)
     }
 
     /// The client sends what no SDK of Decart sends.
-    private func refuse(_ words: String, _ context: ChannelHandlerContext) {
-        log("refused: \(words)")
-        send(.error(words), context)
+    private func refuse(_ text: String, _ context: ChannelHandlerContext) {
+        log("refused: \(text)")
+        send(.error(text), context)
         close(.policyViolation, context)
     }
 
@@ -171,8 +171,8 @@ final class ConnectionHandler: WebSocketHandler {
 
     private func receive(_ data: ByteBuffer, _ context: ChannelHandlerContext) {
         let bytes = Array(data.readableBytesView)
-        if services.isStrict, let value = try? JSONValue(decoding: bytes), let words = StrictRules.unknown(in: value) {
-            return refuse(words, context)
+        if services.isStrict, let value = try? JSONValue(decoding: bytes), let text = StrictRules.unknown(in: value) {
+            return refuse(text, context)
         }
         let message: ClientMessage
         do {
@@ -191,11 +191,11 @@ final class ConnectionHandler: WebSocketHandler {
         replayReceived(message, context)
     }
 
-    private func malformed(_ words: String, size: Int, _ context: ChannelHandlerContext) {
+    private func malformed(_ text: String, size: Int, _ context: ChannelHandlerContext) {
         log("received a malformed frame")
-        journal.noteMalformed(size: size, words)
+        journal.noteMalformed(size: size, text)
         services.board.update(number) { $0.malformedCount += 1 }
-        perform(machine.receivedMalformed(words), context)
+        perform(machine.receivedMalformed(text), context)
     }
 
     func perform(_ actions: [ControlStateMachine.Action], _ context: ChannelHandlerContext) {
@@ -322,10 +322,10 @@ final class ConnectionHandler: WebSocketHandler {
             case .localCandidate(let candidate, _): update { $0.mediaFound(candidate) }
             case .connected, .streamArrived: break
             case .logged(let line): log("session \(number): \(line)")
-            case .failed(let words):
-                log("session \(number): media failed: \(LogText.clean(words))")
-                board.update(number) { $0.mediaFailure = words }
-                update { $0.mediaFailed(words) }
+            case .failed(let reason):
+                log("session \(number): media failed: \(LogText.clean(reason))")
+                board.update(number) { $0.mediaFailure = reason }
+                update { $0.mediaFailed(reason) }
             }
         }
         if isViewer {
@@ -369,7 +369,7 @@ final class ConnectionHandler: WebSocketHandler {
 
     func willClose(code: UInt16?) { journal.noteClose(.sent, code: code) }
 
-    func log(_ words: String) {
-        services.media.log("session \(number): \(words)")
+    func log(_ text: String) {
+        services.media.log("session \(number): \(text)")
     }
 }

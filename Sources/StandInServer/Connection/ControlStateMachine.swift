@@ -110,13 +110,13 @@ struct ControlStateMachine {
         }
     }
 
-    mutating func receivedMalformed(_ words: String) -> [Action] {
-        phase == .over ? [] : [.send(.error(words))]
+    mutating func receivedMalformed(_ reason: String) -> [Action] {
+        phase == .over ? [] : [.send(.error(reason))]
     }
 
     private mutating func received(_ prompt: PromptMessage) -> [Action] {
         if let refusal = refusal(of: prompt.text) {
-            return [.send(.promptAck(PromptAck(prompt: prompt.text, success: false, error: refusal.words)))]
+            return [.send(.promptAck(PromptAck(prompt: prompt.text, success: false, error: refusal.reason)))]
         }
         text = prompt.text
         return look() + [.send(.promptAck(PromptAck(prompt: prompt.text, success: true)))]
@@ -126,7 +126,7 @@ struct ControlStateMachine {
         do throws(Refusal) {
             imageHash = try imageHash(of: message)
         } catch {
-            return [.send(.setImageAck(SetImageAck(success: false, error: error.words)))]
+            return [.send(.setImageAck(SetImageAck(success: false, error: error.reason)))]
         }
         switch message.text {
         case .unchanged: break
@@ -152,15 +152,15 @@ struct ControlStateMachine {
         case .none: return nil
         case .data(let base64): return try ImageInput.hash(base64: base64)
         case .reference(let id):
-            guard id.hasPrefix("file_") else { throw Refusal(words: "image_ref is not the id of a file") }
+            guard id.hasPrefix("file_") else { throw Refusal(reason: "image_ref is not the id of a file") }
             return StableHash.fnv1a(id.utf8)
         }
     }
 
     private var refusalOfEverything: Refusal? {
-        if rules.isViewer { return Refusal(words: "a viewer changes nothing") }
+        if rules.isViewer { return Refusal(reason: "a viewer changes nothing") }
         guard let limit = rules.acceptedCount, acceptedCount >= limit else { return nil }
-        return Refusal(words: "refused by a fault of this stand-in")
+        return Refusal(reason: "refused by a fault of this stand-in")
     }
 
     /// Replaces the limit; prompts and images accepted so far count against it.
@@ -170,7 +170,7 @@ struct ControlStateMachine {
 
     private func refusal(of prompt: String) -> Refusal? {
         if let refusal = refusalOfEverything { return refusal }
-        return prompt.contains(rules.refusalWord) ? Refusal(words: "the prompt was refused by moderation") : nil
+        return prompt.contains(rules.refusalWord) ? Refusal(reason: "the prompt was refused by moderation") : nil
     }
 
     private mutating func look() -> [Action] {
@@ -292,16 +292,16 @@ struct ControlStateMachine {
     }
 
     /// The peer connection or the pipeline failed. The client may offer again.
-    mutating func mediaFailed(_ words: String) -> [Action] {
+    mutating func mediaFailed(_ reason: String) -> [Action] {
         switch phase {
         case .idle, .over:
             return []
         case .negotiating:
             phase = .idle
-            return [.stopMedia, .send(.error(words))]
+            return [.stopMedia, .send(.error(reason))]
         case .generating(let seconds):
             phase = .idle
-            return [.stopTicks, .send(.generationEnded(seconds: Double(seconds), reason: words)), .stopMedia]
+            return [.stopTicks, .send(.generationEnded(seconds: Double(seconds), reason: reason)), .stopMedia]
         }
     }
 

@@ -5,17 +5,17 @@ package enum ImageInput {
     package static func hash(base64: String) throws(Refusal) -> UInt64 {
         // RFC 4648 §4: four digits for each three bytes, the last group padded. Check the size before decoding.
         guard base64.utf8.count <= (ReferenceImage.maximumSize + 2) / 3 * 4 else {
-            throw Refusal(words: "the image is larger than \(ReferenceImage.maximumSize >> 20) MiB")
+            throw Refusal(reason: "the image is larger than \(ReferenceImage.maximumSize >> 20) MiB")
         }
-        guard let bytes = Base64.decode(base64) else { throw Refusal(words: "image_data is not base64") }
+        guard let bytes = Base64.decode(base64) else { throw Refusal(reason: "image_data is not base64") }
         do throws(ProtocolError) {
             return StableHash.fnv1a(try ReferenceImage(bytes: bytes).bytes)
         } catch {
-            throw Refusal(words: error.message)
+            throw Refusal(reason: error.message)
         }
     }
 }
 
 package struct Refusal: Error, Equatable {
-    package let words: String
+    package let reason: String
 }

@@ -72,7 +72,7 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
 
     private func respond(_ context: ChannelHandlerContext) {
         guard var answer else { return }
-        log("refused: HTTP \(answer.status), \(answer.words)")
+        log("refused: HTTP \(answer.status), \(answer.text)")
         // RFC 9110 §15.5.22: a 426 answer must name the protocol.
         if answer.status == 426 { answer.headers["Upgrade"] = "websocket" }
         answer.write(to: context)

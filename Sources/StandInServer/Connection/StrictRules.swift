@@ -65,7 +65,7 @@ package enum StrictRules {
             }
             guard case .object(let inner) = field.value else { continue }
             if field.name == "initial_state", ["prompt", "set_image"].contains(field.value["type"]?.string) {
-                if let words = unknown(in: field.value) { return words }
+                if let text = unknown(in: field.value) { return text }
             } else if let name = inner.map(\.name).first(where: { objects[field.name]?.contains($0) != true }) {
                 return "unknown field \(LogText.clean(name)) in \(field.name) of \(type)"
             }

@@ -18,9 +18,9 @@ struct SessionJournal {
         add(.sent, message.type, JournalText.text(message, showsPrompts: journal.showsPrompts))
     }
 
-    /// - Parameter words: quotes nothing of the frame.
-    func noteMalformed(size: Int, _ words: String) {
-        add(.received, "malformed", ["size": .integer(size), "error": .string(words)])
+    /// - Parameter text: quotes nothing of the frame.
+    func noteMalformed(size: Int, _ text: String) {
+        add(.received, "malformed", ["size": .integer(size), "error": .string(text)])
     }
 
     /// Bytes that are no message, which a fault sends.

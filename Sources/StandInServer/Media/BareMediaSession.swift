@@ -84,10 +84,10 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
         }
     }
 
-    private func fail(_ words: String) {
+    private func fail(_ reason: String) {
         guard !isOver else { return }
         isOver = true
-        onEvent(.failed(words))
+        onEvent(.failed(reason))
     }
 
     // MARK: ICE

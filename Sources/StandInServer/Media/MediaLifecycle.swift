@@ -51,10 +51,10 @@ final class MediaLifecycle: @unchecked Sendable {
     }
 
     /// Reports the first failure only; later ones are its consequences. Called on the queue.
-    func fail(_ words: String) {
+    func fail(_ text: String) {
         guard !isOver else { return }
         isOver = true
-        onEvent(.failed(words))
+        onEvent(.failed(text))
     }
 
     // MARK: Building (on the queue)
@@ -86,10 +86,10 @@ final class MediaLifecycle: @unchecked Sendable {
         case .gatheringComplete: onEvent(.localCandidate(nil, side))
         case .stateChanged(.connected): onEvent(.connected(side))
         case .stateChanged(.failed(let error)):
-            let words = hasSides ? "\(side): \(error.message)" : error.message
-            guard hasSides, error == .closedByPeer else { return fail(words) }
+            let text = hasSides ? "\(side): \(error.message)" : error.message
+            guard hasSides, error == .closedByPeer else { return fail(text) }
             // A client that leaves may close its connections before its leave message arrives.
-            queue.asyncAfter(deadline: .now() + 2) { [weak self] in self?.fail(words) }
+            queue.asyncAfter(deadline: .now() + 2) { [weak self] in self?.fail(text) }
         case .bitrateTarget(let target): onTarget(target.target)
         case .streamArrived(let rid): onEvent(.streamArrived(rid: rid))
         case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,

@@ -83,9 +83,9 @@ final class WatchHandler: WebSocketHandler {
             switch event {
             case .answered(let sdp, _): message = .answer(sdp: sdp)
             case .localCandidate(let candidate, _): message = .iceCandidate(candidate)
-            case .failed(let words):
-                log("page: media failed: \(LogText.clean(words))")
-                message = .error(words)
+            case .failed(let reason):
+                log("page: media failed: \(LogText.clean(reason))")
+                message = .error(reason)
             case .offered, .logged, .connected, .streamArrived: return
             }
             eventLoop.execute {
@@ -103,8 +103,8 @@ final class WatchHandler: WebSocketHandler {
 
     // MARK: Outgoing frames
 
-    private func refuse(_ words: String, _ context: ChannelHandlerContext) {
-        send(.error(words), context)
+    private func refuse(_ text: String, _ context: ChannelHandlerContext) {
+        send(.error(text), context)
     }
 
     private func send(_ message: ServerMessage, _ context: ChannelHandlerContext) {
@@ -112,5 +112,5 @@ final class WatchHandler: WebSocketHandler {
         write(.text, ByteBuffer(bytes: bytes), context)
     }
 
-    func log(_ words: String) { services.log("page: \(words)") }
+    func log(_ text: String) { services.log("page: \(text)") }
 }

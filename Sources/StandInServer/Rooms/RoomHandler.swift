@@ -127,7 +127,7 @@ final class RoomHandler: WebSocketHandler {
         Reset.close(context.channel)
     }
 
-    func log(_ words: String) {
-        services.media.log("session \(room.number), room: \(words)")
+    func log(_ text: String) {
+        services.media.log("session \(room.number), room: \(text)")
     }
 }

@@ -208,9 +208,9 @@ final class RoomParticipant: @unchecked Sendable {
         case .streamArrived(let rid):
             log("stream \(rid) of a simulcast")
             services.board.update(room.number) { $0.note(stream: rid) }
-        case .failed(let words):
-            log("media failed: \(LogText.clean(words))")
-            if !isViewer { services.board.update(room.number) { $0.mediaFailure = words } }
+        case .failed(let reason):
+            log("media failed: \(LogText.clean(reason))")
+            if !isViewer { services.board.update(room.number) { $0.mediaFailure = reason } }
             perform(machine.mediaFailed())
         }
     }
@@ -273,7 +273,7 @@ final class RoomParticipant: @unchecked Sendable {
         begin(next, at: fault.interval ?? 1)
     }
 
-    private func log(_ words: String) {
-        services.media.log("session \(room.number), room: \(words)")
+    private func log(_ text: String) {
+        services.media.log("session \(room.number), room: \(text)")
     }
 }

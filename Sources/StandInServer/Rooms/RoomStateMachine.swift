@@ -263,9 +263,9 @@ struct RoomStateMachine {
     private mutating func received(_ request: LiveKitAddTrackRequest) -> [Action] {
         let isKnown = publishedTracks[request.cid] != nil
         guard request.type != .data, !stay.isViewer, isKnown || publishedTracks.count < Self.maximumTrackCount else {
-            let words = stay.isViewer ? "viewers publish nothing" : "this track is not taken"
+            let reason = stay.isViewer ? "viewers publish nothing" : "this track is not taken"
             let refusal = LiveKitRequestResponse.with {
-                ($0.reason, $0.message, $0.addTrack) = (.notAllowed, words, request)
+                ($0.reason, $0.message, $0.addTrack) = (.notAllowed, reason, request)
             }
             return [.send(.with { $0.requestResponse = refusal })]
         }

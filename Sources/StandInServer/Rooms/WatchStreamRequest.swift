@@ -28,6 +28,6 @@ struct WatchStreamRequest {
             json: .fields([
                 "livekit_url": .string(url), "room_name": .string(room.identity.name),
                 "session_id": .string(room.sessionID), "token": .string(token.reveal()),
-            ]), words: "a room to watch")
+            ]), text: "a room to watch")
     }
 }

@@ -88,8 +88,8 @@ struct ControlRequest: Sendable {
             default: return HTTPAnswer(404, Self.help)
             }
         } catch {
-            let words = String(describing: error)
-            return isJSON ? HTTPAnswer(error: words) : HTTPAnswer(400, words)
+            let text = String(describing: error)
+            return isJSON ? HTTPAnswer(error: text) : HTTPAnswer(400, text)
         }
     }
 

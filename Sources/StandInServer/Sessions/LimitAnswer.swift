@@ -6,5 +6,5 @@ package enum LimitAnswer: String, Sendable, CaseIterable {
     case close
     case http
 
-    static let words = "Concurrent session limit reached"
+    static let text = "Concurrent session limit reached"
 }

@@ -306,12 +306,12 @@ extension ElementTests {
             ("source=\"fakesink\"", "resource 13", "link"),
             ("device=/dev/nothing", "resource 3", "/dev/nothing"),
         ])
-        func whatCannotBeCapturedIsAnError(properties: String, name: String, words: String) throws {
+        func whatCannotBeCapturedIsAnError(properties: String, name: String, excerpt: String) throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .camera(standIn, properties, prompt: "film noir")) { pipeline in
                     #expect(pipeline.play() == .failure)
                     let error = try #require(pipeline.waitForError())
-                    #expect(error.name == name && error.text.contains(words), "\(error.name) \(error.text)")
+                    #expect(error.name == name && error.text.contains(excerpt), "\(error.name) \(error.text)")
                 }
                 #expect(standIn.sessions.isEmpty)
             }

@@ -60,9 +60,9 @@ extension ElementTests {
                         "GST_TRACERS": "leaks(filters=\"GstElement,GstPad,GstBus,GstBuffer,GstEvent,GstCaps\")",
                     ],
                     output: output)
-                let words = String(decoding: try readFile(output), as: UTF8.self)
-                #expect(status == 0, "\(words.suffix(3000))")
-                for line in words.split(separator: "\n") where line.hasPrefix("measured ") { print(line) }
+                let printed = String(decoding: try readFile(output), as: UTF8.self)
+                #expect(status == 0, "\(printed.suffix(3000))")
+                for line in printed.split(separator: "\n") where line.hasPrefix("measured ") { print(line) }
                 let text = String(decoding: try readFile(log), as: UTF8.self)
                 let alive = text.split(separator: "\n").filter {
                     $0.contains("object-alive, type-name=") && !$0.contains("%s")

@@ -255,12 +255,12 @@ extension ElementTests {
             ("valve drop=true", "delivers no frames"),
             ("identity name=a  identity name=b", "not all linked"),
         ])
-        func theWarningSaysWhy(processor: String, words: String) throws {
+        func theWarningSaysWhy(processor: String, excerpt: String) throws {
             try TransformPipeline.run(with: { try .init($0) }) { pipeline, _ in
                 pipeline.transform.set("processor", GValueBox(processor))
                 pipeline.play()
                 let warning = try #require(pipeline.waitForProblem(.warning))
-                #expect(warning.text.contains(words), "\(warning.text)")
+                #expect(warning.text.contains(excerpt), "\(warning.text)")
             }
         }
 

@@ -15,7 +15,7 @@ extension ElementTests {
         static let notAuthorized = "resource 15"
 
         private func expectError(
-            _ name: String, code: String, saying words: String, _ properties: String, settings: [(String, String)] = [],
+            _ name: String, code: String, saying text: String, _ properties: String, settings: [(String, String)] = [],
             mustBeImmediate: Bool = false, sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             try TransformPipeline.run(try .init(properties, settings: settings), sourceLocation: sourceLocation) {
@@ -27,7 +27,7 @@ extension ElementTests {
                 #expect(error.source == "t", sourceLocation: sourceLocation)
                 #expect(error.details?.string("code") == code, sourceLocation: sourceLocation)
                 #expect(
-                    error.text.lowercased().contains(words.lowercased()), "\(error.text)",
+                    error.text.lowercased().contains(text.lowercased()), "\(error.text)",
                     sourceLocation: sourceLocation)
                 #expect(
                     error.text.last.map { ".!?".contains($0) } == true, "\(error.text)", sourceLocation: sourceLocation)
@@ -102,14 +102,14 @@ extension ElementTests {
             ("http_400", "INVALID_OPTIONS", "Check model"), ("http_402", "INSUFFICIENT_CREDITS", "Top up"),
             ("http_410", "MODEL_NOT_FOUND", "newer model"), ("http_422", "INVALID_OPTIONS", "query.model"),
         ])
-        func aRefusalIsDialledOnce(fault: String, code: String, words: String) throws {
+        func aRefusalIsDialledOnce(fault: String, code: String, excerpt: String) throws {
             let faults = [try Fault(parsing: fault)]
             try StandIn.run({ $0.faults = faults }) { standIn in
                 try TransformPipeline.run(try .init(standIn, "max-retries=5", prompt: "film noir")) { pipeline in
                     pipeline.play()
                     let error = try #require(pipeline.waitForError())
                     #expect(error.details?.string("code") == code && error.details?["permanent"]?.bool == true)
-                    #expect(error.text.contains(words), "\(error.text)")
+                    #expect(error.text.contains(excerpt), "\(error.text)")
                     #expect(pipeline.collect(milliseconds: 100).count == 1)
                     #expect(pipeline.count("reconnects") == 0)
                 }
@@ -172,9 +172,9 @@ extension ElementTests {
             ("rtp-port-range=1-2-3", "lower one first"), ("local-address=fe80::1", "local-address"),
             ("local-address=a/b", "local-address"), ("http-proxy=https://canary:canary@proxy:1", "http-proxy"),
             ("http-proxy=http://canary:%canary@proxy", "http-proxy"),
-        ]) func aBadPlaceInTheNetwork(properties: String, words: String) throws {
+        ]) func aBadPlaceInTheNetwork(properties: String, excerpt: String) throws {
             try expectError(
-                Self.settings, code: "INVALID_OPTIONS", saying: words,
+                Self.settings, code: "INVALID_OPTIONS", saying: excerpt,
                 "base-url=ws://127.0.0.1:9 \(Self.key) \(TransformPipeline.custom) \(properties)",
                 mustBeImmediate: true)
         }
@@ -183,9 +183,9 @@ extension ElementTests {
             ("base-url=wss://192.0.2.1 local-address=nosuch0", "nosuch0"),
             ("base-url=wss://192.0.2.1 local-address=192.0.2.77", "not one of this host's"),
             ("base-url=wss://nobody.invalid http-proxy=http://127.0.0.1:9", "The HTTP proxy cannot be reached"),
-        ]) func noWayOutOfThisHost(properties: String, words: String) throws {
+        ]) func noWayOutOfThisHost(properties: String, excerpt: String) throws {
             try expectError(
-                Self.openReadWrite, code: "NETWORK_ERROR", saying: words,
+                Self.openReadWrite, code: "NETWORK_ERROR", saying: excerpt,
                 "\(Self.key) \(TransformPipeline.custom) \(properties)")
         }
 

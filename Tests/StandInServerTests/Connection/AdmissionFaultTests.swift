@@ -16,13 +16,13 @@ struct AdmissionFaultTests {
         ("http_429:delay=7", 429, "Retry-After: 7"), ("http_500", 500, "internal error"),
         ("http_503", 503, "Retry-After: 5"), ("http_511", 511, "<form>"),
     ])
-    func statuses(spec: String, status: Int, words: String) throws {
+    func statuses(spec: String, status: Int, excerpt: String) throws {
         try withFaults(spec) { server in
             let client = try RawSocket(port: server.port)
             client.request(TestServer.target)
             #expect(client.read() == .finished)
             #expect(client.text.hasPrefix("HTTP/1.1 \(status) "))
-            #expect(client.text.contains(words), "\(client.text)")
+            #expect(client.text.contains(excerpt), "\(client.text)")
             #expect(server.server.sessions.isEmpty)
         }
     }
@@ -45,13 +45,13 @@ struct AdmissionFaultTests {
         ("nonsense", "no fault"), ("refuse", "before the URL"), ("tls_bad_ca", "before the URL"),
         ("rst_on_accept", "before the URL"), ("http_500:count=1", "not for a URL"),
     ])
-    func aURLsMistakeIsExplained(spec: String, words: String) throws {
+    func aURLsMistakeIsExplained(spec: String, excerpt: String) throws {
         try withFaults { server in
             let client = try RawSocket(port: server.port)
             client.request(TestServer.target + "&fault=" + PercentEncoding.encode(spec))
             #expect(client.read() == .finished)
             #expect(client.text.hasPrefix("HTTP/1.1 400 "))
-            #expect(client.text.contains(words), "\(client.text)")
+            #expect(client.text.contains(excerpt), "\(client.text)")
         }
     }
 

@@ -130,8 +130,8 @@ struct ControlChannelTests {
     /// The first m-line that is not rejected has the candidates (RFC 9143 7.3.3).
     private static let offer = "v=0\r\nm=audio 0 UDP/TLS/RTP/SAVPF 0\r\n\(accepted)m=audio 9 UDP/TLS/RTP/SAVPF 111\r\n"
     private static let accepted = "m=video 9 UDP/TLS/RTP/SAVPF 96\r\na=mid:0\r\n"
-    private static func answer(to words: String, end: String = "a=end-of-candidates\r\n") -> String {
-        words + offer.replacing(accepted, with: accepted + "a=candidate:1\r\n" + end)
+    private static func answer(to text: String, end: String = "a=end-of-candidates\r\n") -> String {
+        text + offer.replacing(accepted, with: accepted + "a=candidate:1\r\n" + end)
     }
 
     @Test func candidatesTrickleWhenAskedTo() throws {

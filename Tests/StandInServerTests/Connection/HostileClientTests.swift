@@ -15,8 +15,8 @@ struct HostileClientTests {
         try TestServer.run { server in
             let client = try server.greeted()
             client.sendText(text.utf8)
-            guard case .message(.error(let words, _)) = try client.next() else { throw TestClient.TimedOut() }
-            #expect(!words.isEmpty)
+            guard case .message(.error(let reason, _)) = try client.next() else { throw TestClient.TimedOut() }
+            #expect(!reason.isEmpty)
             try expectAlive(client)
             #expect(server.server.sessions.first?.malformedCount == 1)
         }

@@ -59,10 +59,10 @@ struct SessionFaultTests {
         ("error_permanent", "invalid api key"), ("error_transient", "internal error, try again"),
         ("error_decoy401", "frame 14012 could not be decoded"),
     ])
-    func errors(spec: String, words: String) throws {
+    func errors(spec: String, text: String) throws {
         try withFaults(spec) { server in
             let client = try server.greeted()
-            #expect(try client.next() == .message(.error(words)))
+            #expect(try client.next() == .message(.error(text)))
         }
     }
 

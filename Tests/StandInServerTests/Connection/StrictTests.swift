@@ -50,14 +50,14 @@ struct StrictTests {
         (#"{"type":"livekit_join","initial_state":{"type":"offer","sdp":""}}"#, "unknown field sdp in initial_state"),
         (#"{"type":"set_image","image_data":null,"url":"x"}"#, "unknown field url in set_image"),
     ])
-    func anythingElseIsNamedAndTheChannelCloses(message: String, words: String) throws {
+    func anythingElseIsNamedAndTheChannelCloses(message: String, excerpt: String) throws {
         var configuration = StandInConfiguration()
         configuration.isStrict = true
         try TestServer.run(configuration) { server in
             let client = try server.greeted()
             client.sendText(message.utf8)
             guard case .message(.error(let error, _)) = try client.next() else { throw TestClient.TimedOut() }
-            #expect("\(error)".contains(words), "\(error)")
+            #expect("\(error)".contains(excerpt), "\(error)")
             #expect(try client.next() == .closeFrame(code: 1008))
         }
     }
@@ -73,8 +73,8 @@ struct StrictTests {
         // Python 0.2.0 and JS 0.1.14 have removed it.
         (["model": "mirage_v2"], "model: mirage_v2"),
     ])
-    func queryItemsAndModels(items: [String: String], words: String?) {
+    func queryItemsAndModels(items: [String: String], excerpt: String?) {
         let unknown = StrictRules.unknown(inItems: items)
-        #expect(words.map { unknown?.contains($0) == true } ?? (unknown == nil), "\(unknown ?? "nothing")")
+        #expect(excerpt.map { unknown?.contains($0) == true } ?? (unknown == nil), "\(unknown ?? "nothing")")
     }
 }

@@ -97,11 +97,11 @@ struct ObservationTests {
         ("timeout=601", 400, "timeout is"), ("timeout=nan", 400, "timeout is"), ("look=blue", 400, "look is"),
         ("sate=open", 400, "there is no \\\"sate\\\""), ("session=none", 404, "no such session"),
     ])
-    func aMistakeIsExplained(query: String, status: Int, words: String) throws {
+    func aMistakeIsExplained(query: String, status: Int, excerpt: String) throws {
         try withControl { _, port in
             let text = try ask(port, "GET", "/control/wait?\(query)")
             #expect(text.hasPrefix("HTTP/1.1 \(status) ") && text.contains("application/json"), "\(text)")
-            #expect(text.contains("{\"error\":\"") && text.contains(words), "\(text)")
+            #expect(text.contains("{\"error\":\"") && text.contains(excerpt), "\(text)")
         }
     }
 

@@ -91,12 +91,12 @@ struct FaultParsingTests {
         ("generation_ended:reason=" + String(repeating: "x", count: 124), "123"),
         (String(repeating: "x", count: 2000), "1024 bytes"), ("no_pong:\u{1b}[31m=1", "no key \"?[31m\""),
     ])
-    func mistakesAreExplained(spec: String, words: String) {
+    func mistakesAreExplained(spec: String, excerpt: String) {
         #expect {
             try Fault(parsing: spec)
         } throws: { error in
             let text = String(describing: error)
-            return text.contains(words) && !text.unicodeScalars.contains { $0.value < 0x20 }
+            return text.contains(excerpt) && !text.unicodeScalars.contains { $0.value < 0x20 }
         }
     }
 

@@ -96,8 +96,8 @@ struct MediaTests {
             _ = try client.expectGreeting()
             for _ in 0..<3 {
                 try client.send(.offer(sdp: sdp))
-                guard case .message(.error(let words, _)) = try client.next() else { throw TestClient.TimedOut() }
-                #expect(!words.isEmpty)
+                guard case .message(.error(let reason, _)) = try client.next() else { throw TestClient.TimedOut() }
+                #expect(!reason.isEmpty)
             }
             try client.send(prompt("lego"))
             #expect(try client.next() == .message(.promptAck(PromptAck(prompt: "lego", success: true))))

@@ -149,15 +149,15 @@ struct RoomTests {
         try TestServer.run(configuration) { server in
             let control = try server.greeted(TestServer.roomTarget)
             try control.send(.livekitJoin(LiveKitJoin()))
-            guard case .message(.error(let words, _)) = try control.next() else { throw TestClient.TimedOut() }
-            #expect(words.contains("livekit_join"))
+            guard case .message(.error(let reason, _)) = try control.next() else { throw TestClient.TimedOut() }
+            #expect(reason.contains("livekit_join"))
         }
         configuration.transports = [.livekit]
         try TestServer.run(configuration) { server in
             let control = try server.connect()
             try control.send(.offer(sdp: "v=0"))
-            guard case .message(.error(let words, _)) = try control.next() else { throw TestClient.TimedOut() }
-            #expect(words.contains("livekit_join"))
+            guard case .message(.error(let reason, _)) = try control.next() else { throw TestClient.TimedOut() }
+            #expect(reason.contains("livekit_join"))
         }
         // With both transports enabled, an old client is served as before.
         try TestServer.run { server in _ = try server.negotiate().client.close() }

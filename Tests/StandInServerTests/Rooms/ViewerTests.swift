@@ -40,7 +40,7 @@ struct ViewerTests {
             #expect(media.msid.hasSuffix(track.sid) && media.reported == ["answer yes", "track"])
 
             try room.publish()
-            let refusal = try room.next { if case .requestResponse(let words) = $0 { words } else { nil } }
+            let refusal = try room.next { if case .requestResponse(let response) = $0 { response } else { nil } }
             #expect(refusal.reason == .notAllowed)
             // A second viewer joins alongside and replaces none.
             let second = try server.join(try info(try post(server, "/watch-stream/\(name)")))

@@ -48,13 +48,13 @@ struct TLSFaultTests {
     @Test func eachCertificateIsWrongInItsWay() throws {
         try withAuthority { server, port, file in
             #expect(try handshake(port: port, trust: file) == nil)
-            for (kind, words) in [
+            for (kind, excerpt) in [
                 (FaultKind.Certificate.expired, "CERTIFICATE_VERIFY_FAILED"), (.ca, "CERTIFICATE_VERIFY_FAILED"),
                 (.host, "failedToValidateHostname"), (.old, "PROTOCOL_VERSION"),
             ] {
                 try server.setFaults([Fault(.tls(kind))])
                 let failure = try handshake(port: port, trust: file)
-                #expect(failure?.contains(words) == true, "\(kind): \(failure ?? "none")")
+                #expect(failure?.contains(excerpt) == true, "\(kind): \(failure ?? "none")")
             }
             try server.setFaults([])
             #expect(try handshake(port: port, trust: file) == nil)
