@@ -151,15 +151,15 @@ struct gst_decart_message {
 };
 
 // Datagrams of one system call.
-enum { gst_decart_most_datagrams = 16 };
+enum { gst_decart_maximum_datagrams = 16 };
 
 // Sends datagrams to one address in one system call, without waiting. Returns how many were sent, from the first on, or −1
 // if the first one was not.
 static inline int gst_decart_send_many(int descriptor, const void *address, guint address_length,
                                        const void *const *datagrams, const gsize *lengths, guint count) {
-    struct iovec vectors[gst_decart_most_datagrams];
-    struct gst_decart_message messages[gst_decart_most_datagrams];
-    if (count == 0 || count > gst_decart_most_datagrams) return -1;
+    struct iovec vectors[gst_decart_maximum_datagrams];
+    struct gst_decart_message messages[gst_decart_maximum_datagrams];
+    if (count == 0 || count > gst_decart_maximum_datagrams) return -1;
     memset(messages, 0, sizeof messages);
     for (guint index = 0; index < count; index++) {
         vectors[index].iov_base = (void *)datagrams[index];

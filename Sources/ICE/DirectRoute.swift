@@ -33,7 +33,7 @@ struct DirectRoute: Sendable {
     mutating func send(_ datagrams: [UnsafeRawBufferPointer], onSent: (Int) -> Void) {
         var start = 0
         while start < datagrams.count {
-            let end = min(start + Int(gst_decart_most_datagrams), datagrams.count)
+            let end = min(start + Int(gst_decart_maximum_datagrams), datagrams.count)
             let sent = sendTogether(datagrams[start..<end])
             for index in start..<start + sent { onSent(index) }
             // One that the socket refuses is lost, as on the network; the next ones may pass.

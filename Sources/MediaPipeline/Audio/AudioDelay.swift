@@ -7,8 +7,8 @@ package struct AudioDelay: Sendable {
     /// Scheduling on a busy machine delays a packet by so much.
     private static let least: ClockTime = 30_000_000
     private static let reserve: ClockTime = 5_000_000
-    private static let mostLead: ClockTime = 30_000_000
-    private static let mostExcess: ClockTime = 2 * AudioFormat.packet
+    private static let maximumLead: ClockTime = 30_000_000
+    private static let maximumExcess: ClockTime = 2 * AudioFormat.packet
     package private(set) var current = Self.least
 
     package init() {}
@@ -20,10 +20,10 @@ package struct AudioDelay: Sendable {
     ///   - video: the delay of the video.
     ///   - isQuiet: of the packet that is played next.
     package mutating func follow(own: ClockTime, video: ClockTime, isQuiet: @autoclosure () -> Bool) {
-        let needed = max(own, video &- min(video, Self.mostLead))
+        let needed = max(own, video &- min(video, Self.maximumLead))
         guard needed <= current else { return current = needed &+ Self.reserve }
         let excess = current &- min(current, max(own, video, Self.least))
-        guard excess >= AudioFormat.packet, excess >= Self.mostExcess || isQuiet() else { return }
+        guard excess >= AudioFormat.packet, excess >= Self.maximumExcess || isQuiet() else { return }
         current &-= AudioFormat.packet
     }
 }

@@ -16,9 +16,9 @@ struct PaintingBin {
         let thinking = hold > 0 ? "\(AudioEcho.holding(hold)) ! " : ""
         let bin = try Bin(
             description: """
-                \(thinking)queue leaky=downstream max-size-buffers=\(Self.mostWaiting) max-size-bytes=0 max-size-time=0 \
-                ! videoconvert name=convert ! videoscale ! capsfilter name=size caps=video/x-raw,format=I420 \
-                ! fakesink name=end sync=false async=false
+                \(thinking)queue leaky=downstream max-size-buffers=\(Self.maximumWaiting) max-size-bytes=0 \
+                max-size-time=0 ! videoconvert name=convert ! videoscale \
+                ! capsfilter name=size caps=video/x-raw,format=I420 ! fakesink name=end sync=false async=false
                 """,
             ghostUnlinkedPads: true)
         guard let end = bin.child(named: "end")?.staticPad("sink") else {
@@ -78,7 +78,7 @@ struct PaintingBin {
         }
     }
 
-    private static let mostWaiting = 8
+    private static let maximumWaiting = 8
 
     private static func measure(_ output: Buffer, now: ClockTime?, _ painter: FramePainter) {
         guard let now, let time = output.pts, now >= time else { return }

@@ -268,7 +268,7 @@ package struct FrameGate {
     private let codec: VideoCodec
     private var isRefusing = false
     private var refusedInRow = 0
-    private static let mostRefused = 3
+    private static let maximumRefused = 3
 
     package init(codec: VideoCodec) { self.codec = codec }
 
@@ -282,7 +282,7 @@ package struct FrameGate {
         }
         isRefusing = true
         refusedInRow += 1
-        guard refusedInRow >= Self.mostRefused else { return .drop }
+        guard refusedInRow >= Self.maximumRefused else { return .drop }
         refusedInRow = 0
         return .fail(sizes?.first { !$0.isAcceptable })
     }

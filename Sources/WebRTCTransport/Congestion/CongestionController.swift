@@ -41,7 +41,7 @@ package struct CongestionController: Sendable {
     private static let remoteEstimateLife: Int64 = 15_000_000
     private static let feedbackLife: Int64 = 10_000_000
     /// As a share of the target.
-    private static let mostRetransmissions = 0.25
+    private static let maximumRetransmissions = 0.25
     private static let publishInterval: Int64 = 100_000
     private static let silence: Int64 = 1_000_000
     /// A queue should drain in about this time, µs. At the path's capacity the queue and its delay would stay.
@@ -158,7 +158,7 @@ package struct CongestionController: Sendable {
     package mutating func retransmitted(totalBytes: UInt64, now: Int64) {
         repeated.add(Int(clamping: totalBytes &- lastRepeated), at: now)
         lastRepeated = totalBytes
-        retransmissions = min(repeated.bitrate(at: now) ?? 0, Int(Self.mostRetransmissions * sustained))
+        retransmissions = min(repeated.bitrate(at: now) ?? 0, Int(Self.maximumRetransmissions * sustained))
     }
 
     /// Handles the passing of time; call it a few times a second.

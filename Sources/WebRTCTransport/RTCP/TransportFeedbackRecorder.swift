@@ -16,7 +16,7 @@ package struct TransportFeedbackRecorder: Sendable {
     /// Older packets are not reported again.
     private static let history: Int64 = 500
     /// Takes 600 bytes at most: two for each delta, and a chunk of two bytes for seven statuses.
-    private static let mostStatuses: Int64 = 250
+    private static let maximumStatuses: Int64 = 250
 
     package init() {}
 
@@ -41,13 +41,13 @@ package struct TransportFeedbackRecorder: Sendable {
         }
         // The packets that were lost after the last feedback are in this one.
         var base = min(earliest, next ?? earliest)
-        if highest - base >= 8 * Self.mostStatuses { base = earliest }
+        if highest - base >= 8 * Self.maximumStatuses { base = earliest }
         let reference = begin / 64_000
         var time = reference * 64_000 / Self.tick
         var symbols: [UInt8] = []
         var deltas: [UInt8] = []
         var number = base
-        while number <= highest, number - base < Self.mostStatuses {
+        while number <= highest, number - base < Self.maximumStatuses {
             if let arrival = arrivals[number] {
                 let delta = arrival / Self.tick - time
                 // A pause of more than eight seconds: the rest gets a reference time of its own.

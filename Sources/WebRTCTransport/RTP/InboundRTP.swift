@@ -26,7 +26,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     private var nextKeyframeRequest: Duration?
 
     /// A transport-wide feedback message of the largest size still fits into a datagram behind so many bytes.
-    private static var mostBeforeFeedback: Int { 700 }
+    private static var maximumBeforeFeedback: Int { 700 }
     /// The least interval between two keyframe requests.
     private static var keyframeRequestInterval: Duration { .milliseconds(100) }
     /// The interval of reports while no media are sent.
@@ -198,7 +198,7 @@ package struct InboundRTP<Packet: PacketStorage> {
             compound = report(senders(), now)
         }
         while let body = recorder.takeFeedback() {
-            if compound.count > Self.mostBeforeFeedback {
+            if compound.count > Self.maximumBeforeFeedback {
                 act(.rtcp(compound))
                 compound = []
             }

@@ -37,7 +37,7 @@ struct InboundStream<Packet: PacketStorage> {
     /// A depayloader of video does nothing before the end of a frame, so the packets of a frame wait for each other instead of
     /// waking its thread one by one.
     private var isFrameOver = false
-    private static var mostPending: Int { 64 }
+    private static var maximumPending: Int { 64 }
     private var hasLost = false
     private var frameLimit = FrameLimit()
     /// The time of the latest packet, and the time from one to the next, ns.
@@ -166,7 +166,7 @@ struct InboundStream<Packet: PacketStorage> {
         act(.packet(received.packet, time: time, isDiscontinuous: hasLost))
         hasLost = false
         pending += 1
-        isFrameOver = isFrameOver || received.endsFrame || pending >= Self.mostPending
+        isFrameOver = isFrameOver || received.endsFrame || pending >= Self.maximumPending
     }
 
     /// Tells a decoder of audio to conceal lost packets, as rtpjitterbuffer does. A depayloader of video sees the gap itself.

@@ -48,9 +48,9 @@ package struct JitterBuffer<Packet> {
     /// A.1), and is late or damaged otherwise.
     private var outlier: (packet: Packet, sequence: UInt16)?
     /// A NACK with so many single packets still fits into a datagram, and a sender keeps hardly more.
-    private static var mostRequested: Int { 256 }
+    private static var maximumRequested: Int { 256 }
     /// A remote peer that skips numbers with each packet must not fill the memory. The oldest are given up first.
-    private static var mostMissing: Int { 4 * mostRequested }
+    private static var maximumMissing: Int { 4 * maximumRequested }
     /// The first packets of a stream may arrive in another order, and a frame that lacks its first packet is lost.
     private static var longestStart: Duration { .milliseconds(20) }
     private static var longestReordering: Int64 { 64 }
@@ -143,11 +143,11 @@ package struct JitterBuffer<Packet> {
     private mutating func discover(_ numbers: Range<Int64>, _ now: Duration, isBefore: Bool = false) {
         let interval = (now - lastArrival) / Double(numbers.count + 1)
         let timeout = timeout
-        guard !requests || numbers.count <= Self.mostRequested && lastArrival + interval + timeout > now else {
+        guard !requests || numbers.count <= Self.maximumRequested && lastArrival + interval + timeout > now else {
             missing.append(Missing(numbers: numbers, deadline: now, request: nil, discovered: now))
             return
         }
-        let found = numbers.suffix(Self.mostRequested).map { number in
+        let found = numbers.suffix(Self.maximumRequested).map { number in
             let due = lastArrival + interval * Double(number - numbers.lowerBound + 1)
             return Missing(
                 numbers: number..<number + 1, deadline: (requests ? due : now) + timeout,
@@ -162,7 +162,7 @@ package struct JitterBuffer<Packet> {
         if let request = found.compactMap(\.request).min() {
             earliestRequest = min(earliestRequest ?? request, request)
         }
-        for index in 0..<max(0, missing.count - Self.mostMissing) {
+        for index in 0..<max(0, missing.count - Self.maximumMissing) {
             (missing[index].deadline, missing[index].request) = (min(missing[index].deadline, now), nil)
         }
     }
@@ -215,7 +215,7 @@ package struct JitterBuffer<Packet> {
         self.earliestRequest = nil
         for index in missing.indices {
             guard var due = missing[index].request else { continue }
-            if due <= now, found.count < Self.mostRequested {
+            if due <= now, found.count < Self.maximumRequested {
                 found.append(UInt16(truncatingIfNeeded: missing[index].numbers.lowerBound))
                 due = now + retry
                 missing[index].request = due < missing[index].deadline ? due : nil

@@ -23,7 +23,7 @@ final class PacketOutput: @unchecked Sendable {
     let pad = Pad(name: "packets_out", direction: .source)
     private let state = Mutex(State())
     /// A receiver that hangs must not fill the memory. The depayloader sees what is missing.
-    private static let mostItems = 4096
+    private static let maximumItems = 4096
     private let work = DispatchSemaphore(value: 0)
     private let streamID: String
     private let hasThread: Bool
@@ -62,7 +62,7 @@ final class PacketOutput: @unchecked Sendable {
             let starts = !state.isRunning
             state.isRunning = true
             let wakes = state.items.isEmpty
-            state.items += state.items.count < Self.mostItems ? items : items.filter(\.isCaps)
+            state.items += state.items.count < Self.maximumItems ? items : items.filter(\.isCaps)
             // Started with the lock held, so that `stop` finds the thread.
             if starts { pad.startTask { [weak self] in self?.turn() } }
             return (wakes, starts)

@@ -14,7 +14,7 @@ package struct PlayoutDelay: Sendable {
     /// The share of the media that the delay covers. A later frame is shown late; later audio is replaced by silence.
     private var share: Double { kind == .video ? 0.9 : 0.97 }
     /// The latest media that decide. Few frames, so that the delay of the video falls soon after a queue has drained.
-    private var mostSamples: Int { kind == .video ? 45 : 256 }
+    private var maximumSamples: Int { kind == .video ? 45 : 256 }
     /// The delay with which the share of the last seconds would have been in time.
     package private(set) var target: ClockTime = 0
     package private(set) var current: ClockTime = 0
@@ -25,7 +25,7 @@ package struct PlayoutDelay: Sendable {
     /// A longer stop is a freeze, and more than so many within the time are prevented by a longer delay: rare losses on a path
     /// with a long round trip.
     private static let visibleStop: ClockTime = 150_000_000
-    private static let mostStops = 2
+    private static let maximumStops = 2
     private static let stopsWindow: ClockTime = 8_000_000_000
     /// Frames within that time belong to one stop.
     private static let longestStop: ClockTime = 500_000_000
@@ -51,8 +51,8 @@ package struct PlayoutDelay: Sendable {
         // They waited for those before them. If they counted, one pause would delay all media of the next seconds.
         if elapsed < spacing / 2 { return }
         let sample = Sample(time: now, lateness: min(lateness, Self.longest))
-        if samples.count < mostSamples { samples.append(sample) } else { samples[place] = sample }
-        place = (place + 1) % mostSamples
+        if samples.count < maximumSamples { samples.append(sample) } else { samples[place] = sample }
+        place = (place + 1) % maximumSamples
         // The running time may be set back.
         let recent = samples.filter { $0.time <= now && now &- $0.time <= Self.window }.map(\.lateness).sorted()
         let usual = recent[min(Int(Double(recent.count) * share), recent.count - 1)]
@@ -74,7 +74,7 @@ package struct PlayoutDelay: Sendable {
     /// The delay with which there would have been as many stops as are tolerated.
     private var latenessOfStops: ClockTime {
         let sorted = stops.map(\.lateness).sorted(by: >)
-        return sorted.count > Self.mostStops ? sorted[Self.mostStops] : 0
+        return sorted.count > Self.maximumStops ? sorted[Self.maximumStops] : 0
     }
 
     /// True if no media have come for some seconds.

@@ -19,7 +19,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     private var nextSequence: UInt16
     /// Our own jitter buffer waits for so long at most, libwebrtc's for hardly more.
     private static var age: Duration { .seconds(2) }
-    private static var mostPackets: Int { 512 }
+    private static var maximumPackets: Int { 512 }
 
     /// - Parameters:
     ///   - retransmission: nil: no packet is kept.
@@ -35,7 +35,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
         sentSinceReport = true
         if let running { latest = (bytes.bigEndian32(at: 4), running) }
         guard retransmission != nil else { return }
-        while let first = history.first, history.count >= Self.mostPackets || now - first.time > Self.age {
+        while let first = history.first, history.count >= Self.maximumPackets || now - first.time > Self.age {
             history.removeFirst()
         }
         history.append(Sent(sequence: bytes.bigEndian16(at: 2), time: now, packet: packet))

@@ -8,7 +8,7 @@ package struct StreamChoice {
     /// The other streams, the one received last at the end. The limit is for a remote peer that invents SSRCs; a stream
     /// that flows stays in the list, and so is never taken for a new one.
     private var others: [Stream] = []
-    private static let mostOthers = 16
+    private static let maximumOthers = 16
     private static let silence = Duration.milliseconds(500)
 
     package init() {}
@@ -29,7 +29,7 @@ package struct StreamChoice {
         }
         let known = others.firstIndex { $0.ssrc == ssrc }.map { others.remove(at: $0) }
         guard let layer = known?.layer ?? layer else { return false }
-        if known == nil, others.count >= Self.mostOthers { others.removeFirst() }
+        if known == nil, others.count >= Self.maximumOthers { others.removeFirst() }
         if let active {
             let isBetter = layer < active.layer || layer == active.layer && known == nil
             guard isBetter || now - last >= Self.silence else {

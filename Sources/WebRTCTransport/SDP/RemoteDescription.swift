@@ -274,7 +274,7 @@ private struct PayloadTypes {
     private var feedback: [Int: Set<String>] = [:]
     private var everywhere: Set<String> = []
     /// Limit for each payload type, because feedback for all types is copied into each codec. Browsers use six kinds.
-    private static let mostFeedback = 32
+    private static let maximumFeedback = 32
 
     init(_ media: SDPMedia) {
         var seen: Set<Int> = []
@@ -294,8 +294,8 @@ private struct PayloadTypes {
         for value in media.values("rtcp-fb") {
             let (type, rest) = split(value)
             if value.hasPrefix("* ") {
-                if everywhere.count < Self.mostFeedback { everywhere.insert(rest) }
-            } else if let type, feedback[type, default: []].count < Self.mostFeedback {
+                if everywhere.count < Self.maximumFeedback { everywhere.insert(rest) }
+            } else if let type, feedback[type, default: []].count < Self.maximumFeedback {
                 feedback[type, default: []].insert(rest)
             }
         }
