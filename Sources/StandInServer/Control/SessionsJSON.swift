@@ -32,17 +32,17 @@ struct SessionsJSON {
     }
 
     private func media(_ record: SessionRecord) -> [JSONValue.Field] {
-        let figures = record.media
+        let statistics = record.media
         return fields([
             "frames_in": .integer(record.frames.painted), "frames_out": .integer(record.frames.sent),
             "frames_untransformed": .integer(record.frames.raw), "frames_with_look": .integer(record.sentWithLook),
             "frames_by_look": .object(
                 record.sentByStyle.sorted { $0.key < $1.key }.map { .init($0.key, .integer($0.value)) }),
-            "codec": .optional(figures.codec), "width": .optional(figures.size?.width),
-            "height": .optional(figures.size?.height),
-            "bitrate_in": .optional(record.isOpen ? figures.receivedBitrate : nil),
-            "bitrate_out": .optional(record.isOpen ? figures.sentBitrate : nil),
-            "rtt_ms": .milliseconds(figures.roundTripTime), "delay_ms": .milliseconds(figures.delay),
+            "codec": .optional(statistics.codec), "width": .optional(statistics.size?.width),
+            "height": .optional(statistics.size?.height),
+            "bitrate_in": .optional(record.isOpen ? statistics.receivedBitrate : nil),
+            "bitrate_out": .optional(record.isOpen ? statistics.sentBitrate : nil),
+            "rtt_ms": .milliseconds(statistics.roundTripTime), "delay_ms": .milliseconds(statistics.delay),
             "ticks": .integer(record.tickCount), "media_failure": .optional(record.mediaFailure),
             "tracks": .array(record.tracks.map(JSONValue.string)),
             "simulcast": .array(record.simulcastStreams.map(JSONValue.string)),

@@ -23,7 +23,7 @@ package final class FramePainter: Sendable {
     private let onFrame: @Sendable (_ starts: Bool) -> Void
     /// Receives each frame that goes back.
     let viewers: Viewers
-    private let measured = Mutex(MediaFigures())
+    private let measured = Mutex(MediaStatistics())
 
     /// - Parameters:
     ///   - carriesLatencyMarker: Reads the marker's number in each frame and stamps it onto the painted frame.
@@ -38,9 +38,9 @@ package final class FramePainter: Sendable {
         (self.viewers, self.onFrame) = (viewers, onFrame)
     }
 
-    package var figures: MediaFigures { measured.withLock { $0 } }
+    package var statistics: MediaStatistics { measured.withLock { $0 } }
 
-    func measure(_ body: (inout MediaFigures) -> Void) { measured.withLock { body(&$0) } }
+    func measure(_ body: (inout MediaStatistics) -> Void) { measured.withLock { body(&$0) } }
 
     package var counts: FrameCounts {
         FrameCounts(

@@ -37,7 +37,7 @@ struct PaintingBin {
             guard case .event(let event) = item, let video = event.caps.flatMap(VideoInfo.init(caps:)) else {
                 return .pass
             }
-            painter.measure { $0.size = MediaFigures.Size(width: video.width, height: video.height) }
+            painter.measure { $0.size = MediaStatistics.Size(width: video.width, height: video.height) }
             if painter.isFullHD { Self.enlarge(size, video) }
             return .pass
         }

@@ -19,7 +19,7 @@ final class SessionBoard: Sendable {
             var record = record
             if let painter {
                 record.frames = record.frames + painter.counts
-                record.media = painter.figures
+                record.media = painter.statistics
             }
             return record
         }

@@ -1,6 +1,6 @@
 package import DecartProtocol
 
-/// The figures of one session so far: a snapshot for tests and logs.
+/// The statistics of one session so far: a snapshot for tests and logs.
 package struct SessionRecord: Sendable, Equatable {
     /// Counted from 1 in the order of arrival.
     package let number: Int
@@ -47,7 +47,7 @@ package struct SessionRecord: Sendable, Equatable {
     private(set) var looks = LookCounts()
     /// Nil until media are negotiated.
     package internal(set) var transport: MediaTransportKind?
-    package internal(set) var media = MediaFigures()
+    package internal(set) var media = MediaStatistics()
 
     /// Nil until a prompt, image or passthrough was accepted.
     package var look: Look? { looks.look }

@@ -216,11 +216,11 @@ final class RTPReceiver: @unchecked Sendable {
         (statistics.packetsReceived, statistics.bytesReceived) = counters.video
         (statistics.packetsRefused, statistics.packetsWithoutKeys) = (counters.refused, counters.withoutKeys)
         statistics.remoteBitrateEstimate = counters.remoteEstimate
-        statistics.read(rtp.video.currentFigures)
-        guard let figures = rtp.audio?.currentFigures else { return }
+        statistics.read(rtp.video.currentStatistics)
+        guard let session = rtp.audio?.currentStatistics else { return }
         var audio = AudioStatistics()
         (audio.packetsReceived, audio.bytesReceived) = counters.audio
-        (audio.packetsLost, audio.jitter) = (figures.packetsLost, figures.jitter)
+        (audio.packetsLost, audio.jitter) = (session.packetsLost, session.jitter)
         statistics.audio = audio
     }
 
@@ -232,7 +232,7 @@ final class RTPReceiver: @unchecked Sendable {
 }
 
 extension PeerConnectionStatistics {
-    fileprivate mutating func read(_ session: RTPSessionFigures) {
+    fileprivate mutating func read(_ session: RTPSessionStatistics) {
         (nacksSent, nacksReceived) = (session.nacksSent, session.nacksReceived)
         retransmissionsSent = session.retransmissions
         (plisSent, plisReceived) = (session.plisSent, session.plisReceived)

@@ -16,7 +16,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     /// Learns from the first packet of an RTX SSRC that was missing.
     private var repeated = RetransmissionSources()
     private var cnames: [UInt32: [UInt8]] = [:]
-    private var counters = RTPSessionFigures()
+    private var counters = RTPSessionStatistics()
     private var lastReport: Duration?
     /// nil: reports have not begun.
     private var nextReport: Duration?
@@ -229,7 +229,7 @@ package struct InboundRTP<Packet: PacketStorage> {
         return compound + RTCPPackets.sourceDescription(senders.map(\.ssrc), cname: parameters.cname)
     }
 
-    // MARK: Settings and figures
+    // MARK: Settings and statistics
 
     /// Sets the interval after which a NACK is repeated to the time in which the retransmission should have arrived.
     package mutating func pace(roundTrip: Duration) {
@@ -241,11 +241,11 @@ package struct InboundRTP<Packet: PacketStorage> {
     package mutating func setDelay(_ delay: Int64) { stream.delay = delay }
 
     /// The counters, with those of the stream that is shown.
-    package var figures: RTPSessionFigures {
-        var figures = counters
+    package var statistics: RTPSessionStatistics {
+        var statistics = counters
         let shown = selected.flatMap { received[$0] }
-        (figures.packetsLost, figures.jitter) = (shown?.packetsLost, shown?.jitter)
-        return figures
+        (statistics.packetsLost, statistics.jitter) = (shown?.packetsLost, shown?.jitter)
+        return statistics
     }
 
     /// Forgets a remote stream whose place another one takes.

@@ -11,7 +11,7 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
     private var retransmission: (payloadType: Int, ssrcs: [UInt32: UInt32])?
     private var budget = RetransmissionBudget()
     private var keyframes = KeyframePace()
-    package private(set) var figures = RTPSessionFigures()
+    package private(set) var statistics = RTPSessionStatistics()
 
     package init() {}
 
@@ -74,7 +74,7 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
     /// - Returns: false if it is not about one of our streams.
     package mutating func nacked(_ ssrc: UInt32) -> Bool {
         guard streams[ssrc] != nil else { return false }
-        figures.nacksReceived &+= 1
+        statistics.nacksReceived &+= 1
         return true
     }
 
@@ -84,7 +84,7 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
         guard budget.allows(ssrc: ssrc, sequence: sequence, now: now, size: { stream?.size(of: sequence, now: now) }),
             let packet = streams[ssrc]?.repeated(sequence, now: now)
         else { return nil }
-        figures.retransmissions &+= 1
+        statistics.retransmissions &+= 1
         return packet
     }
 
@@ -92,7 +92,7 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
     /// - Returns: false if it is not about one of our streams.
     package mutating func keyframeRequested(_ ssrc: UInt32) -> Bool {
         guard streams[ssrc] != nil else { return false }
-        figures.plisReceived &+= 1
+        statistics.plisReceived &+= 1
         return true
     }
 

@@ -313,12 +313,12 @@ extension RTPSession {
     func setDelay(_ delay: Int64) { inbound.setDelay(delay) }
 
     /// The counters, with those of the stream that is shown.
-    var currentFigures: RTPSessionFigures {
-        var figures = inbound.figures
-        let sent = outgoing.withLock { $0.media.figures }
-        (figures.nacksReceived, figures.plisReceived) = (sent.nacksReceived, sent.plisReceived)
-        figures.retransmissions = sent.retransmissions
-        return figures
+    var currentStatistics: RTPSessionStatistics {
+        var statistics = inbound.statistics
+        let sent = outgoing.withLock { $0.media.statistics }
+        (statistics.nacksReceived, statistics.plisReceived) = (sent.nacksReceived, sent.plisReceived)
+        statistics.retransmissions = sent.retransmissions
+        return statistics
     }
 
     /// Forgets a remote stream whose place another one takes.

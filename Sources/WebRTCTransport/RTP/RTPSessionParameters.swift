@@ -53,7 +53,7 @@ extension RTPSessionParameters {
 }
 
 /// Counters of an RTP session.
-package struct RTPSessionFigures: Sendable {
+package struct RTPSessionStatistics: Sendable {
     package var nacksSent: UInt64 = 0
     package var nacksReceived: UInt64 = 0
     package var plisSent: UInt64 = 0

@@ -1,6 +1,7 @@
 internal import DequeModule
 
-/// Our stream of one SSRC: the figures of its sender reports, and the latest packets for retransmission (RFC 4588). A value.
+/// Our stream of one SSRC: the counters of its sender reports, and the latest packets for retransmission (RFC 4588). A
+/// value.
 package struct SentStream<Packet: PacketStorage>: Sendable {
     /// Packets sent, and their payload bytes, modulo 2^32 as in a sender report.
     package private(set) var packets: UInt32 = 0

@@ -73,19 +73,19 @@ extension ElementTests {
 
         /// Thread pools release idle threads, and what those hold, only after some seconds. A cancelled timer stays in
         /// Dispatch until it is due, up to 30 s, and each one wakes a thread.
-        private func expectReturn(to early: Figures, sourceLocation: SourceLocation = #_sourceLocation) {
+        private func expectReturn(to early: ResourceUse, sourceLocation: SourceLocation = #_sourceLocation) {
             let isBack = eventually {
                 Process.threadCount <= early.threads && Process.descriptorCount <= early.descriptors
             }
             #expect(
-                isBack, "\(early); now \(Figures()): \(Process.threadNames)", sourceLocation: sourceLocation)
+                isBack, "\(early); now \(ResourceUse()): \(Process.threadNames)", sourceLocation: sourceLocation)
         }
 
         /// Runs in the child process.
         private func manySessions() throws {
             let count = Self.cycles
             try StandIn.run { standIn in
-                var (early, middle) = (Figures(), Figures())
+                var (early, middle) = (ResourceUse(), ResourceUse())
                 for cycle in 1...count {
                     try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
                         pipeline.play()
@@ -98,7 +98,7 @@ extension ElementTests {
                 }
                 expectReturn(to: early)
                 if Verification.isOn {
-                    let end = Figures.atRest()
+                    let end = ResourceUse.atRest()
                     print("cycle 10: \(early); \(count / 3): \(middle); \(count): \(end)")
                     // A room has four peer connections in this process, a direct session two. Caches and pools still
                     // grow a little, and the service in this process keeps a record of each session.
@@ -117,7 +117,7 @@ extension ElementTests {
             let cameras = [CameraTestsDevices.front, CameraTestsDevices.back, CameraTestsDevices.webcam]
             let count = Self.cycles
             try StandIn.run { standIn in
-                var early = Figures()
+                var early = ResourceUse()
                 for cycle in 1...count {
                     VirtualCameras.set(cameras)
                     try TransformPipeline.run(
@@ -145,7 +145,7 @@ extension ElementTests {
                         #expect(eventually { camera.string("current-device") != nil })
                         camera.emit("list-formats", [GValueBox("virtual:back")])
                     }
-                    if cycle <= max(1, min(2, count - 1)) { early = Figures() }
+                    if cycle <= max(1, min(2, count - 1)) { early = ResourceUse() }
                 }
                 VirtualCameras.set([])
                 expectReturn(to: early)
@@ -157,7 +157,7 @@ extension ElementTests {
         private func manyProcessors() throws {
             let count = Self.cycles
             try StandIn.run { standIn in
-                var early = Figures()
+                var early = ResourceUse()
                 let standing = Standing()
                 for cycle in 1...count {
                     try TransformPipeline.run(
@@ -186,7 +186,7 @@ extension ElementTests {
                         pipeline.transform.set(
                             "processor", GValueBox(cycle % 2 == 0 ? ProcessorTests.flip : "identity sleep-time=500000"))
                     }
-                    if cycle <= max(1, min(2, count - 1)) { early = Figures() }
+                    if cycle <= max(1, min(2, count - 1)) { early = ResourceUse() }
                 }
                 // A blocked processor is only taken down when its streaming thread returns.
                 #expect(eventually { standing.isGone })
@@ -199,7 +199,7 @@ extension ElementTests {
         private func manySounds() throws {
             let count = Self.cycles
             try StandIn.run { standIn in
-                var early = Figures()
+                var early = ResourceUse()
                 for cycle in 1...count {
                     try TransformPipeline.run(try .withAudio(standIn)) { pipeline in
                         let audio = try pipeline.watchAudio()
@@ -218,7 +218,7 @@ extension ElementTests {
                         branch.end()
                     }
                     #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
-                    if cycle <= max(1, min(2, count - 1)) { early = Figures() }
+                    if cycle <= max(1, min(2, count - 1)) { early = ResourceUse() }
                 }
                 expectReturn(to: early)
                 standIn.expectGoodConduct()
@@ -233,13 +233,13 @@ extension ElementTests {
                     "api-key-url=http://127.0.0.1:\(standIn.port)/v1/client/tokens "
                     + "api-key-headers=\"headers,X-API-KEY=(string)x\" renew-before=3"
                 try TransformPipeline.run(try .init(standIn, keys, prompt: "film noir")) { pipeline in
-                    var early = Figures()
+                    var early = ResourceUse()
                     pipeline.play()
                     for renewal in 1...count {
                         let renewed = pipeline.waitForMessage { $0.structure?.name == "decart-session-renewed" }
                         #expect(renewed != nil, "renewal \(renewal): \(pipeline.takeProblems())")
                         #expect(standIn.wait { $0.count { $0.isOpen } == 1 })
-                        if renewal == max(1, min(3, count - 1)) { early = Figures() }
+                        if renewal == max(1, min(3, count - 1)) { early = ResourceUse() }
                     }
                     expectReturn(to: early)
                     #expect(pipeline.stats?.int("renewals") ?? 0 >= count)
@@ -270,7 +270,7 @@ extension ElementTests {
             }
         }
 
-        private struct Figures: CustomStringConvertible {
+        private struct ResourceUse: CustomStringConvertible {
             let descriptors = Process.descriptorCount
             let threads = Process.threadCount
             let resident: Int
@@ -282,15 +282,16 @@ extension ElementTests {
                 resident = Process.residentSize
             }
 
-            /// Figures after the service's side of the last session, which may hold megabytes of frames, has been torn
-            /// down: when two seconds have brought no less memory in use. The gate does not look at the memory.
-            static func atRest() -> Figures {
-                guard Verification.isOn else { return Figures() }
-                var (least, since) = (Figures(), ContinuousClock.now)
+            /// Resources in use after the service's side of the last session, which may hold megabytes of frames, has
+            /// been torn down: when two seconds have brought no less memory in use. The gate does not look at the
+            /// memory.
+            static func atRest() -> ResourceUse {
+                guard Verification.isOn else { return ResourceUse() }
+                var (least, since) = (ResourceUse(), ContinuousClock.now)
                 _ = eventually {
-                    let figures = Figures()
-                    if figures.allocated < least.allocated - 4096 { since = .now }
-                    if figures.allocated < least.allocated { least = figures }
+                    let now = ResourceUse()
+                    if now.allocated < least.allocated - 4096 { since = .now }
+                    if now.allocated < least.allocated { least = now }
                     return ContinuousClock.now - since > .seconds(2)
                 }
                 return least

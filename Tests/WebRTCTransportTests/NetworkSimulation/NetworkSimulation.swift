@@ -84,7 +84,7 @@ struct NetworkSimulation {
         var result = Result()
         result.framesSent = Int(sender.encoder?.frames ?? 0)
         result.frames = receiver.decoder.frames
-        let (received, sent) = (receiver.figures.received, sender.figures.sent)
+        let (received, sent) = (receiver.statistics.received, sender.statistics.sent)
         (result.nacks, result.plis) = (Int(received.nacksSent), Int(received.plisSent))
         (result.retransmissions, result.packetsLost) = (Int(sent.retransmissions), received.packetsLost ?? 0)
         result.droppedByLink = dropped

@@ -36,7 +36,7 @@ struct SharedLinkSimulation {
                 guard !sorted.isEmpty else { return .max }
                 return Int(sorted[min(sorted.count - 1, Int(Double(sorted.count) * percentile))] / .milliseconds(1))
             }
-            func figures(_ from: Int, _ until: Int) -> String {
+            func summary(_ from: Int, _ until: Int) -> String {
                 let waits = [0.5, 0.95, 1].map { wait(percentile: $0, from, until) }
                 return "\(throughput(from, until) / 1000) kbit/s, queueing p50 \(waits[0]) p95 \(waits[1]) most "
                     + "\(waits[2]) ms, dropped \(dropped), PLIs \(plis)"
@@ -139,7 +139,7 @@ struct SharedLinkSimulation {
             now = max(next, now)
         }
         for (flow, call) in calls.enumerated() {
-            result.calls[flow].plis = Int(call.receiver.figures.received.plisSent)
+            result.calls[flow].plis = Int(call.receiver.statistics.received.plisSent)
         }
         return result
     }

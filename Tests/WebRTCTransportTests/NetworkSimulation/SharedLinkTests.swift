@@ -14,7 +14,7 @@ extension Simulation {
         func theQueueOfANarrowLinkStaysShort(rate: Int, queue: Int) {
             for seed in Simulation.seeds {
                 let call = simulation(rate, queue: queue, seed: seed).run().calls[0]
-                let row = "\(rate / 1000) kbit/s, seed \(seed): \(call.figures(3, 60)); start: \(call.figures(0, 3))"
+                let row = "\(rate / 1000) kbit/s, seed \(seed): \(call.summary(3, 60)); start: \(call.summary(0, 3))"
                 print(row)
                 #expect(call.dropped == 0 && call.plis == 0, "\(row)")
                 #expect(call.wait(percentile: 0.5, 3, 60) <= 30 && call.wait(percentile: 0.95, 3, 60) <= 85, "\(row)")
@@ -37,7 +37,8 @@ extension Simulation {
                 let call = simulation.run().calls[0]
                 let (down, up) = (call.time(from: 20) { $0 <= 550_000 }, call.time(from: 40) { $0 >= 2_000_000 })
                 let row =
-                    "seed \(seed): \(down) s down, then \(call.figures(23, 40)); \(up) s up, then \(call.figures(50, 60))"
+                    "seed \(seed): \(down) s down, then \(call.summary(23, 40)); "
+                    + "\(up) s up, then \(call.summary(50, 60))"
                 print(row)
                 #expect(down <= 1 && call.wait(percentile: 0.95, 23, 40) <= 75, "\(row)")
                 #expect(call.throughput(23, 40) >= 420_000 && up <= 12, "\(row)")
@@ -51,7 +52,7 @@ extension Simulation {
                 (simulation.most, simulation.changes) = (1_050_000, [(.seconds(20), 500_000)])
                 simulation.duration = .seconds(40)
                 let call = simulation.run().calls[0]
-                let row = "seed \(seed): \(call.figures(20, 24)), then \(call.figures(24, 40))"
+                let row = "seed \(seed): \(call.summary(20, 24)), then \(call.summary(24, 40))"
                 print(row)
                 #expect(call.time(from: 20) { $0 <= 500_000 } <= 1 && call.dropped == 0 && call.plis == 0, "\(row)")
                 #expect(call.wait(percentile: 0.95, 24, 40) <= 75 && call.throughput(24, 40) >= 420_000, "\(row)")
@@ -77,7 +78,7 @@ extension Simulation {
                 let result = simulation.run()
                 let rates = result.calls.map { $0.throughput(10, 60) }
                 let row =
-                    "seed \(seed): calls \(rates), " + result.calls.map { $0.figures(10, 60) }.joined(separator: ", ")
+                    "seed \(seed): calls \(rates), " + result.calls.map { $0.summary(10, 60) }.joined(separator: ", ")
                 print(row)
                 #expect(result.fairness(10, 60) >= 0.8 && rates.reduce(0, +) >= 2_500_000, "\(row)")
                 #expect(result.calls.allSatisfy { $0.wait(percentile: 0.95, 10, 60) <= 90 }, "\(row)")
@@ -98,8 +99,8 @@ extension Simulation {
         func lossAndJitterOfTheLinkDoNotLowerTheRate(conditions: SimulatedLink.Conditions) {
             for seed in Simulation.seeds {
                 let call = SharedLinkSimulation(conditions: conditions, seed: seed).run().calls[0]
-                print("loss \(conditions.loss), seed \(seed): \(call.figures(0, 60))")
-                #expect(call.throughput(10, 60) >= 2_000_000, "\(call.figures(10, 60))")
+                print("loss \(conditions.loss), seed \(seed): \(call.summary(0, 60))")
+                #expect(call.throughput(10, 60) >= 2_000_000, "\(call.summary(10, 60))")
             }
         }
     }

@@ -47,7 +47,9 @@ final class SimulatedPeer {
         random = SeededGenerator(seed: seed)
     }
 
-    var figures: (received: RTPSessionFigures, sent: RTPSessionFigures) { (inbound.figures, outbound.figures) }
+    var statistics: (received: RTPSessionStatistics, sent: RTPSessionStatistics) {
+        (inbound.statistics, outbound.statistics)
+    }
 
     var nextWake: Duration {
         var next = min(nextTick, encoder?.nextFrame ?? nextTick)

@@ -1,7 +1,7 @@
 import WebRTCTransport
 
 /// Facts of a session's media: a snapshot for tests and the page. Nil: not known yet.
-package struct MediaFigures: Sendable, Equatable {
+package struct MediaStatistics: Sendable, Equatable {
     package struct Size: Sendable, Equatable {
         package var width: Int
         package var height: Int
