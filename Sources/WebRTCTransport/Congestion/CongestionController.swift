@@ -17,8 +17,8 @@ package struct CongestionController: Sendable {
     private var lastArrival: Int64?
     private var sent = RateWindow()
     private var lastTotal: UInt64?
-    private var repeated = RateWindow()
-    private var lastRepeated: UInt64 = 0
+    private var retransmissionRate = RateWindow()
+    private var lastRetransmittedBytes: UInt64 = 0
     /// Bitrate of the retransmissions, which the encoder's target leaves room for.
     private var retransmissions = 0
 
@@ -156,9 +156,9 @@ package struct CongestionController: Sendable {
 
     /// Counts retransmissions, which are among the bytes sent. Call it before `tick`.
     package mutating func retransmitted(totalBytes: UInt64, now: Int64) {
-        repeated.add(Int(clamping: totalBytes &- lastRepeated), at: now)
-        lastRepeated = totalBytes
-        retransmissions = min(repeated.bitrate(at: now) ?? 0, Int(Self.maximumRetransmissions * sustained))
+        retransmissionRate.add(Int(clamping: totalBytes &- lastRetransmittedBytes), at: now)
+        lastRetransmittedBytes = totalBytes
+        retransmissions = min(retransmissionRate.bitrate(at: now) ?? 0, Int(Self.maximumRetransmissions * sustained))
     }
 
     /// Handles the passing of time; call it a few times a second.

@@ -34,10 +34,11 @@ package final class SendRateControl: @unchecked Sendable {
     /// - Parameters:
     ///   - size: bytes before protection.
     ///   - sequence: the transport-wide sequence number; nil: it has none.
-    ///   - isRepeated: it is a retransmission.
-    package func willSend(rtp size: Int, sequence: UInt16?, isRepeated: Bool, now: Duration) {
+    ///   - isRetransmission: the packet is RTX (RFC 4588).
+    package func willSend(rtp size: Int, sequence: UInt16?, isRetransmission: Bool, now: Duration) {
         outgoing.withLock {
-            $0.history.record(sequence: sequence, size: size, isRepeated: isRepeated, now: now.inMicroseconds)
+            $0.history.record(
+                sequence: sequence, size: size, isRetransmission: isRetransmission, now: now.inMicroseconds)
         }
     }
 
@@ -69,8 +70,8 @@ package final class SendRateControl: @unchecked Sendable {
     }
 
     package func tick(now: Duration) -> BitrateTarget? {
-        let (total, repeated) = outgoing.withLock { ($0.history.totalBytes, $0.history.repeatedBytes) }
-        controller.retransmitted(totalBytes: repeated, now: now.inMicroseconds)
+        let (total, retransmitted) = outgoing.withLock { ($0.history.totalBytes, $0.history.retransmittedBytes) }
+        controller.retransmitted(totalBytes: retransmitted, now: now.inMicroseconds)
         let news = controller.tick(totalBytes: total, now: now.inMicroseconds)
         return fixed == nil ? news : nil
     }

@@ -16,16 +16,16 @@ package struct SentPacketHistory: Sendable {
     private var ring: [Entry]
     /// Bytes of all packets, with or without a sequence number.
     package private(set) var totalBytes: UInt64 = 0
-    package private(set) var repeatedBytes: UInt64 = 0
+    package private(set) var retransmittedBytes: UInt64 = 0
 
     package init() {
         ring = Array(repeating: Entry(sequence: 0, fate: .unknown, size: 0, sendTime: 0), count: Self.capacity)
     }
 
     /// `sequence` is nil if transport-cc is not negotiated.
-    package mutating func record(sequence: UInt16?, size: Int, isRepeated: Bool = false, now: Int64) {
+    package mutating func record(sequence: UInt16?, size: Int, isRetransmission: Bool = false, now: Int64) {
         totalBytes &+= UInt64(clamping: size)
-        if isRepeated { repeatedBytes &+= UInt64(clamping: size) }
+        if isRetransmission { retransmittedBytes &+= UInt64(clamping: size) }
         guard let sequence else { return }
         ring[Int(sequence) & (Self.capacity - 1)] = Entry(
             sequence: sequence, fate: .unknown, size: Int32(clamping: max(1, size)), sendTime: now)

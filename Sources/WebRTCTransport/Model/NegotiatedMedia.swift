@@ -22,7 +22,7 @@ package struct NegotiatedVideo: Sendable {
     /// SSRCs that the remote peer declares, if any.
     var ssrcs: [UInt32]
     /// See `RemoteVideo`.
-    var repeatedSSRCs: [UInt32: UInt32]
+    var rtxSSRCs: [UInt32: UInt32]
     /// Codecs beside `codec` in which the remote peer may send.
     var alternatives: [NegotiatedCodec] = []
     /// RIDs of the simulcast layers, highest resolution first; empty: one stream.
@@ -32,7 +32,7 @@ package struct NegotiatedVideo: Sendable {
     package init(_ remote: RemoteVideo, _ direction: MediaDirection) {
         (mid, codec, extensions) = (remote.mid, remote.codec, remote.extensions)
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
-        (ssrcs, repeatedSSRCs) = (remote.ssrcs, remote.repeatedSSRCs)
+        (ssrcs, rtxSSRCs) = (remote.ssrcs, remote.rtxSSRCs)
         self.direction = direction
     }
 
@@ -41,7 +41,7 @@ package struct NegotiatedVideo: Sendable {
     func united(with later: NegotiatedVideo) -> NegotiatedVideo {
         var whole = self
         whole.ssrcs += later.ssrcs
-        whole.repeatedSSRCs.merge(later.repeatedSSRCs) { first, _ in first }
+        whole.rtxSSRCs.merge(later.rtxSSRCs) { first, _ in first }
         whole.direction = direction.united(with: later.direction)
         whole.alternatives = later.alternatives
         if !later.sentLayers.isEmpty { whole.sentLayers = later.sentLayers }

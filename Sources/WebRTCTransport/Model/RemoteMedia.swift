@@ -11,7 +11,7 @@ package struct RemoteVideo: Sendable {
     /// SSRCs that the remote peer declares; it need not declare any.
     package var ssrcs: [UInt32]
     /// The media SSRC that each RTX SSRC repeats, of `a=ssrc-group:FID` (RFC 5576 4.2).
-    package var repeatedSSRCs: [UInt32: UInt32]
+    package var rtxSSRCs: [UInt32: UInt32]
     /// RIDs of the simulcast layers that the remote peer sends or would receive, highest resolution first (RFC 8853).
     package var sentLayers: [String]
     package var receivedLayers: [String]

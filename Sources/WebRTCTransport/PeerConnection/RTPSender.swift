@@ -59,7 +59,7 @@ final class RTPSender: @unchecked Sendable {
             bitrate: firstTarget, network: network,
             send: { [weak self] packet in
                 if batch.isFull { self?.flush(&batch) }
-                self?.add(rtp: packet, writer, isRepeated: Int(packet[1] & 0x7f) == retransmission, to: &batch)
+                self?.add(rtp: packet, writer, isRetransmission: Int(packet[1] & 0x7f) == retransmission, to: &batch)
             }, flush: { [weak self] in self?.flush(&batch) })
         outward.withLock { $0.pacer = pacer }
         try rtp.video.configure(
@@ -70,8 +70,8 @@ final class RTPSender: @unchecked Sendable {
                 pacer.offer { offer in
                     forEach { packet, isDelta in
                         guard packet.count >= 12 else { return }
-                        let isRepeated = Int(packet[1] & 0x7f) == retransmission
-                        offer(packet, isRepeated ? .retransmission : isDelta ? .media : .keyframe)
+                        let isRetransmission = Int(packet[1] & 0x7f) == retransmission
+                        offer(packet, isRetransmission ? .retransmission : isDelta ? .media : .keyframe)
                     }
                 }
             }, onRTCP: { [weak self] packet in self?.send(rtcp: packet, of: .video) })
@@ -113,7 +113,7 @@ final class RTPSender: @unchecked Sendable {
     func tick() {
         if let target = rateControl.tick(now: MonotonicTime.now) { report(target) }
         if let report = rateControl.lastReport { log.checkLoss(report, now: MonotonicTime.now) }
-        rtp.video.paceRetransmission(roundTrip: rateControl.roundTrip, bitrate: rateControl.target.target)
+        rtp.video.roundTripChanged(to: rateControl.roundTrip, bitrate: rateControl.target.target)
     }
 
     private func report(_ target: BitrateTarget) {
@@ -140,7 +140,7 @@ final class RTPSender: @unchecked Sendable {
 
     /// Also called on the network thread, see `PacedSender`.
     private func add(
-        rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, isRepeated: Bool,
+        rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, isRetransmission: Bool,
         to batch: inout PacketBatch
     ) {
         let now = MonotonicTime.now
@@ -149,7 +149,7 @@ final class RTPSender: @unchecked Sendable {
         else { return }
         rateControl.willSend(
             rtp: length, sequence: writer.hasTransportSequence ? writer.transportSequence : nil,
-            isRepeated: isRepeated, now: now)
+            isRetransmission: isRetransmission, now: now)
         guard let protected = srtp.protectRTP(buffer, length: length) else { return }
         batch.append(UnsafeRawBufferPointer(rebasing: buffer[..<protected]))
         writer.keep()

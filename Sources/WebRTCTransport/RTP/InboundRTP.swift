@@ -14,7 +14,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     private var selected: UInt32?
     private var stream: InboundStream<Packet>
     /// Learns from the first packet of an RTX SSRC that was missing.
-    private var repeated = RetransmissionSources()
+    private var rtxSources = RetransmissionSources()
     private var cnames: [UInt32: [UInt8]] = [:]
     private var counters = RTPSessionStatistics()
     private var lastReport: Duration?
@@ -41,7 +41,7 @@ package struct InboundRTP<Packet: PacketStorage> {
 
     package mutating func configure(_ parameters: RTPSessionParameters) {
         (self.parameters, isActive) = (parameters, true)
-        repeated = RetransmissionSources(declared: parameters.repeatedSSRCs)
+        rtxSources = RetransmissionSources(declared: parameters.rtxSSRCs)
         stream.begin(0, parameters)
     }
 
@@ -80,7 +80,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     package mutating func select(_ ssrc: UInt32, now: Duration, _ act: (Action) -> Void) {
         guard selected != ssrc, isActive else { return }
         selected = ssrc
-        repeated.select(ssrc)
+        rtxSources.select(ssrc)
         stream.begin(ssrc, parameters)
         if kind == .video, received[ssrc] != nil { requestKeyframe(now: now, act) }
     }
@@ -103,17 +103,17 @@ package struct InboundRTP<Packet: PacketStorage> {
             recorder.received(number, now: now)
             if areReportsReduced { scheduleReport(at: now + reportInterval) }
         }
-        if let type = parameters.repeatedTypes[type] {
+        if let type = parameters.rtxTypes[type] {
             guard let (restored, sequence) = restore(packet, ssrc, type: type) else { return }
             let wanted = restored.withUnsafeBytes {
                 stream.insert(
-                    $0, type: type, isStray: type != activeType, isRepeated: true, sequence: sequence, now: now,
+                    $0, type: type, isStray: type != activeType, isRetransmission: true, sequence: sequence, now: now,
                     running: running, act)
             }
             request(wanted, act)
         } else if ssrc == selected, parameters.caps[type] != nil {
             let wanted = stream.insert(
-                packet, type: type, isStray: type != activeType, isRepeated: false, sequence: sequence, now: now,
+                packet, type: type, isStray: type != activeType, isRetransmission: false, sequence: sequence, now: now,
                 running: running, act)
             request(wanted, act)
         }
@@ -123,11 +123,11 @@ package struct InboundRTP<Packet: PacketStorage> {
     private mutating func restore(
         _ packet: UnsafeRawBufferPointer, _ ssrc: UInt32, type: Int
     ) -> (packet: [UInt8], sequence: UInt16)? {
-        guard let selected, stream.isWaiting, repeated.mayRepeat(selected, rtx: ssrc),
+        guard let selected, stream.isWaiting, rtxSources.mayRepeat(selected, rtx: ssrc),
             let restored = RTPHeader.restore(packet, payloadType: type, ssrc: selected),
             stream.isMissing(restored.sequence)
         else { return nil }
-        repeated.learn(selected, rtx: ssrc)
+        rtxSources.learn(selected, rtx: ssrc)
         return restored
     }
 
@@ -251,7 +251,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     /// Forgets a remote stream whose place another one takes.
     package mutating func forget(_ ssrc: UInt32) {
         (received[ssrc], cnames[ssrc]) = (nil, nil)
-        repeated.forget(rtx: ssrc)
+        rtxSources.forget(rtx: ssrc)
     }
 }
 

@@ -74,7 +74,7 @@ struct InboundStream<Packet: PacketStorage> {
     /// Begins with the next packet of another stream.
     mutating func begin(_ ssrc: UInt32, _ parameters: RTPSessionParameters) {
         self.ssrc = ssrc
-        buffer = JitterBuffer(requests: !parameters.repeatedTypes.isEmpty)
+        buffer = JitterBuffer(requests: !parameters.rtxTypes.isEmpty)
         buffer.retry = requestInterval
         clock = Self.makeClock(kind, parameters.clockRate)
         clock.delay = delay
@@ -93,24 +93,24 @@ struct InboundStream<Packet: PacketStorage> {
     /// - Parameters:
     ///   - isStray: the packet has another payload type than the stream. It has its place in the order, so that nothing
     ///     waits for it, and is dropped then.
-    ///   - isRepeated: it is a retransmission, whose arrival says nothing about the delay of the path.
+    ///   - isRetransmission: the packet is RTX (RFC 4588), whose arrival says nothing about the delay of the path.
     ///   - running: the running time, ns; nil: the packet is dropped.
     /// - Returns: the packets to request again.
     mutating func insert(
-        _ packet: UnsafeRawBufferPointer, type: Int, isStray: Bool, isRepeated: Bool, sequence: UInt16, now: Duration,
-        running: () -> Int64?, _ act: (InboundAction<Packet>) -> Void
+        _ packet: UnsafeRawBufferPointer, type: Int, isStray: Bool, isRetransmission: Bool, sequence: UInt16,
+        now: Duration, running: () -> Int64?, _ act: (InboundAction<Packet>) -> Void
     ) -> [UInt16] {
         if arrival == nil { arrival = running() }
         guard let arrival else { return [] }
         let timestamp = packet.bigEndian32(at: 4)
-        let repeated = isRepeated ? clock.undelayedTime(of: timestamp).map { $0 &+ delay } : nil
+        let undelayed = isRetransmission ? clock.undelayedTime(of: timestamp).map { $0 &+ delay } : nil
         let received = Received(
             packet: Packet(copying: packet), payloadType: type, isStray: isStray, timestamp: timestamp,
             endsFrame: kind == .audio || packet[1] & 0x80 != 0,
-            time: ClockTime(max(0, repeated ?? clock.time(of: timestamp, arrival: arrival))))
+            time: ClockTime(max(0, undelayed ?? clock.time(of: timestamp, arrival: arrival))))
         let insertion = buffer.insert(
-            received, sequence: sequence, endsFrame: received.endsFrame, isRepeated: isRepeated, now: now)
-        if insertion != .refused, kind == .video, !isRepeated { expectRest(of: received, now) }
+            received, sequence: sequence, endsFrame: received.endsFrame, isRetransmission: isRetransmission, now: now)
+        if insertion != .refused, kind == .video, !isRetransmission { expectRest(of: received, now) }
         switch insertion {
         case .inOrder: deliver(received, act)
         case .restarted:

@@ -74,9 +74,9 @@ package struct JitterBuffer<Packet> {
 
     /// - Parameters:
     ///   - endsFrame: nothing has to follow soon.
-    ///   - isRepeated: it is a retransmission.
+    ///   - isRetransmission: the packet is RTX (RFC 4588).
     package mutating func insert(
-        _ packet: Packet, sequence: UInt16, endsFrame: Bool, isRepeated: Bool = false, now: Duration
+        _ packet: Packet, sequence: UInt16, endsFrame: Bool, isRetransmission: Bool = false, now: Duration
     ) -> Insertion {
         guard let highest = sequences.highest else {
             expected = sequences.record(sequence)
@@ -116,7 +116,7 @@ package struct JitterBuffer<Packet> {
             }
         } else if let place = place(of: number) {
             let discovered = missing.remove(at: place).discovered
-            if isRepeated { reordering.lost() } else { reordering.arrived(after: now - discovered) }
+            if isRetransmission { reordering.lost() } else { reordering.arrived(after: now - discovered) }
         } else {
             guard number < expected, expected - number <= Self.longestReordering else { return .refused }
             guard begins != nil else {

@@ -28,9 +28,9 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
         let ssrc = bytes.bigEndian32(at: 8)
         if streams[ssrc] == nil {
             guard streams.count < LocalIdentity.videoSSRCs else { return }
-            let repeated = retransmission.flatMap { wanted in wanted.ssrcs[ssrc].map { ($0, wanted.payloadType) } }
+            let rtx = retransmission.flatMap { wanted in wanted.ssrcs[ssrc].map { ($0, wanted.payloadType) } }
             streams[ssrc] = SentStream(
-                retransmission: repeated, firstSequence: UInt16.random(in: 0..<0x8000, using: &random))
+                retransmission: rtx, firstSequence: UInt16.random(in: 0..<0x8000, using: &random))
         }
         streams[ssrc]?.sent(packet, bytes, running: running, now: now)
     }
@@ -82,7 +82,7 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
     package mutating func retransmission(of sequence: UInt16, ssrc: UInt32, now: Duration) -> [UInt8]? {
         let stream = streams[ssrc]
         guard budget.allows(ssrc: ssrc, sequence: sequence, now: now, size: { stream?.size(of: sequence, now: now) }),
-            let packet = streams[ssrc]?.repeated(sequence, now: now)
+            let packet = streams[ssrc]?.makeRetransmission(of: sequence, now: now)
         else { return nil }
         statistics.retransmissions &+= 1
         return packet

@@ -304,7 +304,7 @@ extension RTPSession {
     /// - Parameters:
     ///   - roundTrip: nil: not known yet.
     ///   - bitrate: Our send target, bit/s, of which retransmissions get a share.
-    func paceRetransmission(roundTrip: Duration?, bitrate: Int) {
+    func roundTripChanged(to roundTrip: Duration?, bitrate: Int) {
         outgoing.withLock { $0.media.pace(roundTrip: roundTrip, bitrate: bitrate) }
         if let roundTrip { inbound.pace(roundTrip: roundTrip) }
     }

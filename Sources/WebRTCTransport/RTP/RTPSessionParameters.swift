@@ -7,9 +7,9 @@ package struct RTPSessionParameters: Sendable {
     package var ssrc: UInt32
     package var cname: String
     /// Inbound RTX (RFC 4588): the payload type that each one repeats.
-    package var repeatedTypes: [Int: Int] = [:]
+    package var rtxTypes: [Int: Int] = [:]
     /// Inbound RTX: the media SSRC that each RTX SSRC repeats, as far as it is declared.
-    package var repeatedSSRCs: [UInt32: UInt32] = [:]
+    package var rtxSSRCs: [UInt32: UInt32] = [:]
     /// Outbound RTX: the payload type, and the SSRC for each of our SSRCs.
     package var retransmission: (payloadType: Int, ssrcs: [UInt32: UInt32])?
     /// The extension with the transport-wide sequence number, if the remote peer gets feedback about it.
@@ -34,9 +34,9 @@ extension RTPSessionParameters {
             text += "encoding-name=(string)\(codec.codec.encodingName)"
             if codec.codec == .h264 { text += ", packetization-mode=(string)1" }
             caps[codec.payloadType] = text
-            if let type = codec.retransmissionPayloadType { repeatedTypes[type] = codec.payloadType }
+            if let type = codec.retransmissionPayloadType { rtxTypes[type] = codec.payloadType }
         }
-        repeatedSSRCs = video.repeatedSSRCs
+        rtxSSRCs = video.rtxSSRCs
         if video.codec.usesTransportCC { transportWideCC = video.extensions.transportWideCC }
         guard let type = video.codec.retransmissionPayloadType else { return }
         var ssrcs = [identity.ssrc: identity.rtxSSRC]

@@ -64,9 +64,9 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     }
 
     /// The retransmission of a packet; nil: it is not kept (any more).
-    package mutating func repeated(_ sequence: UInt16, now: Duration) -> [UInt8]? {
+    package mutating func makeRetransmission(of sequence: UInt16, now: Duration) -> [UInt8]? {
         guard let retransmission, let kept = kept(sequence, now) else { return nil }
-        let repeated = kept.withBytes { packet -> [UInt8]? in
+        let copy = kept.withBytes { packet -> [UInt8]? in
             let header = RTPHeader.length(packet)
             guard packet.count >= header else { return nil }
             var bytes: [UInt8] = []
@@ -79,9 +79,9 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
             bytes.replaceSubrange(8..<12, with: retransmission.ssrc.bigEndianBytes)
             return bytes
         }
-        guard let repeated, let repeated else { return nil }
+        guard let copy, let copy else { return nil }
         nextSequence &+= 1
-        return repeated
+        return copy
     }
 }
 

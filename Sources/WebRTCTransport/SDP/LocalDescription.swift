@@ -153,9 +153,9 @@ struct LocalDescription: Sendable {
             // No SSRCs: the remote peer identifies the layers by rid (RFC 8853 5.4).
             lines += [SDPAttribute("msid", identity.videoName)] + simulcastLines(video.sentLayers, "send")
         } else if video.direction.sends {
-            let isRepeated = codec.retransmissionPayloadType != nil
+            let hasRTX = codec.retransmissionPayloadType != nil
             lines += sourceLines(
-                identity.videoName, isRepeated ? [identity.ssrc, identity.rtxSSRC] : [identity.ssrc])
+                identity.videoName, hasRTX ? [identity.ssrc, identity.rtxSSRC] : [identity.ssrc])
         }
         media.attributes = lines
         return media

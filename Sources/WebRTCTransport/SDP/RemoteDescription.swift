@@ -173,7 +173,7 @@ package struct RemoteDescription: Sendable {
         media.values("ssrc").prefix(32).compactMap { $0.split(separator: " ").first.flatMap { UInt32($0) } }
     }
 
-    private static func repeatedSSRCs(of media: SDPMedia) -> [UInt32: UInt32] {
+    private static func rtxSSRCs(of media: SDPMedia) -> [UInt32: UInt32] {
         media.values("ssrc-group").prefix(32).reduce(into: [:]) { found, value in
             let words = value.split(separator: " ")
             guard words.count == 3, words[0] == "FID", let ssrc = UInt32(words[1]), let rtx = UInt32(words[2]) else {
@@ -208,7 +208,7 @@ package struct RemoteDescription: Sendable {
             mediaIndex: index, mid: mid, codec: codec, alternatives: usable.filter { $0 != codec },
             extensions: HeaderExtensionIDs(extmap: extmap), extmap: extmap,
             direction: direction(of: media, in: sdp), ssrcs: ssrcs(of: media),
-            repeatedSSRCs: repeatedSSRCs(of: media), sentLayers: layers("send", of: media),
+            rtxSSRCs: rtxSSRCs(of: media), sentLayers: layers("send", of: media),
             receivedLayers: layers("recv", of: media))
     }
 

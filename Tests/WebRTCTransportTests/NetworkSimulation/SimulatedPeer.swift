@@ -3,7 +3,7 @@ import WebRTCTransport
 
 /// One end of a call in the simulation: it drives the values of `RTPSession`, `PacedSender` and `RTPSender` on virtual time.
 final class SimulatedPeer {
-    private static let repeatedType = 97
+    private static let rtxType = 97
     /// SRTP's authentication tag.
     private static let protection = 16
     private let parameters: RTPSessionParameters
@@ -30,8 +30,8 @@ final class SimulatedPeer {
         var parameters = RTPSessionParameters(
             clockRate: 90_000, ssrc: encoder == nil ? 0x5678_0001 : SimulatedEncoder.ssrc, cname: "simulation")
         parameters.caps = [Int(SimulatedEncoder.payloadType): ""]
-        parameters.repeatedTypes = [Self.repeatedType: Int(SimulatedEncoder.payloadType)]
-        parameters.retransmission = (Self.repeatedType, [SimulatedEncoder.ssrc: SimulatedEncoder.ssrc + 1])
+        parameters.rtxTypes = [Self.rtxType: Int(SimulatedEncoder.payloadType)]
+        parameters.retransmission = (Self.rtxType, [SimulatedEncoder.ssrc: SimulatedEncoder.ssrc + 1])
         parameters.transportWideCC = 3
         self.parameters = parameters
         inbound = InboundRTP(.video)
@@ -113,7 +113,7 @@ final class SimulatedPeer {
             guard let (buffer, length) = writer.write(bytes, sendTime: now, reserve: Self.protection) else { return }
             rateControl.willSend(
                 rtp: length, sequence: writer.transportSequence,
-                isRepeated: Int(bytes[1] & 0x7f) == Self.repeatedType, now: now)
+                isRetransmission: Int(bytes[1] & 0x7f) == Self.rtxType, now: now)
             send(Array(buffer[..<length]))
         }
     }
@@ -153,9 +153,9 @@ final class SimulatedPeer {
 
     private func receive(rtp datagram: [UInt8], _ now: Duration, _ send: ([UInt8]) -> Void) {
         bytesReceived += datagram.count
-        let isRepeated = Int(datagram[1] & 0x7f) == Self.repeatedType
+        let isRetransmission = Int(datagram[1] & 0x7f) == Self.rtxType
         datagram.withUnsafeBytes { bytes in
-            if ssrc == nil, !isRepeated {
+            if ssrc == nil, !isRetransmission {
                 ssrc = SimulatedEncoder.ssrc
                 inbound.select(SimulatedEncoder.ssrc, now: now) { perform($0, now, send) }
             }

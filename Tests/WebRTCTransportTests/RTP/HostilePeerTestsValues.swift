@@ -158,11 +158,11 @@ struct HostilePeerValueTests {
         #expect(isAllowed)
         // A request too early does not even look for the packet.
         var looked = false
-        let isRepeated = budget.allows(ssrc: 1, sequence: 20_000, now: .milliseconds(5)) {
+        let isAllowedAgain = budget.allows(ssrc: 1, sequence: 20_000, now: .milliseconds(5)) {
             looked = true
             return 1200
         }
-        #expect(!isRepeated && !looked)
+        #expect(!isAllowedAgain && !looked)
     }
 
     @Test func anyNumbersDoNotTrap() {

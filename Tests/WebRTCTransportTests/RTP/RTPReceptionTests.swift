@@ -16,11 +16,12 @@ struct RTPReceptionTests {
 
         init(requests: Bool = true) { buffer = JitterBuffer(requests: requests) }
 
-        mutating func arrive(_ sequence: UInt16, at milliseconds: Int, endsFrame: Bool = true, isRepeated: Bool = false)
-        {
+        mutating func arrive(
+            _ sequence: UInt16, at milliseconds: Int, endsFrame: Bool = true, isRetransmission: Bool = false
+        ) {
             advance(to: milliseconds)
             let insertion = buffer.insert(
-                sequence, sequence: sequence, endsFrame: endsFrame, isRepeated: isRepeated, now: now)
+                sequence, sequence: sequence, endsFrame: endsFrame, isRetransmission: isRetransmission, now: now)
             switch insertion {
             case .inOrder: delivered.append(sequence)
             case .waits, .restarted: drain()
@@ -67,7 +68,7 @@ struct RTPReceptionTests {
         line.requested = []
         for loss in 0..<80 {
             line.arrive(UInt16(82 + loss * 2), at: 5000 + loss * 100)
-            line.arrive(UInt16(81 + loss * 2), at: 5050 + loss * 100, isRepeated: true)
+            line.arrive(UInt16(81 + loss * 2), at: 5050 + loss * 100, isRetransmission: true)
         }
         line.arrive(242, at: 14_000)
         line.advance(to: 14_001)
@@ -82,7 +83,7 @@ struct RTPReceptionTests {
         #expect(line.buffer.isMissing(0) && !line.buffer.isMissing(1) && line.requested == [0])
         line.advance(to: 309)
         #expect(line.requested == [0, 0, 0] && line.delivered == [65_535])
-        line.arrive(0, at: 315, isRepeated: true)
+        line.arrive(0, at: 315, isRetransmission: true)
         #expect(line.delivered == [65_535, 0, 1])
         line.arrive(3, at: 320)
         line.advance(to: 760)
@@ -90,7 +91,7 @@ struct RTPReceptionTests {
         // It was due half-way between those around it.
         line.advance(to: 770)
         #expect(line.delivered == [65_535, 0, 1, 3] && line.lost == [2] && line.requested.count == 4 + 5)
-        line.arrive(2, at: 771, isRepeated: true)
+        line.arrive(2, at: 771, isRetransmission: true)
         #expect(line.delivered.last == 3, "a packet that comes too late is shown")
     }
 
@@ -151,7 +152,7 @@ struct RTPReceptionTests {
         #expect(line.requested == [3] && line.buffer.isMissing(3))
         line.arrive(4, at: 35)
         #expect(line.requested == [3], "it has been requested")
-        line.arrive(3, at: 40, isRepeated: true)
+        line.arrive(3, at: 40, isRetransmission: true)
         #expect(line.delivered == [1, 2, 3, 4])
         line.buffer.expectNext(within: .milliseconds(8), now: line.now)
         line.arrive(5, at: 45)
@@ -624,19 +625,19 @@ struct RTPReceptionTests {
         }
         #expect(stream.packets == 600 && stream.octets == 1800)
         let now = Duration.milliseconds(600)
-        let oldest = stream.repeated(65_301, now: now)
+        let oldest = stream.makeRetransmission(of: 65_301, now: now)
         #expect(oldest == nil, "too old")
         #expect(stream.size(of: 65_301, now: now) == nil && stream.size(of: 365, now: now) == nil)
         #expect((0..<512 as Range<UInt16>).allSatisfy { stream.size(of: 363 &- $0, now: now) == 23 })
         for (sequence, own) in [(65_500, 65_535), (300, 0)] as [(UInt16, UInt16)] {
-            let found = stream.repeated(sequence, now: now)
-            let repeated = try #require(found)
-            #expect(repeated[1] == 0x80 | 97 && Array(repeated[8..<12]) == [0x0a, 0x0b, 0x0c, 0x0d])
-            #expect(UInt16(repeated[2]) << 8 | UInt16(repeated[3]) == own)
-            let restored = repeated.withUnsafeBytes { RTPHeader.restore($0, payloadType: 96, ssrc: 0x0102_0304) }
+            let found = stream.makeRetransmission(of: sequence, now: now)
+            let retransmission = try #require(found)
+            #expect(retransmission[1] == 0x80 | 97 && Array(retransmission[8..<12]) == [0x0a, 0x0b, 0x0c, 0x0d])
+            #expect(UInt16(retransmission[2]) << 8 | UInt16(retransmission[3]) == own)
+            let restored = retransmission.withUnsafeBytes { RTPHeader.restore($0, payloadType: 96, ssrc: 0x0102_0304) }
             #expect(restored?.sequence == sequence && restored?.packet == packet(sequence))
         }
-        let last = stream.repeated(300, now: .seconds(5))
+        let last = stream.makeRetransmission(of: 300, now: .seconds(5))
         #expect(last == nil, "too old")
         let padding: [UInt8] = [0xa0, 97, 0, 1, 0, 0, 0, 9, 1, 2, 3, 4, 0, 0, 0, 4]
         #expect(padding.withUnsafeBytes { RTPHeader.restore($0, payloadType: 96, ssrc: 1) } == nil)

@@ -35,7 +35,7 @@ struct DescriptionTests {
         #expect(remote.video?.extensions.transportWideCC == 4)
         #expect(remote.video?.extensions.absoluteSendTime == 2)
         #expect(remote.video?.extensions.mid == 9)
-        #expect(remote.video?.ssrcs == [1234, 5678] && remote.video?.repeatedSSRCs == [5678: 1234])
+        #expect(remote.video?.ssrcs == [1234, 5678] && remote.video?.rtxSSRCs == [5678: 1234])
         #expect(remote.video?.direction == .sendrecv)
         #expect(remote.transport.usernameFragment == "SAMP")
         #expect(remote.transport.setup == "actpass")
@@ -90,7 +90,7 @@ struct DescriptionTests {
     @Test(arguments: ["FID 1234", "FID", "", "SIM 1234 5678", "FID x 5678", "FID 1234 -1", "FID 1234 5678 9"])
     func groupsThatAreNoRetransmission(group: String) throws {
         let video = SampleOffer.video().replacing("ssrc-group:FID 1234 5678", with: "ssrc-group:" + group)
-        #expect(try offer(SampleOffer.session + video).video?.repeatedSSRCs == [:])
+        #expect(try offer(SampleOffer.session + video).video?.rtxSSRCs == [:])
     }
 
     @Test(arguments: [
