@@ -9,19 +9,20 @@ package final class InputChain: @unchecked Sendable {
     package let gate: InputGate
     package let encoded: EncodedInput
     private let queue: Element
-    private let plain: Element
+    private let formatFilter: Element
     private let deinterlace: Element
     private let crop: Element
     private let scale: Element
-    private let scaled: Element
+    /// Fixes the size between the scaler and the rotation.
+    private let unrotatedSizeFilter: Element
     private let flip: Element
-    private let sized: Element
-    private let end = Pad(name: "raw_out", direction: .sink)
+    private let sizeFilter: Element
+    private let exit = Pad(name: "raw_out", direction: .sink)
     private let elements: [Element]
-    private let muted = BlackFrameSource()
+    private let blackFrames = BlackFrameSource()
     package let processing = ProcessorStage()
     /// Keeps the order of frames from the input's thread, a processor's thread and, while muted, a timer's thread.
-    private let line = FrameLine<EncoderFrame>()
+    private let order = FrameLine<EncoderFrame>()
     /// Time for which the queue's thread has worked.
     let busy = BusyTime()
 
@@ -49,7 +50,7 @@ package final class InputChain: @unchecked Sendable {
         var announced: Event?
         /// Consumers by the attempt of their media path; `rawAttempt` is the raw fallback's.
         var deliveries: [Int: @Sendable (EncoderFrame) -> Void] = [:]
-        /// The frame in the chain has left the queue then.
+        /// Time at which the current frame left the queue.
         var began: Duration?
         var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
     }
@@ -75,7 +76,7 @@ package final class InputChain: @unchecked Sendable {
         queue.set("max-size-bytes", 0)
         queue.set("max-size-time", "0")
         let unify = try Element(factory: "videoconvert", name: "input-unify")
-        plain = try Element(factory: "capsfilter", name: "input-plain")
+        formatFilter = try Element(factory: "capsfilter", name: "input-plain")
         deinterlace = try Element(factory: "deinterlace", name: "input-deinterlace")
         // One frame out per frame in, from lines of that frame alone: this adds no latency.
         deinterlace.set("fields", "top")
@@ -84,18 +85,20 @@ package final class InputChain: @unchecked Sendable {
         // Scaling before converting halves the cost when an RGB frame shrinks.
         scale = try Element(factory: "videoscale", name: "input-scale")
         let convert = try Element(factory: "videoconvert", name: "input-convert")
-        scaled = try Element(factory: "capsfilter", name: "input-scaled")
+        unrotatedSizeFilter = try Element(factory: "capsfilter", name: "input-scaled")
         flip = try Element(factory: "videoflip", name: "input-rotate")
-        sized = try Element(factory: "capsfilter", name: "input-sized")
-        elements = [queue, unify, plain, deinterlace, crop, scale, convert, scaled, flip, sized]
+        sizeFilter = try Element(factory: "capsfilter", name: "input-sized")
+        elements = [
+            queue, unify, formatFilter, deinterlace, crop, scale, convert, unrotatedSizeFilter, flip, sizeFilter,
+        ]
         for element in elements { element.set("qos", false) }
         gate.onLiveness { [queue, processing] isLive in
             queue.set("leaky", isLive ? "downstream" : "no")
             processing.set(live: isLive)
         }
         processing.onFrame { [weak self] processor, frame in
-            self?.deliver { muted, processing in
-                processing.passes(frame, from: processor) && muted.admits(frame.runningTime) ? frame : nil
+            self?.deliver { blackFrames, processing in
+                processing.passes(frame, from: processor) && blackFrames.admits(frame.runningTime) ? frame : nil
             }
         }
     }
@@ -104,7 +107,8 @@ package final class InputChain: @unchecked Sendable {
     package func install(in bin: Bin) throws(GStreamerError) -> Pad {
         bin.add(elements)
         try bin.linkChain(elements)
-        guard let sink = queue.staticPad("sink"), let source = queue.staticPad("src"), let last = sized.staticPad("src")
+        guard let sink = queue.staticPad("sink"), let source = queue.staticPad("src"),
+            let last = sizeFilter.staticPad("src")
         else {
             throw GStreamerError(.linkFailed, "the input queue has no pads")
         }
@@ -132,13 +136,13 @@ package final class InputChain: @unchecked Sendable {
             self?.countBusy()
             return .drop
         }
-        end.setChainFunction { [weak self] buffer in
+        exit.setChainFunction { [weak self] buffer in
             guard let self else { return .ok }
             self.deliver(buffer, self.state.withLock(\.converted))
             self.countBusy()
             return .ok
         }
-        end.setEventFunction { [weak self] event in
+        exit.setEventFunction { [weak self] event in
             if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
                 self?.state.withLock {
                     $0.converted.caps = event; $0.converted.size = (info.width, info.height)
@@ -147,13 +151,13 @@ package final class InputChain: @unchecked Sendable {
             return .handled(true)
         }
         // The encoder, and the elements behind the raw fallback and a processor, map frames by their GstVideoMeta.
-        end.setQueryFunction { query in
+        exit.setQueryFunction { query in
             guard query.kind == .allocation else { return .forward }
             query.answerFramesMayHaveStrides()
             return .answered
         }
-        end.setActive(true)
-        try last.link(end)
+        exit.setActive(true)
+        try last.link(exit)
         return sink
     }
 
@@ -223,7 +227,7 @@ package final class InputChain: @unchecked Sendable {
     package func reset() {
         gate.reset()
         encoded.reset()
-        line.clear()
+        order.clear()
         state.withLock {
             ($0.rotation, $0.arriving, $0.input) = (.none, (nil, .none), nil)
             ($0.inputCaps, $0.caps, $0.route, $0.scaler) = ("", nil, .elements, nil)
@@ -293,20 +297,20 @@ package final class InputChain: @unchecked Sendable {
         setRoute(to: target, fit, rotation)
         let isUnflagged = state.withLock { $0.input?.isMixed == true && !$0.hasInterlaceFlags }
         deinterlace.set("mode", isUnflagged ? "interlaced" : "auto")
-        if let caps = try? Caps(PlainFormats.caps(for: input, fit)) { plain.set("caps", caps: caps) }
+        if let caps = try? Caps(PlainFormats.caps(for: input, fit)) { formatFilter.set("caps", caps: caps) }
         let before = rotation.swapsSides ? (width: target.height, height: target.width) : target
         let turned = try? Caps(EncoderFrame.caps(width: before.width, height: before.height))
         let final = try? Caps(EncoderFrame.caps(width: target.width, height: target.height))
         // Upstream may ask for caps on its own thread at any of these steps. The size between scaler and rotation stays
         // open meanwhile, because a rotation that fits to only one of the two sizes leaves no caps at all, and upstream
         // then ends with "not negotiated".
-        if let anySize = try? Caps(EncoderFrame.caps) { scaled.set("caps", caps: anySize) }
+        if let anySize = try? Caps(EncoderFrame.caps) { unrotatedSizeFilter.set("caps", caps: anySize) }
         scale.set("add-borders", fit == .letterbox)
         flip.set("video-direction", rotation.videoDirection)
         // videoflip 1.22 copies each frame that it does not turn.
         flip.setPassthrough(rotation == .none)
-        if let final { sized.set("caps", caps: final) }
-        if let turned { scaled.set("caps", caps: turned) }
+        if let final { sizeFilter.set("caps", caps: final) }
+        if let turned { unrotatedSizeFilter.set("caps", caps: turned) }
         let cut = fit == .crop ? input.map { Cropping($0, toFill: before) } ?? Cropping() : Cropping()
         crop.set("left", cut.horizontal)
         crop.set("right", cut.horizontal)
@@ -354,13 +358,13 @@ package final class InputChain: @unchecked Sendable {
         // The sink pad's probe has replaced the time stamp by the running time.
         let time = buffer.pts
         let frame = EncoderFrame(buffer: buffer, size: shape.size, runningTime: time)
-        if muted.isOn {
+        if blackFrames.isOn {
             processing.rest()
         } else if processing.process(frame) {
             return
         }
-        deliver { muted, processing in
-            guard muted.admits(time) else { return nil }
+        deliver { blackFrames, processing in
+            guard blackFrames.admits(time) else { return nil }
             processing.passed(frame)
             return frame
         }
@@ -374,7 +378,7 @@ package final class InputChain: @unchecked Sendable {
     package func deliver(encoded frame: EncoderFrame) { deliver { _, _ in frame } }
 
     private func deliver(_ frame: (BlackFrameSource, ProcessorStage) -> EncoderFrame?) {
-        let isTaken = line.pass({ frame(muted, processing) }) { frame in
+        let isTaken = order.pass({ frame(blackFrames, processing) }) { frame in
             // A closed media path may still have its delivery here while another one goes on.
             let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(attempt: $0.key) }
             // The branch of an encoded input counts for itself: it drops frames.
@@ -386,16 +390,17 @@ package final class InputChain: @unchecked Sendable {
 
     /// Replaces the input by black frames from the next frame on.
     package func setMuted(_ isMuted: Bool, element: ElementHandle) {
-        guard isMuted else { return muted.stop() }
-        muted.start { [weak self] in
+        guard isMuted else { return blackFrames.stop() }
+        blackFrames.start { [weak self] in
             // The element still exists while the gate is open: stopping it closes the gate and then waits for this
             // handler.
             guard let self, self.gate.isOpen else { return }
             let element = element.retained
             let (full, scale) = self.state.withLock { ($0.target, $0.scale) }
             let now = element.currentRunningTime
-            self.deliver { muted, _ in
-                muted.frame(width: scale.applied(to: full.width), height: scale.applied(to: full.height), now: now)
+            self.deliver { blackFrames, _ in
+                blackFrames.frame(
+                    width: scale.applied(to: full.width), height: scale.applied(to: full.height), now: now)
             }
         }
     }
@@ -403,7 +408,7 @@ package final class InputChain: @unchecked Sendable {
 
 extension InputChain {
     /// Called when the element stops: returns once no black frame is in flight.
-    package func finishMuting() { muted.finish() }
+    package func finishMuting() { blackFrames.finish() }
 }
 
 extension VideoInfo {
