@@ -33,7 +33,7 @@ extension MediaSettings {
         } else if let encoding, !encoding.codecs.contains(connection.codec), let first = encoding.codecs.first {
             settings.connection.codec = first
         }
-        // Without a decoder the installed codecs count for nothing.
+        // No decoder is used, so ignore which ones are installed.
         if encoding != nil {
             settings.connection.usableCodecs = [settings.connection.codec]
             // A depayloader alone does not keep the network thread.

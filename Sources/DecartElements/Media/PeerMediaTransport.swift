@@ -83,7 +83,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     /// no offer of ours is in flight, but one may have been made just now.
     func apply(offer sdp: String) {
         guard let connection else { return }
-        guard !isOffering else { return path.warn("An offer of the service is ignored: an own offer is in flight") }
+        guard !isOffering else { return path.warn("An offer of the service is ignored: our offer is in flight") }
         let answer: String
         do {
             answer = try connection.createAnswer(to: sdp)

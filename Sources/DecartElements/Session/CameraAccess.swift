@@ -33,7 +33,7 @@ extension CameraAccess {
         var configuration = connection
         configuration.codec = first
         configuration.alternatives = codecs
-        // Without a decoder the installed codecs count for nothing.
+        // No decoder is used, so ignore which ones are installed.
         if encoded != nil { configuration.usableCodecs = Set(codecs) }
         configuration.h264 = .any
         configuration.direction = .recvonly

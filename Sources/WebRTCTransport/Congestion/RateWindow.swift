@@ -38,7 +38,7 @@ package struct RateWindow: Sendable {
             first = number
             return
         }
-        // The clock has changed; by it, all stored buckets would lie in the future for ever.
+        // The clock was set back: stored buckets would never expire.
         if last - number > Self.stepBack {
             self = RateWindow()
             (newest, first) = (number, number)

@@ -28,7 +28,8 @@ extension Negotiation {
         return media + (hasData ? [.application] : [])
     }
 
-    /// Makes an offer that restarts ICE (RFC 8839 §4.4.1.1.1): all stays but our credentials.
+    /// Makes an offer that restarts ICE (RFC 8839 §4.4.1.1.1): everything but our credentials stays the
+    /// same.
     mutating func makeRestartOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
         guard isConnected, let before = self.transport else { throw Self.wrongState }
         let text = try makeOffer(transport)

@@ -47,7 +47,7 @@ package struct JitterBuffer<Packet> {
     /// The latest packet, if its number is far from the others. It begins a new numbering if the next one follows it (RFC 3550
     /// A.1), and is late or damaged otherwise.
     private var outlier: (packet: Packet, sequence: UInt16)?
-    /// A NACK with so many single packets still fits into a datagram, and a sender keeps hardly more.
+    /// Sequence numbers per NACK: they fit into one datagram; senders rarely keep more packets.
     private static var maximumRequested: Int { 256 }
     /// A remote peer that skips numbers with each packet must not fill the memory. The oldest are given up first.
     private static var maximumMissing: Int { 4 * maximumRequested }
@@ -204,7 +204,15 @@ package struct JitterBuffer<Packet> {
         return .lost(sequence: UInt16(truncatingIfNeeded: expected), count: Int(end - expected))
     }
 
-    /// The packets to request now.
+    /// Decides which packets a generic NACK (RFC 4585 6.2.1) requests now; without retransmission, none.
+    ///
+    /// A missing packet is first requested when a later one has arrived and `Reordering.delay`, 0 to 40 ms, has passed.
+    /// The packet behind the highest number may be the lost end of a frame: it is requested at the time that
+    /// `expectNext` set, and repeated only once a later packet has shown that it is missing. A request is repeated
+    /// after each `retry` until the packet arrives or is given up. `InboundRTP.pace` sets `retry` to the round trip and
+    /// an eighth of it, at least 10 ms, in all 20 ms to 2 s; before the first round trip it is 100 ms. A packet is
+    /// given up six times `retry`, but 500 ms to 2 s, after the time at which it should have arrived.
+    /// - Returns: at most 256 numbers; the others are due at the next call.
     package mutating func requests(now: Duration) -> [UInt16] {
         var found: [UInt16] = []
         if let last = tail, last.request <= now, !last.isRequested {

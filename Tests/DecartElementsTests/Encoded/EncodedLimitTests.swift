@@ -138,7 +138,7 @@ extension ElementTests {
             }
         }
 
-        /// `output-size` and the size of the model count for nothing.
+        /// `output-size` and the size of the model are ignored.
         @Test func theSizeThatComesLeaves() throws {
             try tests.run(
                 EncodedTests.raw, "capsfilter caps=video/x-h264", "output-size=model", echo: false,
