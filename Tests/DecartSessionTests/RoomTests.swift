@@ -174,7 +174,7 @@ struct RoomTests {
     }
 
     /// The service must find our track first.
-    @Test func theServiceMayTakeItsTimeBeforeTheFirstPicture() throws {
+    @Test func theServiceMayTakeItsTimeBeforeTheFirstFrame() throws {
         var driver = try opened(.livekit)
         driver.server(info)
         driver.server(ack)

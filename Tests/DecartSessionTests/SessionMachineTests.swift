@@ -60,7 +60,7 @@ struct SessionMachineTests {
         #expect(driver.runningTimers.isEmpty)
     }
 
-    @Test func aSilentServiceCostsTheGraceOnly() throws {
+    @Test func aSilentServiceGetsTheInitialStateAfter250Milliseconds() throws {
         var driver = try MachineDriver()
         driver.handle(.start)
         driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))

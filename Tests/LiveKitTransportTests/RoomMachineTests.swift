@@ -449,7 +449,7 @@ struct RoomMachineTests {
     }
 
     /// A viewer is connected once its subscriber connection is, even if the server makes the publisher the primary one.
-    @Test func aViewerWaitsForItsPictures() {
+    @Test func aViewerWaitsForItsFrames() {
         var driver = watching(.with { $0.subscriberPrimary = false })
         _ = driver.takeActions()
         driver.handle(.peerConnected(.subscriber))

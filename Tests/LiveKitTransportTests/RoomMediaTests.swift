@@ -63,7 +63,7 @@ struct RoomMediaTests {
         #expect(driver.takeActions() == [.makeOffer([.video, .audio])])
     }
 
-    @Test func soundThatTheRoomIsSlowAboutDoesNotHoldUpThePicture() {
+    @Test func audioThatTheRoomIsSlowAboutDoesNotHoldUpTheVideo() {
         var driver = RoomDriver()
         driver.handle(.desired(both))
         driver.walkToPublishing()
@@ -99,7 +99,7 @@ struct RoomMediaTests {
         #expect(driver.takeActions() == [microphone])
     }
 
-    @Test func thePictureIsWithdrawnAndRestored() {
+    @Test func theVideoIsWithdrawnAndRestored() {
         var driver = connected()
         driver.handle(.desired(DesiredMedia(video: false)))
         #expect(driver.takeActions() == [.makeOffer([])])
@@ -110,7 +110,7 @@ struct RoomMediaTests {
         #expect(driver.takeActions() == [])
         driver.handle(.desired(DesiredMedia()))
         guard case .send(.addTrack(let track)) = driver.takeActions().first else {
-            Issue.record("the picture is not announced")
+            Issue.record("the video is not announced")
             return
         }
         #expect(track.cid == "camera")
@@ -126,7 +126,7 @@ struct RoomMediaTests {
     }
 
     /// Without video the machine makes no offer and is connected once the subscriber is; video may be added later.
-    @Test func aPictureThatIsWithheldFromTheStart() {
+    @Test func videoThatIsWithheldFromTheStart() {
         var driver = RoomDriver()
         driver.handle(.desired(DesiredMedia(video: false)))
         driver.walkToPublishing()
@@ -186,7 +186,7 @@ struct RoomMediaTests {
         #expect(!driver.machine.isWanted(msid: "PA_other|microphone TR_voice"))
     }
 
-    @Test func soundThatIsRefusedLeavesThePicture() {
+    @Test func audioThatIsRefusedLeavesTheVideo() {
         var driver = connected()
         driver.handle(.desired(both))
         _ = driver.takeActions()

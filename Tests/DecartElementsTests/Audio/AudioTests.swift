@@ -222,7 +222,7 @@ extension ElementTests {
 
         // MARK: End of stream and teardown
 
-        @Test func theEndOfThePictureEndsTheSound() throws {
+        @Test func theEndOfTheVideoEndsTheAudio() throws {
             try TransformPipeline.runWell(with: { try .withAudio($0) }) { pipeline, _ in
                 let audioOut = try pipeline.watchAudio()
                 pipeline.play()

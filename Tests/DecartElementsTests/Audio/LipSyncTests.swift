@@ -78,7 +78,7 @@ extension ElementTests {
             try #require(pipeline.transform.staticPad("src")).addProbe([.buffer, .downstreamEvent]) { item in
                 if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
                 guard case .buffer(let buffer) = item, let video, let time = buffer.pts,
-                    let image = Picture(buffer, video)
+                    let image = CopiedFrame(buffer, video)
                 else { return .pass }
                 let isOn = image.mean(x: 0.5, y: 0.5).luma > 126
                 if isOn, !wasOn { flashes.change { $0.append(time) } }

@@ -12,7 +12,7 @@ extension ElementTests {
         static let still = "source=\"\(TransformPipeline.liveSource)\""
 
         @Test(arguments: [("off", false), ("auto", true), ("on", true)])
-        func whatComesOutIsTheMirroredAndTransformedPicture(mode: String, isMirrored: Bool) throws {
+        func whatComesOutIsTheMirroredAndTransformedFrame(mode: String, isMirrored: Bool) throws {
             let raw = try Reference.input()
             let sent = isMirrored ? raw.mirrored : raw
             #expect(raw.difference(from: raw.mirrored) > 20)
@@ -22,7 +22,7 @@ extension ElementTests {
                 let preview = FrameWatch(
                     try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
                 #expect(pipeline.play() != .failure)
-                #expect(pipeline.waitForPicture(sent.applying(prompt: "film noir")))
+                #expect(pipeline.waitForFrame(sent.applying(prompt: "film noir")))
                 #expect(preview.wait(for: sent))
                 #expect(pipeline.takeProblems().isEmpty)
                 #expect(pipeline.connectionState != nil)
@@ -47,20 +47,20 @@ extension ElementTests {
             let raw = try Reference.input()
             try TransformPipeline.run(with: { try .camera($0, Self.still, prompt: "film noir") }) { pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
                 for (name, value, isMirrored) in [
                     ("mirror", "auto", true), ("position", "back", false), ("mirror", "on", true),
                     ("mirror", "off", false),
                 ] {
                     pipeline.transform.set(name, value)
                     let expected = (isMirrored ? raw.mirrored : raw).applying(prompt: "film noir")
-                    #expect(pipeline.waitForPicture(expected), "\(name)=\(value)")
+                    #expect(pipeline.waitForFrame(expected), "\(name)=\(value)")
                 }
                 #expect(standIn.sessions.count == 1)
             }
         }
 
-        @Test func theTestPictureHasTheModelsSize() throws {
+        @Test func theTestPatternHasTheModelsSize() throws {
             let raw = try Reference.frame("videotestsrc num-buffers=1 ! video/x-raw,width=320,height=176")
             try TransformPipeline.run(with: {
                 try .camera($0, "source=test mirror=on", prompt: "film noir", preview: true)
@@ -69,7 +69,7 @@ extension ElementTests {
                     try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
                 pipeline.play()
                 // The noise in one corner of the pattern differs in every frame.
-                #expect(pipeline.waitForPicture(raw.mirrored.applying(prompt: "film noir"), within: 12))
+                #expect(pipeline.waitForFrame(raw.mirrored.applying(prompt: "film noir"), within: 12))
                 #expect(preview.seen.wait { $0.sizes == ["320x176"] })
             }
         }
@@ -113,7 +113,7 @@ extension ElementTests {
             try TransformPipeline.run(with: { try .camera($0, "source=\"\(source)\" mirror=off", prompt: "film noir") })
             { pipeline, _ in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
                 #expect(pipeline.takeProblems().isEmpty)
             }
         }
@@ -242,7 +242,7 @@ extension ElementTests {
                     #expect(pipeline.waitForFrames(3))
                     let id = source.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])?.int
                     #expect(results.wait { $0.contains(UInt64(id ?? -1)) })
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                    #expect(pipeline.waitForFrame(raw.applying(prompt: "anime")))
                     #expect(
                         reported.value.count == 1 && reported.value.first?.hasSuffix("enc") == true, "\(reported.value)"
                     )

@@ -16,7 +16,7 @@ extension ElementTests {
         static let webcam = VirtualCamera(
             name: "USB = Webcam", id: "virtual:usb", caps: "video/x-raw,format=YUY2,\(size)", pattern: "smpte75")
 
-        private static func frame(_ camera: VirtualCamera) throws -> Picture {
+        private static func frame(_ camera: VirtualCamera) throws -> CopiedFrame {
             try Reference.frame("videotestsrc num-buffers=1 pattern=\(camera.pattern) ! \(camera.raw ?? camera.caps)")
         }
 
@@ -41,7 +41,7 @@ extension ElementTests {
 
         private func isShown(_ camera: VirtualCamera, mirrored: Bool = false, _ pipeline: TransformPipeline) -> Bool {
             guard let frame = try? Self.frame(camera) else { return false }
-            return pipeline.waitForPicture((mirrored ? frame.mirrored : frame).applying(prompt: "film noir"))
+            return pipeline.waitForFrame((mirrored ? frame.mirrored : frame).applying(prompt: "film noir"))
         }
 
         // MARK: Discovery
@@ -371,7 +371,7 @@ extension ElementTests {
         @Test func anythingAtAnyTime() throws {
             try run([Self.front, Self.back, Self.webcam]) { pipeline, _ in
                 let (source, target) = (pipeline.transform, pipeline.pipeline)
-                Crowd.run(threads: 3, rounds: Verification.count(20, gate: 10)) { thread, round in
+                ThreadGroup.run(threads: 3, rounds: Verification.count(20, gate: 10)) { thread, round in
                     if thread == 0 {
                         _ = target.setState([.null, .playing, .paused, .playing, .ready][round % 5])
                         _ = target.state(timeout: .milliseconds(30))

@@ -31,7 +31,7 @@ extension ElementTests {
             else {
                 return false
             }
-            return pipeline.waitForPicture(raw.applying(prompt: "film noir"))
+            return pipeline.waitForFrame(raw.applying(prompt: "film noir"))
         }
 
         private func isBlack(_ pipeline: TransformPipeline) -> Bool {
@@ -152,7 +152,7 @@ extension ElementTests {
         @Test func anythingAtAnyTime() throws {
             try run([Self.front, Self.back], "") { pipeline, _ in
                 let (source, target) = (pipeline.transform, pipeline.pipeline)
-                Crowd.run(threads: 3, rounds: Verification.count(24, gate: 12)) { thread, round in
+                ThreadGroup.run(threads: 3, rounds: Verification.count(24, gate: 12)) { thread, round in
                     if thread == 0 {
                         _ = target.setState([.playing, .paused, .playing, .ready, .playing, .null][round % 6])
                         _ = target.state(timeout: .milliseconds(30))

@@ -32,7 +32,7 @@ extension ElementTests {
                 #expect(preview.waitForFrames(3))
                 #expect(pipeline.frames == 0 && standIn.sessions.isEmpty)
                 pipeline.transform.emit("connect")
-                #expect(pipeline.waitForPicture(raw.mirrored.applying(prompt: "film noir")))
+                #expect(pipeline.waitForFrame(raw.mirrored.applying(prompt: "film noir")))
                 pipeline.transform.emit("disconnect")
                 #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
                 #expect(preview.waitForFrames(3))
@@ -93,7 +93,7 @@ extension ElementTests {
             }) { pipeline, _ in
                 let preview = try watch(pipeline)
                 pipeline.play()
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 #expect(preview.wait(for: expected))
                 // Letterbox shows the whole frame, so nothing may be cropped.
                 pipeline.transform.set("fit", "letterbox")
@@ -119,12 +119,12 @@ extension ElementTests {
                 pipeline, standIn in
                 let preview = try watch(pipeline)
                 pipeline.play()
-                #expect(pipeline.waitForPicture(whole))
+                #expect(pipeline.waitForFrame(whole))
                 pipeline.transform.set("crop", GValueBox(crop))
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 #expect(preview.seen.wait { $0.sizes.last == size }, "\(preview.seen.value.sizes)")
                 pipeline.transform.set("crop", GValueBox(""))
-                #expect(pipeline.waitForPicture(whole))
+                #expect(pipeline.waitForFrame(whole))
                 #expect(standIn.sessions.count == 1 && (standIn.sessions.first?.offerCount ?? 2) < 2)
                 #expect(pipeline.takeProblems().isEmpty)
             }
@@ -148,18 +148,18 @@ extension ElementTests {
                 try TransformPipeline.run(try .camera(standIn, Self.still(320, 176), preview: true)) { pipeline in
                     let preview = try watch(pipeline)
                     pipeline.play()
-                    #expect(pipeline.waitForPicture(landscape))
+                    #expect(pipeline.waitForFrame(landscape))
                     let id = pipeline.transform.string("session-id")
                     pipeline.transform.set("orientation", "portrait")
-                    #expect(pipeline.waitForPicture(portrait, within: 8))
+                    #expect(pipeline.waitForFrame(portrait, within: 8))
                     #expect(
                         preview.seen.wait { $0.sizes.last == "100x176" }, "\(preview.seen.value.sizes)")
                     pipeline.transform.set("orientation", "landscape")
-                    #expect(pipeline.waitForPicture(landscape))
+                    #expect(pipeline.waitForFrame(landscape))
                     pipeline.transform.set("orientation", "portrait")
-                    #expect(pipeline.waitForPicture(portrait, within: 8))
+                    #expect(pipeline.waitForFrame(portrait, within: 8))
                     pipeline.transform.set("orientation", "auto")
-                    #expect(pipeline.waitForPicture(landscape))
+                    #expect(pipeline.waitForFrame(landscape))
                     #expect(pipeline.transform.string("session-id") == id && id != nil)
                     #expect((standIn.sessions.first?.offerCount ?? 2) < 2)
                     #expect(pipeline.takeProblems().isEmpty)
@@ -172,7 +172,7 @@ extension ElementTests {
             try #require(ElementTests.isReady)
             let source = try Element(factory: "decartsrc")
             Criticals.start()
-            Crowd.run(threads: 3, rounds: 300) { _, _ in
+            ThreadGroup.run(threads: 3, rounds: 300) { _, _ in
                 if let pad = source.requestPad("preview") { source.releaseRequestPad(pad) }
             }
             let pad = source.requestPad("preview")
@@ -185,7 +185,7 @@ extension ElementTests {
 
         /// A phone held upright delivers landscape frames with an orientation tag: the sent frame is rotated by the
         /// element, the preview by its sink.
-        @Test func aTagTurnsThePicture() throws {
+        @Test func aTagTurnsTheFrame() throws {
             let tags = " ! taginject tags=\\\"image-orientation=rotate-90\\\""
             let turned = try Reference.frame(
                 Self.once(320, 176) + " ! videoflip video-direction=90r", width: 176, height: 320)
@@ -194,7 +194,7 @@ extension ElementTests {
             }) { pipeline, _ in
                 let preview = try watch(pipeline)
                 pipeline.play()
-                #expect(pipeline.waitForPicture(turned.mirrored, within: 8))
+                #expect(pipeline.waitForFrame(turned.mirrored, within: 8))
                 // The preview keeps the sensor's orientation: its sink applies the tag.
                 #expect(preview.seen.value.sizes == ["320x176"])
             }

@@ -158,7 +158,7 @@ extension ElementTests {
             let shown = try Reference.input().applying(prompt: "lego")
             try tests.run(EncodedTests.h264(), "", "fallback=black", echo: false) { run in
                 run.pipeline.play()
-                #expect(run.pipeline.waitForPicture(shown, within: 8))
+                #expect(run.pipeline.waitForFrame(shown, within: 8))
                 run.pipeline.transform.set("standby", true)
                 #expect(run.pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 == 16 } } ?? false })
                 #expect(run.pipeline.takeProblems().isEmpty)

@@ -111,7 +111,7 @@ extension ElementTests {
             let shown = try Reference.input().applying(prompt: "film noir")
             try run(Self.h264(), prompt: "film noir", echo: false) { run in
                 run.pipeline.play()
-                let isShown = run.pipeline.waitForPicture(shown, within: 8)
+                let isShown = run.pipeline.waitForFrame(shown, within: 8)
                 #expect(isShown)
                 #expect(codecs(run).allSatisfy { !$0.contains("enc") })
                 #expect(run.pipeline.takeProblems().isEmpty)

@@ -43,12 +43,12 @@ extension ElementTests {
                 ! videoconvert ! video/x-raw,format=I420,colorimetry=(string)\(encoding.colorimetry)
                 """
             try TransformPipeline.runWell(with: { try .init($0, source: source) }) { pipeline, _ in
-                let input = Watched<Picture?>(nil)
+                let input = Watched<CopiedFrame?>(nil)
                 var video: VideoInfo?
                 try #require(pipeline.transform.staticPad("sink")).addProbe([.buffer, .downstreamEvent]) { item in
                     switch item {
                     case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }
-                    case .buffer(let buffer): if let video { input.change { $0 = $0 ?? Picture(buffer, video) } }
+                    case .buffer(let buffer): if let video { input.change { $0 = $0 ?? CopiedFrame(buffer, video) } }
                     case .query: break
                     }
                     return .pass

@@ -18,15 +18,15 @@ extension ElementTests {
             "num-buffers=1", caps: "format=I420,width=320,height=352,framerate=20/1")
 
         private func expect(
-            _ properties: String, source: String, reference: Picture, width: Int = 320, height: Int = 176,
+            _ properties: String, source: String, reference: CopiedFrame, width: Int = 320, height: Int = 176,
             within limit: Double = 5, sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             try TransformPipeline.runWell(
                 with: { try .init($0, properties, source: source) }, sourceLocation: sourceLocation
             ) { pipeline, _ in
                 pipeline.play()
-                let isRight = pipeline.waitForPicture(reference, within: limit)
-                let latest = pipeline.latestPicture
+                let isRight = pipeline.waitForFrame(reference, within: limit)
+                let latest = pipeline.latestFrame
                 #expect(
                     isRight,
                     "\(latest?.width ?? 0)x\(latest?.height ?? 0) differs by \(latest?.difference(from: reference) ?? -1)",
@@ -45,11 +45,11 @@ extension ElementTests {
             try TransformPipeline.run(with: { try .init($0, "orientation=landscape", source: Self.tall) }) {
                 pipeline, _ in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(reference, within: 5))
+                #expect(pipeline.waitForFrame(reference, within: 5))
                 pipeline.pipeline.setState(.ready)
                 pipeline.play()
                 #expect(pipeline.waitForFrames(5))
-                #expect(pipeline.waitForPicture(reference, within: 5))
+                #expect(pipeline.waitForFrame(reference, within: 5))
             }
         }
 
@@ -76,11 +76,11 @@ extension ElementTests {
             try TransformPipeline.run(with: { try .init($0, "orientation=landscape fit=crop", source: Self.tall) }) {
                 pipeline, _ in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(cropped, within: 5))
+                #expect(pipeline.waitForFrame(cropped, within: 5))
                 pipeline.transform.set("fit", "stretch")
-                #expect(pipeline.waitForPicture(stretched, within: 5))
+                #expect(pipeline.waitForFrame(stretched, within: 5))
                 pipeline.transform.set("fit", "crop")
-                #expect(pipeline.waitForPicture(cropped, within: 5))
+                #expect(pipeline.waitForFrame(cropped, within: 5))
                 #expect(pipeline.takeProblems().isEmpty)
             }
         }
@@ -89,7 +89,7 @@ extension ElementTests {
             arguments: Verification.cases(
                 [("rotate-90", "90r"), ("flip-rotate-0", "horiz"), ("rotate-180", "180"), ("rotate-270", "90l")],
                 gate: 2))
-        func theOrientationTagTurnsThePictureAndGoesNoFurther(tag: String, direction: String) throws {
+        func theOrientationTagTurnsTheFrameAndGoesNoFurther(tag: String, direction: String) throws {
             let reference = try Reference.frame(
                 TransformPipeline.source("num-buffers=1")
                     + " ! videoflip video-direction=\(direction) ! videoscale add-borders=false ! video/x-raw,\(TransformPipeline.size),pixel-aspect-ratio=1/1"
@@ -99,8 +99,8 @@ extension ElementTests {
             try TransformPipeline.run(with: { try .init($0, "fit=stretch orientation=landscape", source: source) }) {
                 pipeline, _ in
                 pipeline.play()
-                let isRight = pipeline.waitForPicture(reference, within: 6)
-                #expect(isRight, "differs by \(pipeline.latestPicture?.difference(from: reference) ?? -1)")
+                let isRight = pipeline.waitForFrame(reference, within: 6)
+                #expect(isRight, "differs by \(pipeline.latestFrame?.difference(from: reference) ?? -1)")
                 let seen = pipeline.current
                 #expect(seen.orientationTags.isEmpty)
                 #expect(seen.events.contains(.tag), "the other tags are lost")

@@ -59,7 +59,7 @@ extension ElementTests {
 
         /// The default test pattern in the models' size passes without skipped frames, from the start bitrate on.
         @Test(.measuredOnly, arguments: ["vp8", "h264", "vp9"])
-        func theStandardPictureKeepsItsRate(codec: String) throws {
+        func theStandardVideoKeepsItsRate(codec: String) throws {
             let (before, after) = try run(
                 300, "codec=\(codec) width=1280 height=704 framerate=30",
                 source: "videotestsrc is-live=true ! video/x-raw,width=1280,height=704,framerate=30/1")

@@ -21,8 +21,8 @@ extension ElementTests {
                 sourceLocation: sourceLocation
             ) { pipeline, _ in
                 pipeline.play()
-                let isRight = pipeline.waitForPicture(expected, within: limit)
-                let difference = pipeline.latestPicture?.difference(from: expected)
+                let isRight = pipeline.waitForFrame(expected, within: limit)
+                let difference = pipeline.latestFrame?.difference(from: expected)
                 #expect(isRight, "differs by \(difference ?? -1)", sourceLocation: sourceLocation)
                 #expect(pipeline.current.leaks == 0, sourceLocation: sourceLocation)
             }
@@ -45,7 +45,7 @@ extension ElementTests {
                 within: 10)
         }
 
-        @Test func interlacedInputBecomesWholePictures() throws {
+        @Test func interlacedInputBecomesWholeFrames() throws {
             let source = TransformPipeline.source()
             try expect(
                 source: source

@@ -8,7 +8,7 @@ extension ElementTests {
         private static let other =
             "videotestsrc is-live=true pattern=smpte100 ! video/x-raw,format=YUY2,width=640,height=352,framerate=30/1 ! identity"
 
-        private func otherPicture() throws -> Picture {
+        private func otherFrame() throws -> CopiedFrame {
             try Reference.frame(
                 "videotestsrc num-buffers=1 pattern=smpte100 ! video/x-raw,format=YUY2,width=640,height=352,framerate=30/1"
             )
@@ -22,7 +22,7 @@ extension ElementTests {
         }
 
         @Test func anInputSelectorBeforeIt() throws {
-            let (one, two) = (try Reference.input(), try otherPicture())
+            let (one, two) = (try Reference.input(), try otherFrame())
             try StandIn.run { standIn in
                 let source = """
                     \(TransformPipeline.liveSource) ! s.sink_0 \(Self.other) ! s.sink_1 \
@@ -35,7 +35,7 @@ extension ElementTests {
                     let id = pipeline.transform.string("session-id")
                     for (pad, frame) in [("sink_1", two), ("sink_0", one), ("sink_1", two)] {
                         selector.set("active-pad", GValueBox(object: try #require(selector.staticPad(pad))))
-                        #expect(pipeline.waitForPicture(frame.applying(prompt: "film noir")), "\(pad)")
+                        #expect(pipeline.waitForFrame(frame.applying(prompt: "film noir")), "\(pad)")
                     }
                     expectUndisturbed(pipeline, standIn, id)
                 }
@@ -44,12 +44,12 @@ extension ElementTests {
         }
 
         @Test func anotherSourceIsLinked() throws {
-            let (one, two) = (try Reference.input(), try otherPicture())
+            let (one, two) = (try Reference.input(), try otherFrame())
             try TransformPipeline.runWell(with: {
                 try .init($0, "fallback=freeze", prompt: "film noir", source: TransformPipeline.liveSource)
             }) { pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(one.applying(prompt: "film noir")))
+                #expect(pipeline.waitForFrame(one.applying(prompt: "film noir")))
                 let id = pipeline.transform.string("session-id")
                 let sink = try #require(pipeline.transform.staticPad("sink"))
                 let before = try #require(sink.peer)
@@ -63,14 +63,14 @@ extension ElementTests {
                 pipeline.pipeline.add(next)
                 try #require(next.staticPad("src")).link(sink)
                 next.syncStateWithParent()
-                #expect(pipeline.waitForPicture(two.applying(prompt: "film noir")))
+                #expect(pipeline.waitForFrame(two.applying(prompt: "film noir")))
                 expectUndisturbed(pipeline, standIn, id)
             }
         }
 
         /// An orientation tag belongs to its stream and must not rotate the next one.
         @Test func anotherStreamHasOtherTags() throws {
-            let (one, two) = (try Reference.input(), try otherPicture())
+            let (one, two) = (try Reference.input(), try otherFrame())
             let turned = try Reference.frame(
                 TransformPipeline.source("num-buffers=1") + " ! videoflip video-direction=180")
             #expect(turned.difference(from: one) > 10)
@@ -86,7 +86,7 @@ extension ElementTests {
                     let id = pipeline.transform.string("session-id")
                     for (pad, frame) in [("sink_0", turned), ("sink_1", two), ("sink_0", turned)] {
                         selector.set("active-pad", GValueBox(object: try #require(selector.staticPad(pad))))
-                        #expect(pipeline.waitForPicture(frame.applying(prompt: "film noir")), "\(pad)")
+                        #expect(pipeline.waitForFrame(frame.applying(prompt: "film noir")), "\(pad)")
                     }
                     expectUndisturbed(pipeline, standIn, id)
                 }

@@ -13,11 +13,11 @@ extension ElementTests {
                 try TransformPipeline.run(try .init(standIn, prompt: "anime", forbidden: raw)) { other in
                     one.play()
                     other.play()
-                    #expect(one.waitForPicture(raw.applying(prompt: "film noir")))
-                    #expect(other.waitForPicture(raw.applying(prompt: "anime")))
+                    #expect(one.waitForFrame(raw.applying(prompt: "film noir")))
+                    #expect(other.waitForFrame(raw.applying(prompt: "anime")))
                     one.pipeline.setState(.null)
                     #expect(other.waitForFrames(3))
-                    #expect(other.waitForPicture(raw.applying(prompt: "anime")))
+                    #expect(other.waitForFrame(raw.applying(prompt: "anime")))
                     #expect(one.current.leaks + other.current.leaks == 0)
                     one.play()
                     #expect(one.waitForFrames(5))
@@ -115,7 +115,7 @@ extension ElementTests {
         @Test func statesChangeFromAnyThreadAtAnyTime() throws {
             try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, _ in
                 let target = pipeline.pipeline
-                Crowd.run(threads: 3, rounds: Verification.count(25, gate: 12)) { thread, round in
+                ThreadGroup.run(threads: 3, rounds: Verification.count(25, gate: 12)) { thread, round in
                     var random = SeededGenerator(seed: UInt64(thread * 1000 + round))
                     let states: [ElementState] = [.null, .ready, .paused, .playing, .playing]
                     _ = target.setState(states.randomElement(using: &random) ?? .playing)

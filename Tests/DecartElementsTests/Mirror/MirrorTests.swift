@@ -187,7 +187,7 @@ extension ElementTests {
                 let turned = frame.samples(frame.flipped(.topToBottom))
                 let seen = Mutex<[Bool: Int]>([:])
                 let strange = Mutex(0)
-                Crowd.run(threads: 3, rounds: 1) { thread, _ in
+                ThreadGroup.run(threads: 3, rounds: 1) { thread, _ in
                     guard thread == 0 else {
                         var round = 0
                         while !done.load(ordering: .relaxed) {

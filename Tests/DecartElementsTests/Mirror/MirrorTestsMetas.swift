@@ -48,7 +48,7 @@ extension ElementTests {
         }
 
         @Test(arguments: [false, true], [false, true])
-        func metasMoveWithThePicture(_ turned: Bool, _ shared: Bool) throws {
+        func metasMoveWithTheFrame(_ turned: Bool, _ shared: Bool) throws {
             try MirrorHarness.run("decartmirror mode=on") { harness in
                 let frame = try RawFrame("I420", 34, 18)
                 try harness.set(frame)

@@ -19,7 +19,7 @@ extension ElementTests {
                     source: Self.source("format=I420,width=320,height=176,framerate=20/1"), forbidden: raw)
             }) { pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 let filter = try #require(pipeline.pipeline.child(named: "in"))
                 let changes = [
                     "format=I420,width=640,height=360,framerate=20/1",
@@ -32,7 +32,7 @@ extension ElementTests {
                     filter.set("caps", caps: try Caps("video/x-raw,\(change)"))
                     #expect(pipeline.waitForFrames(3), "after \(change)")
                 }
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 let seen = pipeline.current
                 #expect(seen.capsTexts.count == 1)
                 #expect(seen.leaks == 0)
@@ -63,7 +63,7 @@ extension ElementTests {
             }) { pipeline, _ in
                 pipeline.play()
                 #expect(pipeline.waitForFrames(5))
-                let frame = try #require(pipeline.latestPicture)
+                let frame = try #require(pipeline.latestFrame)
                 #expect(frame.width == 640 && frame.height == 360)
                 let caps = try #require(pipeline.current.latest?.caps)
                 #expect(
@@ -81,7 +81,7 @@ extension ElementTests {
             }) { pipeline, _ in
                 pipeline.play()
                 // The grid starts again when frames take the place of the fallback, whenever that is.
-                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
                 let start = pipeline.current.times.count
                 #expect(pipeline.waitForFrames(Verification.count(2 * rate, gate: 10)))
                 let seen = pipeline.current
@@ -105,7 +105,7 @@ extension ElementTests {
                 try .init($0, prompt: "film noir", downstream: "video/x-raw,framerate=0/1")
             }) { pipeline, _ in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
                 #expect(pipeline.current.latest?.caps.contains("framerate=(fraction)0/1") == true)
                 #expect(pipeline.timesRise && pipeline.takeProblems().isEmpty)
             }
@@ -140,7 +140,7 @@ extension ElementTests {
                 pipeline, _ in
                 pipeline.play()
                 #expect(pipeline.waitForFrames(5))
-                let frame = try #require(pipeline.latestPicture)
+                let frame = try #require(pipeline.latestFrame)
                 #expect(frame.width == 320 && frame.height == 176)
                 #expect(pipeline.takeProblems().isEmpty)
             }

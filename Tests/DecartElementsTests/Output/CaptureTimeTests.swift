@@ -179,7 +179,7 @@ extension ElementTests {
                 var video: VideoInfo?
                 try #require(pipeline.transform.staticPad("src")).addProbe([.buffer, .downstreamEvent]) { item in
                     if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
-                    guard case .buffer(let buffer) = item, let video, let image = Picture(buffer, video),
+                    guard case .buffer(let buffer) = item, let video, let image = CopiedFrame(buffer, video),
                         image.planes[0].contains(where: { $0 > 20 })
                     else { return .pass }
                     corners.change { $0.append(image.cornerDifference(from: expected)) }
@@ -303,9 +303,9 @@ extension ElementTests {
     }
 }
 
-extension Picture {
+extension CopiedFrame {
     /// Returns the mean absolute luma difference in the marker's area.
-    fileprivate func cornerDifference(from other: Picture) -> Double {
+    fileprivate func cornerDifference(from other: CopiedFrame) -> Double {
         guard width == other.width, height == other.height else { return .infinity }
         var sum = 0
         for row in (height - 32)..<height {

@@ -6,7 +6,7 @@ import Testing
 extension ElementTests {
     /// Output while the service sends nothing: never the raw input, unless `fallback=passthrough` is set.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct FallbackTests {
-        @Test(arguments: ["freeze", "black"]) func beforeTheFirstPictureItIsBlack(fallback: String) throws {
+        @Test(arguments: ["freeze", "black"]) func beforeTheFirstFrameItIsBlack(fallback: String) throws {
             let raw = try Reference.input()
             try SilentServer.with { server in
                 try TransformPipeline.run(
@@ -16,7 +16,7 @@ extension ElementTests {
                 ) { pipeline in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(3))
-                    let frame = try #require(pipeline.latestPicture)
+                    let frame = try #require(pipeline.latestFrame)
                     #expect(frame.planes[0].allSatisfy { $0 == 16 })
                     #expect(frame.planes[1].allSatisfy { $0 == 128 } && frame.planes[2].allSatisfy { $0 == 128 })
                     #expect(pipeline.current.leaks == 0)
@@ -25,18 +25,18 @@ extension ElementTests {
             }
         }
 
-        @Test func freezeKeepsTheLastPictureWhenTheServiceGoes() throws {
+        @Test func freezeKeepsTheLastFrameWhenTheServiceGoes() throws {
             let raw = try Reference.input()
             let expected = raw.applying(prompt: "film noir")
             try TransformPipeline.run(with: {
                 try .init($0, "fallback=freeze max-retries=5", prompt: "film noir", forbidden: raw)
             }) { pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 standIn.server.stop()
                 #expect(eventually { !pipeline.isConnected })
                 #expect(pipeline.waitForFrames(5))
-                #expect(pipeline.latestPicture.map { $0.difference(from: expected) < 6 } == true)
+                #expect(pipeline.latestFrame.map { $0.difference(from: expected) < 6 } == true)
                 #expect(pipeline.current.leaks == 0)
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
@@ -49,7 +49,7 @@ extension ElementTests {
                     try .init("base-url=\(server.url) api-key=x \(TransformPipeline.custom) fallback=passthrough")
                 ) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.waitForPicture(raw, within: 3))
+                    #expect(pipeline.waitForFrame(raw, within: 3))
                     // Passthrough ends with the property.
                     pipeline.transform.set("fallback", "black")
                     #expect(pipeline.waitForBlack())

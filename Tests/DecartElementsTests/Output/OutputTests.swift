@@ -50,7 +50,7 @@ extension ElementTests {
             }
         }
 
-        @Test func itIsLiveAndSaysHowLate() throws {
+        @Test func latencyQueryIsLiveAndPositionRises() throws {
             try TransformPipeline.run(with: { try .init($0, "latency=150", prompt: "film noir") }) { pipeline, _ in
                 pipeline.play()
                 #expect(pipeline.waitForFrames(3))

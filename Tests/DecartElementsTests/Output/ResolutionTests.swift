@@ -33,7 +33,7 @@ extension ElementTests {
             try TransformPipeline.run(with: { try .init($0, "resolution=1080p", prompt: "film noir") }) { pipeline, _ in
                 pipeline.play()
                 #expect(pipeline.waitForFrames(2))
-                #expect(pipeline.latestPicture?.width == TransformPipeline.width)
+                #expect(pipeline.latestFrame?.width == TransformPipeline.width)
                 #expect(pipeline.count("received-height") == 1080)
             }
         }

@@ -11,13 +11,13 @@ extension ElementTests {
         private static let mirror = "videoflip video-direction=horiz"
 
         /// Returns the frame that comes back if the input passes this processor.
-        private static func shown(_ processor: String?) throws -> Picture {
+        private static func shown(_ processor: String?) throws -> CopiedFrame {
             let then = processor.map { " ! videoconvert ! \($0)" } ?? ""
             return try Reference.frame(TransformPipeline.source("num-buffers=1") + then).applying(prompt: look)
         }
 
         private func isShown(_ processor: String?, _ pipeline: TransformPipeline) -> Bool {
-            (try? Self.shown(processor)).map { pipeline.waitForPicture($0) } ?? false
+            (try? Self.shown(processor)).map { pipeline.waitForFrame($0) } ?? false
         }
 
         private func isCalm(_ pipeline: TransformPipeline, _ standIn: StandIn) -> Bool {
@@ -26,7 +26,7 @@ extension ElementTests {
 
         // MARK: Processing
 
-        @Test func noPictureGoesOutUnprocessed() throws {
+        @Test func noFrameGoesOutUnprocessed() throws {
             let plain = try Self.shown(nil)
             try TransformPipeline.runWell(with: {
                 try .init($0, "processor=\"\(Self.flip)\"", prompt: Self.look, forbidden: plain)
@@ -74,12 +74,12 @@ extension ElementTests {
                     ("tee name=a ! queue ! fakesink a. ! queue ! videoflip video-direction=vert", 6),
                     ("( videoflip video-direction=vert )", 6),
                 ], gate: 4))
-        func whateverTakesAndGivesPicturesWillDo(processor: String, limit: Double) throws {
+        func whateverTakesAndGivesFramesWillDo(processor: String, limit: Double) throws {
             try TransformPipeline.run(with: { try .init($0, prompt: Self.look) }) { pipeline, _ in
                 pipeline.transform.set("processor", GValueBox(processor))
                 let flipped = try Self.shown(Self.flip)
                 pipeline.play()
-                #expect(pipeline.waitForPicture(flipped, within: limit))
+                #expect(pipeline.waitForFrame(flipped, within: limit))
                 #expect(pipeline.wait { $0.capsTexts.allSatisfy { $0.contains("width=(int)320") } })
                 #expect(pipeline.takeProblems().isEmpty)
             }
@@ -135,7 +135,7 @@ extension ElementTests {
             }
         }
 
-        @Test func mutedPicturesAreNotProcessed() throws {
+        @Test func mutedFramesAreNotProcessed() throws {
             // Full brightness makes any input white.
             try TransformPipeline.run(with: {
                 try .init($0, "mute-video=true processor=\"videobalance brightness=1\"", prompt: Self.look)
@@ -145,7 +145,7 @@ extension ElementTests {
                 // Longer than a processor's timeout: a muted processor gets no frames, so its silence must not
                 // bypass it.
                 #expect(pipeline.waitForMessage(seconds: 3) { $0.kind == .warning || $0.kind == .error } == nil)
-                #expect(pipeline.latestPicture.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
+                #expect(pipeline.latestFrame.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
                 pipeline.transform.set("mute-video", false)
                 let isWhite = { (seen: TransformPipeline.Seen) in
                     seen.latest.map { $0.image.mean(x: 0.1, y: 0.2).luma > 180 } ?? false
@@ -159,7 +159,7 @@ extension ElementTests {
             }
         }
 
-        @Test func passthroughShowsProcessedPictures() throws {
+        @Test func passthroughShowsProcessedFrames() throws {
             let flipped = try Reference.frame(TransformPipeline.source("num-buffers=1") + " ! \(Self.flip)")
             let raw = try Reference.input()
             try SilentServer.with { server in
@@ -169,7 +169,7 @@ extension ElementTests {
                         forbidden: raw)
                 ) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.waitForPicture(flipped, within: 3))
+                    #expect(pipeline.waitForFrame(flipped, within: 3))
                     #expect(pipeline.current.leaks == 0)
                 }
             }
@@ -189,7 +189,7 @@ extension ElementTests {
         }
 
         /// A slow processor must not block a live input; the frames that it loses are counted as dropped.
-        @Test func aSlowOneLosesPicturesAndHoldsNobodyUp() throws {
+        @Test func aSlowOneLosesFramesAndHoldsNobodyUp() throws {
             try TransformPipeline.run(with: {
                 try .init($0, "processor=\"identity sleep-time=150000\"", prompt: Self.look)
             }) { pipeline, standIn in
@@ -332,7 +332,7 @@ extension ElementTests {
             try TransformPipeline.run(with: { try .init($0, "fallback=passthrough", prompt: Self.look) }) {
                 pipeline, _ in
                 let (element, target) = (pipeline.transform, pipeline.pipeline)
-                Crowd.run(threads: 3, rounds: Verification.count(40, gate: 18)) { thread, round in
+                ThreadGroup.run(threads: 3, rounds: Verification.count(40, gate: 18)) { thread, round in
                     if thread == 0 {
                         _ = target.setState([.playing, .paused, .playing, .ready, .playing, .null][round % 6])
                         _ = target.state(timeout: .milliseconds(30))

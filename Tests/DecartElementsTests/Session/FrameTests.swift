@@ -18,7 +18,7 @@ extension ElementTests {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: prompt, forbidden: raw)) { pipeline in
                     #expect(pipeline.play() != .failure)
-                    #expect(pipeline.waitForPicture(expected))
+                    #expect(pipeline.waitForFrame(expected))
                     let seen = pipeline.current
                     #expect(seen.leaks == 0)
                     let first = try #require(seen.first)
@@ -47,7 +47,7 @@ extension ElementTests {
                     try .init(standIn, "transport=webrtc", prompt: "film noir", forbidden: raw)
                 ) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
                     #expect(pipeline.current.leaks == 0)
                 }
                 standIn.expectGoodConduct()
@@ -55,11 +55,11 @@ extension ElementTests {
             }
         }
 
-        @Test func withoutAPromptThePictureComesBackAsItWas() throws {
+        @Test func withoutAPromptTheFrameComesBackAsItWas() throws {
             let raw = try Reference.input()
             try TransformPipeline.runWell(with: { try .init($0) }) { pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(raw, within: 3))
+                #expect(pipeline.waitForFrame(raw, within: 3))
                 let session = try #require(standIn.sessions.first)
                 #expect(session.passthroughCount == 1)
                 #expect(session.promptCount == 0)
@@ -67,7 +67,7 @@ extension ElementTests {
         }
 
         @Test(arguments: ["vp8", "h264", "vp9"])
-        func everyCodecCarriesThePicture(codec: String) throws {
+        func everyCodecCarriesTheVideo(codec: String) throws {
             let decoders = ["h264": "avdec_h264", "vp9": "vp9dec", "vp8": "vp8dec"]
             try #require(ElementTests.isReady)
             guard GStreamerRuntime.hasElement(decoders[codec] ?? "") else { return }
@@ -75,7 +75,7 @@ extension ElementTests {
             try TransformPipeline.runWell(with: { try .init($0, "codec=\(codec)", prompt: "film noir", forbidden: raw) }
             ) { pipeline, _ in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
                 #expect(pipeline.current.leaks == 0)
             }
         }

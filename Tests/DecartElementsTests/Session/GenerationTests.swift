@@ -26,7 +26,7 @@ extension ElementTests {
                 // The pause ends by itself: its states and frames are recorded, not looked for.
                 let states = pipeline.recordConnectionStates()
                 pipeline.play()
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 #expect(states.wait { $0.last == "generating" })
                 let (id, session) = (pipeline.transform.string("session-id"), try #require(standIn.sessions.first))
                 // Twice, because a track that moved once can move again.
@@ -41,7 +41,7 @@ extension ElementTests {
                     #expect(states.wait { $0.count >= changes + 2 })
                     #expect(Array(states.value.dropFirst(changes)) == ["connected", "generating"])
                     #expect(standIn.wait { $0.first?.isGenerating == true })
-                    #expect(pipeline.waitForPicture(expected), "\(output), round \(round)")
+                    #expect(pipeline.waitForFrame(expected), "\(output), round \(round)")
                     let answers = output == .offer || output == .newMID && !MediaWay.current.isRoom ? round : 0
                     #expect(standIn.wait { $0.first?.answerCount == answers })
                 }
@@ -60,13 +60,13 @@ extension ElementTests {
             let expected = try Reference.input().applying(prompt: Self.prompt)
             try TransformPipeline.run(with: { try .init($0, "max-retries=5", prompt: Self.prompt) }) { owner, standIn in
                 owner.play()
-                #expect(owner.waitForPicture(expected, within: ViewerTests.limit))
+                #expect(owner.waitForFrame(expected, within: ViewerTests.limit))
                 let token = try #require(owner.transform.string("subscribe-token"))
                 try TransformPipeline.run(
                     try .camera(standIn, "subscribe-token=\(token) fallback=black max-retries=5")
                 ) { viewer in
                     viewer.play()
-                    #expect(viewer.waitForPicture(expected, within: ViewerTests.limit))
+                    #expect(viewer.waitForFrame(expected, within: ViewerTests.limit))
                     #expect(standIn.wait { $0.first?.viewerCount == 1 })
                     let count = standIn.sessions.count
                     let black = viewer.current.blackFrames
@@ -74,7 +74,7 @@ extension ElementTests {
                     try inject(fault, standIn)
                     #expect(viewer.wait { $0.blackFrames > black })
                     #expect(standIn.wait { $0.first?.isGenerating == true })
-                    #expect(viewer.waitForPicture(expected, within: ViewerTests.limit), "\(output)")
+                    #expect(viewer.waitForFrame(expected, within: ViewerTests.limit), "\(output)")
                     #expect(viewer.connectionState == "connected")
                     #expect(standIn.sessions.count == count && standIn.sessions.first?.viewerCount == 1)
                     #expect(viewer.takeProblems().isEmpty && owner.takeProblems().isEmpty)

@@ -39,14 +39,14 @@ extension ElementTests {
                 try TransformPipeline.runWell(with: { try .init($0, "reference-image=\(first)", forbidden: raw) }) {
                     pipeline, standIn in
                     pipeline.play()
-                    #expect(pipeline.waitForPicture(withFirst))
+                    #expect(pipeline.waitForFrame(withFirst))
                     #expect(standIn.sessions.first?.imageCount == 1)
                     pipeline.transform.set("reference-image", GValueBox(second))
-                    #expect(pipeline.waitForPicture(withSecond))
+                    #expect(pipeline.waitForFrame(withSecond))
                     #expect(pipeline.current.leaks == 0)
                     pipeline.forbid(nil)
                     pipeline.transform.set("reference-image", GValueBox(String?.none))
-                    #expect(pipeline.waitForPicture(raw, within: 4))
+                    #expect(pipeline.waitForFrame(raw, within: 4))
                     #expect(pipeline.takeProblems().isEmpty)
                 }
             }
@@ -63,10 +63,10 @@ extension ElementTests {
                     pipeline.transform.set("reference-image", GValueBox(url))
                     #expect(pipeline.transform.string("reference-image") == "data:image/png;base64,…")
                     pipeline.play()
-                    #expect(pipeline.waitForPicture(raw.applying(try tint(path))))
+                    #expect(pipeline.waitForFrame(raw.applying(try tint(path))))
                     pipeline.transform.set("reference-image", GValueBox("file_abc-1"))
                     #expect(pipeline.transform.string("reference-image") == "file_abc-1")
-                    #expect(pipeline.waitForPicture(raw.applying(uploaded)))
+                    #expect(pipeline.waitForFrame(raw.applying(uploaded)))
                     pipeline.transform.set("reference-image", GValueBox("data:image/png;base64,AAAA"))
                     let warning = try #require(pipeline.waitForProblem(.warning))
                     #expect(warning.text.contains("still JPEG"))
@@ -85,7 +85,7 @@ extension ElementTests {
                     #expect(pipeline.waitForFrames(1))
                     pipeline.transform.set(
                         together: [("reference-image", GValueBox(path)), ("prompt", GValueBox("film noir"))])
-                    #expect(pipeline.waitForPicture(raw.applying(look)))
+                    #expect(pipeline.waitForFrame(raw.applying(look)))
                     #expect(standIn.sessions.first?.prompts == ["anime", "film noir"])
                     #expect(standIn.sessions.first?.imageCount == 1)
                 }
@@ -159,7 +159,7 @@ extension ElementTests {
                         $0.structure?.name == "decart-prompt-result" && $0.structure?.int("id") == id
                     }
                     #expect(id != 0 && result?.structure?["accepted"]?.bool == true)
-                    #expect(pipeline.waitForPicture(raw.applying(look)))
+                    #expect(pipeline.waitForFrame(raw.applying(look)))
                     #expect(
                         pipeline.transform.string("prompt") == "film noir"
                             && pipeline.transform.bool("enrich") == true)
@@ -171,7 +171,7 @@ extension ElementTests {
                         standIn.wait { $0.count == 2 && $0[1].imageCount == 1 && $0[1].prompts == ["film noir"] })
                     #expect(standIn.sessions.first?.imageCount == 1)
                     #expect(standIn.sessions.first?.prompts == ["anime", "film noir"])
-                    #expect(pipeline.waitForPicture(raw.applying(look)))
+                    #expect(pipeline.waitForFrame(raw.applying(look)))
 
                     // Without a session too, and a property replaces what a signal has set.
                     pipeline.pipeline.setState(.ready)
@@ -180,7 +180,7 @@ extension ElementTests {
                             "set-image", [GValueBox(bytes: []), GValueBox("lego"), GValueBox(false)])?.int == 0)
                     pipeline.transform.set("prompt", GValueBox("anime"))
                     pipeline.play()
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                    #expect(pipeline.waitForFrame(raw.applying(prompt: "anime")))
                     #expect(standIn.sessions.last?.prompts == ["anime"] && standIn.sessions.last?.imageCount == 0)
                     #expect(pipeline.takeProblems().isEmpty)
                 }
@@ -199,9 +199,9 @@ extension ElementTests {
                     let warning = try #require(pipeline.waitForProblem(.warning))
                     #expect(warning.text.contains("lucy-restyle-2"))
                     #expect(warning.details?.string("code") == "INVALID_OPTIONS")
-                    #expect(pipeline.waitForPicture(raw.applying(try tint(path))))
+                    #expect(pipeline.waitForFrame(raw.applying(try tint(path))))
                     pipeline.transform.set("reference-image", GValueBox(next))
-                    #expect(pipeline.waitForPicture(raw.applying(try tint(next))))
+                    #expect(pipeline.waitForFrame(raw.applying(try tint(next))))
                     #expect(standIn.sessions.first?.imageCount == 2)
                     #expect(pipeline.takeProblems().count == 1)
                 }

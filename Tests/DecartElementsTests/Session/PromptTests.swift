@@ -5,15 +5,15 @@ import Testing
 
 extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(3))) struct PromptTests {
-        @Test func aNewPromptShowsInThePicture() throws {
+        @Test func aNewPromptShowsInTheFrame() throws {
             let raw = try Reference.input()
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
                     pipeline.play()
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
                     for prompt in ["anime", "Lego World", "film noir"] {
                         pipeline.transform.set("prompt", GValueBox(prompt))
-                        #expect(pipeline.waitForPicture(raw.applying(prompt: prompt)), "\(prompt)")
+                        #expect(pipeline.waitForFrame(raw.applying(prompt: prompt)), "\(prompt)")
                     }
                     #expect(pipeline.current.leaks == 0)
                     let session = try #require(standIn.sessions.first)
@@ -46,12 +46,12 @@ extension ElementTests {
             let raw = try Reference.input()
             try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
                 pipeline.transform.set("prompt", GValueBox(""))
-                #expect(pipeline.waitForPicture(raw, within: 3))
+                #expect(pipeline.waitForFrame(raw, within: 3))
                 #expect(standIn.sessions.first?.passthroughCount == 1)
                 pipeline.transform.set("prompt", GValueBox("anime"))
-                #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "anime")))
             }
         }
 
@@ -76,7 +76,7 @@ extension ElementTests {
             }
         }
 
-        @Test func aLaterRefusalIsAWarningAndThePictureStays() throws {
+        @Test func aLaterRefusalIsAWarningAndTheVideoStays() throws {
             let raw = try Reference.input()
             try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", forbidden: raw) }) { pipeline, _ in
                 pipeline.play()
@@ -85,7 +85,7 @@ extension ElementTests {
                 let warning = try #require(pipeline.waitForProblem(.warning))
                 #expect(warning.text.contains("refused by moderation"))
                 #expect(pipeline.waitForFrames(5))
-                #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
                 #expect(pipeline.current.leaks == 0)
             }
@@ -111,7 +111,7 @@ extension ElementTests {
                 #expect(pipeline.takeProblems().count == 1)
                 pipeline.transform.set("prompt", GValueBox("anime"))
                 pipeline.transform.emit("connect")
-                #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "anime")))
             }
         }
 
@@ -125,9 +125,9 @@ extension ElementTests {
                 let warning = try #require(pipeline.waitForProblem(.warning))
                 #expect(warning.text.contains("1006 characters") && warning.text.contains("1000"))
                 #expect(warning.details?.string("code") == "INVALID_INPUT")
-                #expect(pipeline.waitForPicture(raw.applying(prompt: first)))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: first)))
                 pipeline.transform.set("prompt", GValueBox(second))
-                #expect(pipeline.waitForPicture(raw.applying(prompt: second)))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: second)))
                 #expect(standIn.sessions.first?.prompts == [first, second])
                 #expect(pipeline.takeProblems().count == 1)
             }
@@ -144,9 +144,9 @@ extension ElementTests {
                     let warning = try #require(pipeline.waitForProblem(.warning))
                     #expect(warning.text.contains("65537 bytes"))
                     #expect(pipeline.transform.emit("set-prompt", [GValueBox(long), GValueBox(false)])?.int == 0)
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "film noir")))
+                    #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
                     pipeline.transform.set("prompt", GValueBox("anime"))
-                    #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                    #expect(pipeline.waitForFrame(raw.applying(prompt: "anime")))
                     #expect(standIn.sessions.first?.prompts == ["film noir", "anime"])
                 }
                 try TransformPipeline.run(try .init(standIn, prompt: long)) { pipeline in
@@ -162,7 +162,7 @@ extension ElementTests {
             try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", forbidden: raw) }) { pipeline, _ in
                 pipeline.play()
                 pipeline.transform.set("prompt", GValueBox("anime"))
-                #expect(pipeline.waitForPicture(raw.applying(prompt: "anime")))
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "anime")))
                 #expect(pipeline.current.leaks == 0)
             }
         }

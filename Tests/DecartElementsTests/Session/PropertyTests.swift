@@ -285,7 +285,7 @@ extension ElementTests {
             }
         }
 
-        @Test func noPictureOfThePipelineShowsASecret() throws {
+        @Test func noGraphOfThePipelineShowsASecret() throws {
             try TransformPipeline.run(with: {
                 try .init(
                     $0, "turn-servers=<\"turn://someone:credential-nobody-sees@127.0.0.1:9\">",
@@ -308,7 +308,7 @@ extension ElementTests {
                 pipeline.play()
                 #expect(pipeline.waitForFrames(3))
                 let transform = pipeline.transform
-                Crowd.run(threads: 4, rounds: Verification.count(60, gate: 30)) { thread, round in
+                ThreadGroup.run(threads: 4, rounds: Verification.count(60, gate: 30)) { thread, round in
                     switch (thread + round) % 5 {
                     case 0: transform.set("prompt", GValueBox("prompt \(thread) \(round)"))
                     case 1: _ = transform.structure("stats")

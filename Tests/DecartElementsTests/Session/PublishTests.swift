@@ -8,7 +8,7 @@ extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(3))) struct PublishTests {
         private static let look = "film noir"
 
-        private func shown() throws -> Picture { try Reference.input().applying(prompt: Self.look) }
+        private func shown() throws -> CopiedFrame { try Reference.input().applying(prompt: Self.look) }
 
         private func isGone(_ pipeline: TransformPipeline, _ standIn: StandIn) -> Bool {
             let isStill = { () -> Bool in
@@ -31,7 +31,7 @@ extension ElementTests {
             try TransformPipeline.runWell(with: { try .init($0, "fallback=black", prompt: Self.look) }) {
                 pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.waitForFrame(shown))
                 let id = pipeline.transform.string("session-id")
                 for _ in 1...Verification.count(3, gate: 2) {
                     pipeline.transform.set("publish-video", false)
@@ -40,7 +40,7 @@ extension ElementTests {
                     #expect(eventually { (0..<20_000).contains(pipeline.count("track-bitrate")) })
                     #expect(eventually { pipeline.stats.map { $0.string("track-sid") == nil } ?? false })
                     pipeline.transform.set("publish-video", true)
-                    #expect(pipeline.waitForPicture(shown))
+                    #expect(pipeline.waitForFrame(shown))
                     #expect(eventually { pipeline.stats?.string("track-state") == "published" })
                 }
                 #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
@@ -57,7 +57,7 @@ extension ElementTests {
             try TransformPipeline.runWell(with: { try .init($0, "fallback=freeze", prompt: Self.look) }) {
                 pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.waitForFrame(shown))
                 pipeline.transform.set("publish-video", false)
                 #expect(isGone(pipeline, standIn))
                 let problem = pipeline.waitForMessage(seconds: Verification.count(9, gate: 1)) {
@@ -65,10 +65,10 @@ extension ElementTests {
                 }
                 #expect(problem == nil)
                 // The last frame stays.
-                #expect(pipeline.latestPicture.map { $0.difference(from: shown) < 6 } == true)
+                #expect(pipeline.latestFrame.map { $0.difference(from: shown) < 6 } == true)
                 pipeline.transform.set("prompt", GValueBox("lego"))
                 pipeline.transform.set("publish-video", true)
-                #expect(pipeline.waitForPicture(lego, within: 8))
+                #expect(pipeline.waitForFrame(lego, within: 8))
                 #expect(standIn.sessions.count == 1)
             }
         }
@@ -83,7 +83,7 @@ extension ElementTests {
                 #expect(isGone(pipeline, standIn))
                 #expect(pipeline.count("frames-sent") == 0 && standIn.sessions.first?.frames.painted == 0)
                 pipeline.transform.set("publish-video", true)
-                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.waitForFrame(shown))
                 #expect(standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().isEmpty)
             }
@@ -98,7 +98,7 @@ extension ElementTests {
                 pipeline.transform.set("publish-video", false)
                 #expect(isGone(pipeline, standIn))
                 if property == "fallback=passthrough" {
-                    #expect(pipeline.waitForPicture(raw, within: 3))
+                    #expect(pipeline.waitForFrame(raw, within: 3))
                     #expect(isGone(pipeline, standIn))
                 }
             }
@@ -118,7 +118,7 @@ extension ElementTests {
                 #expect(isGone(pipeline, standIn))
                 #expect(pipeline.takeProblems().isEmpty)
                 element.set("publish-video", true)
-                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.waitForFrame(shown))
                 #expect(standIn.sessions.count == 1)
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }

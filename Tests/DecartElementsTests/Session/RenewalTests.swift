@@ -38,7 +38,7 @@ extension ElementTests {
                 }
                 let audio = try pipeline.watchAudio()
                 pipeline.play()
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 #expect(audio.waitForTone(440))
                 pipeline.transform.connect("notify::connection-state") { [weak pipeline] _ in
                     if let state = pipeline?.connectionState { states.change { $0.insert(state) } }
@@ -49,7 +49,7 @@ extension ElementTests {
                     let seconds = try #require(renewed(pipeline)?.double("seconds"), "renewal \(renewal)")
                     #expect(seconds > 0)
                     measure("renewal", seconds, atMost: 2, unit: "s")
-                    #expect(pipeline.waitForPicture(expected) && audio.waitForTone(440))
+                    #expect(pipeline.waitForFrame(expected) && audio.waitForTone(440))
                     #expect(pipeline.stats?.int("session-duration") == 6)
                 }
                 #expect(states.value.isSubset(of: ["connected", "generating"]), "\(states.value)")

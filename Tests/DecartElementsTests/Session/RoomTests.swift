@@ -123,12 +123,12 @@ extension ElementTests {
                 }
             ) { owner, standIn in
                 owner.play()
-                #expect(owner.waitForPicture(expected, within: ViewerTests.limit))
+                #expect(owner.waitForFrame(expected, within: ViewerTests.limit))
                 let token = try #require(owner.transform.string("subscribe-token"))
                 try TransformPipeline.run(try .camera(standIn, "subscribe-token=\(token) fallback=black")) {
                     viewer in
                     viewer.play()
-                    #expect(viewer.waitForPicture(expected, within: ViewerTests.limit))
+                    #expect(viewer.waitForFrame(expected, within: ViewerTests.limit))
                     try standIn.server.inject([Fault(parsing: "room_cut")])
                     #expect(eventually { viewer.stats?.int("resumes") == 1 })
                     #expect(eventually { owner.stats?.int("resumes") == 1 })
@@ -144,12 +144,12 @@ extension ElementTests {
             try withFault("") { standIn, pipeline in
                 #expect(pipeline.waitForFrames(3))
                 pipeline.transform.set("prompt", GValueBox("anime street"))
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 try standIn.server.inject([Fault(parsing: "room_restart")])
                 #expect(standIn.wait { $0.count > 1 && $0.last?.prompts == ["anime street"] })
                 #expect(standIn.wait { $0.last?.frames.painted ?? 0 > 0 })
                 #expect(pipeline.waitForFrames(3))
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
             }
         }
 
@@ -244,7 +244,7 @@ extension ElementTests {
             try TransformPipeline.run(with: { try .init($0, Self.retrying) }, standIn: { $0.transports = [.livekit] }) {
                 pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(raw, within: 6))
+                #expect(pipeline.waitForFrame(raw, within: 6))
                 #expect(standIn.wait { $0.first?.passthroughCount == 1 })
             }
         }

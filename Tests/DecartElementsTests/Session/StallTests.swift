@@ -13,7 +13,7 @@ extension ElementTests {
                 with: { try .init($0, "fallback=black max-retries=5 media-timeout=60", prompt: "film noir") }
             ) { pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 let (id, plis) = (pipeline.transform.string("session-id"), pipeline.count("plis-sent"))
                 try standIn.server.inject(
                     [Fault(parsing: "media_silent:for=8")], into: standIn.sessions.first?.sessionID)
@@ -22,7 +22,7 @@ extension ElementTests {
                 #expect(eventually { pipeline.count("ice-restarts") > 0 && pipeline.count("plis-sent") > plis })
                 let received = pipeline.count("frames-received")
                 #expect(eventually { pipeline.count("frames-received") > received })
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 #expect(standIn.sessions.count == 1 && pipeline.transform.string("session-id") == id)
                 #expect(pipeline.takeProblems().count == 1)
             }

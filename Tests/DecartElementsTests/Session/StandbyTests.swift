@@ -8,7 +8,7 @@ extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(3))) struct StandbyTests {
         private static let look = "film noir"
 
-        private func shown() throws -> Picture { try Reference.input().applying(prompt: Self.look) }
+        private func shown() throws -> CopiedFrame { try Reference.input().applying(prompt: Self.look) }
 
         /// True once nothing is sent and billed any more; the packets of RTX and audio count too. The service ends the
         /// generation, and with it the ticks, when it has had no frame for a while.
@@ -48,7 +48,7 @@ extension ElementTests {
                 let before = standIn.sessions.first
                 for _ in 1...Verification.count(2, gate: 1) {
                     pipeline.transform.set("standby", false)
-                    #expect(pipeline.waitForPicture(shown))
+                    #expect(pipeline.waitForFrame(shown))
                     #expect(eventually { (standIn.sessions.first?.tickCount ?? 0) > 0 })
                     expectMuted(false, standIn)
                     pipeline.transform.set("standby", true)
@@ -74,7 +74,7 @@ extension ElementTests {
             try TransformPipeline.runWell(with: { try .init($0, "fallback=freeze", prompt: Self.look) }) {
                 pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.waitForFrame(shown))
                 pipeline.transform.set("standby", true)
                 #expect(isSilent(pipeline, standIn))
                 expectMuted(true, standIn)
@@ -82,10 +82,10 @@ extension ElementTests {
                     $0.kind == .error || $0.kind == .warning
                 }
                 #expect(problem == nil)
-                #expect(pipeline.latestPicture.map { $0.difference(from: shown) < 6 } == true)
+                #expect(pipeline.latestFrame.map { $0.difference(from: shown) < 6 } == true)
                 pipeline.transform.set("prompt", GValueBox("lego"))
                 pipeline.transform.set("standby", false)
-                #expect(pipeline.waitForPicture(lego, within: 8))
+                #expect(pipeline.waitForFrame(lego, within: 8))
                 #expect(standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().isEmpty)
             }
@@ -98,13 +98,13 @@ extension ElementTests {
                 with: { try .init($0, "fallback=black", prompt: Self.look) }, standIn: { $0.idleOutput = .newMID }
             ) { pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.waitForFrame(shown))
                 for _ in 1...Verification.count(2, gate: 1) {
                     pipeline.transform.set("standby", true)
                     #expect(isSilent(pipeline, standIn))
                     #expect(eventually { standIn.sessions.first?.isGenerating == false })
                     pipeline.transform.set("standby", false)
-                    #expect(pipeline.waitForPicture(shown, within: 8))
+                    #expect(pipeline.waitForFrame(shown, within: 8))
                 }
                 #expect(standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().isEmpty)
@@ -154,7 +154,7 @@ extension ElementTests {
                 element.set("standby", true)
                 #expect(isSilent(pipeline, standIn))
                 element.set("standby", false)
-                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.waitForFrame(shown))
                 #expect(standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().isEmpty)
             }
@@ -166,12 +166,12 @@ extension ElementTests {
             try TransformPipeline.runWell(with: { try .init($0, "fallback=black", prompt: Self.look) }) {
                 pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.waitForFrame(shown))
                 try standIn.server.inject([Fault(parsing: "room_mute")])
                 #expect(eventually { pipeline.stats?["muted-by-service"]?.bool == true })
                 #expect(isSilent(pipeline, standIn))
                 pipeline.transform.set("mute-video", false)
-                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.waitForFrame(shown))
                 #expect(eventually { pipeline.stats?["muted-by-service"]?.bool == false })
                 expectMuted(false, standIn)
                 #expect(pipeline.takeProblems().isEmpty)

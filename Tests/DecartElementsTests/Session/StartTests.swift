@@ -39,7 +39,7 @@ extension ElementTests {
         @Test(arguments: MediaWay.demanded) func theFirstFrameIsTransformed(way: MediaWay) throws {
             let expected = try Reference.input().applying(prompt: Self.look)
             try run(way) { standIn, pipeline in
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 // The first frame is a single keyframe with few bits, hence the wider limit.
                 let first = try #require(pipeline.current.first)
                 #expect(first.image.difference(from: expected) < 12)
@@ -50,7 +50,7 @@ extension ElementTests {
                 #expect((stats.string("track-sid")?.hasPrefix("TR_") == true) == way.isRoom)
                 pipeline.transform.set("prompt", GValueBox("anime"))
                 let next = try Reference.input().applying(prompt: "anime")
-                #expect(pipeline.waitForPicture(next))
+                #expect(pipeline.waitForFrame(next))
                 let session = try #require(standIn.sessions.first)
                 #expect(session.prompts == [Self.look, "anime"])
                 #expect(session.offerCount == way.offerCount)
@@ -66,7 +66,7 @@ extension ElementTests {
             let raw = try Reference.input()
             try run(way, prompt: "") { standIn, pipeline in
                 pipeline.forbid(nil)
-                #expect(pipeline.waitForPicture(raw, within: 6))
+                #expect(pipeline.waitForFrame(raw, within: 6))
                 #expect(standIn.wait { $0.first?.passthroughCount == 1 })
                 #expect(standIn.sessions.first?.promptCount == 0)
             }
@@ -76,7 +76,7 @@ extension ElementTests {
         @Test(arguments: MediaWay.demanded) func tracksComeAndGo(way: MediaWay) throws {
             let expected = try Reference.input().applying(prompt: Self.look)
             try run(way, "fallback=black") { standIn, pipeline in
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
                 let audioOut = try branch.audio()
                 #expect(audioOut.waitForTone(440))
@@ -84,7 +84,7 @@ extension ElementTests {
                 #expect(eventually { pipeline.stats?.string("track-state") == "withdrawn" })
                 #expect(pipeline.waitForBlack())
                 pipeline.transform.set("publish-video", true)
-                #expect(pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrame(expected))
                 #expect(audioOut.waitForTone(440))
                 branch.release()
                 #expect(branch.isGone.wait { $0 })
@@ -110,13 +110,13 @@ extension ElementTests {
         @Test(arguments: MediaWay.demanded) func aViewerWatches(way: MediaWay) throws {
             let expected = try Reference.input().applying(prompt: Self.look)
             try run(way) { standIn, owner in
-                #expect(owner.waitForPicture(expected, within: ViewerTests.limit))
+                #expect(owner.waitForFrame(expected, within: ViewerTests.limit))
                 let token = try #require(owner.transform.string("subscribe-token"))
                 try #expect(SubscribeToken(token).transport == way.usedTransport)
                 let properties = "transport=\(way.transport) subscribe-token=\(token)"
                 try TransformPipeline.run(try .camera(standIn, properties)) { viewer in
                     viewer.play()
-                    #expect(viewer.waitForPicture(expected, within: ViewerTests.limit))
+                    #expect(viewer.waitForFrame(expected, within: ViewerTests.limit))
                     #expect(viewer.takeProblems().isEmpty)
                 }
                 #expect(standIn.sessions.first?.room.joinCount == way.roomJoinCount)
@@ -187,7 +187,7 @@ extension ElementTests {
                 standIn.server.closeSessions(code: 1011)
                 #expect(standIn.wait { $0.count == 2 && $0[1].prompts == [Self.look] && $0[1].isGenerating })
                 #expect(standIn.wait { $0[1].frames.painted > 0 })
-                #expect(pipeline.waitForFrames(3) && pipeline.waitForPicture(expected))
+                #expect(pipeline.waitForFrames(3) && pipeline.waitForFrame(expected))
                 #expect(eventually { pipeline.count("reconnects") == 1 })
                 #expect(standIn.sessions.map(\.offerCount) == [way.offerCount, way.offerCount])
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })

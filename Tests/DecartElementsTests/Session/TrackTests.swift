@@ -13,7 +13,7 @@ extension ElementTests {
             try TransformPipeline.run(with: { try .init($0, prompt: "film noir", forbidden: raw) }) {
                 pipeline, standIn in
                 pipeline.play()
-                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.waitForFrame(shown))
                 let id = pipeline.transform.string("session-id")
                 pipeline.transform.set("mute-video", true)
                 #expect(pipeline.waitForBlack(upTo: 39))
@@ -29,10 +29,10 @@ extension ElementTests {
                 let rate = Double(pipeline.count("frames-sent") - before) / seconds
                 measure("muted frames", rate, atLeast: 2.5, unit: "/s")
                 measure("muted frames", rate, atMost: 5.9, unit: "/s")
-                #expect(pipeline.latestPicture.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
+                #expect(pipeline.latestFrame.map { $0.planes[0].allSatisfy { $0 < 40 } } == true)
 
                 pipeline.transform.set("mute-video", false)
-                #expect(pipeline.waitForPicture(shown))
+                #expect(pipeline.waitForFrame(shown))
                 #expect(pipeline.transform.string("session-id") == id)
                 #expect(standIn.sessions.count == 1)
                 #expect(pipeline.current.leaks == 0)

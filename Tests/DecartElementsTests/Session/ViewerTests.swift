@@ -26,7 +26,7 @@ extension ElementTests {
         }
 
         private func shows(_ pipeline: TransformPipeline, _ prompt: String = ViewerTests.prompt) throws -> Bool {
-            pipeline.waitForPicture(try Reference.input().applying(prompt: prompt), within: Self.limit)
+            pipeline.waitForFrame(try Reference.input().applying(prompt: prompt), within: Self.limit)
         }
 
         private func viewer(_ standIn: StandIn, _ token: String, _ properties: String = "") throws -> TransformPipeline
@@ -41,7 +41,7 @@ extension ElementTests {
 
         // MARK: Video
 
-        @Test func aViewerSeesTheTransformedPictureAndSendsNothing() throws {
+        @Test func aViewerSeesTheTransformedFrameAndSendsNothing() throws {
             try withSession { standIn, owner, token in
                 try #expect(SubscribeToken(token).transport == MediaWay.current.usedTransport)
                 try TransformPipeline.run(try viewer(standIn, token)) { viewer in
@@ -297,7 +297,7 @@ extension ElementTests {
             }
         }
 
-        @Test func itPlaysBeforeThereIsAPictureAndTakesNoPrompt() throws {
+        @Test func itPlaysBeforeThereIsAFrameAndTakesNoPrompt() throws {
             let token = try unknown.encoded()
             try SilentServer.with { server in
                 func viewer() throws -> TransformPipeline {

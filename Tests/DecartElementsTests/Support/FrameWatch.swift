@@ -7,7 +7,7 @@ import Testing
 final class FrameWatch: @unchecked Sendable {
     struct Seen: Sendable {
         var count = 0
-        var latest: Picture?
+        var latest: CopiedFrame?
         /// Frame sizes in order, without consecutive duplicates.
         var sizes: [String] = []
         var times: [ContinuousClock.Instant] = []
@@ -34,7 +34,7 @@ final class FrameWatch: @unchecked Sendable {
                 }
             case .buffer(let buffer):
                 let stamp = buffer.pts.flatMap { segment?.runningTime(of: $0) }
-                let frame = video.flatMap { Picture(buffer, $0) }
+                let frame = video.flatMap { CopiedFrame(buffer, $0) }
                 seen.change { seen in
                     seen.count += 1
                     seen.latest = frame ?? seen.latest
@@ -47,7 +47,7 @@ final class FrameWatch: @unchecked Sendable {
         }
     }
 
-    func wait(for frame: Picture, within limit: Double = 2, seconds: Double = 60) -> Bool {
+    func wait(for frame: CopiedFrame, within limit: Double = 2, seconds: Double = 60) -> Bool {
         seen.wait(seconds: seconds) { $0.latest.map { $0.difference(from: frame) < limit } ?? false }
     }
 
@@ -63,12 +63,12 @@ final class FrameWatch: @unchecked Sendable {
     }
 }
 
-extension Picture {
-    var mirrored: Picture {
+extension CopiedFrame {
+    var mirrored: CopiedFrame {
         func flip(_ plane: [UInt8], _ width: Int) -> [UInt8] {
             stride(from: 0, to: plane.count, by: width).flatMap { plane[$0..<min($0 + width, plane.count)].reversed() }
         }
-        return Picture(
+        return CopiedFrame(
             width: width, height: height,
             planes: zip(planes, [width, chromaWidth, chromaWidth]).map { flip($0, $1) })
     }

@@ -5,12 +5,12 @@ import Testing
 /// Reference frames, made by GStreamer's own elements only.
 enum Reference {
     /// Returns a frame of the standard test input.
-    static func input() throws -> Picture { try frame(TransformPipeline.source("num-buffers=1")) }
+    static func input() throws -> CopiedFrame { try frame(TransformPipeline.source("num-buffers=1")) }
 
     /// Returns the first frame of a pipeline description as I420 in the given size, scaled by videoscale.
     static func frame(
         _ description: String, width: Int = TransformPipeline.width, height: Int = TransformPipeline.height
-    ) throws -> Picture {
+    ) throws -> CopiedFrame {
         try #require(ElementTests.isReady)
         let pipeline = try Pipeline(
             description: """
@@ -20,12 +20,12 @@ enum Reference {
                 """)
         defer { pipeline.setState(.null) }
         let pad = try #require(pipeline.child(named: "out")?.staticPad("sink"))
-        let frame = Watched<Picture?>(nil)
+        let frame = Watched<CopiedFrame?>(nil)
         var video: VideoInfo?
         pad.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }
-            case .buffer(let buffer): if let video { frame.change { $0 = $0 ?? Picture(buffer, video) } }
+            case .buffer(let buffer): if let video { frame.change { $0 = $0 ?? CopiedFrame(buffer, video) } }
             case .query: break
             }
             return .pass

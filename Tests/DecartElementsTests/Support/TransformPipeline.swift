@@ -28,7 +28,7 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     struct Frame: Sendable {
-        let image: Picture
+        let image: CopiedFrame
         let pts: UInt64?
         let isDiscontinuous: Bool
         let caps: String
@@ -58,7 +58,7 @@ final class TransformPipeline: @unchecked Sendable {
     private let seen = Watched(Seen())
     private var problems: [Problem] = []
     /// A frame that differs from this one by less than `leakLimit` code values counts as a leak.
-    private let forbidden: Watched<Picture?>
+    private let forbidden: Watched<CopiedFrame?>
     static let leakLimit = 5.0
 
     struct Problem: Sendable {
@@ -75,7 +75,7 @@ final class TransformPipeline: @unchecked Sendable {
 
     convenience init(
         _ properties: String, source: String = TransformPipeline.liveSource, downstream: String = "",
-        settings: [(String, String)] = [], forbidden: Picture? = nil
+        settings: [(String, String)] = [], forbidden: CopiedFrame? = nil
     ) throws {
         try self.init(
             description: "\(source) ! decarttransform name=t \(Self.bare) \(properties) ! \(downstream) "
@@ -84,7 +84,7 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     /// The description must have an element `t`, whose output is recorded, and a fakesink `out`.
-    init(description: String, settings: [(String, String)] = [], forbidden: Picture? = nil) throws {
+    init(description: String, settings: [(String, String)] = [], forbidden: CopiedFrame? = nil) throws {
         try #require(ElementTests.isReady)
         pipeline = try Pipeline(description: description)
         bus = BusWatch(pipeline)
@@ -100,7 +100,7 @@ final class TransformPipeline: @unchecked Sendable {
     convenience init(
         _ standIn: StandIn, _ properties: String = "", prompt: String = "",
         source: String = TransformPipeline.liveSource,
-        downstream: String = "", forbidden: Picture? = nil
+        downstream: String = "", forbidden: CopiedFrame? = nil
     ) throws {
         try self.init(
             "base-url=\(standIn.url) api-key=\(Self.key) \(Self.custom) \(properties)", source: source,
@@ -134,7 +134,7 @@ final class TransformPipeline: @unchecked Sendable {
                 }
                 self.note(event, capsText)
             case .buffer(let buffer):
-                if let video, let image = Picture(buffer, video) { self.note(buffer, image, capsText) }
+                if let video, let image = CopiedFrame(buffer, video) { self.note(buffer, image, capsText) }
             case .query: break
             }
             return .pass
@@ -154,7 +154,7 @@ final class TransformPipeline: @unchecked Sendable {
         }
     }
 
-    private func note(_ buffer: Buffer, _ image: Picture, _ caps: String) {
+    private func note(_ buffer: Buffer, _ image: CopiedFrame, _ caps: String) {
         let frame = Frame(image: image, pts: buffer.pts, isDiscontinuous: buffer.isDiscontinuous, caps: caps)
         let isBlack = image.planes[0].allSatisfy { $0 == 16 }
         let isLeak = forbidden.value.map { image.difference(from: $0) < Self.leakLimit } ?? false
@@ -232,7 +232,7 @@ final class TransformPipeline: @unchecked Sendable {
     var isEnded: Bool { seen.read(\.isEnded) }
 
     /// Sets the frame that counts as a leak from now on.
-    func forbid(_ image: Picture?) { forbidden.change { $0 = image } }
+    func forbid(_ image: CopiedFrame?) { forbidden.change { $0 = image } }
 
     func wait(seconds: Double = 60, until condition: (Seen) -> Bool) -> Bool {
         let holds = seen.wait(seconds: seconds, until: condition)
@@ -249,7 +249,7 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     /// Waits for a frame that differs from the given one by less than `limit` code values.
-    func waitForPicture(_ image: Picture, within limit: Double = 6, seconds: Double = 60) -> Bool {
+    func waitForFrame(_ image: CopiedFrame, within limit: Double = 6, seconds: Double = 60) -> Bool {
         wait(seconds: seconds) { seen in
             seen.latest.map { $0.image.difference(from: image) < limit } ?? false
         }
@@ -267,7 +267,7 @@ final class TransformPipeline: @unchecked Sendable {
         return zip(times, times.dropFirst()).allSatisfy { $0 < $1 }
     }
 
-    var latestPicture: Picture? { seen.read(\.latest)?.image }
+    var latestFrame: CopiedFrame? { seen.read(\.latest)?.image }
 
     // MARK: The bus
 

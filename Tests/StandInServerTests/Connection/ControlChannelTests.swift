@@ -91,7 +91,7 @@ struct ControlChannelTests {
     @Test func theLookFollowsPromptsAndImages() throws {
         try TestServer.run { server in
             let (client, media) = try server.negotiate()
-            let input = TestPicture.gradient().planes
+            let input = TestFrame.gradient().planes
             #expect(media.paint() == input)
 
             func expect(_ look: Look, after message: ClientMessage) throws {
@@ -101,7 +101,7 @@ struct ControlChannelTests {
                     if case .message(.setImageAck) = $0 { return true }
                     return false
                 }
-                let testFrame = TestPicture.gradient()
+                let testFrame = TestFrame.gradient()
                 try testFrame.withFrame { look.apply(to: $0) }
                 #expect(media.paint() == testFrame.planes)
             }
@@ -263,7 +263,7 @@ struct ControlChannelTests {
         }
     }
 
-    @Test func generationStartsWithTheFirstPictureAndTicksEverySecond() throws {
+    @Test func generationStartsWithTheFirstFrameAndTicksEverySecond() throws {
         try TestServer.run { server in
             let (client, media) = try server.negotiate()
             #expect(server.server.sessions.first?.isGenerating == false)

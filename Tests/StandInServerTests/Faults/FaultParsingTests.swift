@@ -39,7 +39,7 @@ struct FaultParsingTests {
         #expect(FaultKind.help.split(separator: "\n").contains { $0.hasPrefix("  \(name) ") })
     }
 
-    @Test func theManualTellsOfEveryFault() throws {
+    @Test func theManualListsEveryFault() throws {
         let path = #filePath.split(separator: "/").dropLast(4).map { "/" + $0 }.joined() + "/docs/FAULTS.md"
         let file = try #require(fopen(path, "r"), "\(path)")
         defer { fclose(file) }

@@ -5,7 +5,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct LatencyMarkerTests {
     @Test func layoutIsTheProtocols() throws {
-        let frame = TestPicture.flat(120, width: 320, height: 64)
+        let frame = TestFrame.flat(120, width: 320, height: 64)
         #expect(try frame.withLuma { LatencyMarker.stamp(0x1234, onto: $0) })
         // Sync 1010, then 0001 0010 0011 0100, then the checksum 1 ^ 2 ^ 3 ^ 4 = 4 = 0100.
         let expected = "1010" + "0001001000110100" + "0100"
@@ -20,7 +20,7 @@ struct LatencyMarkerTests {
     }
 
     @Test func everyNumberComesBack() throws {
-        let frame = TestPicture.flat(120, width: 192, height: 32)
+        let frame = TestFrame.flat(120, width: 192, height: 32)
         try frame.withLuma { luma in
             for number in stride(from: UInt16(0), through: .max, by: 257) {
                 LatencyMarker.stamp(number, onto: luma)
@@ -30,11 +30,11 @@ struct LatencyMarkerTests {
     }
 
     @Test(arguments: [(1, 2), (2, 1), (2, 4), (3, 4), (3, 2), (2, 2)])
-    func aScaledPictureIsStillReadable(numerator: Int, denominator: Int) throws {
-        let original = TestPicture.gradient(width: 640, height: 352)
+    func aScaledFrameIsStillReadable(numerator: Int, denominator: Int) throws {
+        let original = TestFrame.gradient(width: 640, height: 352)
         try original.withLuma { LatencyMarker.stamp(0xbeef, onto: $0) }
         let luma = original.planes[0]
-        let scaled = TestPicture(width: 640 * numerator / denominator, height: 352 * numerator / denominator)
+        let scaled = TestFrame(width: 640 * numerator / denominator, height: 352 * numerator / denominator)
         scaled.fill(
             luma: { x, y in Int(luma[y * denominator / numerator * 640 + x * denominator / numerator]) },
             blue: { _, _ in 128 }, red: { _, _ in 128 })
@@ -42,7 +42,7 @@ struct LatencyMarkerTests {
     }
 
     @Test func noiseDoesNotHideTheNumber() throws {
-        let frame = TestPicture.gradient()
+        let frame = TestFrame.gradient()
         try frame.withLuma { LatencyMarker.stamp(0xa55a, onto: $0) }
         let luma = frame.planes[0]
         var seed: UInt64 = 42
@@ -56,7 +56,7 @@ struct LatencyMarkerTests {
     }
 
     @Test func oneSpoiltRowIsOutvoted() throws {
-        let frame = TestPicture.flat(120, width: 320, height: 64)
+        let frame = TestFrame.flat(120, width: 320, height: 64)
         try frame.withLuma { LatencyMarker.stamp(0x0f0f, onto: $0) }
         let luma = frame.planes[0]
         // Row 1 of the blocks: data inverted, sync unchanged.
@@ -69,9 +69,9 @@ struct LatencyMarkerTests {
     }
 
     @Test func nothingIsReadWhereNothingWasStamped() throws {
-        #expect(try TestPicture.gradient().withLuma { LatencyMarker.read(from: $0) } == nil)
-        #expect(try TestPicture.flat(200).withLuma { LatencyMarker.read(from: $0) } == nil)
-        let frame = TestPicture.flat(120, width: 192, height: 32)
+        #expect(try TestFrame.gradient().withLuma { LatencyMarker.read(from: $0) } == nil)
+        #expect(try TestFrame.flat(200).withLuma { LatencyMarker.read(from: $0) } == nil)
+        let frame = TestFrame.flat(120, width: 192, height: 32)
         try frame.withLuma { LatencyMarker.stamp(7, onto: $0) }
         let luma = frame.planes[0]
         // One data column is inverted in all rows, so the checksum fails.
@@ -81,8 +81,8 @@ struct LatencyMarkerTests {
         #expect(try frame.withLuma { LatencyMarker.read(from: $0) } == nil)
     }
 
-    @Test func aSmallPictureIsLeftAlone() throws {
-        let frame = TestPicture.flat(120, width: 191, height: 32)
+    @Test func aSmallFrameIsLeftAlone() throws {
+        let frame = TestFrame.flat(120, width: 191, height: 32)
         #expect(try !frame.withLuma { LatencyMarker.stamp(1, onto: $0) })
         #expect(Set(frame.planes[0]) == [120])
     }

@@ -29,7 +29,7 @@ struct LookTests {
 
     @Test func noPromptAndNoImageLeaveEveryPixelAlone() throws {
         for prompt in [nil, ""] {
-            let testFrame = TestPicture.gradient()
+            let testFrame = TestFrame.gradient()
             let before = testFrame.planes
             try testFrame.withFrame { Look(prompt: prompt, imageHash: nil).apply(to: $0) }
             #expect(testFrame.planes == before)
@@ -37,11 +37,11 @@ struct LookTests {
     }
 
     @Test func everyLookDiffersFromTheInputAndFromEveryOther() throws {
-        let input = TestPicture.gradient().planes
+        let input = TestFrame.gradient().planes
         var results = [(name: "input", planes: input)]
         for prompt in Self.prompts {
             for image in [nil, StableHash.fnv1a([1, 2, 3])] {
-                let testFrame = TestPicture.gradient()
+                let testFrame = TestFrame.gradient()
                 try testFrame.withFrame { Look(prompt: prompt, imageHash: image).apply(to: $0) }
                 results.append(("\(prompt), image \(image != nil)", testFrame.planes))
             }
@@ -54,9 +54,9 @@ struct LookTests {
     }
 
     @Test(arguments: prompts)
-    func aLookShowsOnAFlatGreyPictureToo(prompt: String) throws {
+    func aLookShowsOnAFlatGreyFrameToo(prompt: String) throws {
         for luma in [60, 100, 126, 180] {
-            let testFrame = TestPicture.flat(luma)
+            let testFrame = TestFrame.flat(luma)
             let before = testFrame.planes
             try testFrame.withFrame { Look(prompt: prompt, imageHash: nil).apply(to: $0) }
             #expect(difference(testFrame.planes, before) > 5, "luma \(luma)")
@@ -65,7 +65,7 @@ struct LookTests {
 
     @Test(arguments: prompts, [(80, 48), (17, 33), (1, 1), (2, 15), (16, 16)])
     func samplesStayInLimitedRangeAndInsideTheRows(prompt: String, size: (Int, Int)) throws {
-        let testFrame = TestPicture(width: size.0, height: size.1)
+        let testFrame = TestFrame(width: size.0, height: size.1)
         // Full-range extremes are the worst input.
         testFrame.fill(
             luma: { x, y in (x + y) % 3 == 0 ? 0 : 255 }, blue: { x, _ in x % 2 == 0 ? 0 : 255 },
@@ -86,8 +86,8 @@ struct LookTests {
 
     @Test func theSamePromptGivesTheSamePixels() throws {
         for prompt in Self.prompts {
-            let one = TestPicture.gradient()
-            let other = TestPicture.gradient()
+            let one = TestFrame.gradient()
+            let other = TestFrame.gradient()
             try one.withFrame { Look(prompt: prompt, imageHash: 5).apply(to: $0) }
             try other.withFrame { Look(prompt: prompt, imageHash: 5).apply(to: $0) }
             #expect(one.planes == other.planes)
@@ -95,7 +95,7 @@ struct LookTests {
     }
 
     @Test func mosaicIsMadeOfEvenBricks() throws {
-        let testFrame = TestPicture.gradient()
+        let testFrame = TestFrame.gradient()
         let before = testFrame.planes[0]
         try testFrame.withFrame { Look(style: .mosaic).apply(to: $0) }
         let luma = testFrame.planes[0]
@@ -112,14 +112,14 @@ struct LookTests {
     }
 
     @Test func posterisedHasFewLevels() throws {
-        let testFrame = TestPicture.gradient()
+        let testFrame = TestFrame.gradient()
         try testFrame.withFrame { Look(style: .posterised).apply(to: $0) }
         #expect(Set(testFrame.planes[0]).count == 5)
         #expect(Set(testFrame.planes[1]).count <= 5)
     }
 
     @Test func neonInvertsAndLightsEdges() throws {
-        let testFrame = TestPicture(width: 64, height: 64)
+        let testFrame = TestFrame(width: 64, height: 64)
         testFrame.fill(luma: { x, _ in x < 32 ? 40 : 200 }, blue: { _, _ in 100 }, red: { _, _ in 150 })
         try testFrame.withFrame { Look(style: .neon).apply(to: $0) }
         let row = Array(testFrame.planes[0][..<64])
@@ -128,14 +128,14 @@ struct LookTests {
     }
 
     @Test func greyHasNoColour() throws {
-        let testFrame = TestPicture.gradient()
+        let testFrame = TestFrame.gradient()
         try testFrame.withFrame { Look(style: .grey).apply(to: $0) }
         #expect(Set(testFrame.planes[1]) == [128])
         #expect(Set(testFrame.planes[2]) == [128])
     }
 
     @Test func hueTurnsColoursAndKeepsLuma() throws {
-        let testFrame = TestPicture.flat(100)
+        let testFrame = TestFrame.flat(100)
         testFrame.fill(luma: { _, _ in 100 }, blue: { _, _ in 168 }, red: { _, _ in 128 })
         try testFrame.withFrame { Look(style: .hue(degrees: 90)).apply(to: $0) }
         #expect(Set(testFrame.planes[0]) == [100])
@@ -152,7 +152,7 @@ struct LookTests {
             tints.insert([tint.blue, tint.red])
         }
         #expect(tints.count > 8)
-        let testFrame = TestPicture.flat(100)
+        let testFrame = TestFrame.flat(100)
         let look = Look(prompt: nil, imageHash: 3)
         try testFrame.withFrame { look.apply(to: $0) }
         #expect(Set(testFrame.planes[1]) == [UInt8(128 + (look.tint?.blue ?? 0))])

@@ -5,12 +5,12 @@ import Testing
 
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct FramePainterTests {
-    @Test func picturesStayRawUntilALookIsSet() throws {
+    @Test func framesStayRawUntilALookIsSet() throws {
         let starts = Mutex<[Bool]>([])
         let painter = FramePainter(look: nil, carriesLatencyMarker: false) { isFirst in
             starts.withLock { $0.append(isFirst) }
         }
-        let image = TestPicture.gradient()
+        let image = TestFrame.gradient()
         let before = image.planes
         try image.withFrame { painter.paint($0) }
         #expect(image.planes == before)
@@ -27,18 +27,18 @@ struct FramePainterTests {
         for carries in [true, false] {
             let painter = FramePainter(
                 look: Look(prompt: prompt, imageHash: 9), carriesLatencyMarker: carries, onFrame: { _ in })
-            let image = TestPicture.gradient()
+            let image = TestFrame.gradient()
             try image.withLuma { LatencyMarker.stamp(0x5ca1, onto: $0) }
             try image.withFrame { painter.paint($0) }
             let number = try image.withLuma { LatencyMarker.read(from: $0) }
             if carries { #expect(number == 0x5ca1) }
-            #expect(difference(image.planes, TestPicture.gradient().planes) > 8)
+            #expect(difference(image.planes, TestFrame.gradient().planes) > 8)
         }
     }
 
     @Test func noNumberIsInvented() throws {
         let painter = FramePainter(look: Look(style: .neon), carriesLatencyMarker: true) { _ in }
-        let image = TestPicture.gradient()
+        let image = TestFrame.gradient()
         try image.withFrame { painter.paint($0) }
         #expect(try image.withLuma { LatencyMarker.read(from: $0) } == nil)
     }

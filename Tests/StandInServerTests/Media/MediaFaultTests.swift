@@ -21,7 +21,7 @@ struct MediaFaultTests {
         }
     }
 
-    @Test func picturesStop() throws {
+    @Test func framesStop() throws {
         try withPeer("media_silent:at=1.5") { peer, server in
             try peer.negotiate()
             #expect(peer.waitForFrames(5))
@@ -42,7 +42,7 @@ struct MediaFaultTests {
         }
     }
 
-    @Test func picturesFreeze() throws {
+    @Test func framesFreeze() throws {
         try withPeer("media_freeze:at=0.5", pattern: "snow") { peer, _ in
             try peer.negotiate()
             var last: [[UInt8]] = []
@@ -56,7 +56,7 @@ struct MediaFaultTests {
         }
     }
 
-    @Test func picturesAreSmaller() throws {
+    @Test func framesAreSmaller() throws {
         try withPeer("media_caps_change:at=1.5") { peer, _ in
             try peer.negotiate()
             #expect(peer.waitForFrame { $0.first?.count == 320 * 176 })
@@ -64,7 +64,7 @@ struct MediaFaultTests {
         }
     }
 
-    @Test func picturesAreDamaged() throws {
+    @Test func framesAreDamaged() throws {
         // High-rate grey video: colour can only come from damage.
         try withPeer("media_garbage:at=1.5", pattern: "snow") { peer, server in
             try peer.negotiate()

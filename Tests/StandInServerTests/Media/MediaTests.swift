@@ -21,7 +21,7 @@ struct MediaTests {
     }
 
     @Test(arguments: codecs)
-    func picturesComeBackTransformedAndFollowThePrompt(codec: VideoCodec) throws {
+    func framesComeBackTransformedAndFollowThePrompt(codec: VideoCodec) throws {
         try withMedia { server, port in
             let peer = try MediaPeer(server: server, port: port, codec: codec)
             defer { peer.stop() }
@@ -42,7 +42,7 @@ struct MediaTests {
         }
     }
 
-    @Test func anOfferBeforeAnyStateGetsTheRawPictureBack() throws {
+    @Test func anOfferBeforeAnyStateGetsTheRawVideoBack() throws {
         try withMedia { server, port in
             let peer = try MediaPeer(server: server, port: port)
             defer { peer.stop() }

@@ -141,7 +141,7 @@ final class FakeRoomMedia: RoomMedia {
 
     /// Passes one frame through the painter.
     func paint() {
-        try? TestPicture.gradient().withFrame { painter.paint($0) }
+        try? TestFrame.gradient().withFrame { painter.paint($0) }
     }
 }
 
@@ -188,7 +188,7 @@ final class FakeMediaSession: MediaSession {
 
     /// Passes one frame through the painter.
     func paint() -> [[UInt8]] {
-        let image = TestPicture.gradient()
+        let image = TestFrame.gradient()
         try? image.withFrame { painter.paint($0) }
         return image.planes
     }

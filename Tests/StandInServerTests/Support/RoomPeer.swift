@@ -17,9 +17,9 @@ final class RoomPeer: @unchecked Sendable {
     /// Frames received.
     let frames = Atomic<Int>(0)
     private let pipeline: Pipeline
-    private var sendsPicture = false
+    private var sendsVideo = false
     private var sendsTone = false
-    private var receivesPicture = false
+    private var receivesVideo = false
     private var listens = false
     private var offerID: UInt32 = 0
 
@@ -118,8 +118,8 @@ final class RoomPeer: @unchecked Sendable {
 
     private func apply(answer sdp: String) throws {
         try publisher.setAnswer(sdp)
-        if !sendsPicture, let parameters = publisher.sendParameters {
-            sendsPicture = true
+        if !sendsVideo, let parameters = publisher.sendParameters {
+            sendsVideo = true
             let source = try Bin(
                 description:
                     "videotestsrc is-live=true ! video/x-raw,format=I420,width=160,height=96,framerate=30/1 ! identity",
@@ -139,8 +139,8 @@ final class RoomPeer: @unchecked Sendable {
 
     private func apply(offer: LiveKitSessionDescription) throws {
         let sdp = try subscriber.createAnswer(to: offer.sdp)
-        if !receivesPicture, let codec = subscriber.negotiatedCodec {
-            receivesPicture = true
+        if !receivesVideo, let codec = subscriber.negotiatedCodec {
+            receivesVideo = true
             let decoder = try VideoDecoderBin.make(codec: codec)
             let sink = try Element(factory: "fakesink")
             sink.set("sync", false)

@@ -9,7 +9,7 @@ import netlab
 from faults import turn
 from session import Skipped, StandIn, long, row
 
-CROWD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "crowd.py")
+SEVERAL_SESSIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "several_sessions.py")
 PROXY = "/usr/bin/tinyproxy"
 PROXY_PORT = 3128
 
@@ -43,18 +43,19 @@ def ports(run):
     run.standin = StandIn(run, "--transport", "both", "--rtp-ports", "41000-41049")
     usual = f"base-url=ws://{netlab.SERVER}:{netlab.PORT} insecure=true api-key=x max-retries=0"
     ranged = f"{usual} rtp-port-range=40000-40049"
-    with open(os.path.join(run.folder, "crowd.log"), "wb") as log:
-        crowd = run.lab.start(
-            run.lab.client, [CROWD, str(long(15, 30)), *[f"{ranged} transport={way}" for way in ("webrtc", "livekit") * 4],
-                             f"{usual} transport=webrtc"],
+    with open(os.path.join(run.folder, "sessions.log"), "wb") as log:
+        client = run.lab.start(
+            run.lab.client,
+            [SEVERAL_SESSIONS, str(long(15, 30)), *[f"{ranged} transport={way}" for way in ("webrtc", "livekit") * 4],
+             f"{usual} transport=webrtc"],
             stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=run.environment)
     # Twelve sockets: one for each peer connection, of which a room has two.
     ranged_ports = []
-    while crowd.poll() is None and len(ranged_ports) < 12:
+    while client.poll() is None and len(ranged_ports) < 12:
         time.sleep(0.5)
         used = [port for port in run.lab.udp_ports() if port]
         ranged_ports = [port for port in used if 40000 <= port <= 40049]
-    sessions = json.loads(crowd.communicate(timeout=60)[0] or "[]")
+    sessions = json.loads(client.communicate(timeout=60)[0] or "[]")
     run.expect(len(sessions) == 9, f"{len(sessions)} sessions")
     for number, session in enumerate(sessions[:8]):
         run.expect(session["frames"] > 0, f"session {number}: no frame")

@@ -28,7 +28,7 @@ extension Transport {
             try body(a, b)
         }
 
-        private func picturesGoOn(_ a: TestPeer, _ b: TestPeer) -> Bool {
+        private func framesContinue(_ a: TestPeer, _ b: TestPeer) -> Bool {
             let (before, after) = (a.frames, b.frames)
             return a.waitForFrames(before + 10) && b.waitForFrames(after + 10)
         }
@@ -37,7 +37,7 @@ extension Transport {
         private func audioStops(_ a: TestPeer, _ b: TestPeer) -> Bool {
             for _ in 0..<10 {
                 let packets = b.connection.statistics().audio?.packetsReceived
-                guard picturesGoOn(a, b) else { return false }
+                guard framesContinue(a, b) else { return false }
                 if b.connection.statistics().audio?.packetsReceived == packets { return true }
             }
             return false
@@ -49,7 +49,7 @@ extension Transport {
                 try a.startAudio(frequency: 440)
                 try b.startAudio(frequency: 1000)
                 #expect(b.waitToHear(440) && a.waitToHear(1000))
-                #expect(picturesGoOn(a, b))
+                #expect(framesContinue(a, b))
                 let statistics = a.connection.statistics()
                 let audio = try #require(statistics.audio)
                 #expect(audio.packetsSent > 10 && audio.packetsReceived > 10)
@@ -58,7 +58,7 @@ extension Transport {
             }
         }
 
-        @Test func laterWhilePicturesFlow() throws {
+        @Test func laterWhileFramesFlow() throws {
             try withPair(nil, .sendrecv) { a, b in
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
                 #expect(a.connection.audioSendParameters == nil && a.connection.bin.staticPad("audio_rtp_sink") == nil)
@@ -67,7 +67,7 @@ extension Transport {
                 try a.startAudio(frequency: 440)
                 try b.startAudio(frequency: 1000)
                 #expect(b.waitToHear(440) && a.waitToHear(1000))
-                #expect(picturesGoOn(a, b))
+                #expect(framesContinue(a, b))
                 measure("longest gap", max(a.seen.value.longestGap, b.seen.value.longestGap), atMost: .seconds(1))
             }
         }
@@ -113,7 +113,7 @@ extension Transport {
             try withPair(.sendrecv, nil) { a, b in
                 #expect(a.connection.audioDirection == nil && a.connection.audioSendParameters == nil)
                 #expect(a.connection.videoDirection == .sendrecv)
-                #expect(picturesGoOn(a, b))
+                #expect(framesContinue(a, b))
                 // A later offer repeats the rejected m-line with port 0, at the same index (RFC 8829 5.2.2).
                 let offer = try SDPDescription(parsing: a.connection.createOffer())
                 #expect(offer.media.map(\.kind) == ["video", "audio"] && offer.media[1].port == 0)
@@ -126,7 +126,7 @@ extension Transport {
                 a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
                 try renegotiate(a, b)
                 #expect(a.connection.audioDirection == nil && b.connection.audioDirection == nil)
-                #expect(picturesGoOn(a, b))
+                #expect(framesContinue(a, b))
             }
         }
 
@@ -143,11 +143,11 @@ extension Transport {
                 try renegotiate(a, b)
                 let received = b.received.value.buffers
                 #expect(b.received.wait(.seconds(20)) { $0.buffers > received + 20 && $0.hears(440) })
-                #expect(picturesGoOn(a, b))
+                #expect(framesContinue(a, b))
             }
         }
 
-        @Test func thePictureIsWithdrawnAndRestored() throws {
+        @Test func theVideoIsWithdrawnAndRestored() throws {
             try withPair(.sendrecv, .sendrecv) { a, b in
                 try a.startAudio(frequency: 440)
                 try b.startAudio(frequency: 1000)
@@ -166,7 +166,7 @@ extension Transport {
                 #expect(isStopped)
                 a.connection.setMedia(video: .sendrecv, audio: .sendrecv)
                 try renegotiate(a, b)
-                #expect(picturesGoOn(a, b))
+                #expect(framesContinue(a, b))
             }
         }
 
@@ -236,7 +236,7 @@ extension Transport {
                 try a.startAudio(frequency: 440)
                 try b.startAudio(frequency: 1000)
                 #expect(b.waitToHear(440) && a.waitToHear(1000))
-                #expect(picturesGoOn(a, b))
+                #expect(framesContinue(a, b))
             }
         }
 
@@ -255,7 +255,7 @@ extension Transport {
                 try a.startAudio(frequency: 440)
                 try b.startAudio(frequency: 1000)
                 #expect(b.waitToHear(440))
-                #expect(picturesGoOn(a, b))
+                #expect(framesContinue(a, b))
             }
         }
 

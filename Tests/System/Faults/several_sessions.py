@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """A host program with several small sessions.
 
-    crowd.py SECONDS PROPERTIES...
+    several_sessions.py SECONDS PROPERTIES...
 
 Each PROPERTIES, in gst-launch syntax, makes one decarttransform. After SECONDS, prints one JSON list: for each session the
 number of its frames, and the texts of its errors and warnings.

@@ -2,7 +2,7 @@ import StandInServer
 import Testing
 
 /// A frame in its own memory. Its strides exceed its width, so that a kernel that confuses them fails.
-final class TestPicture {
+final class TestFrame {
     let width: Int
     let height: Int
     private let storage: UnsafeMutableRawBufferPointer
@@ -88,8 +88,8 @@ final class TestPicture {
     }
 
     /// A coloured diagonal gradient, so that every kernel meets edges, levels and hues.
-    static func gradient(width: Int = 208, height: Int = 48) -> TestPicture {
-        let image = TestPicture(width: width, height: height)
+    static func gradient(width: Int = 208, height: Int = 48) -> TestFrame {
+        let image = TestFrame(width: width, height: height)
         image.fill(
             luma: { x, y in 16 + (x + 2 * y + (x / 40 % 2) * 60) % 220 },
             blue: { x, y in 70 + (x * 2 + y) % 120 },
@@ -97,8 +97,8 @@ final class TestPicture {
         return image
     }
 
-    static func flat(_ luma: Int, width: Int = 64, height: Int = 64) -> TestPicture {
-        let image = TestPicture(width: width, height: height)
+    static func flat(_ luma: Int, width: Int = 64, height: Int = 64) -> TestFrame {
+        let image = TestFrame(width: width, height: height)
         image.fill(luma: { _, _ in luma }, blue: { _, _ in 128 }, red: { _, _ in 128 })
         return image
     }

@@ -2,7 +2,7 @@ import GStreamerKit
 import StandInServer
 
 /// An I420 frame without padding, copied out of a buffer.
-struct Picture: Sendable, Equatable {
+struct CopiedFrame: Sendable, Equatable {
     let width: Int
     let height: Int
     /// Planes in the order Y, Cb, Cr.
@@ -38,7 +38,7 @@ struct Picture: Sendable, Equatable {
     }
 
     /// Returns this frame as the stand-in transforms it.
-    func applying(_ look: Look) -> Picture {
+    func applying(_ look: Look) -> CopiedFrame {
         // Three separate arrays: overlapping access to elements of one array is not allowed.
         var (luma, blue, red) = (planes[0], planes[1], planes[2])
         luma.withUnsafeMutableBytes { luma in
@@ -53,13 +53,13 @@ struct Picture: Sendable, Equatable {
                 }
             }
         }
-        return Picture(width: width, height: height, planes: [luma, blue, red])
+        return CopiedFrame(width: width, height: height, planes: [luma, blue, red])
     }
 
-    func applying(prompt: String) -> Picture { applying(Look(prompt: prompt, imageHash: nil)) }
+    func applying(prompt: String) -> CopiedFrame { applying(Look(prompt: prompt, imageHash: nil)) }
 
     /// Returns the largest of the three planes' mean absolute differences in code values, infinite if the sizes differ.
-    func difference(from other: Picture) -> Double {
+    func difference(from other: CopiedFrame) -> Double {
         guard width == other.width, height == other.height else { return .infinity }
         return zip(planes, other.planes).map(Self.meanDifference).max() ?? .infinity
     }

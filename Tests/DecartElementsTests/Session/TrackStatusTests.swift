@@ -4,8 +4,8 @@ import TestSupport
 import Testing
 
 extension ElementTests {
-    /// Facts about the published track, as the service and `stats` report them.
-    @Suite(.serialized, .timeLimit(.minutes(2))) struct TrackFactsTests {
+    /// The published track, as the service and `stats` report it.
+    @Suite(.serialized, .timeLimit(.minutes(2))) struct TrackStatusTests {
         /// As LiveKit's own clients call a camera's track.
         @Test(.enabled(if: MediaWay.current.isRoom, "only rooms have it")) func itIsCalledACamera() throws {
             try TransformPipeline.run(with: { try .init($0) }) { pipeline, standIn in
