@@ -33,10 +33,10 @@ final class CameraSwitch: @unchecked Sendable {
         var isUp = false
         var isRunning = false
         /// False after `stop-capture`.
-        var isAskedFor = true
+        var isRequested = true
         /// Video is muted, and the camera is released meanwhile.
         var isMuted = false
-        var wantsCapture: Bool { isAskedFor && !isMuted }
+        var wantsCapture: Bool { isRequested && !isMuted }
         var current: Capture?
         var starting: Capture?
         /// The camera chosen last, by an action signal or `position`. It takes precedence over the properties until the
@@ -169,7 +169,7 @@ final class CameraSwitch: @unchecked Sendable {
             let text =
                 "video/x-raw, width=(int)\(model.width), height=(int)\(model.height), framerate=(fraction)\(model.framerate)/1"
             return CapturePlan(
-                kind: .testPicture(caps: settings.captureCaps ?? (try? Caps(text))), position: settings.position)
+                kind: .testPattern(caps: settings.captureCaps ?? (try? Caps(text))), position: settings.position)
         default:
             return CapturePlan(
                 kind: .description(settings.source, caps: settings.captureCaps), position: settings.position)
@@ -482,7 +482,7 @@ final class CameraSwitch: @unchecked Sendable {
     }
 
     /// Releases the camera or opens it again. Before the element runs, this decides whether the next start opens it.
-    func setCapturing(_ wanted: Bool) { change { $0.isAskedFor = wanted } }
+    func setCapturing(_ wanted: Bool) { change { $0.isRequested = wanted } }
 
     /// Releases the camera while video is muted.
     func setMuted(_ isMuted: Bool) { change { $0.isMuted = isMuted } }

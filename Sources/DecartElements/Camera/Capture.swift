@@ -6,7 +6,7 @@ import Synchronization
 /// A source that has been chosen for capture.
 struct CapturePlan: Sendable {
     enum Kind: Sendable {
-        case testPicture(caps: Caps?)
+        case testPattern(caps: Caps?)
         case description(String, caps: Caps?)
         case camera(Camera, caps: Caps?)
         /// - Parameter audioEntry: takes the camera's audio.
@@ -27,7 +27,7 @@ struct CapturePlan: Sendable {
     /// Name of the source in messages.
     var label: String {
         switch kind {
-        case .testPicture: "the test source"
+        case .testPattern: "the test source"
         case .description: "the source"
         case .camera(let camera, _): "the camera '\(camera.name)' (\(camera.id))"
         case .offered(let camera, _): camera.settings.label
@@ -78,7 +78,7 @@ final class Capture: @unchecked Sendable {
         var chain: [Element]
         let caps: Caps?
         switch plan.kind {
-        case .testPicture(let wanted):
+        case .testPattern(let wanted):
             let source = try Element(factory: "videotestsrc")
             source.set("is-live", true)
             (chain, caps) = ([source], wanted)

@@ -82,7 +82,7 @@ final class DecartSource: ElementImplementation {
             if let target = parts.transform.element.staticPad("src") { source?.setTarget(target) }
             state.withLock { $0.parts = parts }
             parts.updateShape()
-            forwardSound(of: parts.transform.element)
+            forwardAudio(of: parts.transform.element)
         } catch { state.withLock { $0.buildError = error } }
         guard let source else { return }
         handle.unowned.add(source)
@@ -130,7 +130,7 @@ final class DecartSource: ElementImplementation {
     }
 
     /// Forwards the transform's `audio_src`, which comes and goes with the negotiation.
-    private func forwardSound(of transform: Element) {
+    private func forwardAudio(of transform: Element) {
         transform.connect("pad-added") { [weak self] arguments in
             guard let self, let pad = arguments.first?.pad, pad.name == "audio_src",
                 let audioPad = self.handle.makeGhostPad(template: "audio_src")

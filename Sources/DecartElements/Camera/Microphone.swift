@@ -19,7 +19,7 @@ final class Microphone: @unchecked Sendable {
     init?(_ source: String) throws(ElementFailure) {
         let made: Element
         switch source {
-        case SourceSettings.noSound, SourceSettings.cameraAudio: return nil
+        case SourceSettings.noAudio, SourceSettings.cameraAudio: return nil
         case SourceSettings.automatic:
             guard let device = Self.defaultDevice else {
                 throw ElementFailure(

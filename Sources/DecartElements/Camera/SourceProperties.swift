@@ -40,7 +40,7 @@ extension SourceSettings: PropertyStorage {
                 "left,top,width,height in camera pixels, or a display aspect ratio such as 16:9 (empty = all that fits)"
         ).playing { $0.applyCrop() },
         .string(
-            "audio-source", \.audioSource, empty: noSound, nick: "Audio source",
+            "audio-source", \.audioSource, empty: noAudio, nick: "Audio source",
             blurb:
                 "none, auto (a microphone), camera (of live-view and whep:), or a bin with one output of raw audio or Opus"
         ),

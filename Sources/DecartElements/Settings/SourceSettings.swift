@@ -18,14 +18,14 @@ struct SourceSettings: Sendable {
     /// The text as the user wrote it; one that cannot be parsed crops nothing.
     var crop = ""
     var muteReleasesCamera = false
-    var audioSource = Self.noSound
+    var audioSource = Self.noAudio
     var whepToken: Secret?
     /// Video of a camera that answers offers is not decoded.
     var cameraEncoded = false
 
     static let automatic = "auto"
     static let test = "test"
-    static let noSound = "none"
+    static let noAudio = "none"
     static let liveView = "live-view"
     static let whep = "whep:"
     /// The value of `audio-source` for the audio of a camera that answers offers.

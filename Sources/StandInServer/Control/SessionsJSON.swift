@@ -47,7 +47,7 @@ struct SessionsJSON {
             "tracks": .array(record.tracks.map(JSONValue.string)),
             "simulcast": .array(record.simulcastStreams.map(JSONValue.string)),
             "muted_tracks": .integer(record.room.mutedTracks.count), "viewers": .integer(record.viewerCount),
-            "room_requested": .bool(record.askedForRoom), "room_joins": .integer(record.room.joinCount),
+            "room_requested": .bool(record.requestedRoom), "room_joins": .integer(record.room.joinCount),
             "room_single_joins": .integer(record.room.singleJoinCount),
             "room_resumes": .integer(record.room.resumeCount), "room_offers": .integer(record.room.offerCount),
         ])

@@ -25,7 +25,7 @@ package struct SessionRecord: Sendable, Equatable {
     package internal(set) var offeredBeforeState = false
     package internal(set) var remoteCandidateCount = 0
     /// The client sent `livekit_join`.
-    package internal(set) var askedForRoom = false
+    package internal(set) var requestedRoom = false
     package internal(set) var room = RoomCounts()
     /// Connected viewers, in the room or directly.
     package internal(set) var viewerCount = 0
@@ -95,7 +95,7 @@ package struct SessionRecord: Sendable, Equatable {
                 remoteCandidateCount += 1
             }
         case .unknown: unknownCount += 1
-        case .livekitJoin: askedForRoom = true
+        case .livekitJoin: requestedRoom = true
         case .answer: answerCount += 1
         }
     }

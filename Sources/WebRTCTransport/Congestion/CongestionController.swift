@@ -27,7 +27,7 @@ package struct CongestionController: Sendable {
     private var unansweredSince: Int64?
     private var silences = 0
     private var highestReported: UInt32?
-    private var heardReports = false
+    private var hasReports = false
     private var lastReportBackOff: Int64?
     private var remoteEstimate: (bitrate: Int, time: Int64)?
 
@@ -126,7 +126,7 @@ package struct CongestionController: Sendable {
         if let previous {
             let expected = Int(Int32(bitPattern: report.highestSequence &- previous))
             if expected > 0, expected < 32_768 {
-                heardReports = true
+                hasReports = true
                 let lost = (Int(report.fractionLost) * expected + 128) / 256
                 loss.add(lost: lost, received: expected - lost)
             }
@@ -255,7 +255,7 @@ package struct CongestionController: Sendable {
         if lastFeedback != nil {
             (estimate, reason) = (delay.estimate, .delay)
             if loss.estimate < estimate { (estimate, reason) = (loss.estimate, .loss) }
-        } else if heardReports || lastReportBackOff != nil {
+        } else if hasReports || lastReportBackOff != nil {
             (estimate, reason) = (loss.estimate, .reports)
         } else {
             estimate = Double(start)

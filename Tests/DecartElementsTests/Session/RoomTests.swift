@@ -266,7 +266,7 @@ extension ElementTests {
                 try runSession(standIn, expecting: "webrtc")
                 let model = "model=other-model"
                 try runSession(standIn, model, expecting: "webrtc")
-                let asked = standIn.sessions.map { $0.askedForRoom || $0.request.asksForRoom }
+                let asked = standIn.sessions.map { $0.requestedRoom || $0.request.asksForRoom }
                 #expect(asked == [true, false, true])
             }
         }
@@ -280,12 +280,12 @@ extension ElementTests {
             }
             try StandIn.run({ ($0.port, $0.transports) = (port, [.livekit]) }) { standIn in
                 try runSession(standIn, "max-retries=2", expecting: "livekit")
-                #expect(standIn.sessions.map(\.askedForRoom) == [false, true])
+                #expect(standIn.sessions.map(\.requestedRoom) == [false, true])
                 try runSession(standIn, expecting: "livekit")
             }
             try StandIn.run({ ($0.port, $0.transports) = (port, [.webrtc]) }) { standIn in
                 try runSession(standIn, expecting: "webrtc")
-                #expect(standIn.sessions.map(\.askedForRoom) == [true])
+                #expect(standIn.sessions.map(\.requestedRoom) == [true])
             }
         }
 

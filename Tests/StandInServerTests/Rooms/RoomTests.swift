@@ -57,7 +57,7 @@ struct RoomTests {
             #expect(try control.next() == .message(.generationStarted))
             #expect(try control.next() == .message(.generationTick(seconds: 1)))
             let session = try #require(server.server.sessions.first)
-            #expect(session.askedForRoom && session.room.joinCount == 1 && session.frames.raw == 0)
+            #expect(session.requestedRoom && session.room.joinCount == 1 && session.frames.raw == 0)
 
             try room.send { $0.leave = .with { $0.reason = .clientInitiated } }
             try room.expectClosed()
