@@ -44,8 +44,8 @@ package final class SerialQueue: Sendable {
     }
 
     /// Runs `work` on the caller's thread, after the work that waits. Not on this queue.
-    /// - Parameter limit: after so long `work` is left to the queue. The work that runs may call an application's handler,
-    ///   and that may wait for a lock which the caller holds.
+    /// - Parameter limit: after this time `work` is left to the queue. The work that runs may call an application's
+    ///   handler, and that may wait for a lock which the caller holds.
     package func sync(within limit: Duration = .seconds(10), _ work: @escaping @Sendable () -> Void) {
         let turn = state.withLock { state -> WakeUp? in
             defer { state.isTaken = true }
@@ -56,7 +56,7 @@ package final class SerialQueue: Sendable {
         }
         if let turn, !turn.wait(until: monotonicTime + limit) {
             if state.withLock({ $0.replace(turn, by: work) }) { return }
-            // Its turn has come meanwhile.
+            // Its turn came before `replace`.
             turn.wait()
         }
         owner.store(pthread_self(), ordering: .relaxed)

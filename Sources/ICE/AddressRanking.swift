@@ -4,7 +4,7 @@ private import Glibc
 
 /// Takes the place of the function of libnice of this name wherever libnice calls it, because a library that was loaded for
 /// its dependants looks symbols up in them first. libnice ranks an address by its index in the list, again for each check, and
-/// aborts the process at 64: on a host with so many addresses, one that is removed during the checks would have the
+/// aborts the process at 64: on a host with 64 addresses, one that is removed during the checks would have the
 /// length of the list. If another plugin has loaded libnice before, only `AddressSelection` keeps the index low.
 @_cdecl("nice_interfaces_get_local_ips")
 public func addressesForRanking(_ includesLoopback: CInt) -> UnsafeMutableRawPointer? {

@@ -2,7 +2,7 @@ import DecartProtocol
 import DecartSession
 import Testing
 
-/// A path that is lost: the attempt is suspended and the next one made beside it, and whichever delivers first goes on.
+/// A path that is lost: the attempt is suspended and the next one made beside it, and whichever delivers first stays.
 @Suite(.timeLimit(.minutes(1)))
 struct LostPathTests {
     private static let silent = SessionError(.webSocket, "no answer to a ping", stage: .channel)

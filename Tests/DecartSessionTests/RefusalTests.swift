@@ -188,7 +188,7 @@ struct RefusalTests {
         #expect(viewer.state == .error && viewer.failures().map(\.isPermanent) == [true] && viewer.opens() == 1)
     }
 
-    /// A session whose attempts have fresh tokens goes on after the service's limit.
+    /// A session whose attempts have fresh tokens continues after the service's limit.
     @Test func aDurationThatATokenRenews() throws {
         for renewBefore in [Duration.zero, .seconds(10)] {
             var driver = try MachineDriver(at: .connected) { $0.renewBefore = renewBefore }

@@ -284,7 +284,7 @@ struct RenewalTests {
         #expect(driver.results().count == 1)
     }
 
-    /// The output drops frames of the running session once it has shown one of the next: neither can go on.
+    /// The output drops frames of the running session once it has shown one of the next: neither can continue.
     @Test func aSuccessorThatFailsAfterAFrameIsALoss() throws {
         var driver = try connected { $0.transport = .livekit }
         driver.server(.livekitRoomInfo(LiveKitRoomInfo(url: "ws://x", token: Secret("t"), roomName: "a")))

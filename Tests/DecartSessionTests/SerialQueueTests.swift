@@ -105,7 +105,7 @@ struct SerialQueueTests {
         #expect(eventually { former == nil })
     }
 
-    /// An interpreter that ends does this to each thread that calls into it. The rest of the work goes on.
+    /// An interpreter that ends does this to each thread that calls into it. The rest of the work runs.
     @Test func theApplicationMayEndTheThread() {
         let (queue, log, isDone) = (SerialQueue(label: "test"), Log(), DispatchSemaphore(value: 0))
         let held = Held {}

@@ -96,7 +96,7 @@ import Testing
 
         /// Frames that have passed.
         var passed: Int { Int(gate.counters.droppedBusy) }
-        /// Waits until the gate has judged so many frames in all.
+        /// Waits until the gate has judged `count` frames in all.
         func hasJudged(_ count: Int) -> Bool { judged.wait { $0 == count } }
         var queued: Int { source.int("current-level-buffers") ?? 0 }
 
@@ -149,7 +149,7 @@ import Testing
         #expect(run.hasJudged(10) && run.passed == 2 && run.gate.counters.framesRateLimited == 8)
     }
 
-    /// Nothing takes frames at first; the application goes on pushing.
+    /// Nothing takes frames at first; the application continues to push.
     @Test func aQueueThatGrowsWithTheClockIsLive() throws {
         let run = try Run("appsrc name=s format=time max-bytes=0")
         let count = run.pushUntilLive(awaitsGate: false)

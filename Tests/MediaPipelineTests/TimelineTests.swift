@@ -21,7 +21,7 @@ import Testing
     @Test func framesWaitUntilTheirDelayIsKnown() {
         var line = capture()
         #expect(!line.hasDelay(attempt: 1))
-        // Fallback frames are moved back by the minimum latency minus the base latency meanwhile.
+        // Fallback frames are moved back by the minimum latency minus the base latency until then.
         #expect(line.moved(2000 * Self.ms, base: Self.base) == 1645 * Self.ms)
         #expect(line.moved(10, base: Self.base) == 0)
         _ = line.setDelay(300 * 1_000_000, attempt: 1, base: Self.base)

@@ -34,7 +34,7 @@ final class CameraSwitch: @unchecked Sendable {
         var isRunning = false
         /// False after `stop-capture`.
         var isRequested = true
-        /// Video is muted, and the camera is released meanwhile.
+        /// Video is muted, and the camera is released until it is unmuted.
         var isMuted = false
         var wantsCapture: Bool { isRequested && !isMuted }
         var current: Capture?
@@ -65,8 +65,8 @@ final class CameraSwitch: @unchecked Sendable {
 
     init(_ host: Host) { self.host = host }
 
-    /// Runs work on the queue unless the element has stopped. Retains the element meanwhile, because a handler of the
-    /// application that is called from there may drop the last reference.
+    /// Runs work on the queue unless the element has stopped. Retains the element during the work, because a handler of
+    /// the application that is called from there may drop the last reference.
     private func perform(after delay: Duration? = nil, _ work: @escaping @Sendable (CameraSwitch) -> Void) {
         let item = { @Sendable [weak self] in
             guard let self, self.state.withLock(\.isUp) else { return }

@@ -99,7 +99,7 @@ final class Capture: @unchecked Sendable {
         return chain
     }
 
-    /// - Parameter onFirst: called on the streaming thread, before the first frame goes on.
+    /// - Parameter onFirst: called on the streaming thread, before the first frame is forwarded.
     /// - Parameter onEnd: called at EOS of the source; false drops the event.
     func attach(
         to element: ElementHandle, selector: Element, onFirst: @escaping @Sendable (Capture) -> Void,

@@ -454,7 +454,7 @@ final class DecartSource: ElementImplementation {
     // MARK: Events and messages
 
     /// A camera's error does not end the element, because another camera can replace it, and without the microphone
-    /// video goes on. STATE_CHANGED messages of the children are dropped as in `DecartTransform`. LATENCY messages of
+    /// video continues. STATE_CHANGED messages of the children are dropped as in `DecartTransform`. LATENCY messages of
     /// the transform itself are forwarded, those of other children only while there is a preview.
     func handleMessage(_ message: Message) -> Message? {
         switch message.kind {

@@ -1,5 +1,5 @@
-// Links the camera directly to the transform, for encoded frames. Meanwhile the elements for raw frames (crop, mirror,
-// preview) are linked to nothing.
+// Links the camera directly to the transform, for encoded frames. The elements for raw frames (crop, mirror, preview)
+// are then linked to nothing.
 import GStreamerKit
 import MediaPipeline
 

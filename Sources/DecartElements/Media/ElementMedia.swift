@@ -12,8 +12,8 @@ protocol ElementMedia: MediaTransport {
     /// Turns audio on or off in both directions; the video never stops for it. Called on the session's queue, any
     /// number of times between start and stop; the value is kept if there is no connection yet.
     func setAudio(_ isWanted: Bool)
-    /// Publishes our video track or withdraws it, under the same rules as `setAudio`. The session and its output go on
-    /// without the track.
+    /// Publishes our video track or withdraws it, under the same rules as `setAudio`. The session and its output
+    /// continue without the track.
     func setVideoPublished(_ isPublished: Bool)
     /// Sends nothing of these kinds while the tracks stay negotiated; a room is informed. Under the same rules as
     /// `setAudio`.

@@ -240,7 +240,7 @@ final class MediaPath: @unchecked Sendable {
         onEvent(.stopped)
     }
 
-    /// Handles a child's error: rebuilds the decoder if that failed, else fails the connection. The pipeline goes on.
+    /// Handles a child's error: rebuilds the decoder if that failed, else fails the connection. The pipeline continues.
     /// Any thread.
     func claims(_ message: Message) -> Bool {
         guard let bin, message.isFrom(within: bin) else { return false }

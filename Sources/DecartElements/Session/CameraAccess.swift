@@ -16,7 +16,7 @@ extension CameraAccess {
     /// The configuration of a connection that receives.
     /// - Parameters:
     ///   - audio: nil: the camera's audio is not wanted.
-    ///   - encoded: the codecs that may go on without being decoded; nil: the video is decoded.
+    ///   - encoded: the codecs that are forwarded without being decoded; nil: the video is decoded.
     func configuration(
         audio: MediaDirection?, encoded: [VideoCodec]? = nil
     ) throws(ElementFailure) -> PeerConnectionConfiguration {

@@ -43,7 +43,7 @@ final class VideoTrackStats: Sendable {
     }
     private let state = Mutex(State())
 
-    /// Called at each start of the element. The freezes go on.
+    /// Called at each start of the element. The count of freezes continues.
     func begin() {
         state.withLock { state in
             var freezes = state.reading.freezes

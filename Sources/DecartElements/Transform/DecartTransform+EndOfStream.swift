@@ -40,7 +40,7 @@ extension DecartTransform {
         }
     }
 
-    /// A flush that ends undoes EOS, as for every pad: the input goes on, in a new session.
+    /// A flush that ends undoes EOS, as for every pad: the input continues, in a new session.
     func resume() {
         let (run, output, connects) = state.withLock { state in
             defer { state.run?.isDraining = false }

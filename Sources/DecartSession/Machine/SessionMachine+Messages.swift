@@ -76,7 +76,7 @@ extension SessionMachine {
         let refusesRequests = type == .moderationViolation && !results.isEmpty
         let isStarted = isConnected && attempt.initialState == .accepted
         if isStarted, type == .insufficientCredits || type == .moderationViolation {
-            // As when a generation ends for this cause, the session goes on until the service closes it.
+            // As when a generation ends for this cause, the session continues until the service closes it.
             guard !refusesRequests else { return }
             if attempt.generation == .running { attempts[attempt.id]?.announcedCause = error.code }
             warn(error.passing, attempt.id)

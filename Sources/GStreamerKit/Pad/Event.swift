@@ -166,7 +166,7 @@ package final class Event: @unchecked Sendable {
 
 extension Event {
     /// Returns the CAPS event of the same frames as progressive ones, to use instead of this event; nil for any other
-    /// event, and if the frames are progressive or have at least so many rows.
+    /// event, and if the frames are progressive or have at least `rows` rows.
     package func asProgressive(below rows: Int = .max) -> Event? {
         guard let caps, let info = VideoInfo(caps: caps), info.isInterlaced, info.height < rows else { return nil }
         return .caps(caps.setting("interlace-mode", GValueBox("progressive")))

@@ -99,7 +99,7 @@ extension Pad {
                 Unmanaged<FunctionBox<() -> Void>>.fromOpaque(data).takeUnretainedValue().function()
             }, retained(FunctionBox(function)), releaseBox)
     }
-    /// Lets a paused task go on; without one, nothing happens.
+    /// Resumes a paused task; without one, nothing happens.
     package func resumeTask() { gst_pad_start_task(pad, { _ in }, nil, nil) }
     package func pauseTask() { gst_pad_pause_task(pad) }
     package func stopTask() { gst_pad_stop_task(pad) }

@@ -4,7 +4,7 @@ package import GStreamerKit
 /// is within the limits of ITU-R BT.1359: audio at most 45 ms early or 125 ms late. It rises at once, and falls by one packet
 /// during silence, or at any time if it is two packets too long. A value.
 package struct AudioDelay: Sendable {
-    /// Scheduling on a busy machine delays a packet by so much.
+    /// ns; scheduling on a busy machine delays a packet by up to this.
     private static let least: ClockTime = 30_000_000
     private static let reserve: ClockTime = 5_000_000
     private static let maximumLead: ClockTime = 30_000_000

@@ -1,5 +1,5 @@
 // `mute-video`: replaces the input with a few black frames per second, which keep the track and so the session alive.
-// It needs no input, so the application may release a camera meanwhile.
+// It needs no input, so the application may release a camera while video is muted.
 import GStreamerKit
 import Synchronization
 import WebRTCTransport
@@ -15,8 +15,8 @@ final class BlackFrameSource: Sendable {
         var black: EncoderFrame?
 
         mutating func next(width: Int, height: Int, now: ClockTime?) -> EncoderFrame? {
-            let goesOn = anchor.map { $0.time &+ ClockTime((MonotonicTime.now - $0.at).clockTime) }
-            guard let time = goesOn ?? now, lastBlack.map({ time > $0 }) ?? true else { return nil }
+            let continued = anchor.map { $0.time &+ ClockTime((MonotonicTime.now - $0.at).clockTime) }
+            guard let time = continued ?? now, lastBlack.map({ time > $0 }) ?? true else { return nil }
             if black?.size.width != width || black?.size.height != height {
                 black = Self.makeBlack(width: width, height: height)
             }

@@ -1,5 +1,6 @@
 // Finds inputs that follow the clock although they are not marked live, such as the camera of an application behind an
-// `appsrc` with its default settings. Such an input must not wait: what it would queue meanwhile stays its delay.
+// `appsrc` with its default settings. Such an input must not wait: its delay would grow by the frames that queue during
+// the wait.
 package import GStreamerKit
 import WebRTCTransport
 

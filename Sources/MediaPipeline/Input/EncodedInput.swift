@@ -1,5 +1,5 @@
 // The input's encoded frames: reads their format, repairs them, and carries keyframe requests back. Nothing here decodes
-// or waits; the frames go on on upstream's thread.
+// or waits; upstream's thread forwards the frames.
 import EventLoopThreads
 package import GStreamerKit
 import Synchronization

@@ -302,8 +302,8 @@ package final class InputChain: @unchecked Sendable {
         let turned = try? Caps(EncoderFrame.caps(width: before.width, height: before.height))
         let final = try? Caps(EncoderFrame.caps(width: target.width, height: target.height))
         // Upstream may ask for caps on its own thread at any of these steps. The size between scaler and rotation stays
-        // open meanwhile, because a rotation that fits to only one of the two sizes leaves no caps at all, and upstream
-        // then ends with "not negotiated".
+        // open until the last step, because a rotation that fits to only one of the two sizes leaves no caps at all,
+        // and upstream then ends with "not negotiated".
         if let anySize = try? Caps(EncoderFrame.caps) { unrotatedSizeFilter.set("caps", caps: anySize) }
         scale.set("add-borders", fit == .letterbox)
         flip.set("video-direction", rotation.videoDirection)
@@ -379,7 +379,7 @@ package final class InputChain: @unchecked Sendable {
 
     private func deliver(_ frame: (BlackFrameSource, ProcessorStage) -> EncoderFrame?) {
         let isTaken = order.pass({ frame(blackFrames, processing) }) { frame in
-            // A closed media path may still have its delivery here while another one goes on.
+            // A closed media path may still have its delivery here while another one continues.
             let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(attempt: $0.key) }
             // The branch of an encoded input counts for itself: it drops frames.
             if frame.encoded == nil, deliveries.contains(where: { $0.key != Self.rawAttempt }) { gate.countSent() }

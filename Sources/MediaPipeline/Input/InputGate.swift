@@ -88,7 +88,7 @@ package final class InputGate: Sendable {
 
     func isOpen(attempt: Int) -> Bool { state.withLock { $0.open.contains(attempt) } }
 
-    /// True if a media path takes frames, the element plays, and no flush or stop is going on.
+    /// True if a media path takes frames, the element plays, and no flush or stop is in progress.
     var isOpen: Bool { state.withLock(\.isOpen) }
 
     /// Adds a media path; the gate is open while there is one.
@@ -260,8 +260,8 @@ package final class InputGate: Sendable {
         }
     }
 
-    /// Sets a handler that is called with the first frame of each stream, before the frame goes on, and when an input is
-    /// found to follow the clock, or not to.
+    /// Sets a handler that is called with the first frame of each stream, before the frame is forwarded, and when an
+    /// input is found to follow the clock, or not to.
     func onLiveness(_ handler: @escaping @Sendable (Bool) -> Void) { livenessHandler.withLock { $0 = handler } }
     private let livenessHandler = Mutex<(@Sendable (Bool) -> Void)?>(nil)
 

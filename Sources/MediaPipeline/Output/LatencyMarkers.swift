@@ -145,7 +145,7 @@ package final class LatencyMarkers: Sendable {
     // MARK: Received frames (the decoder's thread)
 
     /// Evaluates the trailer or the marker of a decoded frame. Returns a copy that has the frame's time of capture, or
-    /// whose marker is covered; nil if the frame can go on unchanged.
+    /// whose marker is covered; nil if the frame can be forwarded unchanged.
     func read(_ frame: Buffer, _ video: VideoInfo) -> Buffer? {
         if let bytes = frame.attachment {
             return readTrailer(FrameTrailer(reading: bytes), frame) ?? readMarker(frame, video)

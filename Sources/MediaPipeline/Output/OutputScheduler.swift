@@ -58,7 +58,7 @@ package struct OutputScheduler<Payload> {
 
     /// ns; a longer time without frames is a gap, which is not filled with the last frame.
     private static var shortGap: ClockTime { 500_000_000 }
-    /// ns; frames that became ready together may take so long to leave.
+    /// ns; frames that became ready together may take this long to leave.
     private static var overdue: ClockTime { 100_000_000 }
 
     package private(set) var configuration: OutputConfiguration
@@ -94,7 +94,7 @@ package struct OutputScheduler<Payload> {
     /// The next frame to queue is a keyframe. For encoded frames only.
     private var needsKeyframe = true
 
-    /// - Parameter counters: those of the scheduler that this one replaces; they go on.
+    /// - Parameter counters: those of the scheduler that this one replaces; counting continues from them.
     package init(
         _ configuration: OutputConfiguration = OutputConfiguration(), counters: OutputCounters = OutputCounters(),
         playout: Playout = Playout()

@@ -166,7 +166,7 @@ package final class ProcessorStage: Sendable {
         for processor in processors where processor.isSilent() { fail(processor, "it delivers no frames") }
     }
 
-    /// Any thread. Frames go on unprocessed: the processor that this one was to replace is removed as well.
+    /// Any thread. Frames are forwarded unprocessed: the processor that this one was to replace is removed as well.
     private func fail(_ processor: Processor, _ why: String) {
         let (element, processors) = state.withLock { state -> (Bin?, [Processor]) in
             // A processor that is about to be replaced fails silently.
@@ -214,7 +214,7 @@ package final class ProcessorStage: Sendable {
     func store(caps: Event) { state.withLock { $0.caps = caps } }
 
     /// Runs on the input's streaming thread. Returns true if the frame goes through a processor, or is withheld for
-    /// one, and must not go on as it is.
+    /// one, and must not be forwarded as it is.
     func process(_ frame: EncoderFrame) -> Bool {
         let (caps, current, starting, holds) = state.withLock { state in
             // A new stream or a seek backwards: the times of earlier frames no longer count.

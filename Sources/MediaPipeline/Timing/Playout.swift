@@ -15,7 +15,7 @@ package final class Playout: Sendable {
     /// The latency, ns, that source pads report with an adaptive delay: time for their streaming threads and for the elements
     /// behind them. A PTS is the time of display minus this.
     static let latency: ClockTime = 10_000_000
-    /// A buffer leaves so much, ns, before it would be late downstream.
+    /// ns; a buffer leaves this long before it would be late downstream.
     static let margin: ClockTime = 1_000_000
 
     /// With `timestamps=capture`, the latency that covers the delay rises in steps, so that sinks adapt rarely.

@@ -1,4 +1,4 @@
-// Performs the steps of a `ReplayScript`. The state machine goes on as in a normal session, so that media are as usual;
+// Performs the steps of a `ReplayScript`. The state machine runs as in a normal session, so that media are as usual;
 // its messages wait for their place in the recording or are dropped.
 import DecartProtocol
 import NIOCore

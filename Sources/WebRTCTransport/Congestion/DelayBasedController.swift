@@ -18,7 +18,7 @@ package struct DelayBasedController: Sendable {
     private static let firstGrowth = 4.0
     /// A path on which a smaller share of what is sent arrives is full.
     private static let fullShare = 0.75
-    /// A received rate that differs by so many kbit/s shows another capacity: windows of packets differ by less.
+    /// kbit/s; a received rate that differs by more shows another capacity: windows of packets differ by less.
     private static func change(of capacity: Double) -> Double { max(0.06 * capacity, 2 * capacity.squareRoot()) }
 
     /// A_hat, bit/s.

@@ -1,5 +1,5 @@
-// A pair of bare pads in front of a decoder. It discards all flow errors from downstream, so that whatever brings the
-// packets goes on. The receiver may be added and removed while packets pass.
+// A pair of bare pads in front of a decoder. It discards all flow errors from downstream, so that the source of the
+// packets continues. The receiver may be added and removed while packets pass.
 package import GStreamerKit
 
 // @unchecked: pads do their own locking.

@@ -25,7 +25,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     /// A keyframe request waits until then.
     private var nextKeyframeRequest: Duration?
 
-    /// A transport-wide feedback message of the largest size still fits into a datagram behind so many bytes.
+    /// Bytes; behind them, a transport-wide feedback message of the largest size still fits into the datagram.
     private static var maximumBeforeFeedback: Int { 700 }
     /// The least interval between two keyframe requests.
     private static var keyframeRequestInterval: Duration { .milliseconds(100) }

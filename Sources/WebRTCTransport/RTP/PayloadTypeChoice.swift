@@ -17,7 +17,7 @@ package struct PayloadTypeChoice {
     private var last: Duration?
     /// Packets since then of the type that came last.
     private var stray = (type: -1, count: 0)
-    /// A change is lasting after so many packets and so much time without the active type: probes and strays are shorter.
+    /// A change is lasting after `row` packets and `silence` without the active type: probes and strays are shorter.
     private static let row = 3
     private static let silence = Duration.milliseconds(500)
 

@@ -106,7 +106,7 @@ package struct StreamSynchronizer: Sendable {
     /// The largest step within `interval`, as in libwebrtc.
     private static let step: Int64 = 80_000_000
     private static let interval = Duration.seconds(1)
-    /// Without a report for so long, the delay ends.
+    /// The delay ends after this time without a report.
     private static let timeout = Duration.seconds(10)
 
     package init() {}

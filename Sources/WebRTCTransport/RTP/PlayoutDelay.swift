@@ -19,11 +19,11 @@ package struct PlayoutDelay: Sendable {
     package private(set) var target: ClockTime = 0
     package private(set) var current: ClockTime = 0
     private var last: (media: ClockTime, ready: ClockTime)?
-    /// Frames that were so much later than the others that the display stands for a visible time: one for each such stop.
+    /// Frames that were late enough to stop the display for a visible time: one for each stop.
     private var stops: [Sample] = []
 
-    /// A longer stop is a freeze, and more than so many within the time are prevented by a longer delay: rare losses on a path
-    /// with a long round trip.
+    /// ns; a longer stop is a freeze. A longer delay prevents more than `maximumStops` within `stopsWindow`: rare
+    /// losses on a path with a long round trip.
     private static let visibleStop: ClockTime = 150_000_000
     private static let maximumStops = 2
     private static let stopsWindow: ClockTime = 8_000_000_000

@@ -18,7 +18,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     private var history: Deque<Sent> = []
     private let retransmission: (ssrc: UInt32, payloadType: Int)?
     private var nextSequence: UInt16
-    /// Our own jitter buffer waits for so long at most, libwebrtc's for hardly more.
+    /// Packets are kept for the longest time that our own jitter buffer waits; libwebrtc's hardly waits longer.
     private static var age: Duration { .seconds(2) }
     private static var maximumPackets: Int { 512 }
 

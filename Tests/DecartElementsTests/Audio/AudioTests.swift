@@ -47,7 +47,7 @@ extension ElementTests {
             }
         }
 
-        /// Adds and removes audio in PLAYING several times: video goes on, the session stays, and no pad or thread is
+        /// Adds and removes audio in PLAYING several times: video continues, the session stays, and no pad or thread is
         /// left.
         @Test func itComesAndGoes() throws {
             try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in

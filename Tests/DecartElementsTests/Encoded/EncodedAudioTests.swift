@@ -112,7 +112,7 @@ extension ElementTests {
         }
 
         /// An encoder that sends nothing while it is quiet, and a track that is withdrawn: GAP events take the place of
-        /// packets, so that a muxer goes on.
+        /// packets, so that a muxer continues.
         @Test func gapsTakeThePlaceOfPackets() throws {
             try run(Self.opus(), Self.packets) { pipeline, standIn in
                 let (_, output) = try record(pipeline)

@@ -165,7 +165,7 @@ extension ElementTests {
             }
         }
 
-        /// A property that is set too late is a warning, and the session goes on as before.
+        /// A property that is set too late is a warning, and the session continues as before.
         @Test(arguments: [
             (true, "fit", "letterbox", "fit=letterbox needs raw video, but the input is H264"),
             (true, "processor", "identity", "processor needs raw video, but the input is H264"),

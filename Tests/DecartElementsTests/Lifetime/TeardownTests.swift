@@ -45,9 +45,9 @@ extension ElementTests {
             }
         }
 
-        /// NULL must not wait for the service. The proxy stalls after so many messages. 0: WebSocket open. 2: ready and
-        /// session ID received, initial state sent. 3: state acknowledged, offer sent. 4: answered, no candidates. 5
-        /// and 6: some candidates.
+        /// NULL must not wait for the service. The proxy stalls after `frames` messages. 0: WebSocket open. 2: ready
+        /// and session ID received, initial state sent. 3: state acknowledged, offer sent. 4: answered, no candidates.
+        /// 5 and 6: some candidates.
         @Test(arguments: 0...6) func whileTheServiceOwesAnAnswer(frames: Int) throws {
             try StandIn.run { standIn in
                 for delay in Verification.isOn ? [0, 120] : [60] {

@@ -65,7 +65,7 @@ extension ElementTests {
                 let taken = proxy.inject(frame, times: Self.flood, connection: connection)
                 #expect(taken < Self.flood * 3 / 4, "\(taken) messages were taken while none was handled")
                 holder.release()
-                // The reader has resumed: the last message arrives and the session goes on.
+                // The reader has resumed: the last message arrives and the session continues.
                 #expect(eventually { proxy.inject(frame, times: 1, connection: connection) == 1 })
                 #expect(eventually { proxy.inject(Self.tick(424_242), times: 1) == 1 })
                 let hasArrived = eventually {

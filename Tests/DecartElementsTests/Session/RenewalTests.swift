@@ -19,7 +19,7 @@ extension ElementTests {
             pipeline.waitForMessage { $0.structure?.name == "decart-session-renewed" }?.structure
         }
 
-        /// Each session gets a key of its own; audio and video go on, and only transformed frames leave the element.
+        /// Each session gets a key of its own; audio and video continue, and only transformed frames leave the element.
         @Test func aFreshKeyRenewsTheSession() throws {
             let raw = try Reference.input()
             let expected = raw.applying(prompt: Self.prompt)

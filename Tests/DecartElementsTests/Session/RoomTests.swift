@@ -42,8 +42,8 @@ extension ElementTests {
 
         // MARK: Resuming
 
-        /// The media go on while the signalling connection is opened again: the same session, participant and tracks,
-        /// no prompt, no frame of the fallback. `offers`: those that we make.
+        /// The media continue while the signalling connection is opened again: the same session, participant and
+        /// tracks, no prompt, no frame of the fallback. `offers`: those that we make.
         @Test(arguments: ["room_cut", "room_cut:for=1", "room_leave_migrate", "room_leave_resume"])
         func resumed(fault: String) throws {
             let offers = fault.hasPrefix("room_cut") ? 0 : 1

@@ -223,7 +223,7 @@ extension ElementTests {
             }
         }
 
-        /// NULL does not wait for the service, which stalls after so many messages; see TeardownTests.
+        /// NULL does not wait for the service, which stalls after some messages; see TeardownTests.
         @Test(arguments: MediaWay.demanded) func nullWhileTheServiceOwesAnAnswer(way: MediaWay) throws {
             try StandIn.run({ $0.transports = way.served }) { standIn in
                 for frames in Verification.isOn ? [0, 2, 3, 4] : [0, 2, 4] {

@@ -150,7 +150,7 @@ extension ElementTests {
                     #expect(states.wait { $0.suffix(2).elementsEqual(["connected", "generating"]) })
                     #expect(toneOfFirst.waitForTone(440))
                     try #expect(shows(early))
-                    // The session goes on without audio, and the viewer gets silence and frames.
+                    // The session continues without audio, and the viewer gets silence and frames.
                     branch.release()
                     #expect(toneOfFirst.waitForSilence())
                     #expect(early.waitForFrames(3) && owner.waitForFrames(3))

@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 import TestSupport
 
-/// A proxy between an element and a stand-in. It forwards only so many of the service's WebSocket frames, so that the
+/// A proxy between an element and a stand-in. It forwards only the first WebSocket frames of the service, so that the
 /// conversation stalls at a point of the test's choice.
 final class StallingProxy: Sendable {
     private let listener: LoopbackSocket

@@ -33,7 +33,7 @@ extension Transport {
             return a.waitForFrames(before + 10) && b.waitForFrames(after + 10)
         }
 
-        /// True if none arrives at `b` while video goes on; packets in flight may come before that.
+        /// True if none arrives at `b` while video continues; packets in flight may come before that.
         private func audioStops(_ a: TestPeer, _ b: TestPeer) -> Bool {
             for _ in 0..<10 {
                 let packets = b.connection.statistics().audio?.packetsReceived

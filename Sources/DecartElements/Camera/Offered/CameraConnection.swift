@@ -1,6 +1,6 @@
 // The media of one live view: a peer connection that offers to receive, the decoders behind it, or the depayloader of
-// video that goes on encoded, and the encoder for talkback. It knows RTP and codecs; it must not know how the offer
-// travels.
+// video that is forwarded encoded, and the encoder for talkback. It knows RTP and codecs; it must not know how the
+// offer travels.
 //
 // Every method runs on the camera's queue, which may block in GStreamer, unless it says otherwise.
 import GStreamerKit
@@ -37,7 +37,7 @@ final class CameraConnection: @unchecked Sendable {
 
     /// - Parameters:
     ///   - number: that of the view.
-    ///   - decodes: false: video goes on encoded.
+    ///   - decodes: false: video is forwarded encoded.
     ///   - audio: nil: the camera's audio is not wanted.
     ///   - talkback: nil: nothing is sent.
     ///   - perform: runs work on the camera's queue.

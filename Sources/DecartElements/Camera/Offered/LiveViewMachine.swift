@@ -98,7 +98,7 @@ package struct LiveViewMachine: Sendable {
     package static let answerLimit = Duration.seconds(30)
     package static let firstFrameLimit = Duration.seconds(15)
     package static let silenceLimit = Duration.seconds(5)
-    /// A view that has lived for so long makes the next waits short again.
+    /// A view that has lived for this long makes the next waits short again.
     package static let stableAfter = Duration.seconds(10)
     private static let longestLead = Duration.seconds(30)
 

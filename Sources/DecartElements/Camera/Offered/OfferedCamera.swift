@@ -27,7 +27,7 @@ final class OfferedCamera: @unchecked Sendable {
         var takesAudio: Bool
         /// Audio for the camera, while the track has an input.
         var talkback: AudioTrack
-        /// The codecs in which video may go on as it comes, read for each live view; nil: it is decoded.
+        /// The codecs in which video may be forwarded encoded, read for each live view; nil: it is decoded.
         var encodedCodecs: (@Sendable () -> [VideoCodec])?
     }
 

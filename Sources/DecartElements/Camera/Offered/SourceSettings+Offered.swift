@@ -12,7 +12,7 @@ extension SourceSettings {
     /// - Parameters:
     ///   - liveViews: requests that the application answers.
     ///   - talkback: audio for the camera, while it has an input.
-    ///   - isEncoded: the camera's frames go on without being decoded.
+    ///   - isEncoded: the camera's frames are forwarded without being decoded.
     ///   - current: the settings as of now.
     ///   - hasHandler: the application handles `request-live-view`.
     func offeredCamera(

@@ -17,7 +17,7 @@ package final class StreamJoint: Sendable {
         source = Pad(name: name, direction: .source)
         source.setEventFunction { [weak self] event in
             guard event.isForceKeyUnit else { return .handled(true) }
-            // Pushed without the lock: it goes on to the camera's connection.
+            // Pushed without the lock: the event reaches the camera's connection.
             let entry = self?.entry.withLock { $0 }
             return .handled(entry?.push(event) ?? false)
         }
@@ -33,7 +33,7 @@ package final class StreamJoint: Sendable {
     package var count: UInt64 { frames.load(ordering: .relaxed) }
 
     /// Makes the pad for the frames of a view. The owner deactivates it.
-    /// - Parameter onFirst: called on the view's streaming thread, before the first frame goes on.
+    /// - Parameter onFirst: called on the view's streaming thread, before the first frame is forwarded.
     package func makeEntry(onFirst: @escaping @Sendable () -> Void) -> Pad {
         let entry = Pad(name: "received", direction: .sink)
         var isFirst = true
