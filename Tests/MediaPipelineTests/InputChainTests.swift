@@ -19,7 +19,7 @@ import WebRTCTransport
         let sent = try #require(VideoInfo(caps: try Caps("video/x-raw,format=I420,width=\(width),height=\(height)")))
         let results = Mutex<[Result]>([])
         let isDone = DispatchSemaphore(value: 0)
-        chain.addDelivery(attempt: 1) { frame in
+        chain.addDelivery(path: 1) { frame in
             guard let result = frame.buffer.withVideoPlanes(sent, writable: false, read) else { return }
             let isLast = results.withLock {
                 $0.append(result)
@@ -27,7 +27,7 @@ import WebRTCTransport
             }
             if isLast { isDone.signal() }
         }
-        chain.gate.open(attempt: 1)
+        chain.gate.open(path: 1)
         chain.gate.set(playing: true)
         pipeline.add(bin)
         try source.link(entry)

@@ -144,7 +144,7 @@ import Testing
     @Test func theRateLimitCountsWhatItDrops() throws {
         let run = try Run("appsrc name=s is-live=true format=time")
         run.gate.setMaximumRate(framesPerSecond: 5)
-        run.gate.open(attempt: 1)
+        run.gate.open(path: 1)
         for index in 0..<10 { run.push(index) }
         #expect(run.hasJudged(10) && run.passed == 2 && run.gate.counters.framesRateLimited == 8)
     }
@@ -160,14 +160,14 @@ import Testing
     /// A session takes frames from the beginning, and then none.
     @Test func anInputThatFollowsTheClockIsLive() throws {
         let run = try Run("appsrc name=s format=time")
-        run.gate.open(attempt: 1)
+        run.gate.open(path: 1)
         let count = run.pushUntilLive(awaitsGate: true)
         #expect(run.gate.isLive && run.hasJudged(count))
-        run.gate.close(attempt: 1)
+        run.gate.close(path: 1)
         for _ in 0..<10 { run.pushNow() }
         #expect(run.hasJudged(count + 10) && run.gate.counters.droppedWithoutSession == 10)
         // It is a file after all: the whole rest comes at once, and waits again.
-        run.gate.open(attempt: 2)
+        run.gate.open(path: 2)
         for index in 0..<50 { run.pushNow(ahead: .milliseconds(40 * index)) }
         #expect(eventually { !run.gate.isLive })
     }
@@ -189,7 +189,7 @@ import Testing
 
     @Test func aNewPadHasAnotherLivenessAndIsOpen() throws {
         let run = try Run("appsrc name=s format=time max-bytes=0")
-        run.gate.open(attempt: 1)
+        run.gate.open(path: 1)
         run.push(0)
         #expect(run.hasJudged(1) && run.passed == 1 && !run.gate.isLive)
         run.gate.close()
@@ -213,7 +213,7 @@ import Testing
         // A frame waits for a second at most, longer than the gate needs to find that the queue does not grow.
         #expect(eventually { run.gate.counters.droppedWithoutSession > 0 })
         #expect(!run.gate.isLive && run.passed == 0)
-        run.gate.open(attempt: 1)
+        run.gate.open(path: 1)
         #expect(run.hasJudged(30) && run.passed + Int(run.gate.counters.droppedWithoutSession) == 30)
         #expect(!run.gate.isLive && run.passed > 0 && run.gate.counters.framesIn == 30)
     }

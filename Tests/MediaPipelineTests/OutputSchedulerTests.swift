@@ -31,12 +31,12 @@ import Testing
         }
 
         mutating func frame(
-            _ number: Int, at time: ClockTime, attempt: Int = 1, width: Int = 640, isDelta: Bool = false,
+            _ number: Int, at time: ClockTime, path: PathID = 1, width: Int = 640, isDelta: Bool = false,
             now: ClockTime? = nil
         ) {
             let format = OutputFormat(width: width, height: 352, framerate: (0, 1))
             scheduler.enqueue(
-                number, arrival: time * ms, format: format, attempt: attempt, isDelta: isDelta,
+                number, arrival: time * ms, format: format, path: path, isDelta: isDelta,
                 now: now.map { $0 * ms })
         }
 
@@ -229,9 +229,9 @@ import Testing
 
     @Test func aNewerPathTakesOver() {
         var output = output()
-        output.frame(1, at: 100, attempt: 1)
-        output.frame(2, at: 110, attempt: 2)
-        output.frame(3, at: 150, attempt: 1)
+        output.frame(1, at: 100, path: 1)
+        output.frame(2, at: 110, path: 2)
+        output.frame(3, at: 150, path: 1)
         #expect(output.next(150) == "2 at 110 discont" && output.next(150) == "wait 95")
     }
 
@@ -239,10 +239,10 @@ import Testing
         var output = output { $0.isEncoded = true }
         output.frame(1, at: 100)
         #expect(output.next(100) == "1 at 100 discont")
-        output.frame(2, at: 110, attempt: 2, isDelta: true)
+        output.frame(2, at: 110, path: 2, isDelta: true)
         output.frame(3, at: 150, isDelta: true)
         #expect(output.next(150) == "3 at 150")
-        output.frame(4, at: 160, attempt: 2)
+        output.frame(4, at: 160, path: 2)
         #expect(output.next(160) == "4 at 160 discont")
     }
 
@@ -350,7 +350,7 @@ import Testing
         var output = output { $0.captureLatency = 500 * Self.ms }
         output.frame(1, at: 400)
         #expect(output.next(400, mayFill: false) == "wait")
-        let needsMore = output.scheduler.setDelay(Int64(300 * Self.ms), attempt: 1)
+        let needsMore = output.scheduler.setDelay(Int64(300 * Self.ms), path: 1)
         #expect(!needsMore)
         #expect(output.next(400, mayFill: false) == "1 at 100 discont")
         #expect(output.next(2000, mayFill: false) == "wait")
@@ -361,7 +361,7 @@ import Testing
     @Test func aRestartKeepsTheConfiguration() {
         var output = output { ($0.fallback, $0.captureLatency) = (.none, 500 * Self.ms) }
         output.frame(1, at: 400)
-        _ = output.scheduler.setDelay(Int64(900 * Self.ms), attempt: 1)
+        _ = output.scheduler.setDelay(Int64(900 * Self.ms), path: 1)
         _ = output.next(400)
         output.scheduler.deactivate()
         #expect(output.next(400) == "stop")

@@ -12,20 +12,20 @@ import Testing
 
     @Test func arrivalIsLeftAlone() {
         var line = OutputTimeline()
-        let grew = line.setDelay(300_000_000, attempt: 1, base: Self.base)
-        #expect(!grew && line.hasDelay(attempt: 7))
+        let grew = line.setDelay(300_000_000, path: 1, base: Self.base)
+        #expect(!grew && line.hasDelay(path: 7))
         #expect(line.moved(777, base: Self.base) == 777 && line.moved(888, base: Self.base) == 888)
         #expect(line.latency(base: Self.base) == Self.base)
     }
 
     @Test func framesWaitUntilTheirDelayIsKnown() {
         var line = capture()
-        #expect(!line.hasDelay(attempt: 1))
+        #expect(!line.hasDelay(path: 1))
         // Fallback frames are moved back by the minimum latency minus the base latency until then.
         #expect(line.moved(2000 * Self.ms, base: Self.base) == 1645 * Self.ms)
         #expect(line.moved(10, base: Self.base) == 0)
-        _ = line.setDelay(300 * 1_000_000, attempt: 1, base: Self.base)
-        #expect(line.hasDelay(attempt: 1) && !line.hasDelay(attempt: 2))
+        _ = line.setDelay(300 * 1_000_000, path: 1, base: Self.base)
+        #expect(line.hasDelay(path: 1) && !line.hasDelay(path: 2))
         #expect(line.moved(2000 * Self.ms, base: Self.base) == 1700 * Self.ms)
         #expect(line.moved(2000 * Self.ms, base: Self.base) == 1700 * Self.ms)
     }
@@ -33,7 +33,7 @@ import Testing
     @Test func theLeastLatencyDoesForAShortDelay() {
         var line = capture()
         #expect(line.latency(base: Self.base) == 500 * Self.ms)
-        let grew = line.setDelay(350 * 1_000_000, attempt: 1, base: Self.base)
+        let grew = line.setDelay(350 * 1_000_000, path: 1, base: Self.base)
         #expect(!grew && line.latency(base: Self.base) == 500 * Self.ms)
     }
 
@@ -42,7 +42,7 @@ import Testing
         var notified = 0
         var reported: [UInt64] = []
         for delay in [300, 700, 705, 710, 690, 300, 740, 900] as [Int64] {
-            if line.setDelay(delay * 1_000_000, attempt: 1, base: Self.base) { notified += 1 }
+            if line.setDelay(delay * 1_000_000, path: 1, base: Self.base) { notified += 1 }
             reported.append(line.latency(base: Self.base) / Self.ms)
             #expect(line.latency(base: Self.base) >= UInt64(delay) * Self.ms + Self.base)
         }
@@ -52,9 +52,9 @@ import Testing
 
     @Test func aSmallChangeIsSpreadAndALargeOneIsNot() {
         var line = capture()
-        _ = line.setDelay(300 * 1_000_000, attempt: 1, base: Self.base)
+        _ = line.setDelay(300 * 1_000_000, path: 1, base: Self.base)
         line.frameLeft(interval: Self.interval)
-        _ = line.setDelay(340 * 1_000_000, attempt: 1, base: Self.base)
+        _ = line.setDelay(340 * 1_000_000, path: 1, base: Self.base)
         var times: [UInt64] = []
         for frame in 0..<20 {
             times.append(line.moved((1000 + UInt64(frame) * 50) * Self.ms, base: Self.base))
@@ -64,19 +64,19 @@ import Testing
         #expect(steps.allSatisfy { $0 >= 43 && $0 <= 50 }, "\(steps)")
         #expect(times.last == (1000 + 950 - 340) * Self.ms)
 
-        _ = line.setDelay(800 * 1_000_000, attempt: 1, base: Self.base)
+        _ = line.setDelay(800 * 1_000_000, path: 1, base: Self.base)
         line.frameLeft(interval: Self.interval)
         #expect(line.moved(5000 * Self.ms, base: Self.base) == 4200 * Self.ms)
     }
 
     @Test func anotherPathIsAnotherDelay() {
         var line = capture()
-        _ = line.setDelay(300 * 1_000_000, attempt: 1, base: Self.base)
+        _ = line.setDelay(300 * 1_000_000, path: 1, base: Self.base)
         line.frameLeft(interval: Self.interval)
-        _ = line.setDelay(330 * 1_000_000, attempt: 2, base: Self.base)
+        _ = line.setDelay(330 * 1_000_000, path: 2, base: Self.base)
         #expect(line.moved(1000 * Self.ms, base: Self.base) == 670 * Self.ms)
         // The older path's late measurement is ignored.
-        _ = line.setDelay(900 * 1_000_000, attempt: 1, base: Self.base)
+        _ = line.setDelay(900 * 1_000_000, path: 1, base: Self.base)
         #expect(line.moved(1000 * Self.ms, base: Self.base) == 670 * Self.ms)
     }
 
@@ -105,7 +105,7 @@ import Testing
         #expect(latency == minimum)
         for delay in [Int64.min, -1, 0, Int64.max] {
             for time in [0, 1, UInt64(Int64.max)] {
-                let grew = line.setDelay(delay, attempt: 1, base: Self.base)
+                let grew = line.setDelay(delay, path: 1, base: Self.base)
                 let next = line.latency(base: Self.base)
                 #expect(next >= latency && (next > latency) == grew, "delay \(delay)")
                 latency = next

@@ -34,8 +34,7 @@ struct MediaHost: Sendable {
 final class MediaPath: @unchecked Sendable {
     let host: MediaHost
     let settings: MediaSettings
-    /// Number of this path: higher for a newer attempt.
-    private let attempt: Int
+    private let id: PathID
     /// Runs work on the session's queue.
     let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
     private let onEvent: @Sendable (MediaEvent) -> Void
@@ -65,31 +64,31 @@ final class MediaPath: @unchecked Sendable {
     private let shared = Mutex(Shared())
 
     init(
-        attempt: Int, host: MediaHost, settings: MediaSettings,
+        id: PathID, host: MediaHost, settings: MediaSettings,
         perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
         onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
-        self.attempt = attempt
+        self.id = id
         self.perform = perform
         self.host = host
         self.settings = settings
         self.onEvent = onEvent
-        audio = AudioPath(attempt: attempt, track: host.audio, perform: perform)
+        audio = AudioPath(path: id, track: host.audio, perform: perform)
         receiveBranch = VideoReceiveBranch(
-            attempt: attempt, output: host.output, followsReceived: settings.followsReceived,
+            path: id, output: host.output, followsReceived: settings.followsReceived,
             encoding: settings.encoding, logger: host.loggers.media)
         sendBranch =
             if let format = settings.encodedInput {
                 EncodedSendBranch(
-                    attempt: attempt, input: host.input, codec: format.codec, framerate: settings.video.framerate,
+                    path: id, input: host.input, codec: format.codec, framerate: settings.video.framerate,
                     onOverload: host.onOverload)
             } else {
                 VideoSendBranch(
-                    attempt: attempt, input: host.input, settings: settings.video, receiving: receiveBranch.busy,
+                    path: id, input: host.input, settings: settings.video, receiving: receiveBranch.busy,
                     logger: host.loggers.media)
             }
         if let timing = host.timing {
-            markers = LatencyMarkers(attempt: attempt, timing: timing) { [weak self] receive in
+            markers = LatencyMarkers(path: id, timing: timing) { [weak self] receive in
                 perform { [weak self] in receive(self?.sender?.statistics().roundTripTime) }
             }
         }
@@ -124,7 +123,7 @@ final class MediaPath: @unchecked Sendable {
             return shared.isCounted
         }
         guard !isCounted else { return }
-        host.totals.count(attempt, PathCounters(connections.map(\.statistics), codecs), isLast: isLast)
+        host.totals.count(id, PathCounters(connections.map(\.statistics), codecs), isLast: isLast)
     }
 
     // MARK: Lifetime
@@ -162,11 +161,11 @@ final class MediaPath: @unchecked Sendable {
     /// first, and a frame would be lost.
     private func openGateIfReady(_ shared: Shared) {
         guard shared.isOpen, shared.hasEncoder, shared.isPublished, !shared.muted.contains(.video) else { return }
-        host.input.gate.open(attempt: attempt)
+        host.input.gate.open(path: id)
     }
 
     private func openAudioGateIfReady(_ shared: Shared) {
-        if shared.isOpen, !shared.muted.contains(.audio) { host.audio.gate.open(attempt: attempt) }
+        if shared.isOpen, !shared.muted.contains(.audio) { host.audio.gate.open(path: id) }
     }
 
     /// Sends nothing of these kinds; nothing is negotiated. Frames are dropped or wait, as without a session, and the
@@ -176,8 +175,8 @@ final class MediaPath: @unchecked Sendable {
         let isOther = shared.withLock { shared in
             let before = shared.muted
             shared.muted = muted
-            if muted.contains(.video) { host.input.gate.close(attempt: attempt) } else { openGateIfReady(shared) }
-            if muted.contains(.audio) { host.audio.gate.close(attempt: attempt) } else { openAudioGateIfReady(shared) }
+            if muted.contains(.video) { host.input.gate.close(path: id) } else { openGateIfReady(shared) }
+            if muted.contains(.audio) { host.audio.gate.close(path: id) } else { openAudioGateIfReady(shared) }
             return before != muted
         }
         if isOther { adaptReports() }
@@ -201,7 +200,7 @@ final class MediaPath: @unchecked Sendable {
             guard shared.isPublished != isPublished else { return }
             shared.isPublished = isPublished
             if !isPublished {
-                host.input.gate.close(attempt: attempt)
+                host.input.gate.close(path: id)
             } else {
                 openGateIfReady(shared)
             }
@@ -220,11 +219,11 @@ final class MediaPath: @unchecked Sendable {
             let last = shared
             (shared.isStopped, shared.isOpen, shared.isPublished) = (true, false, false)
             (shared.bin, shared.sender) = (nil, nil)
-            host.input.gate.close(attempt: attempt)
+            host.input.gate.close(path: id)
             return last
         }
         guard let last else { return }
-        host.audio.gate.close(attempt: attempt)
+        host.audio.gate.close(path: id)
         sendBranch.stop()
         receiveBranch.stop()
         for connection in connections { connection.close() }

@@ -29,11 +29,11 @@ final class ElementSession: @unchecked Sendable {
     private let addresses: AddressMonitor.Observation
     /// Numbers media paths across all sessions of the process: an element's next session may begin before the last one
     /// is torn down, and their paths must not be confused.
-    private static let attempts = Atomic(0)
+    private static let pathCount = Atomic(0)
 
-    /// Current media paths by attempt: two while one takes over from the other.
+    /// Current media paths: two while one takes over from the other.
     private final class MediaSlot: Sendable {
-        let all = Mutex<[Int: any ElementMedia]>([:])
+        let all = Mutex<[PathID: any ElementMedia]>([:])
         let wantsAudio = Atomic(false)
         let publishesVideo = Atomic(true)
         let muted = Mutex<Set<MediaKind>>([])
@@ -61,16 +61,16 @@ final class ElementSession: @unchecked Sendable {
                     logger: host.loggers.signalling, onEvent: onEvent)
             },
             makeMedia: { _, start, onEvent in
-                let attempt = Self.attempts.wrappingAdd(1, ordering: .relaxed).newValue
+                let id = PathID(Self.pathCount.wrappingAdd(1, ordering: .relaxed).newValue)
                 let settings = plan.media(for: start.transport).adapted(
                     toInput: host.input.encoded.format, output: host.output.encoding)
                 if settings.encodedInput == nil { plan.adapt(to: settings, host) }
                 let onMediaEvent = { @Sendable (event: MediaEvent) in
-                    if event == .stopped { slot.all.withLock { $0[attempt] = nil } }
+                    if event == .stopped { slot.all.withLock { $0[id] = nil } }
                     onEvent(event)
                 }
                 let path = MediaPath(
-                    attempt: attempt, host: host, settings: settings, perform: { queue.async($0) },
+                    id: id, host: host, settings: settings, perform: { queue.async($0) },
                     onEvent: onMediaEvent)
                 let transport: any ElementMedia =
                     switch start.transport {
@@ -80,7 +80,7 @@ final class ElementSession: @unchecked Sendable {
                 if slot.wantsAudio.load(ordering: .acquiring) { transport.setAudio(true) }
                 if !slot.publishesVideo.load(ordering: .acquiring) { transport.setVideoPublished(false) }
                 transport.setMuted(slot.muted.withLock { $0 }, endsServiceMute: false)
-                slot.all.withLock { $0[attempt] = transport }
+                slot.all.withLock { $0[id] = transport }
                 return transport
             },
             onChange: { [weak reporter] in reporter?.changed($0) },

@@ -1,4 +1,5 @@
 // Counters over the life of an element, whose media paths come and go.
+import MediaPipeline
 import Synchronization
 import WebRTCTransport
 
@@ -64,22 +65,21 @@ struct PathCounters: Sendable {
 final class ElementTotals: Sendable {
     private struct State {
         var ended = PathCounters()
-        /// Keyed by the number of the path.
-        var current: [Int: PathCounters] = [:]
+        var current: [PathID: PathCounters] = [:]
         var resumes: UInt64 = 0
     }
     private let state = Mutex(State())
 
     /// - Parameter isLast: the path ends; no call for it follows.
-    func count(_ attempt: Int, _ counters: PathCounters, isLast: Bool) {
+    func count(_ path: PathID, _ counters: PathCounters, isLast: Bool) {
         state.withLock { state in
-            var latest = state.current[attempt] ?? PathCounters()
+            var latest = state.current[path] ?? PathCounters()
             latest.raise(to: counters)
             if isLast {
-                state.current[attempt] = nil
+                state.current[path] = nil
                 state.ended = state.ended + latest
             } else {
-                state.current[attempt] = latest
+                state.current[path] = latest
             }
         }
     }

@@ -57,8 +57,8 @@ final class AudioOutput: Sendable {
         var shift: Int64 = 0
         var steady = SteadyShift()
         var isDiscontinuous = true
-        /// `attempt` of the newest media path that has delivered audio; audio of older paths is dropped.
-        var playedAttempt = -1
+        /// The newest media path that has delivered audio; audio of older paths is dropped.
+        var playedPath = PathID.lowest
         var counters: AudioOutputCounters
 
         /// From the earliest possible arrival of a packet until its samples are due, after which silence replaces them. With a
@@ -207,8 +207,8 @@ final class AudioOutput: Sendable {
     }
 
     /// Takes decoded audio in the output's format, or packets, stamped with running time. The first buffer of a path
-    /// with a higher `attempt` makes the output drop audio of all older paths.
-    func submit(_ buffer: Buffer, attempt: Int) {
+    /// with a higher number makes the output drop audio of all older paths.
+    func submit(_ buffer: Buffer, path: PathID) {
         let line = pace.line()
         let now = element.unowned.currentRunningTime
         let length =
@@ -216,7 +216,7 @@ final class AudioOutput: Sendable {
             ? buffer.withBytes(OpusPacket.duration) ?? nil : AudioFormat.duration(bytes: buffer.size)
         state.withLock { state in
             state.counters.received &+= 1
-            guard state.isActive, state.isPlaying, attempt >= state.playedAttempt, let time = buffer.pts, let length
+            guard state.isActive, state.isPlaying, path >= state.playedPath, let time = buffer.pts, let length
             else { return }
             state.follow(now)
             guard state.clock.admit(frame: time) else {
@@ -224,8 +224,8 @@ final class AudioOutput: Sendable {
                 return
             }
             if let now { state.playout.ready(.audio, after: now &- min(now, time), now: now) }
-            if attempt > state.playedAttempt {
-                state.playedAttempt = attempt
+            if path > state.playedPath {
+                state.playedPath = path
                 state.chunks.removeAll()
             }
             state.chunks.append((buffer, length))

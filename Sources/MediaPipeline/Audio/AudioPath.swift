@@ -8,7 +8,7 @@ package import WebRTCTransport
 
 // @unchecked: the fields are confined to the session's queue, except the mutex.
 package final class AudioPath: @unchecked Sendable {
-    private let attempt: Int
+    private let path: PathID
     private let track: AudioTrack
     /// Runs work on the session's queue.
     private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
@@ -31,9 +31,9 @@ package final class AudioPath: @unchecked Sendable {
     private let entry = Mutex<Entry?>(nil)
 
     package init(
-        attempt: Int, track: AudioTrack, perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
+        path: PathID, track: AudioTrack, perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
     ) {
-        self.attempt = attempt
+        self.path = path
         self.track = track
         self.perform = perform
     }
@@ -51,7 +51,7 @@ package final class AudioPath: @unchecked Sendable {
             sender = (payloader, sink, bin)
         }
         try makeEntry(takesPackets: track.takesPackets)
-        track.addDelivery(attempt: attempt) { [weak self] in self?.deliver($0) }
+        track.addDelivery(path: path) { [weak self] in self?.deliver($0) }
     }
 
     /// Builds what the input needs in front of the payloader, in place of what another input has needed.
@@ -134,8 +134,8 @@ package final class AudioPath: @unchecked Sendable {
         }
         let exit = Pad(name: "audio_received", direction: .sink)
         receiver = (chain, exit, source)
-        exit.setChainFunction { [track, attempt] buffer in
-            track.submit(buffer, attempt: attempt)
+        exit.setChainFunction { [track, path] buffer in
+            track.submit(buffer, path: path)
             return .ok
         }
         exit.setEventFunction { _ in .handled(true) }
@@ -145,7 +145,7 @@ package final class AudioPath: @unchecked Sendable {
 
     /// Stops sending and receiving; the connections stay. May be called more than once.
     package func stop(in bin: Bin) {
-        track.removeDelivery(attempt: attempt)
+        track.removeDelivery(path: path)
         stopReceiving(in: bin)
     }
 

@@ -24,8 +24,8 @@ package final class AudioTrack: @unchecked Sendable {
         var isPlaying = false
         var isMuted = false
         var pace = AudioPace()
-        /// Keyed by the `attempt` of the media path.
-        var deliveries: [Int: @Sendable (AudioFrame) -> Void] = [:]
+        /// Keyed by the media path.
+        var deliveries: [PathID: @Sendable (AudioFrame) -> Void] = [:]
         /// Counters of removed outputs, which the next output continues.
         var counters = AudioOutputCounters()
     }
@@ -102,10 +102,10 @@ package final class AudioTrack: @unchecked Sendable {
 
     package func setMuted(_ isMuted: Bool) { state.withLock { $0.isMuted = isMuted } }
 
-    func addDelivery(attempt: Int, _ deliver: @escaping @Sendable (AudioFrame) -> Void) {
-        state.withLock { $0.deliveries[attempt] = deliver }
+    func addDelivery(path: PathID, _ deliver: @escaping @Sendable (AudioFrame) -> Void) {
+        state.withLock { $0.deliveries[path] = deliver }
     }
-    func removeDelivery(attempt: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: attempt) } }
+    func removeDelivery(path: PathID) { _ = state.withLock { $0.deliveries.removeValue(forKey: path) } }
 
     /// Runs on the input's streaming thread.
     private func deliver(_ frame: AudioFrame) {
@@ -171,7 +171,7 @@ package final class AudioTrack: @unchecked Sendable {
         state.withLock { $0.counters = output.counters }
     }
 
-    func submit(_ buffer: Buffer, attempt: Int) { state.withLock(\.output)?.submit(buffer, attempt: attempt) }
+    func submit(_ buffer: Buffer, path: PathID) { state.withLock(\.output)?.submit(buffer, path: path) }
     package func finish() { state.withLock(\.output)?.finish() }
     package func resume() { state.withLock(\.output)?.resume() }
 

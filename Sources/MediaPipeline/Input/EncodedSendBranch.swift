@@ -6,7 +6,7 @@ import Synchronization
 package import WebRTCTransport
 
 package final class EncodedSendBranch: SendBranch {
-    private let attempt: Int
+    private let path: PathID
     private let input: InputChain
     private let codec: VideoCodec
     private let onOverload: @Sendable (EncodedOverload) -> Void
@@ -22,10 +22,10 @@ package final class EncodedSendBranch: SendBranch {
     ///   - framerate: frames per second that the model takes.
     ///   - onOverload: called on upstream's thread.
     package init(
-        attempt: Int, input: InputChain, codec: VideoCodec, framerate: Int,
+        path: PathID, input: InputChain, codec: VideoCodec, framerate: Int,
         onOverload: @escaping @Sendable (EncodedOverload) -> Void
     ) {
-        self.attempt = attempt
+        self.path = path
         self.input = input
         self.codec = codec
         self.onOverload = onOverload
@@ -60,7 +60,7 @@ package final class EncodedSendBranch: SendBranch {
         entry.push(Event.streamStart(id: "decart/encoded", groupID: Event.nextGroupID()))
         entry.push(Event.caps(try Caps(EncodedVideoBin.senderCaps(codec))))
         entry.push(Event.timeSegment())
-        input.addDelivery(attempt: attempt) { [weak self] frame in
+        input.addDelivery(path: path) { [weak self] frame in
             if self?.deliver(frame, to: entry) == true { onFrame(frame.size) }
         }
     }
@@ -93,7 +93,7 @@ package final class EncodedSendBranch: SendBranch {
         if state.withLock({ $0.flow.keyframeRequested(now: MonotonicTime.now) }) { input.encoded.requestKeyframe() }
     }
 
-    package func stop() { input.removeDelivery(attempt: attempt) }
+    package func stop() { input.removeDelivery(path: path) }
 
     package func close() { state.withLock { $0.entry.take() }?.setActive(false) }
 }

@@ -48,8 +48,8 @@ package final class InputChain: @unchecked Sendable {
         var direct = Shape()
         /// The caps that the processor has.
         var announced: Event?
-        /// Consumers by the attempt of their media path; `rawAttempt` is the raw fallback's.
-        var deliveries: [Int: @Sendable (EncoderFrame) -> Void] = [:]
+        /// Consumers by their media path; `.raw` is the raw fallback.
+        var deliveries: [PathID: @Sendable (EncoderFrame) -> Void] = [:]
         /// Time at which the current frame left the queue.
         var began: Duration?
         var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
@@ -60,9 +60,6 @@ package final class InputChain: @unchecked Sendable {
         var caps: Event?
         var size = (width: 0, height: 0)
     }
-
-    /// Attempt number of the raw delivery for `fallback=passthrough`.
-    static let rawAttempt = -1
 
     /// Caps of the sink pad's template.
     package static let caps = "video/x-raw; \(InputMemory.templateCaps)"
@@ -198,10 +195,10 @@ package final class InputChain: @unchecked Sendable {
     }
 
     /// Adds a consumer: while one media path takes over from another, there are two.
-    package func addDelivery(attempt: Int, _ deliver: @escaping @Sendable (EncoderFrame) -> Void) {
-        state.withLock { $0.deliveries[attempt] = deliver }
+    package func addDelivery(path: PathID, _ deliver: @escaping @Sendable (EncoderFrame) -> Void) {
+        state.withLock { $0.deliveries[path] = deliver }
     }
-    package func removeDelivery(attempt: Int) { _ = state.withLock { $0.deliveries.removeValue(forKey: attempt) } }
+    package func removeDelivery(path: PathID) { _ = state.withLock { $0.deliveries.removeValue(forKey: path) } }
 
     /// Sets a handler that is called once, with the first frame that arrives, whether it is sent or not. The argument
     /// is true if the input, as displayed, is higher than wide.
@@ -380,9 +377,9 @@ package final class InputChain: @unchecked Sendable {
     private func deliver(_ frame: (BlackFrameSource, ProcessorStage) -> EncoderFrame?) {
         let isTaken = order.pass({ frame(blackFrames, processing) }) { frame in
             // A closed media path may still have its delivery here while another one continues.
-            let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(attempt: $0.key) }
+            let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(path: $0.key) }
             // The branch of an encoded input counts for itself: it drops frames.
-            if frame.encoded == nil, deliveries.contains(where: { $0.key != Self.rawAttempt }) { gate.countSent() }
+            if frame.encoded == nil, deliveries.contains(where: { $0.key != .raw }) { gate.countSent() }
             for delivery in deliveries { delivery.value(frame) }
         }
         if !isTaken { gate.countDropped() }

@@ -38,8 +38,8 @@ package struct InputCounters: Sendable {
 
 package final class InputGate: Sendable {
     private struct State {
-        /// Attempts of the media paths that take frames; a raw fallback counts as one.
-        var open: Set<Int> = []
+        /// The media paths that take frames; a raw fallback counts as one.
+        var open: Set<PathID> = []
         var playing = false
         /// The application withholds its frames on purpose, so that their loss is not reported.
         var isWithheld = false
@@ -86,22 +86,22 @@ package final class InputGate: Sendable {
 
     package var counters: InputCounters { state.withLock(\.counters) }
 
-    func isOpen(attempt: Int) -> Bool { state.withLock { $0.open.contains(attempt) } }
+    func isOpen(path: PathID) -> Bool { state.withLock { $0.open.contains(path) } }
 
     /// True if a media path takes frames, the element plays, and no flush or stop is in progress.
     var isOpen: Bool { state.withLock(\.isOpen) }
 
     /// Adds a media path; the gate is open while there is one.
-    package func open(attempt: Int) {
+    package func open(path: PathID) {
         let isFirst = state.withLock { state in
-            defer { state.open.insert(attempt) }
+            defer { state.open.insert(path) }
             return !state.isOpen
         }
         if isFirst { pacing.reset() }
         changed.signal()
     }
 
-    package func close(attempt: Int) { _ = state.withLock { $0.open.remove(attempt) } }
+    package func close(path: PathID) { _ = state.withLock { $0.open.remove(path) } }
 
     /// Frames pass in PLAYING only.
     package func set(playing: Bool) {

@@ -5,7 +5,6 @@ import Synchronization
 
 // @unchecked: elements and pads are thread-safe; all mutable state is in mutexes.
 package final class RawFallback: @unchecked Sendable {
-    private static let attempt = InputChain.rawAttempt
     private let element: ElementHandle
     private let input: InputChain
     private let output: VideoOutput
@@ -33,10 +32,10 @@ package final class RawFallback: @unchecked Sendable {
         entry.setActive(true)
         try entry.link(try element.unowned.insert([scale, filter], before: exit))
         entry.push(Event.streamStart(id: "decart/fallback", groupID: Event.nextGroupID()))
-        input.addDelivery(attempt: Self.attempt) { [weak self] frame in
+        input.addDelivery(path: .raw) { [weak self] frame in
             if frame.encoded == nil { self?.forward(frame, frame.size) }
         }
-        input.gate.open(attempt: Self.attempt)
+        input.gate.open(path: .raw)
     }
 
     /// Called by the thread that delivers input frames, one frame at a time.
@@ -57,8 +56,8 @@ package final class RawFallback: @unchecked Sendable {
     }
 
     package func remove() {
-        input.gate.close(attempt: Self.attempt)
-        input.removeDelivery(attempt: Self.attempt)
+        input.gate.close(path: .raw)
+        input.removeDelivery(path: .raw)
         entry.setActive(false)
         element.unowned.takeOut([scale, filter])
         exit.setActive(false)

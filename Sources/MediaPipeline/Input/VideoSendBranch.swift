@@ -6,7 +6,7 @@ import Synchronization
 package import WebRTCTransport
 
 package final class VideoSendBranch: SendBranch {
-    private let attempt: Int
+    private let path: PathID
     private let input: InputChain
     private let settings: VideoSendSettings
     private let logger: Logger
@@ -30,9 +30,9 @@ package final class VideoSendBranch: SendBranch {
 
     /// - Parameter receiving: the time for which the thread that decodes this path's frames has worked.
     package init(
-        attempt: Int, input: InputChain, settings: VideoSendSettings, receiving: BusyTime, logger: Logger
+        path: PathID, input: InputChain, settings: VideoSendSettings, receiving: BusyTime, logger: Logger
     ) {
-        self.attempt = attempt
+        self.path = path
         self.input = input
         self.settings = settings
         self.receiving = receiving
@@ -86,7 +86,7 @@ package final class VideoSendBranch: SendBranch {
         entry.push(Event.streamStart(id: "decart/raw", groupID: Event.nextGroupID()))
         pushCaps(on: entry, settings.size.current)
         entry.push(Event.timeSegment())
-        input.addDelivery(attempt: attempt) { [weak self] frame in
+        input.addDelivery(path: path) { [weak self] frame in
             guard let self, frame.encoded == nil else { return }
             self.follow(encoder)
             onFrame(frame.size)
@@ -96,7 +96,7 @@ package final class VideoSendBranch: SendBranch {
 
     /// Lets no more frames through; the input has its full size and rate again.
     package func stop() {
-        input.removeDelivery(attempt: attempt)
+        input.removeDelivery(path: path)
         input.setScale(.full)
         input.gate.setMaximumRate(framesPerSecond: settings.framerate)
     }

@@ -47,8 +47,8 @@ package final class CaptureTiming: Sendable {
         }
     }
 
-    func setDelay(_ delay: Int64, attempt: Int) {
-        if output.setDelay(delay, attempt: attempt) { element.unowned.post(Message.latency(element.unowned)) }
+    func setDelay(_ delay: Int64, path: PathID) {
+        if output.setDelay(delay, path: path) { element.unowned.post(Message.latency(element.unowned)) }
     }
 
     func unanswered() {
@@ -80,16 +80,16 @@ package final class LatencyMarkers: Sendable {
         var unixBase: ClockTime?
     }
     private let state: Mutex<State>
-    private let attempt: Int
+    private let path: PathID
     private let timing: CaptureTiming
     /// Queries the network's round-trip time; the answer comes later, on another thread.
     private let askRoundTrip: @Sendable (@escaping @Sendable (Duration?) -> Void) -> Void
 
     package init(
-        attempt: Int, timing: CaptureTiming,
+        path: PathID, timing: CaptureTiming,
         askRoundTrip: @escaping @Sendable (@escaping @Sendable (Duration?) -> Void) -> Void
     ) {
-        self.attempt = attempt
+        self.path = path
         self.timing = timing
         self.askRoundTrip = askRoundTrip
         state = Mutex(
@@ -167,7 +167,7 @@ package final class LatencyMarkers: Sendable {
                 $0.trailers?.measured(Int64(clamping: arrival) &- Int64(clamping: entry.time))
             }
             if let now { timing.measured(Int64(clamping: now) &- Int64(clamping: entry.time)) }
-            if let delay { timing.setDelay(delay, attempt: attempt) }
+            if let delay { timing.setDelay(delay, path: path) }
         } else if answer == nil {
             setDelayWithoutAnswer(frame)
         }
@@ -218,7 +218,7 @@ package final class LatencyMarkers: Sendable {
     private func update(sentAt: ClockTime, arrival: ClockTime, now: ClockTime?) {
         let delay = state.withLock { $0.scheduler.measured(Int64(clamping: arrival) &- Int64(clamping: sentAt)) }
         if let now { timing.measured(Int64(clamping: now) &- Int64(clamping: sentAt)) }
-        timing.setDelay(delay, attempt: attempt)
+        timing.setDelay(delay, path: path)
     }
 
     private func setDelayWithoutAnswer(_ frame: Buffer) {
@@ -233,10 +233,10 @@ package final class LatencyMarkers: Sendable {
         }
         guard isOver else { return }
         // A viewer receives frames of another client: only their arrival time is known.
-        guard hasSent else { return timing.setDelay(0, attempt: attempt) }
+        guard hasSent else { return timing.setDelay(0, path: path) }
         timing.unanswered()
-        askRoundTrip { [attempt, timing] roundTrip in
-            timing.setDelay(lag &+ Int64(clamping: (roundTrip ?? .zero).clockTime), attempt: attempt)
+        askRoundTrip { [path, timing] roundTrip in
+            timing.setDelay(lag &+ Int64(clamping: (roundTrip ?? .zero).clockTime), path: path)
         }
     }
 }

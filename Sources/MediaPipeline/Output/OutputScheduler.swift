@@ -90,7 +90,7 @@ package struct OutputScheduler<Payload> {
     /// The newest raw frame, for `passthrough` only.
     private var rawFrame: Payload?
     /// The newest media path that has shown a frame; frames of older ones are dropped.
-    private var shownAttempt = -1
+    private var shownPath = PathID.lowest
     /// The next frame to queue is a keyframe. For encoded frames only.
     private var needsKeyframe = true
 
@@ -175,11 +175,11 @@ package struct OutputScheduler<Payload> {
 
     /// Takes the delay of a media path, from the input's running time to the arrival.
     /// - Returns: true if more latency is needed than was reported.
-    package mutating func setDelay(_ delay: Int64, attempt: Int) -> Bool {
-        timeline.setDelay(delay, attempt: attempt, base: promisedLatency)
+    package mutating func setDelay(_ delay: Int64, path: PathID) -> Bool {
+        timeline.setDelay(delay, path: path, base: promisedLatency)
     }
 
-    /// Queues a frame. The first one of a higher attempt ends the output of all lower ones.
+    /// Queues a frame. The first one of a newer media path ends the output of all older ones.
     /// - Parameters:
     ///   - arrival: when the first packet of the frame arrived at the earliest (`PlayoutClock`).
     ///   - isDelta: the frame depends on earlier ones.
@@ -187,7 +187,7 @@ package struct OutputScheduler<Payload> {
     /// - Returns: true if encoded frames are dropped from here to a keyframe, which is to be requested.
     @discardableResult
     package mutating func enqueue(
-        _ payload: Payload, arrival: ClockTime?, format: OutputFormat?, attempt: Int, isDelta: Bool = false,
+        _ payload: Payload, arrival: ClockTime?, format: OutputFormat?, path: PathID, isDelta: Bool = false,
         now: ClockTime? = nil
     ) -> Bool {
         counters.received &+= 1
@@ -195,15 +195,15 @@ package struct OutputScheduler<Payload> {
             needsKeyframe = true
             return false
         }
-        guard attempt >= shownAttempt else { return false }
+        guard path >= shownPath else { return false }
         follow(now)
-        if configuration.isEncoded, isDelta, needsKeyframe || attempt > shownAttempt { return true }
+        if configuration.isEncoded, isDelta, needsKeyframe || path > shownPath { return true }
         needsKeyframe = false
         // If `waits` is still set, the input has sent nothing: these are our muted (black) frames coming back. Do not
         // wait for an orientation any longer.
         configuration.waits = false
-        if attempt > shownAttempt {
-            shownAttempt = attempt
+        if path > shownPath {
+            shownPath = path
             frames.removeAll()
             isDiscontinuous = true
         }
@@ -280,7 +280,7 @@ package struct OutputScheduler<Payload> {
             needsSegment = false
             return .segment
         }
-        if let frame = frames.first, isEnding || timeline.hasDelay(attempt: shownAttempt) { return show(frame, now) }
+        if let frame = frames.first, isEnding || timeline.hasDelay(path: shownPath) { return show(frame, now) }
         if isEnding { return .endOfStream }
         if timeline.isCapture, !mayFill { return .wait(nil) }
         return fill(now: now.map(moved))

@@ -42,8 +42,8 @@ package final class VideoOutput: Sendable {
         var encodedCaps: Caps?
         /// Output times at which downstream wants keyframes.
         var keyframeTimes: Set<ClockTime> = []
-        /// Keyed by the attempt of the media path.
-        var inputs: [Int: Input] = [:]
+        /// Keyed by the media path.
+        var inputs: [PathID: Input] = [:]
     }
     private let state = Mutex(State())
     /// The playout delay of the element.
@@ -121,7 +121,7 @@ package final class VideoOutput: Sendable {
 
     /// Sets the delay of a media path's frames, in ns from the input's running time to their arrival. Any thread.
     /// - Returns: true if more latency is needed than was reported.
-    func setDelay(_ delay: Int64, attempt: Int) -> Bool { change { $0.setDelay(delay, attempt: attempt) } }
+    func setDelay(_ delay: Int64, path: PathID) -> Bool { change { $0.setDelay(delay, path: path) } }
 
     /// Frames leave in PLAYING only, as from every live source.
     package func set(playing: Bool) { change { $0.isPlaying = playing } }
@@ -139,9 +139,9 @@ package final class VideoOutput: Sendable {
     package func resume() { if change({ $0.resume() }) { source.resume() } }
 
     /// Makes the sink pad for the decoded frames of one media path. `onFormat` receives the size that they must have,
-    /// at once and on each change. The first frame of a path with a higher attempt ends the output of all others.
+    /// at once and on each change. The first frame of a path with a higher number ends the output of all others.
     package func makeInput(
-        attempt: Int, onFormat: @escaping @Sendable (OutputFormat) -> Void, onFrame: @escaping @Sendable () -> Void
+        path: PathID, onFormat: @escaping @Sendable (OutputFormat) -> Void, onFrame: @escaping @Sendable () -> Void
     ) -> Pad {
         let input = Pad(name: "decoded", direction: .sink)
         let received = Mutex<(format: OutputFormat?, caps: Caps?, requestedAt: Duration?)>((nil, nil, nil))
@@ -162,7 +162,7 @@ package final class VideoOutput: Sendable {
             let time = self?.element.unowned.currentRunningTime
             let wantsKeyframe = self?.change {
                 $0.enqueue(
-                    frame, arrival: buffer.pts, format: format, attempt: attempt,
+                    frame, arrival: buffer.pts, format: format, path: path,
                     isDelta: caps != nil && buffer.isDeltaUnit, now: time)
             }
             let now = MonotonicTime.now
@@ -185,7 +185,7 @@ package final class VideoOutput: Sendable {
         }
         input.setActive(true)
         let format = state.withLock { state in
-            state.inputs[attempt] = Input(onFormat: onFormat) { event in
+            state.inputs[path] = Input(onFormat: onFormat) { event in
                 // A new event: that of an RTP session downstream has its SSRC.
                 event.isForceKeyUnit ? input.push(Event.forceKeyUnitUpstream()) : false
             }
@@ -197,7 +197,7 @@ package final class VideoOutput: Sendable {
 
     private static let requestInterval = Duration.milliseconds(300)
 
-    package func removeInput(attempt: Int) { _ = state.withLock { $0.inputs.removeValue(forKey: attempt) } }
+    package func removeInput(path: PathID) { _ = state.withLock { $0.inputs.removeValue(forKey: path) } }
 
     private func change<R: Sendable>(_ body: (inout OutputScheduler<Frame>) -> R) -> R {
         defer { source.wake() }

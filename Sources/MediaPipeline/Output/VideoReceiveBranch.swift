@@ -8,7 +8,7 @@ package import WebRTCTransport
 
 // @unchecked: what is outside the mutex belongs to the queue that calls `start`, `rebuild` and `stop`.
 package final class VideoReceiveBranch: @unchecked Sendable {
-    private let attempt: Int
+    private let path: PathID
     private let output: VideoOutput
     private let followsReceived: Bool
     /// Encoded frames leave, and there is no decoder.
@@ -46,9 +46,9 @@ package final class VideoReceiveBranch: @unchecked Sendable {
 
     /// - Parameter followsReceived: frames keep the size that they have when they arrive.
     package init(
-        attempt: Int, output: VideoOutput, followsReceived: Bool, encoding: EncodedOutput? = nil, logger: Logger
+        path: PathID, output: VideoOutput, followsReceived: Bool, encoding: EncodedOutput? = nil, logger: Logger
     ) {
-        self.attempt = attempt
+        self.path = path
         self.encoding = encoding
         self.output = output
         self.followsReceived = followsReceived
@@ -79,7 +79,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         _ codec: VideoCodec, from source: Pad, in bin: Bin, markers: LatencyMarkers?,
         onFrame: @escaping @Sendable (_ isFirst: Bool) -> Void
     ) throws {
-        let exit = output.makeInput(attempt: attempt, onFormat: { [weak self] in self?.set(format: $0) }) {
+        let exit = output.makeInput(path: path, onFormat: { [weak self] in self?.set(format: $0) }) {
             [weak self] in
             guard let self else { return }
             self.logger.trace("decoded a frame")
@@ -91,7 +91,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     }
 
     /// Lets no more frames through.
-    package func stop() { output.removeInput(attempt: attempt) }
+    package func stop() { output.removeInput(path: path) }
 
     /// Called after the bin has gone to NULL.
     package func close() {

@@ -8,8 +8,8 @@ package struct OutputTimeline: Sendable {
     /// Subtracted from arrival times, ns; approaches `target` a little with each frame.
     private var shift: Int64 = 0
     private var target: Int64?
-    /// `attempt` of the newest media path with a known delay.
-    private var delayAttempt = -1
+    /// The newest media path with a known delay.
+    private var delayPath = PathID.lowest
     /// Latency that the delay has required so far, with a reserve, ns. It only rises, so that sinks adapt rarely.
     private var promised: ClockTime = 0
     private var hasShown = false
@@ -19,16 +19,16 @@ package struct OutputTimeline: Sendable {
     package var isCapture: Bool { minimum != nil }
 
     /// True if frames of this media path can be timestamped: its delay is known, or arrival times are used.
-    package func hasDelay(attempt: Int) -> Bool { !isCapture || delayAttempt >= attempt }
+    package func hasDelay(path: PathID) -> Bool { !isCapture || delayPath >= path }
 
     /// Takes the measured delay of a media path, from a frame's running time at the input to its arrival, ns.
     /// - Parameter base: latency after arrival, ns.
     /// - Returns: true if a higher latency must be reported than before.
-    package mutating func setDelay(_ delay: Int64, attempt: Int, base: ClockTime) -> Bool {
-        guard isCapture, attempt >= delayAttempt else { return false }
+    package mutating func setDelay(_ delay: Int64, path: PathID, base: ClockTime) -> Bool {
+        guard isCapture, path >= delayPath else { return false }
         // Another media path has a delay of its own, so there is nothing to smooth.
-        if attempt > delayAttempt || !hasShown { shift = delay }
-        delayAttempt = attempt
+        if path > delayPath || !hasShown { shift = delay }
+        delayPath = path
         target = delay
         let needed = Self.sum(base, delay)
         guard needed > floor(base) else { return false }

@@ -49,10 +49,10 @@ final class CameraConnection: @unchecked Sendable {
     ) throws {
         (self.parent, self.video, self.decodes, self.audio) = (parent, video, decodes, audio)
         (self.number, self.talkback, self.logger, self.onEvent) = (number, talkback, logger, onEvent)
-        talkbackPath = talkback.map { AudioPath(attempt: number, track: $0, perform: perform) }
+        talkbackPath = talkback.map { AudioPath(path: PathID(number), track: $0, perform: perform) }
         connection = try PeerConnection(configuration: configuration) { event in
             switch event {
-            case .stateChanged(.connected): talkback?.gate.open(attempt: number)
+            case .stateChanged(.connected): talkback?.gate.open(path: PathID(number))
             case .localCandidate(let candidate): onEvent(.candidate(candidate.candidate))
             case .gatheringComplete: onEvent(.gathered)
             case .codecArrived(let codec): onEvent(.codecArrived(codec))
@@ -107,7 +107,7 @@ final class CameraConnection: @unchecked Sendable {
     }
 
     func close() {
-        talkback?.gate.close(attempt: number)
+        talkback?.gate.close(path: PathID(number))
         talkbackPath?.stop(in: bin)
         connection.close()
         parent.takeOut([bin])
