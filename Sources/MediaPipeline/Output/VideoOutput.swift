@@ -69,7 +69,10 @@ package final class VideoOutput: Sendable {
     // MARK: Interface for the element
 
     package var counters: OutputCounters { state.withLock(\.scheduler.counters) }
+    /// Size and rate negotiated with downstream; nil before. Called on the threads of `setRaw`.
     var negotiatedFormat: OutputFormat? { state.withLock(\.scheduler.negotiated) }
+    /// The time line of the frames, which audio follows. Called on the threads that deliver the service's audio, the
+    /// streaming thread of the audio's source pad, and any thread that queries that pad's latency.
     package var timeline: OutputTimeline { state.withLock(\.scheduler.timeline) }
     package var identity: StreamIdentity { state.withLock(\.identity) }
 
@@ -109,7 +112,9 @@ package final class VideoOutput: Sendable {
 
     package func set(fallback: Fallback) { change { $0.set(fallback: fallback) } }
 
-    /// Sets the latest raw frame, in the output's size. Called only if the user asked for `passthrough`.
+    /// Sets the latest raw frame, in the output's size. Called only if the user asked for `passthrough`, on whichever
+    /// thread delivers the input's frames (`FrameLine`), one at a time: the streaming thread of the input's queue, a
+    /// processor's, `decart-muted`, or upstream's if encoded frames follow.
     func setRaw(_ buffer: Buffer) { state.withLock { $0.scheduler.setRaw(Frame(buffer: buffer)) } }
 
     /// Turns the size that downstream's caps leave open, once the orientation is known.
@@ -126,7 +131,8 @@ package final class VideoOutput: Sendable {
     /// Frames leave in PLAYING only, as from every live source.
     package func set(playing: Bool) { change { $0.isPlaying = playing } }
 
-    /// Queues a tag or similar event of the input, which is pushed in order with the frames.
+    /// Queues a tag or similar event of the input, which is pushed in order with the frames. Called on upstream's
+    /// streaming thread.
     package func forward(_ event: Event) {
         state.withLock { if $0.events.count < 64 { $0.events.append(event) } }
         source.wake()
@@ -138,8 +144,12 @@ package final class VideoOutput: Sendable {
     /// Resumes after `finish`, as after a flush of the input.
     package func resume() { if change({ $0.resume() }) { source.resume() } }
 
-    /// Makes the sink pad for the decoded frames of one media path. `onFormat` receives the size that they must have,
-    /// at once and on each change. The first frame of a path with a higher number ends the output of all others.
+    /// Makes the sink pad for the decoded frames of one media path. The first frame of a path with a higher number ends
+    /// the output of all others. Called on the session's queue.
+    /// - Parameters:
+    ///   - onFormat: receives the size that the frames must have: at once, and with each change on the source pad's
+    ///     streaming thread.
+    ///   - onFrame: called on the decoder's thread.
     package func makeInput(
         path: PathID, onFormat: @escaping @Sendable (OutputFormat) -> Void, onFrame: @escaping @Sendable () -> Void
     ) -> Pad {
