@@ -43,6 +43,10 @@ final class CameraSwitch: @unchecked Sendable {
         /// element stops.
         var chosen: Camera?
         var format: CameraFormat?
+        /// The camera of the last request that the queue has not handled yet.
+        var requested: Camera?
+        /// The camera that is in use once all requests are handled.
+        var next: Camera? { requested ?? (starting ?? current)?.plan.camera }
         /// IDs of cameras that failed. They are used again only after they are plugged in again or selected.
         var lost: Set<String> = []
         var list: CameraList?
@@ -135,7 +139,7 @@ final class CameraSwitch: @unchecked Sendable {
 
     private func leaveAll() {
         state.withLock { state in
-            (state.chosen, state.format, state.lost) = (nil, nil, [])
+            (state.chosen, state.format, state.requested, state.lost) = (nil, nil, nil, [])
             for capture in [state.current, state.starting] { state.leave(capture) }
         }
     }
@@ -425,7 +429,7 @@ final class CameraSwitch: @unchecked Sendable {
     /// Switches to a camera on the other side, or else to the next one. Returns nil if there is no other.
     func switchCamera() -> Camera? {
         let all = cameras()
-        guard let current = state.withLock({ $0.starting ?? $0.current })?.plan.camera else { return nil }
+        guard let current = state.withLock(\.next) else { return nil }
         let opposite = all.first { $0.side != current.side }
         let at = all.firstIndex { $0.id == current.id } ?? -1
         let next = opposite ?? (all.isEmpty ? nil : all[(at + 1) % all.count])
@@ -459,8 +463,7 @@ final class CameraSwitch: @unchecked Sendable {
 
     /// Called when the property `position` has been set.
     func positionChanged(_ position: CameraPosition) {
-        guard isAutomatic, let current = state.withLock({ $0.starting ?? $0.current })?.plan.camera,
-            !current.looks(to: position),
+        guard isAutomatic, let current = state.withLock(\.next), !current.looks(to: position),
             let camera = cameras().first(where: { $0.looks(to: position) })
         else { return }
         choose(camera)
@@ -469,10 +472,13 @@ final class CameraSwitch: @unchecked Sendable {
     private func choose(_ camera: Camera, _ format: CameraFormat? = nil) {
         let isNow = state.withLock { state in
             (state.chosen, state.format) = (camera, format)
-            return state.isRunning && state.wantsCapture
+            guard state.isRunning && state.wantsCapture else { return false }
+            state.requested = camera
+            return true
         }
         guard isNow else { return }
         perform { cameras in
+            defer { cameras.state.withLock { if $0.requested?.id == camera.id { $0.requested = nil } } }
             guard cameras.state.withLock({ $0.isRunning && $0.wantsCapture && $0.chosen?.id == camera.id })
             else { return }
             let busy = cameras.state.withLock { $0.starting ?? $0.current }?.plan.camera?.id

@@ -1,3 +1,4 @@
+import Dispatch
 import GStreamerKit
 import StandInServer
 import TestSupport
@@ -211,6 +212,28 @@ extension ElementTests {
                 #expect(standIn.sessions.count == 1 && (standIn.sessions.first?.offerCount ?? 2) < 2)
                 #expect(pipeline.current.capsTexts.count == 1)
                 #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// A request counts from the call on, although the change waits for the thread of the cameras.
+        @Test func quickSwitchesAlternate() throws {
+            try run([Self.front, Self.back]) { pipeline, _ in
+                pipeline.play()
+                #expect(isShown(Self.front, pipeline))
+                let (entered, leave) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+                pipeline.transform.connect("notify::current-device") { _ in
+                    entered.signal()
+                    _ = leave.wait(timeout: .now() + 60)
+                    return nil
+                }
+                #expect(pipeline.transform.emit("switch-camera")?.string == Self.back.id)
+                #expect(entered.wait(timeout: .now() + 60) == .success)
+                for camera in [Self.front, Self.back, Self.front] {
+                    #expect(pipeline.transform.emit("switch-camera")?.string == camera.id)
+                }
+                for _ in 0..<10 { leave.signal() }
+                #expect(isShown(Self.front, pipeline))
+                #expect(eventually { pipeline.transform.string("current-device") == Self.front.id })
             }
         }
 
