@@ -40,7 +40,7 @@ struct TransformSettings: Sendable {
     /// Pipeline description; nil: no processor. Checked only when the processor is built.
     var processor: String?
 
-    /// Where the service is, and what it and its servers must show or be shown.
+    /// URL of the service, trust in its certificates, credentials and query items.
     struct Service: Sendable {
         /// nil: the environment's, else the service's.
         var ownBaseURL: String?

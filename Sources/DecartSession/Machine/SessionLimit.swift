@@ -1,6 +1,6 @@
 /// Limits a session's duration and announces its end. There are two clocks: the user's starts with the first connection
-/// and continues while a lost one is reconnected; the service's starts with each connection, because the service treats
-/// each one as a new session (`Attempt.serviceEnd`).
+/// and continues while a lost one is reconnected; the service's starts with each control channel, or when the queue is
+/// left, because each one is a new session for it (`Attempt.serviceEnd`).
 struct SessionLimit: Sendable {
     /// Notice before the end; half of the duration for sessions of less than a minute.
     private static let longestNotice: Duration = .seconds(30)
