@@ -206,7 +206,7 @@ class Case:
     def camera(self, *options, **more):
         camera = Camera(*options, **more)
         self.ends.callback(camera.kill)
-        return camera
+        return camera.ready()
 
     def server(self, on_offer):
         server = WHEPServer(on_offer)

@@ -56,8 +56,8 @@ def resumed(report, count):
 
 
 def all_metadata(report):
-    """Returns True if each frame came back with the time and number of the frame from which it was made."""
-    return report.get("with_metadata") == report["frames"] and "wrong_metadata" not in report
+    """Returns True if the frames came back with the time and number of the frame from which each was made."""
+    return report.get("with_metadata", 0) >= 10 and "wrong_metadata" not in report and "without_metadata" not in report
 
 
 def reconnected(report):
@@ -119,7 +119,7 @@ CHECKS = [
     Check("frame metadata with VP8", TWO, [*FEW, "--metadata"], all_metadata),
     Check("frame metadata with VP9 by one connection", [], [*FEW, "--metadata", "--codec", "vp9"], all_metadata),
     Check("frame metadata with H.264", TWO, [*FEW, "--metadata", "--codec", "h264", "--viewers", "1"],
-          lambda report: all_metadata(report) and report["viewers"][0]["with_metadata"] == report["viewers"][0]["frames"]),
+          lambda report: all_metadata(report) and all_metadata(report["viewers"][0])),
     Check("frame metadata that the room does not carry", ["--no-packet-trailers"], [*FEW, "--metadata", "--codec", "vp9"],
           lambda report: "with_metadata" not in report),
 ]

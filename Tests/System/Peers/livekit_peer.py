@@ -178,19 +178,31 @@ async def watch_muted(options, room_name, track, session):
     return changes, session.seen.count("generation_ended") - ended
 
 
+def note_metadata(metadata, sent, report):
+    """Counts frames with metadata, and those without behind the first one: the SDK sets its handlers, of the sender and of the
+    receiver, while its first frames pass."""
+    if metadata is None:
+        if "with_metadata" in report:
+            report["without_metadata"] = report.get("without_metadata", 0) + 1
+        return
+    report["with_metadata"] = report.get("with_metadata", 0) + 1
+    # The service returns time and number of the frame from which it made this one.
+    if sent is not None and sent.get(metadata.frame_id) != metadata.user_timestamp:
+        report["wrong_metadata"] = report.get("wrong_metadata", 0) + 1
+
+
 async def watch(options, room_name, report):
     """Joins as a viewer, counts frames and reports whether they are grey."""
     room_info = await asyncio.to_thread(watch_stream, options, room_name)
     room = rtc.Room()
     done = asyncio.Event()
     frames = []
-    metadata = []
+    seen = {}
 
     async def count(track):
         async for event in rtc.VideoStream(track):
             frames.append(mean_colour(event.frame))
-            if event.metadata is not None:
-                metadata.append(event.metadata)
+            note_metadata(event.metadata, None, seen)
             if len(frames) >= options.frames:
                 done.set()
                 return
@@ -202,8 +214,7 @@ async def watch(options, room_name, report):
         await asyncio.wait_for(done.wait(), options.limit)
     finally:
         colour = frames[-1] if frames else BLUE
-        report["viewers"].append({"frames": len(frames), "with_metadata": len(metadata), "colour": list(colour),
-                                  "is_grey": max(colour) - min(colour) < 12})
+        report["viewers"].append({"frames": len(frames), **seen, "colour": list(colour), "is_grey": max(colour) - min(colour) < 12})
         for task in tasks:
             task.cancel()
         await room.disconnect()
@@ -250,11 +261,7 @@ async def run(options):
     async def count(track):
         async for event in rtc.VideoStream(track):
             report["frames"] += 1
-            if event.metadata is not None and sent is not None:
-                report["with_metadata"] = report.get("with_metadata", 0) + 1
-                # The service returns time and number of the frame from which it made this one.
-                if sent.get(event.metadata.frame_id) != event.metadata.user_timestamp:
-                    report["wrong_metadata"] = report.get("wrong_metadata", 0) + 1
+            note_metadata(event.metadata, sent, report)
             if report["frames"] == 1:
                 report["first_frame_s"] = round(time.monotonic() - started, 2)
             report["colour"] = mean_colour(event.frame)
