@@ -152,26 +152,67 @@ struct gst_decart_message {
 
 // Datagrams of one system call.
 enum { gst_decart_maximum_datagrams = 16 };
+// UDP_SEGMENT of linux/udp.h, and bytes that fit into a packet with it.
+enum { gst_decart_udp_segment = 103, gst_decart_largest_buffer = 65000 };
+
+// True if the kernel cuts one large buffer into datagrams (UDP_SEGMENT, Linux 4.18). An earlier one would ignore the
+// request and send the buffer as one datagram.
+static inline gboolean gst_decart_segments(int descriptor) {
+    int none = 0;
+    return setsockopt(descriptor, IPPROTO_UDP, gst_decart_udp_segment, &none, sizeof none) == 0;
+}
 
 // Sends datagrams to one address in one system call, without waiting. Returns how many were sent, from the first on, or −1
-// if the first one was not.
+// if the first one was not. With `segments`, neighbours of one size, and a smaller one behind them, go through the kernel
+// as one buffer, which it cuts as late as it can; it becomes FALSE if the way to the address does not permit that.
 static inline int gst_decart_send_many(int descriptor, const void *address, guint address_length,
-                                       const void *const *datagrams, const gsize *lengths, guint count) {
+                                       const void *const *datagrams, const gsize *lengths, guint count,
+                                       gboolean *segments) {
     struct iovec vectors[gst_decart_maximum_datagrams];
     struct gst_decart_message messages[gst_decart_maximum_datagrams];
+    struct {
+        struct cmsghdr header;
+        guint16 size;
+    } controls[gst_decart_maximum_datagrams];
     if (count == 0 || count > gst_decart_maximum_datagrams) return -1;
-    memset(messages, 0, sizeof messages);
-    for (guint index = 0; index < count; index++) {
-        vectors[index].iov_base = (void *)datagrams[index];
-        vectors[index].iov_len = lengths[index];
-        messages[index].msg_hdr.msg_name = (void *)address;
-        messages[index].msg_hdr.msg_namelen = address_length;
-        messages[index].msg_hdr.msg_iov = &vectors[index];
-        messages[index].msg_hdr.msg_iovlen = 1;
-    }
     for (;;) {
-        int sent = (int)syscall(SYS_sendmmsg, descriptor, messages, count, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent >= 0 || errno != EINTR) return sent;
+        guint used = 0;
+        memset(messages, 0, sizeof messages);
+        memset(controls, 0, sizeof controls);
+        for (guint index = 0; index < count; used++) {
+            struct msghdr *message = &messages[used].msg_hdr;
+            gsize size = lengths[index], total = 0;
+            message->msg_name = (void *)address;
+            message->msg_namelen = address_length;
+            message->msg_iov = &vectors[index];
+            do {
+                vectors[index].iov_base = (void *)datagrams[index];
+                vectors[index].iov_len = lengths[index];
+                total += lengths[index];
+                message->msg_iovlen++;
+                index++;
+            } while (*segments && index < count && lengths[index - 1] == size && lengths[index] <= size &&
+                     total + lengths[index] <= gst_decart_largest_buffer);
+            if (message->msg_iovlen == 1) continue;
+            controls[used].header.cmsg_level = IPPROTO_UDP;
+            controls[used].header.cmsg_type = gst_decart_udp_segment;
+            controls[used].header.cmsg_len = CMSG_LEN(sizeof(guint16));
+            memcpy(CMSG_DATA(&controls[used].header), &(guint16){size}, sizeof(guint16));
+            message->msg_control = &controls[used];
+            message->msg_controllen = CMSG_LEN(sizeof(guint16));
+        }
+        int sent = (int)syscall(SYS_sendmmsg, descriptor, messages, used, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && messages[0].msg_hdr.msg_iovlen > 1 &&
+            (errno == EIO || errno == EINVAL || errno == EMSGSIZE || errno == EOPNOTSUPP)) {
+            // The device computes no checksums, or the MTU of the path is smaller than a datagram.
+            *segments = FALSE;
+            continue;
+        }
+        if (sent <= 0) return sent;
+        int datagrams_sent = 0;
+        for (int index = 0; index < sent; index++) datagrams_sent += (int)messages[index].msg_hdr.msg_iovlen;
+        return datagrams_sent;
     }
 }
 

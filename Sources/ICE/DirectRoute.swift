@@ -1,5 +1,5 @@
 // The way out through the selected pair's socket. libnice sends one datagram a system call; here up to 16 leave in one
-// (sendmmsg). Not UDP_SEGMENT: filters and emulators of a virtual network would see one large packet.
+// (sendmmsg), and those of one size in one buffer (UDP_SEGMENT), which the kernel cuts for devices that cannot.
 internal import CNice
 
 /// The socket of a selected pair without a TURN server, and the remote address. libnice owns the socket.
@@ -7,6 +7,7 @@ struct DirectRoute: Sendable {
     private let descriptor: CInt
     /// A `struct sockaddr`. Untyped, so that clients of this module do not load libnice's headers for its layout.
     private let address: [UInt8]
+    private var segments: gboolean
 
     private static let addressSize = 128
     /// System calls that sent more than one datagram, and the datagrams in them.
@@ -22,11 +23,12 @@ struct DirectRoute: Sendable {
         }
         guard length > 0 else { return nil }
         (self.descriptor, self.address) = (descriptor, address)
+        segments = gst_decart_segments(descriptor)
     }
 
-    func send(_ datagram: UnsafeRawBufferPointer) -> Bool {
+    mutating func send(_ datagram: UnsafeRawBufferPointer) -> Bool {
         var (bytes, length) = (datagram.baseAddress, gsize(datagram.count))
-        return gst_decart_send_many(descriptor, address, guint(address.count), &bytes, &length, 1) == 1
+        return gst_decart_send_many(descriptor, address, guint(address.count), &bytes, &length, 1, &segments) == 1
     }
 
     /// - Parameter onSent: gets the index of each datagram that was sent.
@@ -51,7 +53,7 @@ struct DirectRoute: Sendable {
                 }
                 return gst_decart_send_many(
                     descriptor, address, guint(address.count), bytes.baseAddress, lengths.baseAddress,
-                    guint(datagrams.count))
+                    guint(datagrams.count), &segments)
             }
         }
         guard sent > 0 else { return 0 }

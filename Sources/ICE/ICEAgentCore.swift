@@ -151,7 +151,7 @@ final class ICEAgentCore: @unchecked Sendable {
         guard !datagram.isEmpty else { return false }
         // The lock keeps the route's socket open: libnice closes it after `beginClose` only.
         let (isSent, isFirst) = output.withLock { output in
-            if let route = output?.route { return (route.send(datagram), false) }
+            if let isSent = output?.route?.send(datagram) { return (isSent, false) }
             guard let count = output?.waiting.count, output?.hasPair == true, count < Self.maximumWaiting else {
                 return (false, false)
             }
