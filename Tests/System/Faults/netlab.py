@@ -153,7 +153,8 @@ class Lab:
         self.sysctl(self.router, *{"4": ["net.ipv4.ip_forward=1"], "6": ["net.ipv6.conf.all.forwarding=1"]}.get(
             self.family, ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]))
         for name, device in ((self.client, "c0"), (self.router, "r0"), (self.router, "r1"), (self.server, "s0")):
-            self.ip(name, f"link set {device} mtu {self.mtu} up")
+            # A buffer of several datagrams (UDP_SEGMENT) crosses no device whole: each is counted, delayed or lost alone.
+            self.ip(name, f"link set {device} mtu {self.mtu} gso_max_segs 1 up")
         if self.family in ("4", "both"):
             self.address("", 24, (CLIENT, ROUTER_NEAR, ROUTER_FAR, SERVER))
         if self.family in ("6", "both"):
@@ -170,26 +171,27 @@ class Lab:
         self.ip(self.server, f"{option}route add default via {far}")
 
     def watch(self):
-        """Adds counters at the client, unaffected by drops further on, and a chain for faults at the router."""
-        # Dials count source ports, so that retransmitted SYNs do not. Media: SRTP's first byte is 128..191 (RFC 7983).
+        """Adds sets of dials at the client, counters of media, unaffected by drops further on, and a chain for faults."""
+        # Dials count source ports, so that retransmitted SYNs do not.
         self.nft(self.client, f"""table inet lab {{
             set dials {{ type inet_service; size 65535; }}
             set elsewhere {{ type inet_service; size 65535; }}
-            counter media {{ }}
-            counter large {{ }}
             chain out {{ type filter hook output priority 0;
                 tcp dport {PORT} tcp flags & (syn | ack) == syn add @dials {{ tcp sport }}
                 tcp dport != {{ {PORT}, {CONTROL}, 3478 }} tcp flags & (syn | ack) == syn add @elsewhere {{ tcp sport }}
-                meta l4proto udp @th,64,2 2 counter name media
-                udp length > 1208 counter name large
-            }}
-            chain in {{ type filter hook input priority 0;
-                meta l4proto udp @th,64,2 2 counter name media
-                udp length > 1208 counter name large
             }}
         }}""")
         if not self.alone:
-            self.nft(self.router, "table inet lab { chain faults { type filter hook forward priority 0; }; }")
+            # Media: SRTP's first byte is 128..191 (RFC 7983). Counted where the devices have cut large buffers.
+            self.nft(self.router, """table inet lab {
+                counter media { }
+                counter large { }
+                chain passing { type filter hook prerouting priority 0;
+                    meta l4proto udp @th,64,2 2 counter name media
+                    udp length > 1208 counter name large
+                }
+                chain faults { type filter hook forward priority 0; }
+            }""")
 
     # Faults
 
@@ -249,7 +251,7 @@ class Lab:
         return self.elements("elsewhere")
 
     def counter(self, name):
-        text = run("ip", "netns", "exec", self.client, "nft", "list", "counter", "inet", "lab", name)
+        text = run("ip", "netns", "exec", self.router, "nft", "list", "counter", "inet", "lab", name)
         return int(re.search(r"packets (\d+)", text).group(1))
 
     # Tools
