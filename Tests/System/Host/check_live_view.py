@@ -206,7 +206,9 @@ class Case:
     def camera(self, *options, **more):
         camera = Camera(*options, **more)
         self.ends.callback(camera.kill)
-        return camera.ready()
+        # It answers now, so an offer does not wait for the start of the process.
+        camera.request_stats()
+        return camera
 
     def server(self, on_offer):
         server = WHEPServer(on_offer)

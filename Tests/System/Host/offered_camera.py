@@ -23,18 +23,14 @@ def peer_python():
 
 
 class Camera(PeerProcess):
-    """A peer that answers one offer with video and, with `tone`, audio. Wait for it before an element asks: a busy machine
-    takes longer to start it than an element waits for an answer."""
+    """A peer that answers one offer with video and, with `tone`, audio. A busy machine takes longer to start it than an
+    element waits for an answer, so request its statistics before."""
 
     def __init__(self, *options, kind="aiortc", codec="h264"):
         super().__init__(f"{kind}_peer.py", "answer", codec, "--direction", "sendonly", "--size", "320x176", "--fps", "15",
                          "--address", "127.0.0.1", "--balanced", *options, python=peer_python())
         self.lines = queue.Queue()
         self.start(self.lines.put)
-
-    def ready(self):
-        self.wait("ready")
-        return self
 
     def wait(self, kind):
         """The next line of this kind."""

@@ -304,7 +304,6 @@ class Peer:
     async def run(self):
         reader = asyncio.StreamReader(limit=1 << 22)
         await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        emit("ready")
         if self.options.role == "offer":
             await self.offer()
         while line := await reader.readline():

@@ -366,7 +366,6 @@ class Peer:
 
     def run(self):
         threading.Thread(target=self.read_lines, daemon=True).start()
-        emit("ready")
         if self.options.role == "offer":
             self.offer()
         self.loop.run()
