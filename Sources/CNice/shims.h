@@ -152,7 +152,7 @@ struct gst_decart_message {
 
 // Datagrams of one system call.
 enum { gst_decart_maximum_datagrams = 16 };
-// UDP_SEGMENT of linux/udp.h, and bytes that fit into a packet with it.
+// UDP_SEGMENT of linux/udp.h, and the bytes that one buffer may have with it: an IP packet has at most 65,535.
 enum { gst_decart_udp_segment = 103, gst_decart_largest_buffer = 65000 };
 
 // True if the kernel cuts one large buffer into datagrams (UDP_SEGMENT, Linux 4.18). An earlier one would ignore the
@@ -163,8 +163,8 @@ static inline gboolean gst_decart_segments(int descriptor) {
 }
 
 // Sends datagrams to one address in one system call, without waiting. Returns how many were sent, from the first on, or −1
-// if the first one was not. With `segments`, neighbours of one size, and a smaller one behind them, go through the kernel
-// as one buffer, which it cuts as late as it can; it becomes FALSE if the way to the address does not permit that.
+// if the first one was not. With `segments`, consecutive datagrams of one size, and a smaller one behind them, go to the
+// kernel as one buffer, which it segments as late as it can; `segments` becomes FALSE if the path does not permit that.
 static inline int gst_decart_send_many(int descriptor, const void *address, guint address_length,
                                        const void *const *datagrams, const gsize *lengths, guint count,
                                        gboolean *segments) {

@@ -7,6 +7,7 @@ struct DirectRoute: Sendable {
     private let descriptor: CInt
     /// A `struct sockaddr`. Untyped, so that clients of this module do not load libnice's headers for its layout.
     private let address: [UInt8]
+    /// UDP_SEGMENT is used; false once the path has refused it.
     private var segments: gboolean
 
     private static let addressSize = 128
