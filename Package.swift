@@ -189,7 +189,8 @@ let package = Package(
         .executableTarget(
             name: "decart-bench",
             dependencies: [
-                "CFlipKernels", "CGStreamer", "GStreamerKit", "MediaSecurity", "WebRTCTransport",
+                "CFlipKernels", "CGStreamer", "CYUV", "GStreamerKit", "MediaPipeline", "MediaSecurity",
+                "WebRTCTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),

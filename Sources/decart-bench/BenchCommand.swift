@@ -8,7 +8,7 @@ struct BenchCommand: ParsableCommand {
             Measures the transport against webrtcbin doing the same work, the flip, and what the element costs.
             """,
         subcommands: [
-            RunCommand.self, FlipCommand.self, ElementCommand.self, EncodedCommand.self,
+            RunCommand.self, FlipCommand.self, ScaleCommand.self, ElementCommand.self, EncodedCommand.self,
             StartCommand.self, PeerCommand.self, MeasureCommand.self,
         ],
         defaultSubcommand: RunCommand.self)

@@ -77,7 +77,7 @@ struct FlipCommand: ParsableCommand {
         let videoflipIndex = contenders.count
         if let videoflip { contenders.append((4, { videoflip.pushShared(buffers.buffer) })) }
 
-        let times = timed(contenders)
+        let times = timed(contenders, rounds: rounds)
         guard buffers.ownBuffer != nil else { throw BenchError("mirror gave no buffer back") }
         func share(_ element: Int, _ kernel: Int) -> String {
             fixed(Samples(zip(times[element], times[kernel]).map { $0 - $1 }).median ?? .nan, 1)
@@ -93,20 +93,6 @@ struct FlipCommand: ParsableCommand {
         return "| \(format.name) | \(fixed(Samples(times[0]).median ?? .nan)) | \(cell(1)) | \(cell(2)) | "
             + "\(videoflip == nil ? "does not take it" : cell(videoflipIndex)) | "
             + "\(cell(3)) | \(cell(4)) | \(over) | \(share(3, 1)) / \(share(4, 2)) |"
-    }
-
-    /// Returns microseconds per repetition, by implementation and round.
-    private func timed(_ contenders: [(repetitions: Int, turn: () -> Void)]) -> [[Double]] {
-        var times = Array(repeating: [Double](), count: contenders.count)
-        for _ in 0..<rounds {
-            for (index, implementation) in contenders.enumerated() {
-                for _ in 0..<2 { implementation.turn() }
-                let begun = ContinuousClock.now
-                for _ in 0..<implementation.repetitions { implementation.turn() }
-                times[index].append((.now - begun).milliseconds * 1000 / Double(implementation.repetitions))
-            }
-        }
-        return times
     }
 }
 

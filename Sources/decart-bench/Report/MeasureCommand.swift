@@ -5,7 +5,7 @@ import Glibc
 
 /// Runs one measurement in its own process; prints the results as lines "name value".
 struct MeasureCommand: ParsableCommand {
-    enum Subject: String, ExpressibleByArgument { case connect, load, many, floor, latency, cycles }
+    enum Subject: String, ExpressibleByArgument { case connect, load, many, floor, latency, cycles, plugin, start }
 
     static let configuration = CommandConfiguration(
         commandName: "measure", abstract: "One measurement; started by the main command.", shouldDisplay: false)
@@ -17,6 +17,10 @@ struct MeasureCommand: ParsableCommand {
     @Option var seconds = 6
     @Option var cycles = 50
     @Option var clip: String?
+    @Option var plugin = ""
+    @Option var transport = ""
+    @Option var codec = ""
+    @Option var url = ""
 
     func run() throws {
         // webrtcbin can block for good while it stops. The report then continues without this measurement.
@@ -30,6 +34,10 @@ struct MeasureCommand: ParsableCommand {
         case .floor: report("cpu", try PacketFloor.measure())
         case .latency: try latency()
         case .cycles: try runCycles()
+        case .plugin: try load(plugin)
+        case .start:
+            try Plugin.load(plugin)
+            report("first", try StartCommand.start(transport, codec, url).total)
         }
     }
 
@@ -108,7 +116,10 @@ struct MeasureCommand: ParsableCommand {
         let alone = Dictionary(grouping: watch().delays, by: \.frame)
             .compactMapValues { Samples($0.map(\.milliseconds)).median }
         while calls.count < sessions { try add() }
+        let start = ProcessStatistics.now()
         let (sent, delays) = watch()
+        let end = ProcessStatistics.now()
+        report("cpu", (end.cpu - start.cpu).inSeconds / (end.wall - start.wall).inSeconds * 60 / Double(sessions))
         let inTime = delays.count { delay in alone[delay.frame].map { delay.milliseconds <= $0 + 20 } ?? false }
         let samples = Samples(delays.map(\.milliseconds))
         report("p50", samples.percentile(50) ?? .nan)
@@ -147,6 +158,19 @@ struct MeasureCommand: ParsableCommand {
         report("p50", delays.percentile(50) ?? .nan)
         report("p95", delays.percentile(95) ?? .nan)
         report("fps", Double(delays.values.count) / Double(seconds))
+    }
+
+    // MARK: The plugin
+
+    /// The first element of a process prepares what all of them need.
+    private func load(_ plugin: String) throws {
+        let before = ProcessStatistics.now().residentKilobytes
+        let clock = ContinuousClock()
+        report("load", try clock.measure { try Plugin.load(plugin) }.milliseconds)
+        report("rss", Double(ProcessStatistics.now().residentKilobytes - before))
+        let element = try Element(factory: "decarttransform")
+        defer { element.setState(.null) }
+        report("ready", clock.measure { element.setState(.ready) }.milliseconds)
     }
 
     // MARK: Growth

@@ -34,7 +34,7 @@ struct RunCommand: ParsableCommand {
     var only: [Part] = []
 
     enum Part: String, CaseIterable, ExpressibleByArgument {
-        case connect, start, load, many, latency, growth, element, encoded, flip
+        case plugin, connect, start, load, many, latency, growth, element, encoded, scale, flip
     }
 
     private static var library: String {
@@ -70,6 +70,7 @@ struct RunCommand: ParsableCommand {
         for part in parts {
             let section: String =
                 switch part {
+                case .plugin: plan.load(plugin)
                 case .connect: plan.connect()
                 case .start: plan.start(plugin)
                 case .load: plan.load()
@@ -78,6 +79,7 @@ struct RunCommand: ParsableCommand {
                 case .growth: plan.growth()
                 case .element: plan.element(plugin)
                 case .encoded: plan.encoded(plugin)
+                case .scale: plan.scale()
                 case .flip: plan.mirror()
                 }
             writeAll(section + "\n", to: STDOUT_FILENO)
