@@ -232,7 +232,14 @@ struct LostPathTests {
             #expect(driver.opens() == opens + min(count, 5))
             driver.handle(.channelFailed(driver.attempt, Self.silent))
         }
-        // A stable connection permits as many again.
+        // Another start permits as many again, and so does a stable connection.
+        driver.handle(.stop)
+        driver.walkToConnected()
+        driver.handle(.channelFailed(driver.attempt, Self.silent))
+        let started = driver.opens()
+        driver.handle(.networkChanged(lost: nil))
+        #expect(driver.opens() == started + 1)
+        driver.handle(.channelFailed(driver.attempt, Self.silent))
         driver.waitForRetry()
         driver.reconnect()
         driver.wait(.seconds(31))

@@ -26,6 +26,9 @@ package struct BackOff: Sendable, Equatable {
     private let maximumDelay: Duration
     /// Retries started since the last stable connection.
     package private(set) var count = 0
+    /// Waits that a change of the network has ended since then.
+    private var endedWaits = 0
+    private static let maximumEndedWaits = 5
 
     package init(maximumDelay: Duration) {
         self.maximumDelay = max(maximumDelay, .zero)
@@ -40,9 +43,15 @@ package struct BackOff: Sendable, Equatable {
         return min(wait, maximumDelay) * (1 - 0.2 * share)
     }
 
-    package mutating func reset() {
-        count = 0
+    /// Returns false if changes of the network have ended too many waits.
+    mutating func endWait() -> Bool {
+        guard endedWaits < Self.maximumEndedWaits else { return false }
+        endedWaits += 1
+        return true
     }
+
+    /// Call at the start of a session, and after 30 s connected.
+    package mutating func reset() { (count, endedWaits) = (0, 0) }
 }
 
 /// The pace of dials while no session is free: all that the account may run at once are in use ("Concurrent session limit

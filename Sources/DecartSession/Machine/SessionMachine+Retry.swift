@@ -5,7 +5,6 @@ import DecartProtocol
 extension SessionMachine {
     enum Loss { case connection, path, address }
 
-    private static let maximumEarlyRetries = 5
     private static let retransmissionTime = Duration.seconds(10)
 
     /// Ends an attempt that failed or whose connection was lost.
@@ -130,16 +129,16 @@ extension SessionMachine {
             guard configuration.keepsMediaWhileReconnecting, attempt.causeOfEnd == nil else { return }
             return attemptFailed(lost, .addressLost, loss: .address)
         }
-        guard hasBeenConnected, earlyRetries < Self.maximumEarlyRetries else { return }
+        guard hasBeenConnected else { return }
         if phase == .backingOff, mayRetryEarly {
+            guard backOff.endWait() else { return }
             emit(.cancel(.retry))
-        } else if let current, current.step == .opening, now - current.startedAt >= .seconds(1) {
+        } else if let current, current.step == .opening, now - current.startedAt >= .seconds(1), backOff.endWait() {
             // A dial into a network that is gone would only wait for its timeout.
             end(current.id)
         } else {
             return
         }
-        earlyRetries += 1
         dial()
     }
 }

@@ -39,7 +39,6 @@ extension SessionMachine {
         case .stable(let id):
             guard live(id, at: .connected)?.role == .current else { return }
             backOff.reset()
-            earlyRetries = 0
         case .suspension(let id):
             if suspended?.id == id { endSuspended() }
         case .takeover(let id):

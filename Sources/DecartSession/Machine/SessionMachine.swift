@@ -36,7 +36,6 @@ package struct SessionMachine: Sendable {
     var backOff: BackOff
     /// The next retry waits for nothing but its back-off.
     var mayRetryEarly = false
-    var earlyRetries = 0
     var limit: SessionLimit
     var limitWait: LimitWait
     /// In all attempts.
