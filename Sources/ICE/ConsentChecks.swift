@@ -15,8 +15,8 @@ package final class ConsentChecks {
     /// libnice keeps this pointer with each check in flight.
     private let password: UnsafeMutableBufferPointer<UInt8>
     private let tieBreaker = UInt64.random(in: 0...UInt64.max)
-    /// IDs of transactions.
-    private var inFlight: [[UInt8]] = []
+    /// The transactions, with the time of the request.
+    private var inFlight: [(id: [UInt8], sentAt: Duration)] = []
 
     package init(local: String, remote: String, remotePassword: String) {
         memory = .allocate(
@@ -33,9 +33,9 @@ package final class ConsentChecks {
     }
 
     /// Calls `body` with another check; libnice's limit of checks in flight is never reached.
-    package func withCheck(isControlling: Bool, _ body: (UnsafeRawBufferPointer) -> Void) {
+    package func withCheck(isControlling: Bool, now: Duration, _ body: (UnsafeRawBufferPointer) -> Void) {
         if inFlight.count == Self.maximumInFlight {
-            var oldest = inFlight.removeFirst()
+            var oldest = inFlight.removeFirst().id
             stun_agent_forget_transaction(memory.assumingMemoryBound(to: StunAgent.self), &oldest)
         }
         withUnsafeTemporaryAllocation(byteCount: Self.maximumSize, alignment: 8) { buffer in
@@ -48,7 +48,7 @@ package final class ConsentChecks {
                 false, isControlling, 110 << 24 | 0xffff << 8 | 255, tieBreaker, nil,
                 STUN_USAGE_ICE_COMPATIBILITY_RFC5245)
             guard length >= 20, length <= buffer.count else { return }
-            inFlight.append(Array(buffer[4..<20]))
+            inFlight.append((Array(buffer[4..<20]), now))
             body(UnsafeRawBufferPointer(rebasing: buffer[..<length]))
         }
     }
@@ -56,24 +56,22 @@ package final class ConsentChecks {
     /// True if the datagram looks like the response to a check in flight.
     func mayBeResponse(_ datagram: UnsafeRawBufferPointer) -> Bool {
         guard datagram.count >= 20, datagram[0] == 1 else { return false }
-        return inFlight.contains { $0.elementsEqual(datagram[4..<20]) }
+        return inFlight.contains { $0.id.elementsEqual(datagram[4..<20]) }
     }
 
     package var isWaiting: Bool { !inFlight.isEmpty }
 
-    /// True if the datagram is the authenticated success response to a check in flight. An error confirms nothing, and its
-    /// check stays in flight: 400 and 401 have no MESSAGE-INTEGRITY (RFC 8489 §9.1.4), so any host on the path can send
-    /// them, and 403 revokes consent (RFC 7675 §5.2).
-    package func isResponse(_ datagram: UnsafeMutableRawBufferPointer) -> Bool {
-        guard datagram.count >= 20, datagram.count <= 2048, datagram[0] == 1, datagram[1] == 1 else { return false }
-        let id = Array(datagram[4..<20])
-        guard let index = inFlight.firstIndex(of: id) else { return false }
+    /// Returns the round-trip time if the datagram is the authenticated success response to a check in flight; nil otherwise.
+    /// An error confirms nothing, and its check stays in flight: 400 and 401 have no MESSAGE-INTEGRITY (RFC 8489 §9.1.4), so
+    /// any host on the path can send them, and 403 revokes consent (RFC 7675 §5.2).
+    package func roundTrip(of datagram: UnsafeMutableRawBufferPointer, now: Duration) -> Duration? {
+        guard datagram.count >= 20, datagram.count <= 2048, datagram[0] == 1, datagram[1] == 1 else { return nil }
+        guard let index = inFlight.firstIndex(where: { $0.id.elementsEqual(datagram[4..<20]) }) else { return nil }
         var message = StunMessage()
         let verdict = stun_agent_validate(
             memory.assumingMemoryBound(to: StunAgent.self), &message,
             datagram.baseAddress?.assumingMemoryBound(to: UInt8.self), datagram.count, nil, nil)
-        guard verdict == STUN_VALIDATION_SUCCESS else { return false }
-        inFlight.remove(at: index)
-        return true
+        guard verdict == STUN_VALIDATION_SUCCESS else { return nil }
+        return max(now - inFlight.remove(at: index).sentAt, .zero)
     }
 }

@@ -359,8 +359,12 @@ final class ICEAgentCore: @unchecked Sendable {
             checksKeepalives = true
             return emit(.consentUnavailable)
         }
-        consent.withCheck(isControlling: gst_decart_nice_is_controlling(agent) != 0) { check in _ = send(check) }
+        consent.withCheck(isControlling: gst_decart_nice_is_controlling(agent) != 0, now: Self.now) { check in
+            _ = send(check)
+        }
     }
+
+    private static var now: Duration { .microseconds(NetworkLoop.now) }
 
     /// Reads the next datagram if it is the response to one of our checks, which libnice would drop.
     private func readResponse() -> Bool {
@@ -371,7 +375,9 @@ final class ICEAgentCore: @unchecked Sendable {
                 return UnsafeMutableRawBufferPointer(rebasing: buffer[..<max(0, min(length, buffer.count))])
             }
             guard consent.mayBeResponse(UnsafeRawBufferPointer(read(peeks: true))) else { return false }
-            if consent.isResponse(read(peeks: false)) { emit(.consentConfirmed) }
+            if let time = consent.roundTrip(of: read(peeks: false), now: Self.now) {
+                emit(.consentConfirmed(roundTrip: time))
+            }
             return true
         }
     }

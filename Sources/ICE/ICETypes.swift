@@ -126,7 +126,7 @@ package enum ICEEvent: Sendable, Equatable {
     case gatheringComplete
     case stateChanged(ICEState)
     /// The remote peer answered a consent check.
-    case consentConfirmed
+    case consentConfirmed(roundTrip: Duration)
     /// Consent checks cannot reach the selected pair, which a TURN server relays; `failed` may follow.
     case consentUnavailable
     /// One sentence without credentials.

@@ -27,11 +27,11 @@ struct ConsentChecksTests {
     func aResponseWithoutMessageIntegrityConfirmsNothing(code: UInt8?) throws {
         let checks = ConsentChecks(local: "abcd", remote: "efgh", remotePassword: "a-password-of-22-letters")
         var transaction: [UInt8] = []
-        checks.withCheck(isControlling: true) { transaction = Array($0.dropFirst(4).prefix(16)) }
+        checks.withCheck(isControlling: true, now: .zero) { transaction = Array($0.dropFirst(4).prefix(16)) }
         try #require(transaction.count == 16)
         var datagram = forged(code, transaction: transaction)
-        let isConfirmed = datagram.withUnsafeMutableBytes { checks.isResponse($0) }
-        #expect(!isConfirmed)
+        let roundTrip = datagram.withUnsafeMutableBytes { checks.roundTrip(of: $0, now: .seconds(1)) }
+        #expect(roundTrip == nil)
         #expect(checks.isWaiting)
     }
 }

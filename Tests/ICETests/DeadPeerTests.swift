@@ -15,20 +15,35 @@ struct DeadPeerTests {
         #expect(await confirmsConsent(left))
         #expect(await confirmsConsent(right))
         #expect(left.datagrams.elements.isEmpty && right.datagrams.elements.isEmpty)
+        let before = left.events.elements.count { $0.roundTrip != nil }
+        var thaw = await freeze(other)
+        left.agent.checkConsent()
+        #expect(await left.events.first(within: .seconds(1)) { $0 == .stateChanged(.failed) } == nil)
+        #expect(left.events.elements.count { $0.roundTrip != nil } == before)
+        thaw.signal()
+        // The answer after the thaw says how long it took.
+        func isSlow(_ event: ICEEvent) -> Bool { event.roundTrip.map { $0 >= .milliseconds(200) } ?? false }
+        for _ in 1...10 where await left.events.first(within: .seconds(2), where: isSlow) == nil {
+            thaw = await freeze(other)
+            left.agent.checkConsent()
+            _ = await left.events.first(within: .milliseconds(300)) { $0 == .stateChanged(.failed) }
+            thaw.signal()
+        }
+        #expect(left.events.elements.contains(where: isSlow))
+        left.agent.close()
+        right.agent.close()
+    }
+
+    /// Blocks the thread until the semaphore is signalled.
+    private func freeze(_ thread: NetworkThread) async -> DispatchSemaphore {
         let thaw = DispatchSemaphore(value: 0)
         await withCheckedContinuation { frozen in
-            other.async {
+            thread.async {
                 frozen.resume()
                 thaw.wait()
             }
         }
-        let before = left.events.elements.count { $0 == .consentConfirmed }
-        left.agent.checkConsent()
-        #expect(await left.events.first(within: .seconds(1)) { $0 == .stateChanged(.failed) } == nil)
-        #expect(left.events.elements.count { $0 == .consentConfirmed } == before)
-        thaw.signal()
-        left.agent.close()
-        right.agent.close()
+        return thaw
     }
 
     /// Repeats the check, as the owner of an agent does: libnice drops a response that it reads together with a datagram
@@ -36,7 +51,7 @@ struct DeadPeerTests {
     private func confirmsConsent(_ peer: TestPeer) async -> Bool {
         for _ in 1...10 {
             peer.agent.checkConsent()
-            if await peer.events.first(within: .seconds(2), where: { $0 == .consentConfirmed }) != nil { return true }
+            if await peer.events.first(within: .seconds(2), where: { $0.roundTrip != nil }) != nil { return true }
         }
         return false
     }

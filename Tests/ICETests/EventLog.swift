@@ -63,3 +63,11 @@ final class EventLog<Element: Sendable>: Sendable {
         }
     }
 }
+
+extension ICEEvent {
+    /// Of a consent check that the peer answered.
+    var roundTrip: Duration? {
+        guard case .consentConfirmed(let time) = self else { return nil }
+        return time
+    }
+}

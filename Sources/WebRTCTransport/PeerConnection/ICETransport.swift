@@ -33,6 +33,8 @@ final class ICETransport: @unchecked Sendable {
     private var path: PathMonitor?
     private var pathTimer: NetworkTimer?
     private var lastSent: UInt64 = 0
+    /// Of the last consent check that was answered.
+    private(set) var roundTrip: Duration?
     private var gatheringStartedAt: ContinuousClock.Instant?
     private var connectedAt: ContinuousClock.Instant?
     private var restarts = 0
@@ -220,8 +222,10 @@ final class ICETransport: @unchecked Sendable {
         case .stateChanged(.connected), .stateChanged(.ready): connected(session)
         case .consentUnavailable:
             if session.role == .current { path?.cannotCheck = true }
-        case .consentConfirmed:
-            if session.role == .current { arrived(.consent, now: MonotonicTime.now) }
+        case .consentConfirmed(let time):
+            guard session.role == .current else { return }
+            roundTrip = time
+            arrived(.consent, now: MonotonicTime.now)
         case .stateChanged(.failed): failed(session)
         case .stateChanged: break
         }

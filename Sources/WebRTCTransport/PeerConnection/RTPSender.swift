@@ -113,7 +113,9 @@ final class RTPSender: @unchecked Sendable {
     func tick() {
         if let target = rateControl.tick(now: MonotonicTime.now) { report(target) }
         if let report = rateControl.lastReport { log.checkLoss(report, now: MonotonicTime.now) }
-        rtp.video.roundTripChanged(to: rateControl.roundTrip, bitrate: rateControl.target.target)
+        // Without video to send, there are no receiver reports.
+        rtp.video.roundTripChanged(
+            to: rateControl.roundTrip ?? ice.roundTrip, bitrate: rateControl.target.target)
     }
 
     private func report(_ target: BitrateTarget) {
