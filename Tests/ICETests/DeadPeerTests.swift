@@ -22,8 +22,9 @@ struct DeadPeerTests {
         #expect(left.events.elements.count { $0.roundTrip != nil } == before)
         thaw.signal()
         // The answer after the thaw says how long it took.
-        func isSlow(_ event: ICEEvent) -> Bool { event.roundTrip.map { $0 >= .milliseconds(200) } ?? false }
-        for _ in 1...10 where await left.events.first(within: .seconds(2), where: isSlow) == nil {
+        @Sendable func isSlow(_ event: ICEEvent) -> Bool { event.roundTrip.map { $0 >= .milliseconds(200) } ?? false }
+        for _ in 1...10 {
+            if await left.events.first(within: .seconds(2), where: isSlow) != nil { break }
             thaw = await freeze(other)
             left.agent.checkConsent()
             _ = await left.events.first(within: .milliseconds(300)) { $0 == .stateChanged(.failed) }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Measures a session on eleven emulated networks beside libwebrtc (LiveKit's SDK) and webrtcbin, and prints Markdown.
+"""Measures a session on twelve emulated networks beside libwebrtc (LiveKit's SDK) and webrtcbin, and prints Markdown.
 
     bench_network.py [--runs N] [--seconds N] [--who NAME,...] [--only NETWORK,...] [--set PROPERTY=VALUE]...
                      [--keep FOLDER]
@@ -52,6 +52,7 @@ NETWORKS = {
     "1 Mbit/s": ("20 ms, 50 kB queue", lambda _: {0: dict(delay=.02, rate=1e6, queue=50_000)}),
     "500 kbit/s": ("20 ms, 40 kB queue", lambda _: {0: dict(delay=.02, rate=500e3, queue=40_000)}),
     "far": ("120±5 ms, 0.5 %", lambda _: {0: dict(delay=.12, jitter=.005, loss=.005, rate=100e6, queue=200_000)}),
+    "satellite": ("300±10 ms, 1 %", lambda _: {0: dict(delay=.3, jitter=.01, loss=.01, rate=100e6, queue=500_000)}),
     "dip": ("2.5 Mbit/s, a third at 0.5, then 2.5; 20 ms, 60 kB queue",
             lambda seconds: {at: dict(delay=.02, rate=rate, queue=60_000) for at, rate in (
                 (0, 2.5e6), (seconds / 3, 500e3), (seconds * 2 / 3, 2.5e6))}),
