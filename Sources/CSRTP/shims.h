@@ -5,19 +5,19 @@
 #include <string.h>
 
 // Returns whether libsrtp works. Its initialisation fails the second time, and GStreamer's plugin srtp may have been first.
-// Debian's libsrtp computes with NSS, whose start makes the whole process ignore SIGPIPE. The first session starts NSS, so
-// it is made here, where the caller restores the host's disposition.
+// Debian's libsrtp computes with NSS, whose start makes the whole process ignore SIGPIPE. A session starts NSS and the last
+// one ends it, so one is made here, where the caller restores the host's disposition, and stays.
 static inline bool gst_decart_srtp_init(void) {
     unsigned char key[SRTP_MAX_KEY_LEN] = {0};
     srtp_policy_t policy;
-    srtp_t session;
+    static srtp_t session;
     (void)srtp_init();
     memset(&policy, 0, sizeof policy);
     srtp_crypto_policy_set_rtp_default(&policy.rtp);
     srtp_crypto_policy_set_rtcp_default(&policy.rtcp);
     policy.ssrc.type = ssrc_any_outbound;
     policy.key = key;
-    return srtp_create(&session, &policy) == srtp_err_status_ok && srtp_dealloc(session) == srtp_err_status_ok;
+    return srtp_create(&session, &policy) == srtp_err_status_ok;
 }
 
 // Applies one SRTP profile to the RTP and the RTCP policy (RFC 3711).

@@ -80,8 +80,8 @@ package final class SRTPTransform: Sendable {
         return all
     }
 
-    /// libsrtp's global initialisation; false if its crypto library fails to start.
-    private static let isInitialised = keepingHostsSIGPIPE(gst_decart_srtp_init)
+    /// libsrtp's global initialisation, which takes 15 ms with NSS; false if its crypto library fails to start.
+    package static let isInitialised = keepingHostsSIGPIPE(gst_decart_srtp_init)
 }
 
 /// Counts of rejected packets.

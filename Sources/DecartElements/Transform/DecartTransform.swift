@@ -398,6 +398,10 @@ final class DecartTransform: ElementImplementation {
                         + DebianPackage.list(codec.decoders)))
             return false
         }
+        guard SRTPTransform.isInitialised else {
+            refuse(.missing("libsrtp's crypto library does not start"))
+            return false
+        }
         if let warning = securityWarning { Self.log(.warning, handle.unowned, warning) }
         for codec in codecs {
             if needsDecoder, let name = codec.installedDecoder { Self.load(name) }
