@@ -81,7 +81,8 @@ package struct PathMonitor: Sendable {
         self.consentTimeout = consentTimeout
         (lastArrival, lastMedia, lastTick) = (now, now, now)
         (packets, feedback) = (Rate(now: now), Rate(now: now))
-        nextCheck = now + .seconds(4)
+        // The first one measures the round trip, which NACKs need.
+        nextCheck = now
     }
 
     private var isBusy: Bool { packets.isBusy }
