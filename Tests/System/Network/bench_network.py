@@ -225,6 +225,8 @@ def main():
             print(f"{network}, {who}, run {number + 1}: {said}", file=sys.stderr, flush=True)
     print(f"VP8 640x360 at 30 frames a second, at most 2.5 Mbit/s, returned as it came; {options.seconds:g} s, medians"
           f" of {options.runs} runs{', changed: ' * bool(options.set)}{' '.join(options.set)}."
+          ' "While up": of the frames taken while the link is up. A sink\'s default `processing-deadline` adds 20 ms.'
+          " webrtcbin leaves congestion control to the application; here it has none."
           f" Load average at the start: {' '.join(f'{one:.2f}' for one in load)}.\n")
     cells = {(network, who): {key: statistics.median(one[key] for one in runs[network, who]) for _, key, _ in COLUMNS}
              if runs[network, who] else None for network, _, who in turns}
