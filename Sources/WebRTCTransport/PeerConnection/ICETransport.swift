@@ -33,7 +33,7 @@ final class ICETransport: @unchecked Sendable {
     private var path: PathMonitor?
     private var pathTimer: NetworkTimer?
     private var lastSent: UInt64 = 0
-    /// Of the last consent check that was answered.
+    /// The round-trip time of the last consent check that was answered; nil before the first answer.
     private(set) var roundTrip: Duration?
     private var gatheringStartedAt: ContinuousClock.Instant?
     private var connectedAt: ContinuousClock.Instant?

@@ -81,7 +81,7 @@ package struct PathMonitor: Sendable {
         self.consentTimeout = consentTimeout
         (lastArrival, lastMedia, lastTick) = (now, now, now)
         (packets, feedback) = (Rate(now: now), Rate(now: now))
-        // The first one measures the round trip, which NACKs need.
+        // NACKs need the round trip that the check measures.
         nextCheck = now
     }
 

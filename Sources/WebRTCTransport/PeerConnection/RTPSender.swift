@@ -113,7 +113,7 @@ final class RTPSender: @unchecked Sendable {
     func tick() {
         if let target = rateControl.tick(now: MonotonicTime.now) { report(target) }
         if let report = rateControl.lastReport { log.checkLoss(report, now: MonotonicTime.now) }
-        // Without video to send, there are no receiver reports.
+        // A connection that sends no video gets no receiver reports: consent checks measure its round trip.
         rtp.video.roundTripChanged(
             to: rateControl.roundTrip ?? ice.roundTrip, bitrate: rateControl.target.target)
     }

@@ -88,7 +88,7 @@ struct StartCommand: ParsableCommand {
             return .pass
         }
         defer { pipeline.setState(.null) }
-        // What a process loads once belongs to READY, which the part "plugin" measures.
+        // NULL to READY loads what a process needs once; `MeasureCommand.loadPlugin` measures that.
         pipeline.setState(.ready)
         let begun = ContinuousClock.now
         pipeline.setState(.playing)

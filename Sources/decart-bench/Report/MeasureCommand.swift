@@ -34,7 +34,7 @@ struct MeasureCommand: ParsableCommand {
         case .floor: report("cpu", try PacketFloor.measure())
         case .latency: try latency()
         case .cycles: try runCycles()
-        case .plugin: try load(plugin)
+        case .plugin: try loadPlugin()
         case .start:
             try Plugin.load(plugin)
             report("first", try StartCommand.start(transport, codec, url).total)
@@ -162,8 +162,8 @@ struct MeasureCommand: ParsableCommand {
 
     // MARK: The plugin
 
-    /// The first element of a process prepares what all of them need.
-    private func load(_ plugin: String) throws {
+    /// Loads the plugin, and sets its first element to READY, which loads codecs and libsrtp's crypto library.
+    private func loadPlugin() throws {
         let before = ProcessStatistics.now().residentKilobytes
         let clock = ContinuousClock()
         report("load", try clock.measure { try Plugin.load(plugin) }.milliseconds)

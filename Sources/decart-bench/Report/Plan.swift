@@ -261,7 +261,7 @@ struct Plan {
 
     // MARK: Plugin, element, mirror
 
-    func load(_ plugin: String?) -> String {
+    func loading(of plugin: String?) -> String {
         guard let plugin else { return "## The plugin\n\nLeft out: no `--plugin`.\n" }
         var problems: [String] = []
         let measured =

@@ -70,7 +70,7 @@ struct RunCommand: ParsableCommand {
         for part in parts {
             let section: String =
                 switch part {
-                case .plugin: plan.load(plugin)
+                case .plugin: plan.loading(of: plugin)
                 case .connect: plan.connect()
                 case .start: plan.start(plugin)
                 case .load: plan.load()
