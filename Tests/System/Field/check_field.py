@@ -1086,7 +1086,9 @@ def run_operations(program, seed, environment):
     if done.returncode == 0:
         return "", lines[-1]
     show(lines)
-    notable = [line for line in lines if "CRITICAL" in line or "hang in" in line or "ERROR" in line] or lines[-1:]
+    # GStreamer begins some of its messages with a line break.
+    notable = [f"{line} {after}" if line.endswith(":") else line for line, after in zip(lines, [*lines[1:], ""])
+               if "CRITICAL" in line or "hang in" in line or "ERROR" in line] or lines[-1:]
     return f"{ending(done.returncode)}: {' | '.join(notable[:3])[:400]}", ""
 
 

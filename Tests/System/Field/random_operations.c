@@ -297,6 +297,14 @@ static void remove_pipeline (Line *line)
 
 /* --- Operations -------------------------------------------------------------------------------------------------- */
 
+/* Of an element that leaves a pipeline. After a flush, a sink prerolls again, and a thread of GStreamer then sets all
+ * children to PLAYING: also one that has been set to NULL and is not removed yet, unless its state is locked. */
+static void stop_child (GstElement *child)
+{
+    gst_element_set_locked_state (child, TRUE);
+    gst_element_set_state (child, GST_STATE_NULL);
+}
+
 static void change_state (Line *line)
 {
     static const char *const names[] = { "state NULL", "state READY", "state PAUSED", "state PLAYING" };
@@ -400,7 +408,7 @@ static void change_audio (Line *line)
     if (order == 2)
         gst_pad_unlink (pad, line->audio_pad);
     begin ("the source of an audio pad to NULL");
-    gst_element_set_state (line->audio, GST_STATE_NULL);
+    stop_child (line->audio);
     begin ("the release of an audio pad whose source is in NULL");
     if (order != 0)
         gst_element_release_request_pad (line->element, line->audio_pad);
@@ -428,10 +436,10 @@ static void change_preview (Line *line)
     }
     begin ("the release of the preview");
     if (below (2))
-        gst_element_set_state (line->preview, GST_STATE_NULL);
+        stop_child (line->preview);
     gst_element_release_request_pad (line->element, line->preview_pad);
     begin ("the sink of the preview to NULL");
-    gst_element_set_state (line->preview, GST_STATE_NULL);
+    stop_child (line->preview);
     gst_bin_remove (GST_BIN (line->pipeline), line->preview);
     g_clear_object (&line->preview_pad);
     line->preview = NULL;
@@ -464,7 +472,7 @@ static void replace_element (Line *line)
     if (after != NULL)
         gst_pad_unlink (src, after);
     begin ("a replacement: NULL");
-    gst_element_set_state (line->element, GST_STATE_NULL);
+    stop_child (line->element);
     begin ("a replacement: remove");
     gst_bin_remove (GST_BIN (line->pipeline), line->element);
     g_clear_object (&sink);
