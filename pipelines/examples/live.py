@@ -61,6 +61,7 @@ class Live:
 
     def finished(self, branch):
         self.recordings.remove(branch)
+        branch.set_locked_state(True)  # or a change of the pipeline's state could start it again
         branch.set_state(Gst.State.NULL)
         self.pipeline.remove(branch)
         say(f"recorded {branch.path}: frames {branch.first} to {branch.last}, {branch.last - branch.first + 1} in all")

@@ -71,6 +71,10 @@ package class Pad: GObject, @unchecked Sendable {
         return FlowReturn(gst_pad_push(pad, owned))
     }
 
+    /// For a pad that is linked while data passes. GStreamer looks for sticky events first and for the peer later: a link
+    /// made in between would let the buffer through ahead of its segment.
+    package func pushIfLinked(_ buffer: Buffer) -> FlowReturn { isLinked ? push(buffer) : .notLinked }
+
     @discardableResult package func push(_ event: Event) -> Bool { gst_pad_push_event(pad, event.copyReference()) != 0 }
     @discardableResult package func send(_ event: Event) -> Bool { gst_pad_send_event(pad, event.copyReference()) != 0 }
 

@@ -70,7 +70,7 @@ struct PaintingBin {
                 painter.noteSent()
                 painter.viewers.show(output, current)
                 if !keepsTrailers { output.attachment = nil }
-                _ = painted.push(output)
+                _ = painted.pushIfLinked(output)
                 return .drop
             case .query:
                 return .pass

@@ -11,7 +11,7 @@ package final class ErrorIsolator: @unchecked Sendable {
 
     package init() {
         outside.setChainFunction { [own = inside.unowned, busy] buffer in
-            busy.measure { _ = own.push(buffer) }
+            busy.measure { _ = own.pushIfLinked(buffer) }
             return .ok
         }
         outside.setEventFunction { [own = inside.unowned] event in

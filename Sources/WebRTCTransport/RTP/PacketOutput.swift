@@ -26,15 +26,18 @@ final class PacketOutput: @unchecked Sendable {
     private static let maximumItems = 4096
     private let work = DispatchSemaphore(value: 0)
     private let streamID: String
+    /// The bin's pad for the receiver, which is linked and unlinked while packets arrive.
+    private let exit: GhostPad
     private let hasThread: Bool
     /// Only for the thread that pushes.
     private var isAnnounced = false
 
     /// - Parameters:
+    ///   - exit: gets `pad` as its target.
     ///   - hasThread: false: `deliver` pushes on the network thread, and the receiver must not block.
     ///   - requestKeyframe: called on any thread.
-    init(streamID: String, hasThread: Bool, requestKeyframe: @escaping @Sendable () -> Void) {
-        (self.streamID, self.hasThread) = (streamID, hasThread)
+    init(streamID: String, exit: GhostPad, hasThread: Bool, requestKeyframe: @escaping @Sendable () -> Void) {
+        (self.streamID, self.exit, self.hasThread) = (streamID, exit, hasThread)
         pad.setEventFunction { event in
             if event.isForceKeyUnit { requestKeyframe() }
             return .handled(true)
@@ -89,7 +92,8 @@ final class PacketOutput: @unchecked Sendable {
                 pad.push(Event.caps(caps))
                 if !isAnnounced { pad.push(Event.timeSegment()) }
                 isAnnounced = true
-            case .packet(let buffer): _ = pad.push(buffer)
+            // As in `Pad.pushIfLinked`: `pad` itself is always linked.
+            case .packet(let buffer): if exit.isLinked { _ = pad.push(buffer) }
             case .event(let event): pad.push(event)
             }
         }

@@ -76,7 +76,7 @@ final class RTPSession: @unchecked Sendable {
         receivePad = GhostPad(name: "\(prefix)rtp_src", direction: .source)
         let relay = Relay()
         output = PacketOutput(
-            streamID: "gst-decart/\(prefix)rtp", hasThread: hasOutputThread,
+            streamID: "gst-decart/\(prefix)rtp", exit: receivePad, hasThread: hasOutputThread,
             requestKeyframe: { relay.requestKeyframe() })
         inbound = InboundRTP(kind)
         relay.session = self

@@ -57,8 +57,7 @@ extension ElementTests {
                     #expect(preview.waitForFrames(5))
                     pad.unlink(input)
                     pipeline.transform.releaseRequestPad(pad)
-                    sink.setState(.null)
-                    pipeline.pipeline.remove(sink)
+                    pipeline.pipeline.takeOut([sink])
                     #expect(pipeline.waitForFrames(5))
                 }
                 #expect(pipeline.takeProblems().isEmpty)

@@ -94,6 +94,7 @@ extension ElementTests {
                         try source.link(sink)
                         #expect(frames.wait { $0 >= (round % 2 == 0 ? 0 : 5) }, "round \(round)")
                         source.unlink(sink)
+                        branch.setLockedState(true)
                         let time = duration { branch.setState(.null) }
                         #expect(time < .seconds(20), "\(time)")
                         measure("NULL", time, atMost: .seconds(1))

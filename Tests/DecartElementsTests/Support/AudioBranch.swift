@@ -81,7 +81,6 @@ final class AudioBranch: @unchecked Sendable {
     /// Removes the sink; call it after `audio_src` is gone.
     func end() {
         for handler in handlers { transform.disconnect(handler) }
-        sink.setState(.null)
-        pipeline.remove(sink)
+        pipeline.takeOut([sink])
     }
 }

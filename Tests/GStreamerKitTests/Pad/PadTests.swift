@@ -131,6 +131,24 @@ struct PadTests {
         #expect(gone == nil)
     }
 
+    /// A probe runs between the pad's look at its sticky events and at its peer, where another thread may link it too.
+    @Test func aLinkMadeDuringAPushLetsNoBufferThroughAheadOfItsSegment() throws {
+        let joined = try Joined()
+        joined.source.unlink(joined.sink)
+        let links = Mutex(0)
+        joined.source.addProbe(.buffer) { [source = joined.source.unowned, sink = joined.sink.unowned] _ in
+            links.withLock { $0 += 1 }
+            try? source.link(sink)
+            return .pass
+        }
+        #expect(joined.source.pushIfLinked(buffer(1)) == .notLinked)
+        #expect(links.withLock { $0 } == 0 && joined.sizes.isEmpty)
+        try joined.source.link(joined.sink)
+        #expect(joined.source.pushIfLinked(buffer(2)) == .ok)
+        #expect(joined.sizes == [2])
+        #expect(joined.events.withLock { $0 } == [.streamStart, .caps, .segment])
+    }
+
     @Test func latencyQueriesAreAnswered() throws {
         let joined = try Joined()
         joined.sink.setQueryFunction { _ in .forward }

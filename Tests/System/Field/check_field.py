@@ -813,6 +813,7 @@ def branches(here):
         pad.add_probe(Gst.PadProbeType.IDLE, lambda pad, _: (pad.unlink(pad.get_peer()), Gst.PadProbeReturn.REMOVE)[1]
                       if pad.is_linked() else Gst.PadProbeReturn.REMOVE)
         bench.wait("the branch is unlinked", lambda: not pad.is_linked())
+        branch.set_locked_state(True)
         branch.set_state(Gst.State.NULL)
         bench.pipeline.remove(branch)
         tee.release_request_pad(pad)
