@@ -81,5 +81,17 @@ extension SessionConfiguration {
     func renewal(of length: Duration) -> Duration? {
         renewBefore > .zero ? max(length / 2, length - renewBefore) : nil
     }
+
+    /// False if the next attempt does not meet the same refusal, although the table calls it permanent.
+    func isFinal(_ type: ServiceErrorType?, _ isConnected: Bool) -> Bool {
+        switch type {
+        // Only a viewer needs that session.
+        case .sessionNotFound: isViewer
+        // Each attempt has a fresh token.
+        case .sessionDurationLimit: !isConnected || renewBefore == .zero
+        default: true
+        }
+    }
+
     var watchdog: MediaWatchdog { MediaWatchdog(interval: mediaSampleInterval) }
 }

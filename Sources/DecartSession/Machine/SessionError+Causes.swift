@@ -58,6 +58,12 @@ extension SessionError {
         return SessionError(.webRTC, text, stage: .media)
     }
 
+    /// - Parameter limit: length of a stall after which another session begins; nil: never.
+    static func stall(for time: Duration, limit: Duration?) -> SessionError {
+        let next = limit.map { "; another one begins after \($0.components.seconds) s (media-timeout)" }
+        return noMedia(for: time).adding("The session continues\(next ?? "").")
+    }
+
     static func noGeneration(for time: Duration) -> SessionError {
         let text = "The service ended the generation and started no other while frames were sent for "
         return SessionError(.server, text + "\(time.components.seconds) s.", stage: .generation)
@@ -106,6 +112,24 @@ extension SessionError {
         expired(
             "The session reached its limit of \(allowed.components.seconds) s, set by max-session-duration or by the client "
                 + "token.")
+    }
+
+    func after(retries: Int) -> SessionError {
+        retries > 0 ? adding("Gave up after \(retries) \(retries == 1 ? "retry" : "retries").") : self
+    }
+
+    /// The session could not be renewed, and continues.
+    /// - Parameter left: time until its end.
+    func afterRenewal(next: Attempt.Renewal, left: Duration) -> SessionError {
+        let seconds = left.components.seconds
+        let sentence =
+            switch next {
+            case .none: "The session was not renewed and ends in \(seconds) s."
+            case .expected: "The session was not renewed yet; the next try follows."
+            case .atEnd:
+                "The session was not renewed beside the running one; a new one replaces it in \(seconds) s."
+            }
+        return passing.adding(sentence)
     }
 
     /// - Parameter wait: longest wait for a session of the account to end.

@@ -53,22 +53,14 @@ extension SessionMachine {
     }
 
     mutating func renewalFailed(_ current: Attempt, _ cause: SessionError, dialledAt: Duration) {
-        var error = cause.passing
         let left = current.serviceEnd.map { max($0.at - now, .zero) } ?? .zero
-        let seconds = left.components.seconds
         let isFull = cause.code == .concurrencyLimit
-        if cause.isPermanent {
-            attempts[current.id]?.renewal = .none
-            error = error.adding("The session was not renewed and ends in \(seconds) s.")
-        } else if !isFull, left >= Self.leastTimeForAnother {
-            emit(.schedule(.renewal, after: left / 2))
-            error = error.adding("The session was not renewed yet; the next try follows.")
-        } else {
-            attempts[current.id]?.renewal = .atEnd(refusedDial: isFull ? dialledAt : nil)
-            error = error.adding(
-                "The session was not renewed beside the running one; a new one replaces it in \(seconds) s.")
-        }
-        warn(error, current.id)
+        let mayTryAgain = !isFull && left >= Self.leastTimeForAnother
+        let next: Attempt.Renewal =
+            cause.isPermanent ? .none : mayTryAgain ? .expected : .atEnd(refusedDial: isFull ? dialledAt : nil)
+        attempts[current.id]?.renewal = next
+        if next == .expected { emit(.schedule(.renewal, after: left / 2)) }
+        warn(cause.afterRenewal(next: next, left: left), current.id)
         watchLimit()
     }
 }

@@ -130,12 +130,7 @@ extension SessionMachine {
     /// Media are missing on a path that carries packets. Another session would cost more than a pause of the service, so
     /// this one continues until `mediaTimeout`.
     private mutating func mediaStalled(_ attempt: Attempt) {
-        var error = SessionError.noMedia(for: configuration.stallTimeout)
-        let next = configuration.mediaTimeout.map {
-            "; another one begins after \($0.components.seconds) s (media-timeout)"
-        }
-        error.message += " The session continues\(next ?? "")."
-        warn(error, attempt.id)
+        warn(.stall(for: configuration.stallTimeout, limit: configuration.mediaTimeout), attempt.id)
         emit(.requestKeyframe(attempt.id))
         restartICE(attempt)
     }

@@ -11,8 +11,7 @@ extension SessionMachine {
             case .enteringQueue: queued(id, at: nil)
             case .unknown, .waitingForSession: attempts[id]?.snapshot.serviceStatus = .unknown
             }
-        case .queuePosition(let position):
-            queued(id, at: position)
+        case .queuePosition(let position): queued(id, at: position)
         case .ready:
             directMessageArrived(id)
             ready(id)
@@ -28,24 +27,20 @@ extension SessionMachine {
         case .turnConfig(let relay):
             guard attempt.step < .negotiating, attempt.relays.count < 8 else { return }
             attempts[id]?.relays.append(relay)
-        case .answer(let sdp):
-            answered(sdp, attempt)
+        case .answer(let sdp): answered(sdp, attempt)
         case .iceCandidate(let candidate):
             guard attempt.step >= .negotiating else { return }
             // Browsers mark the end of candidates with an empty candidate.
             emit(.applyCandidate(id, candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }))
-        case .generationStarted:
-            generationRuns(id)
+        case .generationStarted: generationRuns(id)
         case .generationTick(let seconds):
             billed(seconds, attempt)
             generationRuns(id)
         case .generationEnded(let seconds, let reason):
             billed(seconds, attempt)
             generationEnded(id, reason?.printable(limit: 200) ?? "")
-        case .error(let text, let word):
-            serviceError(text, word, attempt)
-        case .livekitRoomInfo(let info):
-            roomNamed(info, id)
+        case .error(let text, let word): serviceError(text, word, attempt)
+        case .livekitRoomInfo(let info): roomNamed(info, id)
         case .offer(let sdp):
             // The service renegotiates the direct connection, for example to bring its output track back.
             if let refusal = attempt.offers.refusalOfRemoteOffer { return report(.note("Ignored: \(refusal)")) }
@@ -81,20 +76,10 @@ extension SessionMachine {
             if attempt.generation == .running { attempts[attempt.id]?.announcedCause = error.code }
             warn(error.passing, attempt.id)
         } else if error.isPermanent || !isConnected {
-            attemptFailed(attempt.id, refusesRequests || !isFinal(type, isConnected) ? error.passing : error)
+            let isPassing = refusesRequests || !configuration.isFinal(type, isConnected)
+            attemptFailed(attempt.id, isPassing ? error.passing : error)
         } else if results.isEmpty {
             warn(error, attempt.id)
-        }
-    }
-
-    /// False if the next attempt does not meet the same refusal, although the table calls it permanent.
-    private func isFinal(_ type: ServiceErrorType?, _ isConnected: Bool) -> Bool {
-        switch type {
-        // Only a viewer needs that session.
-        case .sessionNotFound: configuration.isViewer
-        // Each attempt has a fresh token.
-        case .sessionDurationLimit: !isConnected || configuration.renewBefore == .zero
-        default: true
         }
     }
 

@@ -21,14 +21,11 @@ extension SessionMachine {
         if attempt.role == .candidate { return candidateFailed(attempt, error) }
         if continueAfterLoss(attempt, error) { return }
         if isFull, !error.isPermanent { return waitForSession(attempt, error) }
-        var error = attempt.isSpent(now: now) && !error.isPermanent ? .expired(error.message) : error
+        let error = attempt.isSpent(now: now) && !error.isPermanent ? .expired(error.message) : error
         let retries = backOff.count
         let isExhausted = configuration.retry.maximumRetries.map { retries >= $0 } ?? false
         guard !isExhausted, !error.isPermanent else {
-            if isExhausted, !error.isPermanent, retries > 0 {
-                error = error.adding("Gave up after \(retries) \(retries == 1 ? "retry" : "retries").")
-            }
-            return fail(error)
+            return fail(isExhausted && !error.isPermanent ? error.after(retries: retries) : error)
         }
         switch loss {
         case .connection: release(attempt, after: error)

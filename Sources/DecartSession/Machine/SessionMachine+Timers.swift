@@ -9,14 +9,11 @@ extension SessionMachine {
         case .acks: acksAreOverdue(.current)
         case .successorAcks: acksAreOverdue(.candidate)
         case .opening(let id):
-            guard live(id, at: .opening) != nil else { return }
-            attemptFailed(id, .openTimeout)
+            if live(id, at: .opening) != nil { attemptFailed(id, .openTimeout) }
         case .statusTimeout(let id):
-            guard live(id, at: .open)?.isQueued == false else { return }
-            beginInitialState(id)
+            if live(id, at: .open)?.isQueued == false { beginInitialState(id) }
         case .initialAck(let id):
-            guard let attempt = live(id), attempt.initialState != .accepted else { return }
-            attemptFailed(id, .initialAckTimeout)
+            if let attempt = live(id), attempt.initialState != .accepted { attemptFailed(id, .initialAckTimeout) }
         case .roomInfo(let id):
             guard let attempt = live(id), attempt.step < .negotiating else { return }
             guard attempt.transport == .livekit else { return choose(.webrtc, id) }
@@ -37,8 +34,7 @@ extension SessionMachine {
             emit(.schedule(timer, after: configuration.mediaSampleInterval))
             emit(.sampleMedia(id))
         case .stable(let id):
-            guard live(id, at: .connected)?.role == .current else { return }
-            backOff.reset()
+            if live(id, at: .connected)?.role == .current { backOff.reset() }
         case .suspension(let id):
             if suspended?.id == id { endSuspended() }
         case .takeover(let id):
