@@ -35,7 +35,7 @@ struct EncodedEcho {
                     painter.viewers.show(frame, caps)
                     painter.viewers.input?.show(frame, caps)
                 }
-                _ = echoed.push(frame)
+                _ = echoed.pushIfLinked(frame)
             }
             return .ok
         }
