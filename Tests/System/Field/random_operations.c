@@ -148,10 +148,8 @@ static GstPadProbeReturn inject (GstPad *pad, GstPadProbeInfo *info, gpointer da
     Line *line = data;
     GstSegment segment;
     gst_segment_init (&segment, GST_FORMAT_TIME);
-    if (g_atomic_int_get (&line->missing_segment) > 0) {
-        g_atomic_int_add (&line->missing_segment, -1);
+    if (g_atomic_int_compare_and_exchange (&line->missing_segment, 1, 0))
         gst_pad_push_event (pad, gst_event_new_segment (&segment));
-    }
     int injection = g_atomic_int_get (&line->injection);
     g_atomic_int_set (&line->injection, 0);
     GstBuffer *buffer = GST_PAD_PROBE_INFO_BUFFER (info);
@@ -580,11 +578,16 @@ static void send_event (Line *line)
     case 3:
         begin ("a flush");
         if (upstream != NULL) {
-            g_atomic_int_set (&line->missing_segment, 4);
+            g_autoptr (GstPad) mirror_sink = gst_element_get_static_pad (line->mirror, "sink");
             gst_pad_push_event (upstream, gst_event_new_flush_start ());
             if (below (2))
                 g_usleep (below (30000));
+            /* As in an element that flushes: its streaming thread has returned before flush-stop, or a buffer would follow
+             * without a segment. */
+            GST_PAD_STREAM_LOCK (mirror_sink);
+            g_atomic_int_set (&line->missing_segment, 1);
             gst_pad_push_event (upstream, gst_event_new_flush_stop (below (2)));
+            GST_PAD_STREAM_UNLOCK (mirror_sink);
         }
         break;
     case 4:
