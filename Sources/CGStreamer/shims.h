@@ -89,7 +89,9 @@ static inline gsize decart_video_frame_bytes(const GstVideoInfo *info, const Gst
         gint rows = component[0] < 0 ? info->height
             : GST_VIDEO_FORMAT_INFO_SCALE_HEIGHT(info->finfo, component[0], info->height);
         gint row = MIN(meta->stride[plane], info->stride[plane]);
-        if (row <= 0 || rows <= 0) return 0;
+        gint pixels = component[0] < 0 ? 0
+            : GST_VIDEO_INFO_COMP_WIDTH(info, component[0]) * GST_VIDEO_INFO_COMP_PSTRIDE(info, component[0]);
+        if (row <= 0 || row < pixels || rows <= 0) return 0;
         gsize last = meta->offset[plane] + (gsize)meta->stride[plane] * (gsize)(rows - 1) + (gsize)row;
         end = MAX(end, last);
     }

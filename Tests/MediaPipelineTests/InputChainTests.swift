@@ -174,6 +174,55 @@ import WebRTCTransport
         #expect(!input.apply(caps: try Caps("video/x-raw")) && input.format == nil)
     }
 
+    /// GStreamer's queue stores a caps event that it leaks on its source pad, while its thread pushes an older frame.
+    @Test func aFrameThatLeaksOvertakeWithOtherCapsIsDropped() throws {
+        GStreamerRuntime.initialise()
+        let source = Pad(name: "source", direction: .source)
+        let bin = Bin(name: "chain")
+        let chain = try InputChain(pacing: InputPacing(), sink: source)
+        let entry = try GhostPad(name: "sink", target: try chain.install(in: bin))
+        bin.add(entry)
+        chain.configure(width: 32, height: 32, fit: .stretch)
+        let delivered = DispatchSemaphore(value: 0)
+        chain.addDelivery(path: 1) { _ in delivered.signal() }
+        chain.gate.open(path: 1)
+        chain.gate.set(playing: true)
+        let queue = try #require(bin.child(named: "input-queue"))
+        queue.set("leaky", "downstream")
+        let (isPushing, mayPush) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        try #require(queue.staticPad("src")).addProbe(.buffer) { item in
+            guard case .buffer(let frame) = item, frame.size == 16 * 16 * 8 else { return .pass }
+            isPushing.signal()
+            _ = mayPush.wait(timeout: .now() + 30)
+            return .pass
+        }
+        let pipeline = Pipeline()
+        pipeline.add(bin)
+        source.setActive(true)
+        try source.link(entry)
+        pipeline.setState(.playing)
+        // No pair of libyuv's calls takes this format: frames pass the elements.
+        func push(_ side: Int, frames: Range<UInt64>) throws {
+            let caps = "video/x-raw,format=AYUV64,width=\(side),height=\(side),framerate=25/1"
+            source.push(Event.caps(try Caps(caps)))
+            if frames.lowerBound == 0 { source.push(Event.timeSegment()) }
+            for frame in frames {
+                let buffer = Buffer(size: side * side * 8)
+                buffer.pts = frame * 40_000_000
+                _ = source.push(buffer)
+            }
+        }
+        source.push(Event.streamStart(id: "test", groupID: Event.nextGroupID()))
+        try push(16, frames: 0..<1)
+        #expect(isPushing.wait(timeout: .now() + 30) == .success)
+        try push(64, frames: 1..<5)
+        #expect(chain.gate.counters.droppedBusy == 0)
+        mayPush.signal()
+        #expect(delivered.wait(timeout: .now() + 30) == .success)
+        #expect(chain.gate.counters.droppedBusy == 1)
+        pipeline.setState(.null)
+    }
+
     @Test(arguments: [1, 2, 3, 4, 644, 645, 963], [Fit.stretch, .letterbox])
     func packedFramesOfAnyWidth(width: Int, fit: Fit) throws {
         for format in ["YUY2", "UYVY", "YVYU"] {

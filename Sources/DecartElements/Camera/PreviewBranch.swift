@@ -26,6 +26,7 @@ final class PreviewBranch: @unchecked Sendable {
         bin.add(queue)
         queue.syncStateWithParent()
         pad.setTarget(source)
+        pad.dropFramesOfOtherCaps()
         pad.setActive(true)
         bin.add(pad)
         try branch.link(sink)

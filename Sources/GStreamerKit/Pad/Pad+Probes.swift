@@ -53,6 +53,21 @@ extension Pad {
             { data in if let data { Unmanaged<ProbeBox>.fromOpaque(data).release() } })
     }
 
+    /// For a pad behind a queue that leaks downstream. GStreamer 1.22 moves a caps event that such a queue leaks ahead of
+    /// the frame that the queue is pushing, and elements would read that frame by caps that are not its own.
+    package func dropFramesOfOtherCaps() {
+        // Only for the thread that pushes.
+        var video: VideoInfo?
+        addProbe([.buffer, .downstreamEvent]) { item in
+            switch item {
+            case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }
+            case .buffer(let frame): if video?.shortage(of: frame) != nil { return .drop }
+            case .query: break
+            }
+            return .pass
+        }
+    }
+
     /// Adds a probe that drops buffers and buffer lists while `isOpen` returns false. `isOpen` runs on whichever thread
     /// uses the pad.
     package func addGate(_ isOpen: @escaping @Sendable () -> Bool) {

@@ -104,7 +104,7 @@ package final class InputChain: @unchecked Sendable {
     package func install(in bin: Bin) throws(GStreamerError) -> Pad {
         bin.add(elements)
         try bin.linkChain(elements)
-        guard let sink = queue.staticPad("sink"), let source = queue.staticPad("src"),
+        guard let sink = queue.staticPad("sink"), let leaving = queue.staticPad("src")?.peer,
             let last = sizeFilter.staticPad("src")
         else {
             throw GStreamerError(.linkFailed, "the input queue has no pads")
@@ -117,14 +117,14 @@ package final class InputChain: @unchecked Sendable {
         }
         // This probe is behind the queue, because caps and tag events must not affect frames that are still queued in
         // front of them. Only this thread applies the geometry, between frames: a half-applied one cannot be
-        // negotiated.
-        source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
+        // negotiated. It is not on the queue's own pad, where a caps event may still overtake the frame of a call.
+        leaving.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
             var other: Event?
             switch item {
             case .event(let event):
                 other = event.asProgressive(below: VideoInfo.fewestInterlacedRows)
                 self?.apply(other ?? event)
-            case .buffer(let frame): self?.begin(frame)
+            case .buffer(let frame): if self?.begin(frame) == false { return .drop }
             case .query: break
             }
             self?.applyGeometryIfChanged()
@@ -277,12 +277,18 @@ package final class InputChain: @unchecked Sendable {
     }
 
     /// A frame has left the queue.
-    private func begin(_ frame: Buffer) {
+    /// - Returns: false if its caps are not the present ones, see `Pad.dropFramesOfOtherCaps`.
+    private func begin(_ frame: Buffer) -> Bool {
+        if state.withLock(\.input)?.shortage(of: frame) != nil {
+            gate.countDropped()
+            return false
+        }
         state.withLock { state in
             state.began = MonotonicTime.now
             guard !state.hasInterlaceFlags, frame.isInterlaced, state.input?.isMixed == true else { return }
             (state.hasInterlaceFlags, state.geometryChanged) = (true, true)
         }
+        return true
     }
 
     private func applyGeometryIfChanged() {

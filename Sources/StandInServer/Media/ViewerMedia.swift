@@ -162,6 +162,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         self.encoder = encoder
         let queue = try Element(factory: "queue")
         queue.set("leaky", "downstream")
+        encoder.bin.staticPad("sink")?.dropFramesOfOtherCaps()
         queue.set("max-size-buffers", 3)
         queue.set("max-size-bytes", 0)
         queue.set("max-size-time", 0)
