@@ -109,6 +109,8 @@ static inline void decart_buffer_copy_description(GstBuffer *to, GstBuffer *from
     gst_buffer_copy_into(to, from, (GstBufferCopyFlags)(GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS), 0, -1);
     gst_buffer_foreach_meta(from, decart_copy_plain_meta, to);
 }
+static inline void decart_pad_stream_lock(GstPad *pad) { GST_PAD_STREAM_LOCK(pad); }
+static inline void decart_pad_stream_unlock(GstPad *pad) { GST_PAD_STREAM_UNLOCK(pad); }
 static inline GstFlowReturn decart_flow_dropped(void) { return GST_BASE_TRANSFORM_FLOW_DROPPED; }
 
 // Reference counting of mini objects is inline in C and takes the base struct.

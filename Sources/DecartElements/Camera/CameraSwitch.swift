@@ -311,7 +311,8 @@ final class CameraSwitch: @unchecked Sendable {
 
     /// Called on the streaming thread of a capture, with its first frame.
     private func arrived(_ capture: Capture) {
-        capture.activate(host.selector)
+        let last = state.withLock(\.current)
+        capture.activate(host.selector, after: last === capture ? nil : last)
         host.onFirst(capture.plan)
         perform { $0.finishStart(capture) }
     }

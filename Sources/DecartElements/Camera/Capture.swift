@@ -41,9 +41,9 @@ final class Capture: @unchecked Sendable {
     private let bin: Bin
     private let output: GhostPad
     private var audioOutput: GhostPad?
-    private var selectorPad: Pad?
 
     private struct State {
+        var selectorPad: Pad?
         var hasDelivered = false
         var isMoved = false
         var isLost = false
@@ -125,7 +125,7 @@ final class Capture: @unchecked Sendable {
         guard let pad = selector.requestPad("sink_%u") else {
             throw GStreamerError(.linkFailed, "the selector has no pad for another source")
         }
-        selectorPad = pad
+        state.withLock { $0.selectorPad = pad }
         try output.link(pad)
         if case .offered(let camera, let entry?) = plan.kind, let source = camera.bin.staticPad("audio_src") {
             let pad = try GhostPad(name: "audio_src", target: source)
@@ -153,16 +153,19 @@ final class Capture: @unchecked Sendable {
         return true
     }
 
-    /// Makes the selector forward this capture.
-    func activate(_ selector: Element) {
-        if let selectorPad { selector.set("active-pad", GValueBox(object: selectorPad)) }
+    /// Makes the selector forward this capture, once a frame that the one before it pushes is through: behind the caps of
+    /// this one, elements would misread it.
+    func activate(_ selector: Element, after last: Capture?) {
+        guard let pad = state.withLock(\.selectorPad) else { return }
+        let activate = { selector.set("active-pad", GValueBox(object: pad)) }
+        if let before = last?.state.withLock(\.selectorPad) { before.betweenPushes(activate) } else { activate() }
     }
 
     func remove(from parent: Bin, selector: Element) {
         plan.offered?.stop()
         if let audioOutput, let entry = audioOutput.peer { audioOutput.unlink(entry) }
         parent.takeOut([bin])
-        if let pad = selectorPad.take() { selector.releaseRequestPad(pad) }
+        if let pad = state.withLock({ $0.selectorPad.take() }) { selector.releaseRequestPad(pad) }
     }
 
     func posted(_ message: Message) -> Bool { message.isFrom(within: bin) }

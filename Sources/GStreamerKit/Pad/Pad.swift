@@ -75,6 +75,13 @@ package class Pad: GObject, @unchecked Sendable {
     /// made in between would let the buffer through ahead of its segment.
     package func pushIfLinked(_ buffer: Buffer) -> FlowReturn { isLinked ? push(buffer) : .notLinked }
 
+    /// Runs `body` while no other thread pushes data into this sink pad; waits for one that does.
+    package func betweenPushes(_ body: () -> Void) {
+        decart_pad_stream_lock(pad)
+        defer { decart_pad_stream_unlock(pad) }
+        body()
+    }
+
     @discardableResult package func push(_ event: Event) -> Bool { gst_pad_push_event(pad, event.copyReference()) != 0 }
     @discardableResult package func send(_ event: Event) -> Bool { gst_pad_send_event(pad, event.copyReference()) != 0 }
 
