@@ -145,7 +145,7 @@ import Testing
     ])
     func gapsAreFilledWhenTheLatencyIsOver(_ fallback: Fallback, _ short: String, _ long: String) {
         var output = output { $0.fallback = fallback }
-        output.scheduler.setRaw(9)
+        output.scheduler.setRaw(9, OutputFormat(width: 640, height: 352))
         output.frame(1, at: 100)
         _ = output.next(100)
         #expect(output.next(150) == "wait 85")
@@ -276,6 +276,20 @@ import Testing
         #expect(output.next(100) == "320x352")
         _ = output.scheduler.setFormat(OutputFormat(width: 320, height: 352, framerate: (20, 1)))
         #expect(output.next(100) == "1 at 100 discont")
+    }
+
+    /// They were scaled before downstream chose another size, and its caps event is ahead of them.
+    @Test func framesOfTheLastSizeAreDropped() {
+        var output = output { $0.fallback = .passthrough }
+        output.frame(1, at: 100)
+        _ = output.scheduler.setFormat(OutputFormat(width: 320, height: 352, framerate: (20, 1)))
+        output.scheduler.setRaw(8, OutputFormat(width: 640, height: 352))
+        #expect(output.next(100) == "wait 0")
+        #expect(output.next(100).hasPrefix("black"))
+        output.scheduler.setRaw(9, OutputFormat(width: 320, height: 352))
+        #expect(output.next(200).hasPrefix("9"))
+        output.frame(2, at: 250, width: 320)
+        #expect(output.next(250).hasPrefix("2"))
     }
 
     // MARK: Adaptive playout

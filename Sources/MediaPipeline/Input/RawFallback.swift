@@ -14,6 +14,8 @@ package final class RawFallback: @unchecked Sendable {
     private let exit = Pad(name: "raw_fallback_out", direction: .sink)
     private let format: Mutex<OutputFormat>
     private let sent = Mutex<(width: Int, height: Int)?>(nil)
+    /// Of the frames behind the scaler.
+    private let scaled = Mutex<OutputFormat?>(nil)
 
     package init(element: ElementHandle, input: InputChain, output: VideoOutput) throws(GStreamerError) {
         self.element = element
@@ -23,11 +25,16 @@ package final class RawFallback: @unchecked Sendable {
         scale.set("add-borders", true)
         filter = try Element(factory: "capsfilter")
         format = Mutex(OutputFormat(width: 0, height: 0))
-        exit.setChainFunction { [weak output] buffer in
-            output?.setRaw(buffer)
+        exit.setChainFunction { [weak self, weak output] buffer in
+            if let format = self?.scaled.withLock({ $0 }) { output?.setRaw(buffer, format) }
             return .ok
         }
-        exit.setEventFunction { _ in .handled(true) }
+        exit.setEventFunction { [weak self] event in
+            if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
+                self?.scaled.withLock { $0 = OutputFormat(width: info.width, height: info.height) }
+            }
+            return .handled(true)
+        }
         exit.setActive(true)
         entry.setActive(true)
         try entry.link(try element.unowned.insert([scale, filter], before: exit))

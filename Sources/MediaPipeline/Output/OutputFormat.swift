@@ -49,6 +49,8 @@ package struct OutputFormat: Sendable, Equatable {
         a.width == b.width && a.height == b.height && a.framerate == b.framerate
     }
 
+    func hasSize(of other: OutputFormat) -> Bool { width == other.width && height == other.height }
+
     package var interval: ClockTime {
         framerate.0 > 0 ? 1_000_000_000 &* UInt64(max(1, framerate.1)) / UInt64(framerate.0) : 40_000_000
     }

@@ -160,8 +160,9 @@ package struct OutputScheduler<Payload> {
         if fallback != .passthrough { rawFrame = nil }
     }
 
-    package mutating func setRaw(_ payload: Payload) {
-        if configuration.fallback == .passthrough { rawFrame = payload }
+    /// Drops a frame that was scaled for another format than the present one.
+    package mutating func setRaw(_ payload: Payload, _ format: OutputFormat) {
+        if configuration.fallback == .passthrough, negotiated?.hasSize(of: format) ?? true { rawFrame = payload }
     }
 
     package mutating func orient(portrait: Bool) {
@@ -303,11 +304,15 @@ package struct OutputScheduler<Payload> {
     }
 
     private mutating func show(_ frame: Frame, _ now: ClockTime?) -> Step {
-        if configuration.followsReceived, let received = frame.format, let current = negotiated,
-            received.width != current.width || received.height != current.height
-        {
-            return .changeFormat(
-                OutputFormat(width: received.width, height: received.height, framerate: current.framerate))
+        if let received = frame.format, let current = negotiated, !received.hasSize(of: current) {
+            guard !configuration.followsReceived else {
+                return .changeFormat(
+                    OutputFormat(width: received.width, height: received.height, framerate: current.framerate))
+            }
+            // It was scaled before downstream chose another size.
+            frames.removeFirst()
+            counters.droppedLate &+= 1
+            return .wait(0)
         }
         let time = outputTime(frame, now)
         let place = place(at: time)

@@ -115,7 +115,9 @@ package final class VideoOutput: Sendable {
     /// Sets the latest raw frame, in the output's size. Called only if the user asked for `passthrough`, on whichever
     /// thread delivers the input's frames (`FrameLine`), one at a time: the streaming thread of the input's queue, a
     /// processor's, `decart-muted`, or upstream's if encoded frames follow.
-    func setRaw(_ buffer: Buffer) { state.withLock { $0.scheduler.setRaw(Frame(buffer: buffer)) } }
+    func setRaw(_ buffer: Buffer, _ format: OutputFormat) {
+        state.withLock { $0.scheduler.setRaw(Frame(buffer: buffer), format) }
+    }
 
     /// Turns the size that downstream's caps leave open, once the orientation is known.
     package func orient(portrait: Bool) { change { $0.orient(portrait: portrait) } }
