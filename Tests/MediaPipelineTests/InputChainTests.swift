@@ -175,7 +175,7 @@ import WebRTCTransport
     }
 
     /// GStreamer's queue stores a caps event that it leaks on its source pad, while its thread pushes an older frame.
-    @Test func aFrameThatLeaksOvertakeWithOtherCapsIsDropped() throws {
+    @Test func aFrameThatACapsEventOvertakesIsDropped() throws {
         GStreamerRuntime.initialise()
         let source = Pad(name: "source", direction: .source)
         let bin = Bin(name: "chain")

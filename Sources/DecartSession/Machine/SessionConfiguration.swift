@@ -82,8 +82,8 @@ extension SessionConfiguration {
         renewBefore > .zero ? max(length / 2, length - renewBefore) : nil
     }
 
-    /// False if the next attempt does not meet the same refusal, although the table calls it permanent.
-    func isFinal(_ type: ServiceErrorType?, _ isConnected: Bool) -> Bool {
+    /// False if the next attempt does not meet this error of the service again, although the table calls it permanent.
+    func recurs(_ type: ServiceErrorType?, isConnected: Bool) -> Bool {
         switch type {
         // Only a viewer needs that session.
         case .sessionNotFound: isViewer

@@ -76,7 +76,7 @@ extension SessionMachine {
             if attempt.generation == .running { attempts[attempt.id]?.announcedCause = error.code }
             warn(error.passing, attempt.id)
         } else if error.isPermanent || !isConnected {
-            let isPassing = refusesRequests || !configuration.isFinal(type, isConnected)
+            let isPassing = refusesRequests || !configuration.recurs(type, isConnected: isConnected)
             attemptFailed(attempt.id, isPassing ? error.passing : error)
         } else if results.isEmpty {
             warn(error, attempt.id)

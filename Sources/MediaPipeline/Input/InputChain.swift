@@ -104,7 +104,7 @@ package final class InputChain: @unchecked Sendable {
     package func install(in bin: Bin) throws(GStreamerError) -> Pad {
         bin.add(elements)
         try bin.linkChain(elements)
-        guard let sink = queue.staticPad("sink"), let leaving = queue.staticPad("src")?.peer,
+        guard let sink = queue.staticPad("sink"), let behindQueue = queue.staticPad("src")?.peer,
             let last = sizeFilter.staticPad("src")
         else {
             throw GStreamerError(.linkFailed, "the input queue has no pads")
@@ -117,8 +117,8 @@ package final class InputChain: @unchecked Sendable {
         }
         // This probe is behind the queue, because caps and tag events must not affect frames that are still queued in
         // front of them. Only this thread applies the geometry, between frames: a half-applied one cannot be
-        // negotiated. It is not on the queue's own pad, where a caps event may still overtake the frame of a call.
-        leaving.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
+        // negotiated. On the queue's own pad, a caps event could still overtake a frame: see `dropFramesOfOtherCaps`.
+        behindQueue.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
             var other: Event?
             switch item {
             case .event(let event):
@@ -277,7 +277,7 @@ package final class InputChain: @unchecked Sendable {
     }
 
     /// A frame has left the queue.
-    /// - Returns: false if its caps are not the present ones, see `Pad.dropFramesOfOtherCaps`.
+    /// - Returns: false if it is not of the present caps: it is lost, and counted.
     private func begin(_ frame: Buffer) -> Bool {
         if state.withLock(\.input)?.shortage(of: frame) != nil {
             gate.countDropped()

@@ -14,7 +14,7 @@ package final class RawFallback: @unchecked Sendable {
     private let exit = Pad(name: "raw_fallback_out", direction: .sink)
     private let format: Mutex<OutputFormat>
     private let sent = Mutex<(width: Int, height: Int)?>(nil)
-    /// Of the frames behind the scaler.
+    /// Size of the frames that come out of `filter`.
     private let scaled = Mutex<OutputFormat?>(nil)
 
     package init(element: ElementHandle, input: InputChain, output: VideoOutput) throws(GStreamerError) {

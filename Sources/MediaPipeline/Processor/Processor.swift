@@ -81,7 +81,7 @@ final class Processor: @unchecked Sendable {
                 """, ghostUnlinkedPads: false)
         guard let queue = bin.child(named: first), let sized = bin.child(named: last),
             let sink = queue.staticPad("sink"),
-            let entered = queue.staticPad("src")?.peer, let source = sized.staticPad("src")
+            let behindQueue = queue.staticPad("src")?.peer, let source = sized.staticPad("src")
         else { throw GStreamerError(.badDescription, "it is not a chain of elements with one input and one output") }
         // A source or sink in the description must not turn the element itself into a source or sink.
         bin.suppressSourceAndSinkFlags()
@@ -93,9 +93,9 @@ final class Processor: @unchecked Sendable {
             if let self, self.state.withLock(\.isLive) { self.handlers.onDrop(self) }
             return nil
         }
-        entered.dropFramesOfOtherCaps()
+        behindQueue.dropFramesOfOtherCaps()
         // Runs on the processor's streaming thread, in order with the frames.
-        entered.addProbe(.downstreamEvent) { [weak self] item in
+        behindQueue.addProbe(.downstreamEvent) { [weak self] item in
             if case .event(let event) = item, let caps = event.caps { self?.keepSize(of: caps) }
             return .pass
         }

@@ -33,8 +33,9 @@ struct PaintingBin {
         var frozen: FrozenFrame?
         let size = bin.child(named: "size")
         var isHalved = false
-        bin.child(named: "convert")?.staticPad("sink")?.dropFramesOfOtherCaps()
-        bin.child(named: "convert")?.staticPad("sink")?.addProbe(.downstreamEvent) { item in
+        let behindQueue = bin.child(named: "convert")?.staticPad("sink")
+        behindQueue?.dropFramesOfOtherCaps()
+        behindQueue?.addProbe(.downstreamEvent) { item in
             guard case .event(let event) = item, let video = event.caps.flatMap(VideoInfo.init(caps:)) else {
                 return .pass
             }

@@ -27,7 +27,7 @@ typedef struct {
     GstElement *preview;
     GstPad *preview_pad;
     int injection;       /* the next buffer's event, see inject () */
-    int missing_segment; /* after a flush upstream sends another segment */
+    int missing_segment; /* 1 after a flush: another segment precedes the next buffer */
     int is_blocked;
 } Line;
 
