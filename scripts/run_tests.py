@@ -242,7 +242,7 @@ def left_overs(mark):
 
 # --- What a step found -------------------------------------------------------------------------------------------------
 
-def one_line(text, length=400):
+def one_line(text, length=1000):
     return " ".join(text.split())[:length]
 
 

@@ -57,6 +57,8 @@ final class TransformPipeline: @unchecked Sendable {
     let sink: Pad
     private let seen = Watched(Seen())
     private var problems: [Problem] = []
+    /// A wait for frames was in vain.
+    private var hasMissedFrames = false
     /// A frame that differs from this one by less than `leakLimit` code values counts as a leak.
     private let forbidden: Watched<CopiedFrame?>
     static let leakLimit = 5.0
@@ -208,6 +210,11 @@ final class TransformPipeline: @unchecked Sendable {
         try StandIn.run(configure, engine: engine) { standIn in
             try run(try make(standIn), sourceLocation: sourceLocation, test: test, file: file) {
                 try body($0, standIn)
+                if $0.hasMissedFrames {
+                    for session in standIn.sessions {
+                        Issue.record("The stand-in: \(session.frames), \(session.media), \(session.mediaFailure ?? "")")
+                    }
+                }
             }
             if judgesConduct { standIn.expectGoodConduct(sourceLocation: sourceLocation) }
         }
@@ -238,8 +245,19 @@ final class TransformPipeline: @unchecked Sendable {
         let holds = seen.wait(seconds: seconds, until: condition)
         if !holds {
             for problem in takeProblems() { Issue.record("\(problem.kind): \(problem.text) (\(problem.debug))") }
+            hasMissedFrames = true
+            Issue.record("\(counters)")
         }
         return holds
+    }
+
+    /// How far frames have come, for the report of a failure.
+    private var counters: String {
+        let stats = stats
+        return [
+            "frames-in", "frames-sent", "frames-encoded", "packets-sent", "plis-received", "packets-received",
+            "packets-refused", "plis-sent", "frames-decoded", "frames-received", "frames-out",
+        ].map { "\($0) \(stats?.int($0) ?? -1)" }.joined(separator: ", ")
     }
 
     /// Waits for `count` more frames.
