@@ -196,14 +196,18 @@ package final class VideoOutput: Sendable {
             return .answered
         }
         input.setActive(true)
-        let format = state.withLock { state in
+        state.withLock { state in
             state.inputs[path] = Input(onFormat: onFormat) { event in
                 // A new event: that of an RTP session downstream has its SSRC.
                 event.isForceKeyUnit ? input.push(Event.forceKeyUnitUpstream()) : false
             }
-            return state.scheduler.format
         }
-        onFormat(format)
+        // The streaming thread may announce a change before this thread has announced what it changes.
+        var announced: OutputFormat?
+        while case let format = state.withLock(\.scheduler.format), format != announced {
+            onFormat(format)
+            announced = format
+        }
         return input
     }
 

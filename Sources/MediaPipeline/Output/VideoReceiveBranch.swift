@@ -207,10 +207,13 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         applyFormat()
     }
 
+    /// Two threads may be here, so each looks again for a format that the other one has set meanwhile.
     private func applyFormat() {
-        let (format, sizing) = shared.withLock { ($0.format, $0.sizing) }
-        guard let format, let sizing else { return }
-        let text = followsReceived ? EncoderFrame.caps : EncoderFrame.caps(width: format.width, height: format.height)
-        if let caps = try? Caps(text) { sizing.set("caps", caps: caps) }
+        var applied: OutputFormat?
+        while case (let format?, let sizing?) = shared.withLock({ ($0.format, $0.sizing) }), format != applied {
+            let sized = EncoderFrame.caps(width: format.width, height: format.height)
+            if let caps = try? Caps(followsReceived ? EncoderFrame.caps : sized) { sizing.set("caps", caps: caps) }
+            applied = format
+        }
     }
 }
