@@ -78,7 +78,9 @@ struct InboundStream<Packet: PacketStorage> {
         buffer.retry = requestInterval
         clock = Self.makeClock(kind, parameters.clockRate)
         clock.delay = delay
-        (lastTime, hasLost, frameLimit) = (nil, true, FrameLimit())
+        // At the first packet of all, nothing is missing: a depayloader would request another keyframe than the one that it
+        // begins with.
+        (lastTime, hasLost, frameLimit) = (nil, announced != nil, FrameLimit())
     }
 
     /// False if no packet is missing.

@@ -59,6 +59,20 @@ struct RTPSessionValueTests {
         #expect(requests == [7, 7] && session.nextWake == nil)
     }
 
+    /// A depayloader requests a keyframe at each discontinuity, and the first stream begins with one.
+    @Test func onlyAStreamThatReplacesAnotherBeginsWithADiscontinuity() {
+        var (session, random) = (inbound(), SeededGenerator(seed: 1))
+        var begins: [Bool] = []
+        for ssrc in [7, 9] as [UInt8] {
+            session.select(UInt32(ssrc), now: .zero) { _ in }
+            receive(ssrc, &session)
+            session.wake(at: .milliseconds(20), senders: { [] }, using: &random) {
+                if case .packet(_, _, let isDiscontinuous) = $0 { begins.append(isDiscontinuous) }
+            }
+        }
+        #expect(begins == [false, true])
+    }
+
     /// Lip sync compares the streams that are shown.
     @Test func onlyReportsOfTheShownStreamSetItsClock() {
         var session = inbound()
