@@ -60,6 +60,7 @@ struct MachineDriver {
             case .sampleMedia(let id):
                 traffic.sent += flow.sent
                 traffic.received += flow.received
+                traffic.packetsReceived += flow.packetsReceived
                 handle(.mediaSampled(id, traffic))
             default: break
             }

@@ -160,6 +160,18 @@ struct StallTests {
         #expect(driver.state == .reconnecting)
     }
 
+    @Test func packetsWithoutAFrameAreNamed() throws {
+        var driver = try silent()
+        driver.flow.packetsReceived = 12
+        driver.wait(.seconds(16))
+        #expect(
+            driver.warnings().map(\.message) == [
+                "The service's video arrived, but none of it could be decoded for 5 s while frames were sent. "
+                    + "The session continues; another one begins after 15 s (media-timeout).",
+                "The service's video arrived, but none of it could be decoded for 15 s while frames were sent.",
+            ])
+    }
+
     /// No frame has come so far: the path is dead, and no stall is reported.
     @Test func beforeTheFirstMediaFiveSecondsAreTheEnd() throws {
         var driver = try MachineDriver(at: .negotiating)

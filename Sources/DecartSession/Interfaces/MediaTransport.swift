@@ -44,14 +44,17 @@ package enum MediaEvent: Sendable, Equatable {
     case stopped
 }
 
-/// Frames or packets counted since the media path was created.
+/// Counted since the media path was created.
 package struct MediaTraffic: Sendable, Equatable {
+    /// Frames.
     package var sent: UInt64
+    /// Decoded frames; encoded ones if they leave as they come.
     package var received: UInt64
+    /// Of the video, whether they can be decoded or not.
+    package var packetsReceived: UInt64
 
-    package init(sent: UInt64, received: UInt64) {
-        self.sent = sent
-        self.received = received
+    package init(sent: UInt64, received: UInt64, packetsReceived: UInt64 = 0) {
+        (self.sent, self.received, self.packetsReceived) = (sent, received, packetsReceived)
     }
 }
 

@@ -6,6 +6,8 @@ struct MediaWatchdog: Sendable, Equatable {
     private var last: MediaTraffic?
     private var lastAt: Duration = .zero
     private(set) var silence: Duration = .zero
+    /// Packets have arrived since the last sample but one.
+    private(set) var receivesPackets = false
     /// The present silence counts as a stall.
     private(set) var isStalled = false
     /// Consecutive samples without media since the generation ended; nil while media are due.
@@ -44,6 +46,7 @@ struct MediaWatchdog: Sendable, Equatable {
             lastAt = now
         }
         guard let last else { return }
+        receivesPackets = traffic.packetsReceived != last.packetsReceived
         if traffic.received != last.received {
             reset()
             if let quiet = quietSamples { quietSamples = quiet < Self.quietSamplesBeforeMedia ? 0 : nil }

@@ -53,15 +53,19 @@ extension SessionError {
         return SessionError(.server, cause + text.printable(limit: 500), stage: .media, isPermanent: true)
     }
 
-    static func noMedia(for time: Duration) -> SessionError {
-        let text = "No media arrived from the service for \(time.components.seconds) s while frames were sent."
+    static func noMedia(for time: Duration, _ watchdog: MediaWatchdog) -> SessionError {
+        let time = "\(time.components.seconds) s while frames were sent."
+        let text =
+            watchdog.receivesPackets
+            ? "The service's video arrived, but none of it could be decoded for \(time)"
+            : "No media arrived from the service for \(time)"
         return SessionError(.webRTC, text, stage: .media)
     }
 
     /// - Parameter limit: length of a stall after which another session begins; nil: never.
-    static func stall(for time: Duration, limit: Duration?) -> SessionError {
+    static func stall(for time: Duration, _ watchdog: MediaWatchdog, limit: Duration?) -> SessionError {
         let next = limit.map { "; another one begins after \($0.components.seconds) s (media-timeout)" }
-        return noMedia(for: time).adding("The session continues\(next ?? "").")
+        return noMedia(for: time, watchdog).adding("The session continues\(next ?? "").")
     }
 
     static func noGeneration(for time: Duration) -> SessionError {

@@ -120,17 +120,15 @@ extension SessionMachine {
     }
 
     private mutating func mediaMissing(_ attempt: Attempt, for time: Duration) {
-        if attempt.watchdog.expectsMedia {
-            attemptFailed(attempt.id, .noMedia(for: time), loss: canSuspend(attempt) ? .path : .connection)
-        } else {
-            attemptFailed(attempt.id, .noGeneration(for: time))
-        }
+        guard attempt.watchdog.expectsMedia else { return attemptFailed(attempt.id, .noGeneration(for: time)) }
+        let loss: Loss = canSuspend(attempt) ? .path : .connection
+        attemptFailed(attempt.id, .noMedia(for: time, attempt.watchdog), loss: loss)
     }
 
     /// Media are missing on a path that carries packets. Another session would cost more than a pause of the service, so
     /// this one continues until `mediaTimeout`.
     private mutating func mediaStalled(_ attempt: Attempt) {
-        warn(.stall(for: configuration.stallTimeout, limit: configuration.mediaTimeout), attempt.id)
+        warn(.stall(for: configuration.stallTimeout, attempt.watchdog, limit: configuration.mediaTimeout), attempt.id)
         emit(.requestKeyframe(attempt.id))
         restartICE(attempt)
     }
