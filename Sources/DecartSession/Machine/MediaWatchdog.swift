@@ -6,7 +6,7 @@ struct MediaWatchdog: Sendable, Equatable {
     private var last: MediaTraffic?
     private var lastAt: Duration = .zero
     private(set) var silence: Duration = .zero
-    /// Packets have arrived since the last sample but one.
+    /// Packets arrived between the last two samples.
     private(set) var receivesPackets = false
     /// The present silence counts as a stall.
     private(set) var isStalled = false
