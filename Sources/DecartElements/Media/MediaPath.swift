@@ -100,7 +100,7 @@ final class MediaPath: @unchecked Sendable {
     var traffic: MediaTraffic {
         MediaTraffic(
             sent: host.input.gate.counters.framesSent &- shared.withLock(\.sentBefore),
-            received: receiveBranch.receivedFrames, packetsReceived: receiveBranch.busy.count)
+            received: receiveBranch.receivedFrames, packetsReceived: receiveBranch.receivedPackets)
     }
 
     /// The connection that sends. Any thread.

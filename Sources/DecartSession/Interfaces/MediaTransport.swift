@@ -44,13 +44,13 @@ package enum MediaEvent: Sendable, Equatable {
     case stopped
 }
 
-/// Counted since the media path was created.
+/// Frames and packets counted since the media path was created.
 package struct MediaTraffic: Sendable, Equatable {
-    /// Frames.
+    /// Frames of our video.
     package var sent: UInt64
-    /// Decoded frames; encoded ones if they leave as they come.
+    /// Frames of the service's video: decoded ones, or encoded ones if the element does not decode.
     package var received: UInt64
-    /// Of the video, whether they can be decoded or not.
+    /// RTP packets of the service's video, whether they can be decoded or not.
     package var packetsReceived: UInt64
 
     package init(sent: UInt64, received: UInt64, packetsReceived: UInt64 = 0) {

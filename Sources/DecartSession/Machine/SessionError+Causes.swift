@@ -54,11 +54,10 @@ extension SessionError {
     }
 
     static func noMedia(for time: Duration, _ watchdog: MediaWatchdog) -> SessionError {
-        let time = "\(time.components.seconds) s while frames were sent."
-        let text =
+        let cause =
             watchdog.receivesPackets
-            ? "The service's video arrived, but none of it could be decoded for \(time)"
-            : "No media arrived from the service for \(time)"
+            ? "The service's video arrived, but none of it could be decoded" : "No media arrived from the service"
+        let text = "\(cause) for \(time.components.seconds) s while frames were sent."
         return SessionError(.webRTC, text, stage: .media)
     }
 

@@ -12,7 +12,7 @@ package final class VideoOutput: Sendable {
 
     /// Handlers of one media path.
     private struct Input {
-        var onFormat: @Sendable (OutputFormat) -> Void
+        var onFormat: @Sendable () -> Void
         var onUpstreamEvent: @Sendable (Event) -> Bool
     }
 
@@ -71,6 +71,8 @@ package final class VideoOutput: Sendable {
     package var counters: OutputCounters { state.withLock(\.scheduler.counters) }
     /// Size and rate negotiated with downstream; nil before. Called on the threads of `setRaw`.
     var negotiatedFormat: OutputFormat? { state.withLock(\.scheduler.negotiated) }
+    /// The same; before, the preferred one. Any thread.
+    var format: OutputFormat { state.withLock(\.scheduler.format) }
     /// The time line of the frames, which audio follows. Called on the threads that deliver the service's audio, the
     /// streaming thread of the audio's source pad, and any thread that queries that pad's latency.
     package var timeline: OutputTimeline { state.withLock(\.scheduler.timeline) }
@@ -149,11 +151,10 @@ package final class VideoOutput: Sendable {
     /// Makes the sink pad for the decoded frames of one media path. The first frame of a path with a higher number ends
     /// the output of all others. Called on the session's queue.
     /// - Parameters:
-    ///   - onFormat: receives the size that the frames must have: at once, and with each change on the source pad's
-    ///     streaming thread.
+    ///   - onFormat: called on the source pad's streaming thread when `format`, whose size the frames must have, has changed.
     ///   - onFrame: called on the decoder's thread.
     package func makeInput(
-        path: PathID, onFormat: @escaping @Sendable (OutputFormat) -> Void, onFrame: @escaping @Sendable () -> Void
+        path: PathID, onFormat: @escaping @Sendable () -> Void, onFrame: @escaping @Sendable () -> Void
     ) -> Pad {
         let input = Pad(name: "decoded", direction: .sink)
         let received = Mutex<(format: OutputFormat?, caps: Caps?, requestedAt: Duration?)>((nil, nil, nil))
@@ -201,12 +202,6 @@ package final class VideoOutput: Sendable {
                 // A new event: that of an RTP session downstream has its SSRC.
                 event.isForceKeyUnit ? input.push(Event.forceKeyUnitUpstream()) : false
             }
-        }
-        // The streaming thread may announce a change before this thread has announced what it changes.
-        var announced: OutputFormat?
-        while case let format = state.withLock(\.scheduler.format), format != announced {
-            onFormat(format)
-            announced = format
         }
         return input
     }
@@ -432,7 +427,7 @@ package final class VideoOutput: Sendable {
         } else if let caps = try? Caps(format.capsText) {
             source.pad.push(Event.caps(caps))
         }
-        for input in change.inputs { input.onFormat(format) }
+        for input in change.inputs { input.onFormat() }
     }
 
     package static let templateCaps = "\(rawCaps); \(EncodedInput.caps)"

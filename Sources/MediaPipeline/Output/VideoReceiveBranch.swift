@@ -33,7 +33,6 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     private var framesBefore: UInt64 = 0
 
     private struct Shared {
-        var format: OutputFormat?
         var sizing: Element?
         /// All elements, starting with the depayloader.
         var elements: [Element] = []
@@ -57,6 +56,8 @@ package final class VideoReceiveBranch: @unchecked Sendable {
 
     /// Decoded frames so far. Any thread.
     package var receivedFrames: UInt64 { frames.load(ordering: .relaxed) }
+    /// RTP packets so far, whether they can be decoded or not. Any thread.
+    package var receivedPackets: UInt64 { isolator.busy.count }
 
     /// Factory of the decoder; nil before `start`. Any thread.
     package var decoderName: String? { shared.withLock(\.decoderName) }
@@ -79,7 +80,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         _ codec: VideoCodec, from source: Pad, in bin: Bin, markers: LatencyMarkers?,
         onFrame: @escaping @Sendable (_ isFirst: Bool) -> Void
     ) throws {
-        let exit = output.makeInput(path: path, onFormat: { [weak self] in self?.set(format: $0) }) {
+        let exit = output.makeInput(path: path, onFormat: { [weak self] in self?.applyFormat() }) {
             [weak self] in
             guard let self else { return }
             self.logger.trace("decoded a frame")
@@ -201,16 +202,11 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         target?.bin.takeOut(elements)
     }
 
-    /// Sets the size of the frames that leave. Any thread.
-    private func set(format: OutputFormat) {
-        shared.withLock { $0.format = format }
-        applyFormat()
-    }
-
-    /// Two threads may be here, so each looks again for a format that the other one has set meanwhile.
+    /// Sets the size of the frames that leave. The session's queue and the output's streaming thread may be here at once, so
+    /// each looks again for a format that is newer than the one it has set.
     private func applyFormat() {
         var applied: OutputFormat?
-        while case (let format?, let sizing?) = shared.withLock({ ($0.format, $0.sizing) }), format != applied {
+        while let sizing = shared.withLock(\.sizing), case let format = output.format, format != applied {
             let sized = EncoderFrame.caps(width: format.width, height: format.height)
             if let caps = try? Caps(followsReceived ? EncoderFrame.caps : sized) { sizing.set("caps", caps: caps) }
             applied = format

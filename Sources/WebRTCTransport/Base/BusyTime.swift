@@ -6,17 +6,17 @@ import Synchronization
 package final class BusyTime: Sendable {
     private let nanoseconds = Atomic<UInt64>(0)
     private let longest = Atomic<UInt64>(0)
-    private let works = Atomic<UInt64>(0)
+    private let pieces = Atomic<UInt64>(0)
 
     package init() {}
 
     package var total: Duration { .nanoseconds(Int64(clamping: nanoseconds.load(ordering: .relaxed))) }
 
-    /// Number of `add`s.
-    package var count: UInt64 { works.load(ordering: .relaxed) }
+    /// Pieces of work so far, such as packets.
+    package var count: UInt64 { pieces.load(ordering: .relaxed) }
 
     package func add(_ time: Duration) {
-        works.wrappingAdd(1, ordering: .relaxed)
+        pieces.wrappingAdd(1, ordering: .relaxed)
         let added = UInt64(max(0, Int64(clamping: time.clockTime)))
         nanoseconds.wrappingAdd(added, ordering: .relaxed)
         longest.max(added, ordering: .relaxed)

@@ -78,8 +78,7 @@ struct InboundStream<Packet: PacketStorage> {
         buffer.retry = requestInterval
         clock = Self.makeClock(kind, parameters.clockRate)
         clock.delay = delay
-        // At the first packet of all, nothing is missing: a depayloader would request another keyframe than the one that it
-        // begins with.
+        // The first stream begins with a keyframe, and at a discontinuity a depayloader would request another one.
         (lastTime, hasLost, frameLimit) = (nil, announced != nil, FrameLimit())
     }
 

@@ -57,7 +57,7 @@ final class TransformPipeline: @unchecked Sendable {
     let sink: Pad
     private let seen = Watched(Seen())
     private var problems: [Problem] = []
-    /// A wait for frames was in vain.
+    /// A wait for frames has timed out.
     private var hasMissedFrames = false
     /// A frame that differs from this one by less than `leakLimit` code values counts as a leak.
     private let forbidden: Watched<CopiedFrame?>
@@ -246,7 +246,7 @@ final class TransformPipeline: @unchecked Sendable {
         if !holds {
             for problem in takeProblems() { Issue.record("\(problem.kind): \(problem.text) (\(problem.debug))") }
             hasMissedFrames = true
-            Issue.record("\(counters)")
+            Issue.record("The element: \(counters)")
         }
         return holds
     }
