@@ -13,27 +13,29 @@ package struct NegotiatedCodec: Sendable, Equatable {
     var isBaseline: Bool { codec == .h264 && codec.accepts(formatParameters: formatParameters, .baseline) }
 }
 
-/// Negotiated video; `direction` is ours.
+/// Video that is negotiated, or that we offer; `direction` is ours.
 package struct NegotiatedVideo: Sendable {
     var mid: String
     var codec: NegotiatedCodec
+    /// Codecs beside `codec` in which the remote peer may send.
+    var alternatives: [NegotiatedCodec] = []
     var extensions: HeaderExtensionIDs
     var direction: MediaDirection
     /// SSRCs that the remote peer declares, if any.
-    var ssrcs: [UInt32]
+    var ssrcs: [UInt32] = []
     /// See `RemoteVideo`.
-    var rtxSSRCs: [UInt32: UInt32]
-    /// Codecs beside `codec` in which the remote peer may send.
-    var alternatives: [NegotiatedCodec] = []
+    var rtxSSRCs: [UInt32: UInt32] = [:]
     /// RIDs of the simulcast layers, highest resolution first; empty: one stream.
     var sentLayers: [String] = []
     var receivedLayers: [String] = []
+}
 
+extension NegotiatedVideo {
     package init(_ remote: RemoteVideo, _ direction: MediaDirection) {
-        (mid, codec, extensions) = (remote.mid, remote.codec, remote.extensions)
+        self.init(
+            mid: remote.mid, codec: remote.codec, extensions: remote.extensions, direction: direction,
+            ssrcs: remote.ssrcs, rtxSSRCs: remote.rtxSSRCs)
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
-        (ssrcs, rtxSSRCs) = (remote.ssrcs, remote.rtxSSRCs)
-        self.direction = direction
     }
 
     /// The media of this m-line and of a later one, which belong to the same RTP session. The first m-line is the one that sends;
@@ -53,17 +55,20 @@ package struct NegotiatedVideo: Sendable {
     }
 }
 
+/// As `NegotiatedVideo`.
 package struct NegotiatedAudio: Sendable {
     var mid: String
     var payloadType: Int
     var extensions: HeaderExtensionIDs
     var direction: MediaDirection
-    var ssrcs: [UInt32]
+    var ssrcs: [UInt32] = []
+}
 
+extension NegotiatedAudio {
     package init(_ remote: RemoteAudio, _ direction: MediaDirection) {
-        (mid, payloadType, extensions) = (remote.mid, remote.payloadType, remote.extensions)
-        ssrcs = remote.ssrcs
-        self.direction = direction
+        self.init(
+            mid: remote.mid, payloadType: remote.payloadType, extensions: remote.extensions, direction: direction,
+            ssrcs: remote.ssrcs)
     }
 
     func united(with later: NegotiatedAudio) -> NegotiatedAudio {

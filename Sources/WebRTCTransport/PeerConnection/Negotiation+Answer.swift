@@ -57,7 +57,7 @@ extension Negotiation {
         guard !line.isRefused else { return .refused(kind: line.kind, mid: line.mid) }
         return switch line.negotiated {
         case .video(let video): .video(answered(video))
-        case .audio(let audio): .audio(answered(audio))
+        case .audio(let audio): .audio(audio)
         case nil: .application(mid: line.mid)
         }
     }

@@ -71,7 +71,7 @@ extension Negotiation {
                 codecs = LocalDescription.offeredCodecs([codec] + configuration.alternatives)
             }
             return .video(
-                LocalDescription.Video(
+                NegotiatedVideo(
                     mid: line.mid, codec: codecs[0], alternatives: Array(codecs.dropFirst()),
                     extensions: layers.isEmpty
                         ? LocalDescription.offeredExtensions : LocalDescription.offeredSimulcastExtensions,
@@ -79,10 +79,10 @@ extension Negotiation {
         case .media(.audio):
             if var audio, isAnswerer {
                 (audio.mid, audio.direction) = (line.mid, line.direction)
-                return .audio(answered(audio))
+                return .audio(audio)
             }
             return .audio(
-                LocalDescription.Audio(
+                NegotiatedAudio(
                     mid: line.mid, payloadType: LocalDescription.offeredAudioPayloadType,
                     extensions: LocalDescription.offeredAudioExtensions, direction: line.direction))
         }

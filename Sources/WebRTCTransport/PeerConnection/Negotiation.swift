@@ -110,20 +110,14 @@ struct Negotiation: Sendable {
     }
 
     /// Our part of a video m-line whose codec the remote peer has chosen.
-    func answered(_ video: NegotiatedVideo) -> LocalDescription.Video {
-        var codec = video.codec
-        codec.feedback.formIntersection(LocalDescription.offeredFeedback)
+    func answered(_ video: NegotiatedVideo) -> NegotiatedVideo {
+        var video = video
+        (video.alternatives, video.sentLayers) = ([], [])
+        video.codec.feedback.formIntersection(LocalDescription.offeredFeedback)
         // Another profile than our own goes back as it was offered (RFC 6184 8.2.2).
-        if codec.isBaseline, configuration.h264 == .baseline {
-            codec.formatParameters = codec.codec.formatParameters(configuration.h264)
+        if video.codec.isBaseline, configuration.h264 == .baseline {
+            video.codec.formatParameters = video.codec.codec.formatParameters(configuration.h264)
         }
-        return LocalDescription.Video(
-            mid: video.mid, codec: codec, extensions: video.extensions, direction: video.direction,
-            receivedLayers: video.receivedLayers)
-    }
-
-    func answered(_ audio: NegotiatedAudio) -> LocalDescription.Audio {
-        LocalDescription.Audio(
-            mid: audio.mid, payloadType: audio.payloadType, extensions: audio.extensions, direction: audio.direction)
+        return video
     }
 }

@@ -3,30 +3,9 @@ import GStreamerKit
 import MediaSecurity
 
 struct LocalDescription: Sendable {
-    /// Our part of a video m-line.
-    struct Video: Sendable {
-        var mid: String
-        var codec: NegotiatedCodec
-        /// Further codecs that we offer to receive.
-        var alternatives: [NegotiatedCodec] = []
-        var extensions: HeaderExtensionIDs
-        var direction: MediaDirection
-        /// RIDs of the simulcast layers that we offer or accept, highest resolution first.
-        var sentLayers: [String] = []
-        var receivedLayers: [String] = []
-    }
-
-    /// Our part of an audio m-line.
-    struct Audio: Sendable {
-        var mid: String
-        var payloadType: Int
-        var extensions: HeaderExtensionIDs
-        var direction: MediaDirection
-    }
-
     enum Line: Sendable {
-        case video(Video)
-        case audio(Audio)
+        case video(NegotiatedVideo)
+        case audio(NegotiatedAudio)
         /// Data channels: the transport is accepted, but no SCTP association is made.
         case application(mid: String)
         case refused(kind: String, mid: String)
@@ -138,7 +117,7 @@ struct LocalDescription: Sendable {
             + [SDPAttribute("simulcast", "\(direction) \(rids.joined(separator: ";"))")]
     }
 
-    private func media(_ video: Video) -> SDPMedia {
+    private func media(_ video: NegotiatedVideo) -> SDPMedia {
         let codec = video.codec
         var media = SDPMedia(kind: "video", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [])
         var lines = rtpLines(mid: video.mid, video.extensions, video.direction)
@@ -173,7 +152,7 @@ struct LocalDescription: Sendable {
         return lines
     }
 
-    private func media(_ audio: Audio) -> SDPMedia {
+    private func media(_ audio: NegotiatedAudio) -> SDPMedia {
         let type = audio.payloadType
         var media = SDPMedia(kind: "audio", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [String(type)])
         media.attributes =
