@@ -4,7 +4,7 @@ package struct ReceiveBitrateEstimator {
     package private(set) var estimate: Int
     private let maximum: Int
     private let minimum = 100_000
-    private var highest: UInt32?
+    private var sequences = SerialNumber<UInt16>()
     private var expected = 0
     private var received = 0
 
@@ -15,15 +15,9 @@ package struct ReceiveBitrateEstimator {
 
     package mutating func packet(sequence: UInt16) {
         received &+= 1
-        guard let last = highest else {
-            highest = UInt32(sequence)
-            expected &+= 1
-            return
-        }
-        let step = Int16(bitPattern: sequence &- UInt16(truncatingIfNeeded: last))
-        guard step > 0 else { return }
-        expected &+= Int(step)
-        highest = last &+ UInt32(step)
+        let last = sequences.highest
+        let number = sequences.record(sequence)
+        expected &+= last.map { max(0, Int(number - $0)) } ?? 1
     }
 
     /// Ends the interval since the last call and updates the estimate.

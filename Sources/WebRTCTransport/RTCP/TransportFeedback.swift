@@ -98,20 +98,12 @@ package struct TransportFeedback: Sendable, Equatable {
 
 /// Extends 24-bit reference times, which wrap after 12 days, to a continuous timeline.
 package struct ArrivalClock: Sendable {
-    private var last: UInt32?
-    private var units: Int64 = 0
+    private var references = SerialNumber<UInt32>()
     package init() {}
 
     /// Microseconds on the remote peer's clock, from the zero of the first reference time.
     package mutating func microseconds(reference: UInt32) -> Int64 {
-        if let last {
-            // Sign-extend from 24 bits, because feedback may be reordered.
-            let step = Int32(bitPattern: (reference &- last) << 8) >> 8
-            units &+= Int64(step)
-        } else {
-            units = Int64(reference & 0xff_ffff)
-        }
-        last = reference & 0xff_ffff
-        return units &* 64_000
+        // The upper 24 bits wrap together with the number. Feedback may be reordered.
+        (references.record(reference << 8) >> 8) &* 64_000
     }
 }
