@@ -1,16 +1,21 @@
 package struct HeaderExtensionIDs: Sendable, Equatable {
-    package static let midURI = "urn:ietf:params:rtp-hdrext:sdes:mid"
-    package static let absoluteSendTimeURI = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"
-    /// The simulcast layer of a packet, and of the packet that an RTX packet repeats (RFC 8852).
-    package static let ridURI = "urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id"
-    package static let repairedRIDURI = "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id"
     package static let transportWideCCURI = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01"
 
     package var mid: UInt8?
     package var absoluteSendTime: UInt8?
     package var transportWideCC: UInt8?
+    /// The simulcast layer of a packet, and of the packet that an RTX packet repeats (RFC 8852).
     package var rid: UInt8?
     package var repairedRID: UInt8?
+
+    /// In the order of our descriptions.
+    private static let all: [(id: any WritableKeyPath<Self, UInt8?> & Sendable, uri: String)] = [
+        (\.mid, "urn:ietf:params:rtp-hdrext:sdes:mid"),
+        (\.absoluteSendTime, "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"),
+        (\.transportWideCC, transportWideCCURI),
+        (\.rid, "urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id"),
+        (\.repairedRID, "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id"),
+    ]
 
     /// Parses `a=extmap` values, `id[/direction] uri`. IDs outside 1…14 cannot be one-byte extensions.
     package init(extmap values: [String] = []) {
@@ -18,22 +23,12 @@ package struct HeaderExtensionIDs: Sendable, Equatable {
             let parts = value.split(separator: " ", maxSplits: 1)
             guard parts.count == 2, let id = UInt8(parts[0].split(separator: "/").first ?? ""), (1...14).contains(id)
             else { continue }
-            switch parts[1].trimmedASCII.split(separator: " ").first.map(String.init) {
-            case Self.midURI: mid = id
-            case Self.absoluteSendTimeURI: absoluteSendTime = id
-            case Self.transportWideCCURI: transportWideCC = id
-            case Self.ridURI: rid = id
-            case Self.repairedRIDURI: repairedRID = id
-            default: break
-            }
+            let uri = parts[1].trimmedASCII.split(separator: " ").first.map(String.init)
+            if let known = Self.all.first(where: { $0.uri == uri }) { self[keyPath: known.id] = id }
         }
     }
 
     package var extmap: [String] {
-        [
-            mid.map { "\($0) \(Self.midURI)" }, absoluteSendTime.map { "\($0) \(Self.absoluteSendTimeURI)" },
-            transportWideCC.map { "\($0) \(Self.transportWideCCURI)" }, rid.map { "\($0) \(Self.ridURI)" },
-            repairedRID.map { "\($0) \(Self.repairedRIDURI)" },
-        ].compactMap { $0 }
+        Self.all.compactMap { known in self[keyPath: known.id].map { "\($0) \(known.uri)" } }
     }
 }
