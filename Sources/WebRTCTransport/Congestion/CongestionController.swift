@@ -31,7 +31,8 @@ package struct CongestionController: Sendable {
     private var lastReportBackOff: Int64?
     private var remoteEstimate: (bitrate: Int, time: Int64)?
 
-    private var published: BitrateTarget
+    /// The target that was published last; the start value before that.
+    package private(set) var target: BitrateTarget
     private var publishedAt: Int64?
     /// The estimate of the latest decision, published or not.
     private var latestEstimate: Int
@@ -56,12 +57,10 @@ package struct CongestionController: Sendable {
         self.start = min(max(start, self.range.lowerBound), self.range.upperBound)
         delay = DelayBasedController(start: Double(self.start))
         loss = LossBasedController(start: Double(self.start), ceiling: Double(self.range.upperBound) * 1.5)
-        published = BitrateTarget(target: self.start, estimate: self.start, reason: .start)
+        target = BitrateTarget(target: self.start, estimate: self.start, reason: .start)
         latestEstimate = self.start
     }
 
-    /// The target that was published last; the start value before that.
-    package var target: BitrateTarget { published }
     /// Smoothed round trip without the remote peer's own delay, µs; nil before its first receiver report.
     package var pathRoundTrip: Int64? { reportedTrip.smoothed }
     /// Smoothed round trip from feedback, else from receiver reports, µs; nil before the first of them.
@@ -236,12 +235,12 @@ package struct CongestionController: Sendable {
         }
         latestEstimate = next.estimate
         next.isLimitedByNetwork = isLimitedByNetwork
-        guard next != published else { return nil }
+        guard next != target else { return nil }
         let isNews =
-            next.reason != published.reason || next.isLimitedByNetwork != published.isLimitedByNetwork
-            || abs(next.target - published.target) * 50 >= published.target
+            next.reason != target.reason || next.isLimitedByNetwork != target.isLimitedByNetwork
+            || abs(next.target - target.target) * 50 >= target.target
         guard isNews, publishedAt.map({ now &- $0 >= Self.publishInterval }) ?? true else { return nil }
-        published = next
+        target = next
         publishedAt = now
         return next
     }
