@@ -1,12 +1,8 @@
 /// Profile and level of an H.264 stream: the three bytes of its sequence parameter set that follow the NAL unit's header.
 package struct H264Profile: Sendable, Equatable {
-    private let idc: UInt8
-    private let constraints: UInt8
-    private let level: UInt8
-
-    package init(idc: UInt8, constraints: UInt8, level: UInt8) {
-        (self.idc, self.constraints, self.level) = (idc, constraints, level)
-    }
+    let idc: UInt8
+    let constraints: UInt8
+    let level: UInt8
 
     static let constrainedBaseline = H264Profile(idc: 66, constraints: 0xe0, level: 31)
 
@@ -15,14 +11,6 @@ package struct H264Profile: Sendable, Equatable {
         constrainedBaseline, H264Profile(idc: 77, constraints: 0, level: 31),
         H264Profile(idc: 100, constraints: 0, level: 31),
     ]
-
-    /// Parses a `profile-level-id` (RFC 6184 8.1).
-    init?(levelID text: String) {
-        guard text.utf8.count == 6, let value = UInt32(text, radix: 16) else { return nil }
-        self.init(
-            idc: UInt8(truncatingIfNeeded: value >> 16), constraints: UInt8(truncatingIfNeeded: value >> 8),
-            level: UInt8(truncatingIfNeeded: value))
-    }
 
     /// The constraint flags that tell profiles apart, as WebRTC's implementations write them: some compare the text.
     private var shownConstraints: UInt8 {
@@ -57,6 +45,16 @@ package struct H264Profile: Sendable, Equatable {
         case 244: "high-4:4:4"
         default: "with profile_idc \(idc)"
         }
+    }
+}
+
+extension H264Profile {
+    /// Parses a `profile-level-id` (RFC 6184 8.1).
+    init?(levelID text: String) {
+        guard text.utf8.count == 6, let value = UInt32(text, radix: 16) else { return nil }
+        self.init(
+            idc: UInt8(truncatingIfNeeded: value >> 16), constraints: UInt8(truncatingIfNeeded: value >> 8),
+            level: UInt8(truncatingIfNeeded: value))
     }
 }
 

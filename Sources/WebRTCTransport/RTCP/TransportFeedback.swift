@@ -14,10 +14,6 @@ package struct TransportFeedback: Sendable, Equatable {
         }
         package var sequence: UInt16
         package var status: Status
-        package init(sequence: UInt16, status: Status) {
-            self.sequence = sequence
-            self.status = status
-        }
     }
 
     package var baseSequence: UInt16
