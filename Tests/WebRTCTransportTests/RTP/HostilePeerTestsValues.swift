@@ -9,30 +9,30 @@ struct HostilePeerValueTests {
 
     @Test func aFullTableTakesNothingNewWhileAllAreHeard() {
         var sources = InboundSources()
-        for ssrc in 0..<UInt32(sources.capacity) {
+        for ssrc in 0..<UInt32(InboundSources.capacity) {
             #expect(sources.admits(ssrc, now: .zero))
             let replaced = sources.record(ssrc, now: .zero)
             #expect(replaced == nil)
         }
-        let almost = sources.silence - .milliseconds(1)
+        let almost = InboundSources.silence - .milliseconds(1)
         #expect(!sources.admits(1000, now: almost))
         #expect(sources.admits(5, now: almost))
         let replaced = sources.record(5, now: almost)
         #expect(replaced == nil)
-        #expect(sources.count == sources.capacity)
+        #expect(sources.count == InboundSources.capacity)
     }
 
     @Test func theOneThatIsSilentLongestIsReplaced() {
         var sources = InboundSources()
-        for ssrc in 0..<UInt32(sources.capacity) { _ = sources.record(ssrc, now: .milliseconds(Int(ssrc))) }
-        let now = sources.silence + .milliseconds(1)
+        for ssrc in 0..<UInt32(InboundSources.capacity) { _ = sources.record(ssrc, now: .milliseconds(Int(ssrc))) }
+        let now = InboundSources.silence + .milliseconds(1)
         _ = sources.record(0, now: now)
         // `admits` changes nothing: a forged packet, not yet authenticated, must not take a slot.
         #expect(sources.admits(1000, now: now) && sources.admits(1000, now: now))
         let replaced = sources.record(1000, now: now)
         #expect(replaced == 1)
         #expect(!sources.admits(1001, now: now))
-        #expect(sources.admits(1001, now: now + .milliseconds(1)) && sources.count == sources.capacity)
+        #expect(sources.admits(1001, now: now + .milliseconds(1)) && sources.count == InboundSources.capacity)
     }
 
     /// All streams restart each second, 100,000 times in a row.
@@ -44,7 +44,7 @@ struct HostilePeerValueTests {
                 #expect(sources.admits(ssrc, now: .seconds(second)))
                 _ = sources.record(ssrc, now: .seconds(second))
             }
-            #expect(sources.count <= sources.capacity)
+            #expect(sources.count <= InboundSources.capacity)
         }
     }
 
