@@ -18,26 +18,22 @@ struct LocalDescription: Sendable {
     static let offeredFeedback: Set<String> = ["nack", "nack pli", "ccm fir", "transport-cc", "goog-remb"]
     static let offeredAudioPayloadType = 111
 
-    static func offeredCodec(_ codec: VideoCodec, _ h264: H264Acceptance = .baseline) -> NegotiatedCodec {
-        offeredCodec(codec, codec.formatParameters(h264), at: 0)
-    }
-
-    private static func offeredCodec(_ codec: VideoCodec, _ parameters: String?, at index: Int) -> NegotiatedCodec {
+    static func offeredCodec(_ codec: VideoCodec, _ h264: H264Acceptance, at index: Int = 0) -> NegotiatedCodec {
         NegotiatedCodec(
             codec: codec, payloadType: 96 + 2 * index, retransmissionPayloadType: 97 + 2 * index,
-            feedback: offeredFeedback, formatParameters: parameters)
+            feedback: offeredFeedback, formatParameters: codec.formatParameters(h264))
     }
 
     /// The codecs of an offer to receive, each one once; H.264 in each profile that cameras send, because some remote
     /// peers compare the profile.
     static func offeredCodecs(_ codecs: [VideoCodec]) -> [NegotiatedCodec] {
-        var formats: [(codec: VideoCodec, parameters: String?)] = []
+        var formats: [(codec: VideoCodec, h264: H264Acceptance)] = []
         for codec in codecs where !formats.contains(where: { $0.codec == codec }) {
             let profiles: [H264Acceptance] =
                 codec == .h264 ? H264Profile.ofCameras.map(H264Acceptance.profile) : [.baseline]
-            formats += profiles.map { (codec, codec.formatParameters($0)) }
+            formats += profiles.map { (codec, $0) }
         }
-        return formats.enumerated().map { offeredCodec($1.codec, $1.parameters, at: $0) }
+        return formats.enumerated().map { offeredCodec($1.codec, $1.h264, at: $0) }
     }
 
     static var offeredExtensions: HeaderExtensionIDs {

@@ -221,8 +221,7 @@ package struct RemoteDescription: Sendable {
         for stream in words[at + 1].split(separator: ";").prefix(SimulcastLayer.maximumCount) {
             // A rid consists of letters and digits (RFC 8851 10); a one-byte header extension holds 16 bytes.
             guard let rid = stream.split(separator: ",").first, (1...16).contains(rid.utf8.count),
-                rid.utf8.allSatisfy({ ($0 | 0x20 >= 0x61 && $0 | 0x20 <= 0x7a) || ($0 >= 0x30 && $0 <= 0x39) }),
-                !rids.contains(String(rid))
+                rid.utf8.allSatisfy(\.isLetterOrDigit), !rids.contains(String(rid))
             else { continue }
             rids.append(String(rid))
         }
@@ -269,8 +268,8 @@ private struct PayloadTypes {
     /// Payload types in m-line order, 0…127, without duplicates.
     private let types: [Int]
     /// Upper case, for example `OPUS/48000/2`.
-    private var encodings: [Int: String] = [:]
-    private var parameters: [Int: String] = [:]
+    private let encodings: [Int: String]
+    private let parameters: [Int: String]
     private var feedback: [Int: Set<String>] = [:]
     private var everywhere: Set<String> = []
     /// Limit for each payload type, because feedback for all types is copied into each codec. Browsers use six kinds.
@@ -283,14 +282,14 @@ private struct PayloadTypes {
             let parts = value.split(separator: " ", maxSplits: 1)
             return (parts.first.flatMap { Int($0) }, parts.count > 1 ? String(parts[1]) : "")
         }
-        for value in media.values("rtpmap") {
-            let (type, rest) = split(value)
-            if let type { encodings[type] = rest.uppercased() }
+        func byType(_ name: String) -> [Int: String] {
+            media.values(name).reduce(into: [:]) { found, value in
+                let (type, rest) = split(value)
+                if let type { found[type] = rest }
+            }
         }
-        for value in media.values("fmtp") {
-            let (type, rest) = split(value)
-            if let type { parameters[type] = rest }
-        }
+        encodings = byType("rtpmap").mapValues { $0.uppercased() }
+        parameters = byType("fmtp")
         for value in media.values("rtcp-fb") {
             let (type, rest) = split(value)
             if value.hasPrefix("* ") {
@@ -306,18 +305,10 @@ private struct PayloadTypes {
     /// Up to 16 names for an error message; letters and digits only, because the remote peer chooses them.
     var encodingNames: [String] {
         types.compactMap(name).filter {
-            !$0.isEmpty && $0.utf8.count <= 32 && $0.utf8.allSatisfy(Self.isTokenCharacter)
+            !$0.isEmpty && $0.utf8.count <= 32
+                && $0.utf8.allSatisfy { $0.isLetterOrDigit || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: ".") }
         }
         .prefix(16).reduce(into: []) { if !$0.contains($1) { $0.append($1) } }
-    }
-
-    private static func isTokenCharacter(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"),
-            UInt8(ascii: "."):
-            true
-        default: false
-        }
     }
 
     /// RTX payload types by the type that they retransmit; the first one in the m-line wins.
@@ -348,4 +339,9 @@ private struct PayloadTypes {
 
     /// RFC 7587 7: the rtpmap says 48 kHz and two channels, whatever the stream contains.
     var opus: Int? { types.first { (encodings[$0] ?? "")[...].trimmedASCII == "OPUS/48000/2" } }
+}
+
+extension UInt8 {
+    /// In ASCII.
+    fileprivate var isLetterOrDigit: Bool { (0x61...0x7a).contains(self | 0x20) || (0x30...0x39).contains(self) }
 }
