@@ -7,10 +7,6 @@ package struct EncodedVideoFormat: Sendable, Equatable {
     /// H.264 only.
     package var profile: H264Profile?
 
-    package init(codec: VideoCodec, size: FrameSize, profile: H264Profile? = nil) {
-        (self.codec, self.size, self.profile) = (codec, size, profile)
-    }
-
     /// True if a connection that was negotiated for the other stream carries this one.
     package func fits(_ other: EncodedVideoFormat) -> Bool {
         guard codec == other.codec else { return false }
@@ -93,9 +89,11 @@ package struct EncodedVideoReader: Sendable {
             switch UnitType(rawValue: type) {
             case .sequenceSet, .pictureSet: keep(UnsafeRawBufferPointer(rebasing: frame[unit]))
             case .instantRefresh where isFirst:
-                usedPictureSet = Self.pictureSet(ofSlice: UnsafeRawBufferPointer(rebasing: frame[unit]))
+                // pic_parameter_set_id behind first_mb_in_slice and slice_type (H.264 7.3.3).
+                usedPictureSet = Self.code(behind: 2, in: frame[unit])
             case .slice where isFirst:
-                result.isReordered = Self.isBidirectional(UnsafeRawBufferPointer(rebasing: frame[unit]))
+                // The slice's type (H.264 7.3.3): 1 and 6 are B.
+                result.isReordered = Self.code(behind: 1, in: frame[unit]).map { $0 % 5 == 1 } ?? false
             default: break
             }
         }
@@ -121,7 +119,8 @@ package struct EncodedVideoReader: Sendable {
     /// The format by the active sequence set: the one that the slice's picture parameter set names. A stream may keep sets of
     /// earlier sizes under other IDs.
     private func format(usingPictureSet id: Int) -> EncodedVideoFormat? {
-        guard let sequence = pictureSets[id].flatMap(Self.sequenceSet(ofPictureSet:)),
+        // seq_parameter_set_id behind pic_parameter_set_id (H.264 7.3.2.2).
+        guard let sequence = pictureSets[id]?.withUnsafeBytes({ Self.code(behind: 1, in: $0[...]) }),
             let set = sequenceSets[sequence], set.count >= 4
         else { return nil }
         let profile = H264Profile(idc: set[1], constraints: set[2], level: set[3])
@@ -139,27 +138,11 @@ package struct EncodedVideoReader: Sendable {
         self[keyPath: path][id] = Array(unit)
     }
 
-    /// Reads pic_parameter_set_id behind first_mb_in_slice and slice_type (H.264 7.3.3).
-    private static func pictureSet(ofSlice slice: UnsafeRawBufferPointer) -> Int? {
-        var bits = BitReader(UnsafeRawBufferPointer(rebasing: slice.dropFirst()))
-        guard bits.golomb() != nil, bits.golomb() != nil else { return nil }
+    /// Reads the code ue(v) behind this number of others and the unit's header.
+    private static func code(behind count: Int, in unit: Slice<UnsafeRawBufferPointer>) -> Int? {
+        var bits = BitReader(UnsafeRawBufferPointer(rebasing: unit.dropFirst()))
+        for _ in 0..<count { guard bits.golomb() != nil else { return nil } }
         return bits.golomb()
-    }
-
-    /// Reads seq_parameter_set_id behind pic_parameter_set_id (H.264 7.3.2.2).
-    private static func sequenceSet(ofPictureSet set: [UInt8]) -> Int? {
-        set.withUnsafeBytes { bytes in
-            var bits = BitReader(UnsafeRawBufferPointer(rebasing: bytes.dropFirst()))
-            guard bits.golomb() != nil else { return nil }
-            return bits.golomb()
-        }
-    }
-
-    /// Reads the slice's type (H.264 7.3.3): 1 and 6 are B.
-    private static func isBidirectional(_ slice: UnsafeRawBufferPointer) -> Bool {
-        var bits = BitReader(UnsafeRawBufferPointer(rebasing: slice.dropFirst()))
-        guard bits.golomb() != nil, let type = bits.golomb() else { return false }
-        return type % 5 == 1
     }
 
     /// The NAL units of a byte-stream (H.264 annex B), without start codes and trailing zeros.

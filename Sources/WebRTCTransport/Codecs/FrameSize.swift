@@ -121,31 +121,18 @@ extension VideoCodec {
     /// Sizes of all sequence parameter sets (H.264 7.3.2.1.1), at any position in the frame.
     private func h264Sizes(_ frame: UnsafeRawBufferPointer) -> [FrameSize]? {
         var sizes: [FrameSize] = []
-        var at = 0
-        while frame.count - at >= 4 {
-            // If the third byte is above 1, none of the three bytes can begin a start code.
-            if frame[at + 2] > 1 {
-                at += 3
-                continue
-            }
-            guard frame[at] == 0, frame[at + 1] == 0, frame[at + 2] == 1 else {
-                at += 1
-                continue
-            }
-            let type = frame[at + 3] & 0x1f
-            if type == 7 || type == 15 {
-                guard let found = Self.h264Sizes(ofSet: UnsafeRawBufferPointer(rebasing: frame[(at + 4)...])) else {
-                    return nil
-                }
-                sizes.append(found.coded)
-            }
-            at += 4
+        for unit in EncodedVideoReader.units(in: frame) {
+            let type = frame[unit.lowerBound] & 0x1f
+            guard type == 7 || type == 15 else { continue }
+            let set = UnsafeRawBufferPointer(rebasing: frame[unit].dropFirst())
+            guard let found = Self.h264Sizes(ofSet: set) else { return nil }
+            sizes.append(found.coded)
         }
         return sizes
     }
 
     /// Returns the size that is decoded, in whole macroblocks, and the one that is shown.
-    /// - Parameter set: The parameter set from profile_idc on, with emulation prevention bytes; more data may follow.
+    /// - Parameter set: The parameter set from profile_idc on, with emulation prevention bytes.
     static func h264Sizes(ofSet set: UnsafeRawBufferPointer) -> (coded: FrameSize, shown: FrameSize)? {
         // The size precedes the VUI, and the scaling lists before it have 1 KiB at most.
         var plain: [UInt8] = []
