@@ -22,7 +22,6 @@ package enum EncodedVideoBin {
         let depayloader = try VideoDecoderBin.makeDepayloader(codec)
         var elements = [depayloader]
         if codec == .h264 {
-            VideoDecoderBin.requestMissingKeyframe(depayloader)
             elements.append(try filter("byte-stream"))
             if let h264Format {
                 let parser = try Element(factory: "h264parse")
@@ -35,7 +34,7 @@ package enum EncodedVideoBin {
         return bin
     }
 
-    private static func filter(_ h264Format: String) throws(GStreamerError) -> Element {
+    static func filter(_ h264Format: String) throws(GStreamerError) -> Element {
         let filter = try Element(factory: "capsfilter")
         filter.set("caps", caps: try Caps(h264Caps(h264Format)))
         return filter

@@ -22,18 +22,12 @@ package enum VideoDecoderBin {
         decoder.set("qos", false)
         // A broken stream causes a keyframe request, never an error that stops the pipeline.
         decoder.set("max-errors", "-1")
-        let parser = if let name = choice.parser { [try Element(factory: name)] } else { [Element]() }
-        let behind = parser + [decoder] + (try VideoMemory.adapter(from: decoder))
-        guard codec == .h264 else {
-            try bin.hold([depayloader] + behind)
-            limitFrames(codec, depayloader)
-            return bin
-        }
-        requestMissingKeyframe(depayloader)
+        var elements = [depayloader]
         // The probe sees parameter sets in a byte-stream; in caps they would have passed before the frame.
-        let format = try Element(factory: "capsfilter")
-        format.set("caps", caps: try Caps("video/x-h264, stream-format=(string)byte-stream, alignment=(string)au"))
-        try bin.hold([depayloader, format] + behind)
+        if codec == .h264 { elements.append(try EncodedVideoBin.filter("byte-stream")) }
+        if let parser = choice.parser { elements.append(try Element(factory: parser)) }
+        elements += [decoder] + (try VideoMemory.adapter(from: decoder))
+        try bin.hold(elements)
         limitFrames(codec, depayloader)
         return bin
     }
@@ -54,6 +48,7 @@ package enum VideoDecoderBin {
         depayloader.set("wait-for-keyframe", true)
         removeTrailers(depayloader, keeping: keepsTrailers)
         if codec == .vp9 { joinLayers(depayloader) }
+        if codec == .h264 { requestMissingKeyframe(depayloader) }
         return depayloader
     }
 
@@ -81,7 +76,7 @@ package enum VideoDecoderBin {
     /// which packets arrive and no frame leaves. rtph264depay requests one only after a gap, unlike those of VP8 and
     /// VP9; it sees none if the packets before its first one were lost, for example because they came before the SRTP
     /// keys, and then waits for a keyframe that nothing requests.
-    static func requestMissingKeyframe(_ depayloader: Element) {
+    private static func requestMissingKeyframe(_ depayloader: Element) {
         guard let packets = depayloader.staticPad("sink"), let frames = depayloader.staticPad("src") else { return }
         let interval: ClockTime = 1_000_000_000
         // Both probes run on the stream's thread.
@@ -109,7 +104,7 @@ package enum VideoDecoderBin {
     }
 
     /// Removes the trailers that LiveKit's clients append: a VP9 decoder rejects each frame that has one.
-    static func removeTrailers(_ depayloader: Element, keeping: Bool) {
+    private static func removeTrailers(_ depayloader: Element, keeping: Bool) {
         depayloader.staticPad("src")?.addProbe(.buffer) { item in
             guard case .buffer(let frame) = item,
                 let length = FrameTrailer.length(end: frame.suffix(FrameTrailer.envelope), frameSize: frame.size)
