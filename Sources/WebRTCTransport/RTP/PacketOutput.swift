@@ -35,9 +35,13 @@ final class PacketOutput: @unchecked Sendable {
     /// - Parameters:
     ///   - exit: gets `pad` as its target.
     ///   - hasThread: false: `deliver` pushes on the network thread, and the receiver must not block.
-    ///   - requestKeyframe: called on any thread.
-    init(streamID: String, exit: GhostPad, hasThread: Bool, requestKeyframe: @escaping @Sendable () -> Void) {
+    init(streamID: String, exit: GhostPad, hasThread: Bool) {
         (self.streamID, self.exit, self.hasThread) = (streamID, exit, hasThread)
+    }
+
+    /// Call before `exit` is linked.
+    /// - Parameter requestKeyframe: called on any thread.
+    func start(requestKeyframe: @escaping @Sendable () -> Void) {
         pad.setEventFunction { event in
             if event.isForceKeyUnit { requestKeyframe() }
             return .handled(true)

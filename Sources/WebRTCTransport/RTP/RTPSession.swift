@@ -74,25 +74,13 @@ final class RTPSession: @unchecked Sendable {
         packetsIn = Pad(name: "\(prefix)packets_in", direction: .sink)
         sendPad = GhostPad(name: "\(prefix)rtp_sink", direction: .sink)
         receivePad = GhostPad(name: "\(prefix)rtp_src", direction: .source)
-        let relay = Relay()
-        output = PacketOutput(
-            streamID: "gst-decart/\(prefix)rtp", exit: receivePad, hasThread: hasOutputThread,
-            requestKeyframe: { relay.requestKeyframe() })
+        output = PacketOutput(streamID: "gst-decart/\(prefix)rtp", exit: receivePad, hasThread: hasOutputThread)
         inbound = InboundRTP(kind)
-        relay.session = self
+        output.start { [weak self] in self?.network.async { [weak self] in self?.requestKeyframe() } }
         bin.add(sendPad)
         bin.add(receivePad)
         sendPad.setTarget(packetsIn)
         receivePad.setTarget(output.pad)
-    }
-
-    /// The pad's closure is older than the session.
-    private final class Relay: @unchecked Sendable {
-        weak var session: RTPSession?
-        func requestKeyframe() {
-            guard let session else { return }
-            session.network.async { [weak session] in session?.requestKeyframe() }
-        }
     }
 
     // MARK: Sending
