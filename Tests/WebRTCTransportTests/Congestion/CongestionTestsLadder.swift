@@ -105,24 +105,14 @@ struct DegradationLadderTests {
         #expect(ladder.level == Level())
     }
 
-    /// If the network carries the encoder's overshoot, even above the user's maximum, the ladder drops no frames.
-    @Test(arguments: [1.4, 2.4, 9])
-    func anOvershootThatTheNetworkCarriesCostsNoFrame(ratio: Double) {
+    /// If the network carries the encoder's overshoot, even above the user's maximum, the ladder drops no frames. The encoder
+    /// meets a low maximum with a coarser quantizer.
+    @Test(arguments: [(1_500_000, 1.4), (1_500_000, 2.4), (1_500_000, 9), (200_000, 1)])
+    func whatTheNetworkCarriesCostsNoFrame(target: Int, ratio: Double) {
         var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
         var encoder = Encoder()
-        let steps = encoder.run(&ladder, target: 1_500_000, isLimitedByNetwork: false, for: .seconds(60)) { _, _ in
-            Int(ratio * 1_500_000 / 8 / 30)
-        }
-        #expect(steps.isEmpty, "\(steps)")
-    }
-
-    /// The encoder meets a low maximum of the user with a coarser quantizer, not with fewer frames.
-    @Test
-    func aLowMaximumCostsNoFrame() {
-        var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
-        var encoder = Encoder()
-        let steps = encoder.run(&ladder, target: 200_000, isLimitedByNetwork: false, for: .seconds(20)) { _, _ in
-            200_000 / 8 / 30
+        let steps = encoder.run(&ladder, target: target, isLimitedByNetwork: false, for: .seconds(60)) { _, _ in
+            Int(ratio * Double(target) / 8 / 30)
         }
         #expect(steps.isEmpty, "\(steps)")
     }

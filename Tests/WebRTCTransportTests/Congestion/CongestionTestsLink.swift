@@ -3,19 +3,15 @@ import WebRTCTransport
 
 /// A link, an encoder that follows the target and a receiver that sends feedback, in virtual time with 1 ms steps.
 struct SimulatedCall {
-    enum Feedback {
-        case transport, reports
-        case estimate(Int)
-    }
+    enum Feedback { case transport, reports }
 
     // Link. Times in µs, rates in bit/s.
     var capacity: (Int64) -> Int = { _ in 5_000_000 }
     var oneWay: Int64 = 50_000
     var queueLimit: Int64 = 300_000
     var loss = 0.0
-    /// Jitter of each packet, ±µs. With `keepsOrder` packets stay in order (a radio link), without it they may reorder.
+    /// Jitter of each packet, ±µs, which may reorder them.
     var jitter: Int64 = 0
-    var keepsOrder = true
     var feedbackLoss = 0.0
     /// No datagram passes in either direction during this time (µs).
     var outage: Range<Int64>?
@@ -24,7 +20,6 @@ struct SimulatedCall {
     var demand: (Int64) -> Int = { _ in .max }
     /// Bits produced for each bit of the target.
     var overshoot = 1.0
-    var keyFrames: [Int64] = [0]
     // Remote peer.
     var feedback = Feedback.transport
     var feedbackInterval: Int64 = 100_000
@@ -41,23 +36,13 @@ struct SimulatedCall {
     }
     struct Result {
         var samples: [Sample] = []
-        /// Queueing delay (µs) of each delivered packet, with the time at which it entered the queue.
-        var delays: [(time: Int64, delay: Int64)] = []
         var events: [(time: Int64, target: BitrateTarget)] = []
-        var sentPackets = 0
-        var droppedPackets = 0
-        var deliveredBytes = 0
 
         func target(at time: Int64) -> Int { samples.last { $0.time <= time }?.target.target ?? 0 }
         func targets(_ range: Range<Int64>) -> [Int] { samples.filter { range.contains($0.time) }.map(\.target.target) }
         func mean(_ range: Range<Int64>) -> Int {
             let values = targets(range)
             return values.isEmpty ? 0 : values.reduce(0, +) / values.count
-        }
-        /// Returns the queueing delay's percentile in µs.
-        func delay(percentile: Double, _ range: Range<Int64>) -> Int64 {
-            let values = delays.filter { range.contains($0.time) }.map(\.delay).sorted()
-            return values.isEmpty ? 0 : values[min(values.count - 1, Int(Double(values.count) * percentile))]
         }
         /// Returns how long after `from` (µs) the target began to satisfy `holds` for good, up to `until`.
         func timeUntil(_ from: Int64, until: Int64, _ holds: (Int) -> Bool) -> Int64? {
@@ -97,7 +82,6 @@ struct SimulatedCall {
         var expectedBefore: UInt32 = 0
         var arrivedSince = 0
         var lastTransit: Int64 = 0
-        var lastArrival: Int64 = 0
         var late: [UInt16] = []
         var frame: Int64 = 0
         var debt = 0.0
@@ -112,7 +96,7 @@ struct SimulatedCall {
                 let rate = min(controller.target.target, demand(now))
                 let share = overshoot * Double(rate) / 30 / 8
                 var size = share * Double.random(in: 0.8...1.2, using: &random) - debt * 0.1
-                if keyFrames.contains(where: { $0 / 33_333 == frame }) { size = share * 5 }
+                if frame == 0 { size = share * 5 }
                 size = max(200, size)
                 debt += size - share
                 debt = max(-share * 5, min(share * 10, debt))
@@ -131,11 +115,9 @@ struct SimulatedCall {
             while let first = outbox.first, first.time <= now {
                 outbox.removeFirst()
                 history.record(sequence: sequence, size: first.size, now: now)
-                result.sentPackets += 1
                 highest += 1
-                if Double.random(in: 0..<1, using: &random) < loss || queuedBytes + first.size > limit || isOut {
-                    result.droppedPackets += 1
-                } else {
+                let isLost = Double.random(in: 0..<1, using: &random) < loss
+                if !isLost, queuedBytes + first.size <= limit, !isOut {
                     queue.append(Packet(sequence: sequence, size: first.size, entered: now))
                     queuedBytes += first.size
                 }
@@ -151,13 +133,9 @@ struct SimulatedCall {
                 credit -= Double(first.size)
                 spent += Double(first.size)
                 let leaves = now + Int64(1000 * min(1, spent / perStep))
-                result.delays.append((first.entered, leaves - first.entered))
-                result.deliveredBytes += first.size
                 let wobble = jitter == 0 ? 0 : Int64.random(in: -jitter...jitter, using: &random)
                 lastTransit = leaves - first.entered + oneWay
-                lastArrival =
-                    keepsOrder ? max(lastArrival, leaves + oneWay + jitter + wobble) : leaves + oneWay + jitter + wobble
-                arrivals.append((first, lastArrival))
+                arrivals.append((first, leaves + oneWay + jitter + wobble))
             }
             // Remote peer; its clock has another epoch.
             for arrival in arrivals where arrival.time <= now {
@@ -197,7 +175,6 @@ struct SimulatedCall {
                         delaySinceLastSenderReport: 0)
                     (expectedBefore, arrivedSince) = (highest, 0)
                     if !lostOnTheWay { reports.append((now + oneWay, report, lastTransit + oneWay)) }
-                case .estimate(let bitrate): note(controller.remoteEstimate(bitrate, now: now), now)
                 }
             }
             // Feedback arrives at the sender.
