@@ -112,28 +112,6 @@ extension Transport {
             }
         }
 
-        /// A connection has one offer in flight, and answers any number of offers that keep the transport.
-        @Test func negotiatesOnce() throws {
-            try withPair { a, b in
-                let offer = try a.connection.createOffer()
-                #expect(throws: PeerConnectionError.self) { try a.connection.createOffer() }
-                #expect(throws: PeerConnectionError.self) { try a.connection.createAnswer(to: offer) }
-                #expect(throws: PeerConnectionError.self) { try b.connection.setAnswer(offer) }
-                // An unreadable offer leaves the connection usable for the next one.
-                #expect(throws: PeerConnectionError.self) { try b.connection.createAnswer(to: "v=0\r\n") }
-                let answer = try b.connection.createAnswer(to: offer)
-                // The same offer again changes nothing. Other ICE credentials would need another connection.
-                #expect(try b.connection.createAnswer(to: offer).hasPrefix("v=0"))
-                #expect(throws: PeerConnectionError.self) { try b.connection.createAnswer(to: SampleOffer.browser) }
-                try a.connection.setAnswer(answer)
-                #expect(throws: PeerConnectionError.self) { try a.connection.setAnswer(answer) }
-                a.trickle { [weak b] in b?.connection.addRemoteCandidate($0) }
-                b.trickle { [weak a] in a?.connection.addRemoteCandidate($0) }
-                try TestPeer.startMedia(a, b)
-                #expect(a.waitForFrames(5) && b.waitForFrames(5))
-            }
-        }
-
         @Test func racingWithNegotiation() throws {
             let offer = SampleOffer.browser
             for round in Verification.isOn ? Array(0..<40) : Array(stride(from: 0, to: 40, by: 4)) {

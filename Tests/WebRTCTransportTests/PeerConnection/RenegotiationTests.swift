@@ -111,6 +111,7 @@ extension Transport {
                 let refused = "m=audio 0 UDP/TLS/RTP/SAVPF 0\r\na=mid:1\r\na=inactive\r\n"
                 try connection.setAnswer(SampleOffer.session + answer + (audio == nil ? "" : refused))
                 #expect(connection.videoDirection == .sendrecv)
+                #expect(connection.audioDirection == nil && connection.audioSendParameters == nil)
                 try body(connection)
             }
         }
@@ -168,6 +169,34 @@ extension Transport {
                 #expect(
                     later.media.map(\.kind) == ["video", "audio", "audio"] && later.media.map(\.port) == [9, 0, 9])
                 #expect(later.media.map { $0.value("mid") } == ["0", "sound", "2"] && later.media[2].has("sendrecv"))
+            }
+        }
+
+        /// A connection has one offer in flight, and answers any number of offers that keep the transport.
+        @Test func oneOfferIsInFlight() throws {
+            try withConnection { a in
+                try withConnection({ $0.audio = .sendrecv }) { b in
+                    let offer = try a.createOffer()
+                    #expect(throws: PeerConnectionError.self) { try a.createOffer() }
+                    #expect(throws: PeerConnectionError.self) { try a.createAnswer(to: offer) }
+                    #expect(throws: PeerConnectionError.self) { try b.setAnswer(offer) }
+                    // An unreadable offer leaves the connection usable for the next one.
+                    #expect(throws: PeerConnectionError.self) { try b.createAnswer(to: "v=0\r\n") }
+                    let answer = try b.createAnswer(to: offer)
+                    // The same offer again changes nothing. Other ICE credentials would need another connection.
+                    #expect(try b.createAnswer(to: offer).hasPrefix("v=0"))
+                    #expect(throws: PeerConnectionError.self) { try b.createAnswer(to: SampleOffer.browser) }
+                    try a.setAnswer(answer)
+                    #expect(throws: PeerConnectionError.self) { try a.setAnswer(answer) }
+                    // A late answer to an offer that was rolled back is refused, and the same offer then succeeds.
+                    a.setMedia(video: .sendrecv, audio: .sendrecv)
+                    let late = try b.createAnswer(to: a.createOffer())
+                    a.rollbackOffer()
+                    #expect(throws: PeerConnectionError.self) { try a.setAnswer(late) }
+                    #expect(a.audioDirection == nil)
+                    try a.setAnswer(b.createAnswer(to: a.createOffer()))
+                    #expect(a.audioDirection == .sendrecv)
+                }
             }
         }
 
@@ -304,7 +333,6 @@ extension Transport {
 
         /// A receiver has sent RTCP already when it starts to send; its SSRC must stay the one in the description.
         @Test func whatIsSentLaterBearsTheNumberThatTheDescriptionSays() throws {
-            GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()
             configuration.direction = .recvonly
             let (a, b) = (try TestPeer(configuration), try TestPeer())
