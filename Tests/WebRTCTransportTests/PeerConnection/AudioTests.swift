@@ -57,19 +57,11 @@ extension Transport {
             }
         }
 
-        /// Runs in a child process, because other tests in this process start and end threads too.
         @Test func threads() throws {
             guard getenv("DECART_TEST_SOUND_THREADS") == nil else { return try countThreads() }
-            let output = Watched<[String]>([])
-            let worker = try ChildProcess(
-                ["/proc/self/exe", "--filter", "AudioTests[./]threads", "--testing-library", "swift-testing"],
-                environment: ["DECART_TEST_SOUND_THREADS": "1", "SWIFT_BACKTRACE": "enable=no"], mergingErrors: true)
-            worker.readLines { line in
-                let text = String(decoding: line, as: UTF8.self)
-                output.change { $0.append(text) }
-            }
-            let status = worker.end(within: .seconds(100))
-            let text = output.value.joined(separator: "\n")
+            let (status, output) = try runInChild(
+                "AudioTests[./]threads", environment: ["DECART_TEST_SOUND_THREADS": "1"], within: .seconds(100))
+            let text = output.joined(separator: "\n")
             #expect(status == 0 && text.contains("threads of sound"), "\(text)")
         }
 

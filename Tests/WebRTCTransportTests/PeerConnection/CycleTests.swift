@@ -21,21 +21,11 @@ extension Transport {
                 try work()
                 return
             }
-            let output = Watched<[String]>([])
-            let worker = try ChildProcess(
-                [
-                    "/proc/self/exe", "--filter", "^WebRTCTransportTests[./].*CycleTests", "--testing-library",
-                    "swift-testing",
-                ],
-                environment: ["DECART_TEST_CYCLES": "1", "GST_TRACERS": "leaks", "SWIFT_BACKTRACE": "enable=no"],
-                mergingErrors: true)
-            worker.readLines { line in
-                let text = String(decoding: line, as: UTF8.self)
-                output.change { $0.append(text) }
-            }
-            let status = worker.end(within: .seconds(150))
-            let text = output.value.joined(separator: "\n")
-            for line in output.value where line.hasPrefix("measured ") { print(line) }
+            let (status, output) = try runInChild(
+                "^WebRTCTransportTests[./].*CycleTests",
+                environment: ["DECART_TEST_CYCLES": "1", "GST_TRACERS": "leaks"], within: .seconds(150))
+            let text = output.joined(separator: "\n")
+            for line in output where line.hasPrefix("measured ") { print(line) }
             #expect(status == 0, "\(text)")
             #expect(text.contains("after \(Self.cycles) cycles"), "the worker did not get to its end: \(text)")
         }

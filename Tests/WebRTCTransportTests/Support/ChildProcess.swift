@@ -116,7 +116,18 @@ final class ChildProcess: @unchecked Sendable {
     }
 }
 
-extension Duration {
-    var milliseconds: Int64 { components.seconds * 1000 + components.attoseconds / 1_000_000_000_000_000 }
-    var seconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
+/// Runs a test of this process in a child process, because other tests in this one start and end threads too.
+/// - Returns: the status in waitpid's format, and the output.
+func runInChild(
+    _ filter: String, environment: [String: String], within limit: Duration
+) throws -> (status: Int32, output: [String]) {
+    let output = Watched<[String]>([])
+    let worker = try ChildProcess(
+        ["/proc/self/exe", "--filter", filter, "--testing-library", "swift-testing"],
+        environment: environment.merging(["SWIFT_BACKTRACE": "enable=no"]) { own, _ in own }, mergingErrors: true)
+    worker.readLines { line in
+        let text = String(decoding: line, as: UTF8.self)
+        output.change { $0.append(text) }
+    }
+    return (worker.end(within: limit), output.value)
 }
