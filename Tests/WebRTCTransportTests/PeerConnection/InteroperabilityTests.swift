@@ -133,7 +133,7 @@ extension Transport {
         init(
             _ referee: Referee, _ codec: VideoCodec, peerOffers: Bool, audio: MediaDirection? = nil,
             options: [String] = [],
-            startMedia: Bool = true, mangleOurs: (String) -> String = { $0 }
+            startMedia: Bool = true
         ) throws {
             var configuration = PeerConnectionConfiguration()
             configuration.codec = codec
@@ -143,9 +143,9 @@ extension Transport {
                 referee, peerOffers ? "offer" : "answer", codec, ["--size", "320x240"] + options)
             if peerOffers {
                 let offer = try #require(theirs.description(), "no offer: \(theirs.seen.value.problems)")
-                theirs.say(description: mangleOurs(try ours.connection.createAnswer(to: offer)), as: "answer")
+                theirs.say(description: try ours.connection.createAnswer(to: offer), as: "answer")
             } else {
-                theirs.say(description: mangleOurs(try ours.connection.createOffer()), as: "offer")
+                theirs.say(description: try ours.connection.createOffer(), as: "offer")
                 let answer = try #require(theirs.description(), "no answer: \(theirs.seen.value.problems)")
                 try ours.connection.setAnswer(answer)
             }
