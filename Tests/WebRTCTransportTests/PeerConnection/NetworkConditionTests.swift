@@ -61,26 +61,6 @@ extension Transport {
             }
         }
 
-        @Test(arguments: (Verification.isOn ? [1, 2, 3, 4] : [1]) as [UInt64])
-        func handshakeUnderTwentyPercentLoss(seed: UInt64) throws {
-            let path = try LossyPath(loss: 0.2, seed: seed)
-            try withPair { a, b in
-                let start = ContinuousClock.now
-                try join(a, b, over: path)
-                let isConnected =
-                    a.waitForConnected(within: .seconds(60)) && b.waitForConnected(within: .seconds(60))
-                measure(
-                    "time to connect with 20 % loss, seed \(seed)", ContinuousClock.now - start, atMost: .seconds(20))
-                let (one, other) = (a.connection.statistics(), b.connection.statistics())
-                #expect(
-                    isConnected,
-                    """
-                    \(String(describing: a.error)), \(String(describing: b.error)), \(path.seen), \
-                    ICE \(String(describing: one.iceTime)) and \(String(describing: other.iceTime))
-                    """)
-            }
-        }
-
         /// NACK and RTX recover lost packets, and no datagram exceeds 1200 bytes, so that it fits into a tunnel's MTU.
         @Test(arguments: Verification.isOn ? VideoCodec.allCases : [.vp8])
         func mediaUnderFivePercentLoss(codec: VideoCodec) throws {

@@ -7,12 +7,9 @@ import WebRTCTransport
 /// can inject others. Each peer gets this path's ports instead of the other peer's.
 final class LossyPath: Sendable {
     struct Seen: Sendable {
-        var forwarded = 0
         var dropped = 0
         /// UDP payload, bytes.
         var largest = 0
-        var media = 0
-        var handshake = 0
     }
     enum Side: Int, Sendable {
         case a, b
@@ -22,8 +19,8 @@ final class LossyPath: Sendable {
     var seen: Seen { core.seen.value }
     private let core: Core
 
-    init(loss: Double = 0, seed: UInt64 = 1) throws {
-        core = try Core(loss: loss, seed: seed)
+    init(seed: UInt64 = 1) throws {
+        core = try Core(seed: seed)
         detachThread { [core] in core.run() }
     }
 
@@ -73,7 +70,7 @@ final class LossyPath: Sendable {
     /// State of the thread that forwards datagrams.
     private final class Core: Sendable {
         struct State: Sendable {
-            var loss: Double
+            var loss = 0.0
             var generator: SeededGenerator
             var holdsHandshake = false
             var withoutLastFlight: Side?
@@ -89,8 +86,8 @@ final class LossyPath: Sendable {
         let stands: [DatagramSocket]
         private let wake: DatagramSocket
 
-        init(loss: Double, seed: UInt64) throws {
-            state = Mutex(State(loss: loss, generator: SeededGenerator(seed: seed)))
+        init(seed: UInt64) throws {
+            state = Mutex(State(generator: SeededGenerator(seed: seed)))
             stands = [try DatagramSocket(), try DatagramSocket()]
             wake = try DatagramSocket()
         }
@@ -113,7 +110,6 @@ final class LossyPath: Sendable {
 
         private func carry(_ datagram: UnsafeRawBufferPointer, from port: UInt16, to side: Side) {
             let first = datagram.first ?? 0
-            let isHandshake = (20...63).contains(first)
             let (target, isLost): (UInt16?, Bool) = state.withLock { state in
                 // Ignore other sources.
                 guard port == state.real[side.other.rawValue] else { return (nil, false) }
@@ -126,15 +122,13 @@ final class LossyPath: Sendable {
                 {
                     state.recorded.append(Array(datagram))
                 }
-                if isHandshake, state.holdsHandshake { return (state.real[side.rawValue], true) }
+                if (20...63).contains(first), state.holdsHandshake { return (state.real[side.rawValue], true) }
                 return (state.real[side.rawValue], Double.random(in: 0..<1, using: &state.generator) < state.loss)
             }
             guard let target else { return }
             seen.change { seen in
                 seen.largest = max(seen.largest, datagram.count)
-                if isLost { seen.dropped += 1 } else { seen.forwarded += 1 }
-                if (128...191).contains(first) { seen.media += 1 }
-                if isHandshake { seen.handshake += 1 }
+                if isLost { seen.dropped += 1 }
             }
             if !isLost { stands[side.other.rawValue].send(datagram, to: target) }
         }
