@@ -117,12 +117,6 @@ extension Transport {
             #expect(video.values("ssrc-group").isEmpty)
         }
 
-        @Test func anAnswerIsReadByOurselves() throws {
-            let sdp = try answer(SampleOffer.browser).text(sessionID: 1, version: 1)
-            let remote = try RemoteDescription(parsing: sdp, isOffer: false) { _ in true }
-            #expect(remote.video?.codec.codec == .vp8 && remote.video?.mediaIndex == 1)
-        }
-
         /// Creates whole connections from damaged offers: each accepted offer gets an agent and an RTP session.
         @Test func damagedOffers() throws {
             var mutator = TextMutator(seed: 77)
