@@ -102,26 +102,6 @@ extension Transport {
             }
         }
 
-        /// The packets of a frame wait for its last one, but one without a last packet must not fill the memory.
-        @Test func aFrameWithoutAnEndIsHandedOn() throws {
-            let (a, b) = (try TestPeer(), try TestPeer())
-            defer { TestPeer.stop(a, b) }
-            try join(a, b)
-            try b.startMedia()
-            try #require(a.waitForConnected() && b.waitForConnected())
-            let type = try #require(a.connection.sendParameters?.payloadType)
-            let arrived = Watched(0)
-            b.connection.bin.staticPad("rtp_src")?.addProbe(.buffer) { item in
-                if case .buffer = item { arrived.change { $0 += 1 } }
-                return .pass
-            }
-            for sequence in 1...200 {
-                a.inject(rtp: [0x80, UInt8(type)] + big(sequence, 2) + big(1000, 4) + big(77, 4) + [0x10, 1, 2, 3])
-                if sequence % 8 == 0 { letTheNetworkThreadRun() }
-            }
-            #expect(arrived.wait(.seconds(20)) { $0 >= 200 - 64 }, "\(arrived.value) packets were handed on")
-        }
-
         /// More SSRCs than have a place, and then a recording of the first one.
         @Test func aRecordingOfASourceThatLostItsPlaceIsRefused() throws {
             let (a, b, path) = (try TestPeer(), try TestPeer(), try LossyPath())

@@ -73,6 +73,24 @@ struct RTPSessionValueTests {
         #expect(begins == [false, true])
     }
 
+    /// The packets of a frame wait for its last one, but one without a last packet must not fill the memory.
+    @Test func aFrameWithoutAnEndIsHandedOn() {
+        var session = inbound()
+        session.select(7, now: .zero) { _ in }
+        var (waiting, handedOn) = (0, 0)
+        for sequence: UInt8 in 1...200 {
+            var packet = packet(7)
+            packet[3] = sequence
+            packet.withUnsafeBytes {
+                session.received(rtp: $0, activeType: 96, now: .milliseconds(Int(sequence)), running: { 0 }) {
+                    if case .packet = $0 { waiting += 1 }
+                }
+            }
+            if session.flush() { (waiting, handedOn) = (0, handedOn + waiting) }
+        }
+        #expect(handedOn >= 200 - 64)
+    }
+
     /// Lip sync compares the streams that are shown.
     @Test func onlyReportsOfTheShownStreamSetItsClock() {
         var session = inbound()
