@@ -11,7 +11,6 @@ struct CongestionPeerTests {
     /// it, and the simulated links of `CongestionTestsSimulation` assert it.
     @Test(arguments: [true, false])
     func theFarSidesWordIsHeard(usesTransportCC: Bool) throws {
-        GStreamerRuntime.initialise()
         let start = 30_000
         var configuration = PeerConnectionConfiguration()
         configuration.bitrateRange = 20_000...2_500_000

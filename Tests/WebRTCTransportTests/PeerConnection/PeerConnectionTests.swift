@@ -12,7 +12,6 @@ extension Transport {
     struct PeerConnectionTests {
         @Test(arguments: VideoCodec.allCases)
         func mediaFlowsBothWays(codec: VideoCodec) throws {
-            GStreamerRuntime.initialise()
             var configuration = PeerConnectionConfiguration()
             configuration.codec = codec
             let (a, b) = (try TestPeer(configuration), try TestPeer())

@@ -13,21 +13,16 @@ struct PeerLine: Codable, Sendable {
     var sdpMLineIndex: Int?
     var message: String?
     var connectionState: String?
-    var iceConnectionState: String?
     var framesDecoded: Int?
-    var audioFrames: Int?
     var audioPitch: Double?
     var width: Int?
     var height: Int?
     var meanRGB: [Double]?
-    var bytesReceived: Int?
     var packetsReceived: Int?
     var pli: Int?
-    var nack: Int?
     var rembReceived: Int?
     var rembBitrate: Double?
     var targetBitrate: Double?
-    var sent: [String: Int]?
 
     init(_ type: String) { self.type = type }
 }
