@@ -90,9 +90,7 @@ struct FrameTrailerTests {
         let encoder = try VideoEncoderBin(
             parameters: parameters, bitrate: 500_000, encoderDescription: codec.1, carriesTrailers: true)
         let decoder = try VideoDecoderBin.make(codec: codec.0, keepsTrailers: keepsTrailers)
-        let drain = try Element(factory: "fakesink")
-        drain.set("async", false)
-        drain.set("sync", false)
+        let drain = try makeDrain()
         let pipeline = Pipeline()
         pipeline.add([encoder.bin, decoder, drain])
         try encoder.bin.link(decoder)

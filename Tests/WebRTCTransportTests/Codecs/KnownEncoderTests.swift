@@ -6,6 +6,8 @@ import WebRTCTransport
 /// The table of encoders: values first, then each factory with the numbers that reach it.
 @Suite(.timeLimit(.minutes(1)))
 struct KnownEncoderTests {
+    init() { GStreamerRuntime.initialise() }
+
     @Test func eachFactoryIsThereOnce() {
         let names = KnownEncoder.all.map(\.factory)
         #expect(Set(names).count == names.count)
@@ -78,7 +80,6 @@ struct KnownEncoderTests {
 
     /// The settings of the encoders that are installed here reach properties that exist.
     @Test(arguments: ["x264enc", "openh264enc", "vp8enc", "vp9enc"]) func theSettingsExist(factory: String) throws {
-        GStreamerRuntime.initialise()
         let known = try #require(KnownEncoder.named(factory))
         guard GStreamerRuntime.hasElement(factory) else { return }
         let element = try Element(factory: factory)
@@ -92,7 +93,6 @@ struct KnownEncoderTests {
     }
 
     private func encoder(_ description: String) throws -> VideoEncoderBin {
-        GStreamerRuntime.initialise()
         let parameters = RTPSendParameters(codec: .vp8, payloadType: 96, ssrc: 1, transportWideCCExtension: nil)
         return try VideoEncoderBin(parameters: parameters, bitrate: 700_000, encoderDescription: description)
     }
@@ -103,19 +103,16 @@ struct KnownEncoderTests {
         #expect(described.encoder.int("target-bitrate") == 700_000)
     }
 
-    /// An encoder that no row describes.
-    @Test(arguments: [
-        ("x265enc", "bitrate", BitrateProperty.Unit.kbit), ("vp8enc", "target-bitrate", .bit),
-        ("openh264enc", "bitrate", .bit), ("x264enc", "bitrate", .kbit),
-    ])
-    func aPropertyIsFoundByItsName(factory: String, name: String, unit: BitrateProperty.Unit) throws {
-        GStreamerRuntime.initialise()
+    /// An encoder that no row describes, and an element without a bitrate.
+    @Test(
+        arguments: [
+            ("x265enc", BitrateProperty(name: "bitrate", unit: .kbit)),
+            ("vp8enc", BitrateProperty(name: "target-bitrate", unit: .bit)),
+            ("openh264enc", BitrateProperty(name: "bitrate", unit: .bit)),
+            ("x264enc", BitrateProperty(name: "bitrate", unit: .kbit)), ("identity", nil),
+        ] as [(String, BitrateProperty?)])
+    func aPropertyIsFoundByItsName(factory: String, property: BitrateProperty?) throws {
         guard let element = try? Element(factory: factory) else { return }
-        #expect(BitrateProperty(of: element) == BitrateProperty(name: name, unit: unit))
-    }
-
-    @Test func anElementWithoutABitrateHasNone() throws {
-        GStreamerRuntime.initialise()
-        #expect(BitrateProperty(of: try Element(factory: "identity")) == nil)
+        #expect(BitrateProperty(of: element) == property)
     }
 }

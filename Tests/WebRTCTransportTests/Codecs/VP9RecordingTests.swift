@@ -64,102 +64,73 @@ extension Transport {
         /// Decodes the packets with the receiver's elements.
         /// - Returns: the height of each decoded frame, and the number of keyframe requests.
         private func decode(_ packets: [Packet]) throws -> (heights: [Int], requests: Int) {
-            let decoder = try VideoDecoderBin.make(codec: .vp9)
-            let sink = try Element(factory: "fakesink")
-            sink.set("sync", false)
-            sink.set("async", false)
-            let pipeline = Pipeline()
-            pipeline.add([decoder, sink])
-            try decoder.link(sink)
-            let (heights, requests) = (Watched<[Int]>([]), Watched(0))
-            let decoded = try #require(decoder.staticPad("src"))
+            let line = try DecoderLine(.vp9, payloadType: 98)
+            let heights = Watched<[Int]>([])
+            let decoded = try #require(line.decoder.staticPad("src"))
             decoded.addProbe(.buffer) { [pad = decoded.unowned] _ in
                 let height = pad.currentCaps.flatMap(VideoInfo.init(caps:))?.height ?? 0
                 heights.change { $0.append(height) }
                 return .pass
             }
-            let source = Pad(name: "src", direction: .source)
-            source.setEventFunction { event in
-                if event.isForceKeyUnit { requests.change { $0 += 1 } }
-                return .handled(true)
-            }
-            try source.link(try #require(decoder.staticPad("sink")))
-            source.setActive(true)
-            pipeline.setState(.playing)
-            defer {
-                pipeline.setState(.null)
-                source.setActive(false)
-            }
-            source.push(Event.streamStart(id: "test", groupID: 1))
-            source.push(
-                Event.caps(
-                    try Caps(
-                        "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)98, "
-                            + "encoding-name=(string)VP9")))
-            source.push(Event.timeSegment())
             let start = try #require(packets.first).time
             for packet in packets {
-                let buffer = packet.bytes.withUnsafeBytes(Buffer.init(copying:))
-                buffer.pts = ClockTime(packet.time &- start) * 100_000 / 9
-                #expect(source.push(buffer) == .ok)
+                #expect(line.push(packet.bytes, at: ClockTime(packet.time &- start) * 100_000 / 9) == .ok)
             }
-            return (heights.value, requests.value)
+            return (heights.value, line.requests.value)
+        }
+
+        /// All frames of the packets are decoded, with the first height before that time and the second one from then on, and
+        /// no keyframe is requested.
+        private func expectFrames(
+            of packets: [Packet], height: Int, before change: UInt32 = .max, then next: Int = 0,
+            sourceLocation: SourceLocation = #_sourceLocation
+        ) throws {
+            let (heights, requests) = try decode(packets)
+            let first = frames(packets.filter { $0.time < change })
+            let expected =
+                Array(repeating: height, count: first) + Array(repeating: next, count: frames(packets) - first)
+            #expect(heights == expected, sourceLocation: sourceLocation)
+            #expect(requests == 0, sourceLocation: sourceLocation)
         }
 
         private func frames(_ packets: [Packet]) -> Int { Set(packets.map(\.time)).count }
 
         @Test func allLayers() throws {
-            GStreamerRuntime.initialise()
             let packets = try Self.recording()
             #expect(packets.contains { $0.spatialLayer > 0 && $0.refersBack })
-            let (heights, requests) = try decode(packets)
-            #expect(heights == Array(repeating: 352, count: frames(packets)))
-            #expect(requests == 0)
+            try expectFrames(of: packets, height: 352)
         }
 
         /// An SFU forwards the lower layer only.
         @Test func theLowerLayer() throws {
-            GStreamerRuntime.initialise()
             let packets = Self.forwarded(try Self.recording().filter { $0.spatialLayer == 0 })
-            let (heights, requests) = try decode(packets)
-            #expect(heights == Array(repeating: 176, count: frames(packets)))
-            #expect(requests == 0)
+            try expectFrames(of: packets, height: 176)
         }
 
         /// An SFU leaves the lower layer out where the upper one does without it.
         @Test func theUpperLayerBetweenKeyframes() throws {
-            GStreamerRuntime.initialise()
             let packets = Self.forwarded(try Self.recording().filter { $0.spatialLayer > 0 || !$0.refersBack })
-            let (heights, requests) = try decode(packets)
-            #expect(heights == Array(repeating: 352, count: frames(packets)))
-            #expect(requests == 0)
+            try expectFrames(of: packets, height: 352)
         }
 
         /// An SFU switches down in the middle, as it may at any frame.
         @Test func theLayersChange() throws {
-            GStreamerRuntime.initialise()
             let all = try Self.recording()
             let half = all[all.count / 2].time
             let packets = Self.forwarded(all.filter { $0.spatialLayer == 0 || $0.time < half })
-            let (heights, requests) = try decode(packets)
-            let before = frames(packets.filter { $0.time < half })
-            #expect(heights.count == frames(packets) && requests == 0)
-            #expect(Set(heights.prefix(before)) == [352] && Set(heights.dropFirst(before)) == [176])
+            try expectFrames(of: packets, height: 352, before: half, then: 176)
         }
 
         /// An SFU switches up at a keyframe, with which the recording begins.
         @Test func theUpperLayerComes() throws {
-            GStreamerRuntime.initialise()
             let all = try Self.recording()
-            let packets = Self.forwarded(all.filter { $0.spatialLayer == 0 } + Self.repeated(all))
-            let (heights, requests) = try decode(packets)
-            #expect(heights.count == frames(packets) && requests == 0)
-            #expect(Set(heights.prefix(frames(all))) == [176] && Set(heights.dropFirst(frames(all))) == [352])
+            let again = Self.repeated(all)
+            let packets = Self.forwarded(all.filter { $0.spatialLayer == 0 } + again)
+            try expectFrames(of: packets, height: 176, before: try #require(again.first).time, then: 352)
         }
 
         /// A frame whose upper layer claims 16384x16384 pixels is dropped with what depends on it, until a keyframe comes.
         @Test func aLayerOfTooManyPixels() throws {
-            GStreamerRuntime.initialise()
             var packets = try Self.recording()
             let middle = packets[packets.count / 2].time
             let target = try #require(packets.firstIndex { $0.time == middle && $0.spatialLayer > 0 })
@@ -175,7 +146,6 @@ extension Transport {
 
         /// libvpx decodes what follows a frame without an index as a further frame, of any size.
         @Test func aHiddenFrame() throws {
-            GStreamerRuntime.initialise()
             let all = try Self.recording()
             let first = try #require(all.first).time
             var packets = Self.forwarded(all.filter { $0.spatialLayer == 0 })
@@ -185,14 +155,11 @@ extension Transport {
             }
             let last = try #require(packets.lastIndex { $0.time == first })
             packets[last].bytes += hidden
-            let (heights, requests) = try decode(packets)
-            #expect(heights == Array(repeating: 176, count: frames(packets)))
-            #expect(requests == 0)
+            try expectFrames(of: packets, height: 176)
         }
 
         /// Behind each layer of a frame LiveKit's clients may append a trailer.
         @Test func trailersOfLayers() throws {
-            GStreamerRuntime.initialise()
             let trailer = try #require(FrameTrailer(timestamp: 1_795_399_078_000_000, frameID: 7).bytes)
             let packets = try Self.recording().map { packet in
                 var packet = packet
@@ -201,9 +168,7 @@ extension Transport {
                 if ends { packet.bytes += trailer }
                 return packet
             }
-            let (heights, requests) = try decode(packets)
-            #expect(heights == Array(repeating: 352, count: frames(packets)))
-            #expect(requests == 0)
+            try expectFrames(of: packets, height: 352)
         }
     }
 }

@@ -64,61 +64,33 @@ extension Transport {
         }
 
         private final class Line {
-            let pipeline = Pipeline()
-            private let source = Pad(name: "src", direction: .source)
-            let requests = Watched(0)
+            private let elements: DecoderLine
+            var requests: Watched<Int> { elements.requests }
             /// Frames that reached the decoder.
             let frames = Watched(0)
             private var sequence = 0
 
             init(_ codec: VideoCodec) throws {
-                let decoder = try VideoDecoderBin.make(codec: codec)
-                let sink = try Element(factory: "fakesink")
-                sink.set("sync", false)
-                sink.set("async", false)
-                pipeline.add([decoder, sink])
-                try decoder.link(sink)
-                source.setEventFunction { [requests] event in
-                    if event.isForceKeyUnit { requests.change { $0 += 1 } }
-                    return .handled(true)
-                }
-                let inner = decoder.allElements.first { $0.factoryName == codec.installedDecoder }
+                elements = try DecoderLine(codec)
+                let inner = elements.decoder.allElements.first { $0.factoryName == codec.installedDecoder }
                 try #require(inner?.staticPad("sink")).addProbe(.buffer) { [frames] _ in
                     frames.change { $0 += 1 }
                     return .drop
                 }
-                try source.link(try #require(decoder.staticPad("sink")))
-                source.setActive(true)
-                pipeline.setState(.playing)
-                source.push(Event.streamStart(id: "test", groupID: 1))
-                source.push(
-                    Event.caps(
-                        try Caps(
-                            "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)96, "
-                                + "encoding-name=(string)\(codec.encodingName), packetization-mode=(string)1")))
-                source.push(Event.timeSegment())
             }
-
-            deinit { pipeline.setState(.null) }
 
             func push(_ payloads: [[UInt8]], at time: Int) {
                 for (index, payload) in payloads.enumerated() {
                     let marker: UInt8 = index == payloads.count - 1 ? 0x80 : 0
                     let header: [UInt8] = [0x80, 96 | marker] + big(sequence, 2) + big(time * 3000, 4) + big(77, 4)
                     sequence += 1
-                    let buffer = (header + payload).withUnsafeBytes(Buffer.init(copying:))
-                    buffer.pts = ClockTime(time * 33_000_000)
-                    _ = source.push(buffer)
+                    elements.push(header + payload, at: ClockTime(time * 33_000_000))
                 }
-            }
-
-            private func big(_ value: Int, _ count: Int) -> [UInt8] {
-                (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * (count - 1 - $0))) }
             }
 
             /// Waits for the error on the bus and returns its text.
             func error() -> String? {
-                while let message = pipeline.bus.next(timeout: .seconds(20)) {
+                while let message = elements.pipeline.bus.next(timeout: .seconds(20)) {
                     if message.kind == .error { return message.problem?.text }
                 }
                 return nil
@@ -127,7 +99,6 @@ extension Transport {
 
         @Test(arguments: VideoCodec.allCases, [(4096, 2304), (2304, 4096), (640, 352), (16, 16)])
         func aSizeThatModelsHavePasses(codec: VideoCodec, size: (Int, Int)) throws {
-            GStreamerRuntime.initialise()
             let line = try Line(codec)
             for time in 0..<3 { line.push(Self.keyFrame(codec, size.0, size.1), at: time) }
             #expect(line.frames.wait(.seconds(20)) { $0 == 3 }, "\(line.frames.value) of 3 frames reach the decoder")
@@ -135,7 +106,6 @@ extension Transport {
 
         @Test(arguments: VideoCodec.allCases, [(16_383, 16_383), (4112, 2304), (4096, 2320), (16_383, 16)])
         func aLargerOneNeverReachesTheDecoder(codec: VideoCodec, size: (Int, Int)) throws {
-            GStreamerRuntime.initialise()
             let line = try Line(codec)
             let good = Self.keyFrame(codec, 640, 352)
             line.push(good, at: 0)
@@ -155,7 +125,6 @@ extension Transport {
         /// No gap tells the depayloader that the first keyframe is missing.
         @Test(arguments: VideoCodec.allCases)
         func aStreamThatBeginsWithoutAKeyframeGetsOneRequested(codec: VideoCodec) throws {
-            GStreamerRuntime.initialise()
             let line = try Line(codec)
             // Three seconds at 30 frames a second.
             for time in 0...91 { line.push([Self.deltaFrame(codec)], at: time) }
@@ -165,7 +134,6 @@ extension Transport {
 
         /// K-SVC: in the frames behind a keyframe no layer refers to a lower one (D), and each frame has all of them.
         @Test func theLayersOfAFrameReachTheDecoderTogether() throws {
-            GStreamerRuntime.initialise()
             let line = try Line(.vp9)
             let (key, delta) = (
                 Array(Self.keyFrame(.vp9, 640, 352)[0].dropFirst()), Array(Self.deltaFrame(.vp9).dropFirst())
@@ -179,7 +147,6 @@ extension Transport {
         }
 
         @Test func theFirstRequestGoesOutAtOnce() throws {
-            GStreamerRuntime.initialise()
             let joining = try Line(.h264)
             for time in 0...2 { joining.push([Self.deltaFrame(.h264)], at: time) }
             #expect(joining.requests.value == 1, "\(joining.requests.value) requests")

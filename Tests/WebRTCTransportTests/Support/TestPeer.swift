@@ -69,7 +69,7 @@ final class TestPeer: @unchecked Sendable {
     init(_ configuration: PeerConnectionConfiguration = PeerConnectionConfiguration()) throws {
         GStreamerRuntime.initialise()
         pipeline = Pipeline()
-        sink = try Element(factory: "fakesink")
+        sink = try makeDrain()
         final class Forward: Sendable { let target = Mutex<(@Sendable (PeerConnectionEvent) -> Void)?>(nil) }
         let forward = Forward()
         connection = try PeerConnection(configuration: configuration) { event in forward.target.withLock { $0 }?(event)
@@ -123,8 +123,6 @@ final class TestPeer: @unchecked Sendable {
         let decoder = try VideoDecoderBin.make(codec: parameters.codec)
         self.decoder = decoder
         let encoder = try makeEncoder(parameters, (width, height), bitrate, simulcast)
-        sink.set("sync", false)
-        sink.set("async", false)
         let colour = 0xff00_0000 | UInt32(background.hex, radix: 16)!
         let source = try Bin(
             description: "videotestsrc is-live=true pattern=\(pattern) background-color=\(colour) ! "
