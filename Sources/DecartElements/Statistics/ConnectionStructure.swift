@@ -44,8 +44,8 @@ enum ConnectionStructure {
             "outbound-rtp", ("packets-sent", GValueBox(uint64: from.packetsSent)),
             ("bytes-sent", GValueBox(uint64: from.bytesSent)),
             ("total-packet-send-delay", seconds(from.totalSendDelay)),
-            ("nack-count", GValueBox(uint: Int(clamping: from.nacksReceived))),
-            ("pli-count", GValueBox(uint: Int(clamping: from.plisReceived))),
+            ("nack-count", GValueBox(uint: Int(clamping: from.rtp.nacksReceived))),
+            ("pli-count", GValueBox(uint: Int(clamping: from.rtp.plisReceived))),
             ("target-bitrate", rate.map { GValueBox(double: Double($0.target)) }),
             ("quality-limitation-reason", reason.map { GValueBox($0) }))
     }
@@ -62,9 +62,9 @@ enum ConnectionStructure {
             "inbound-rtp", ("packets-received", GValueBox(uint64: from.packetsReceived)),
             ("bytes-received", GValueBox(uint64: from.bytesReceived)),
             ("packets-discarded", GValueBox(uint64: from.packetsRefused)),
-            ("nack-count", GValueBox(uint: Int(clamping: from.nacksSent))),
-            ("pli-count", GValueBox(uint: Int(clamping: from.plisSent))),
-            ("packets-lost", from.packetsLost.map { GValueBox(int64: $0) }), ("jitter", seconds(from.jitter)))
+            ("nack-count", GValueBox(uint: Int(clamping: from.rtp.nacksSent))),
+            ("pli-count", GValueBox(uint: Int(clamping: from.rtp.plisSent))),
+            ("packets-lost", from.rtp.packetsLost.map { GValueBox(int64: $0) }), ("jitter", seconds(from.rtp.jitter)))
     }
 
     private static func outbound(_ from: AudioStatistics) -> Structure {

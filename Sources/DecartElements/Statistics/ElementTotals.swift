@@ -26,14 +26,14 @@ struct PathCounters: Sendable {
         for (index, connection) in connections.enumerated() {
             if index == 0 {
                 (packetsSent, bytesSent) = (connection.packetsSent, connection.bytesSent)
-                (nacksReceived, plisReceived) = (connection.nacksReceived, connection.plisReceived)
+                (nacksReceived, plisReceived) = (connection.rtp.nacksReceived, connection.rtp.plisReceived)
                 sendDelay = connection.totalSendDelay
             }
             packetsReceived &+= connection.packetsReceived
             bytesReceived &+= connection.bytesReceived
             packetsRefused &+= connection.packetsRefused
-            nacksSent &+= connection.nacksSent
-            plisSent &+= connection.plisSent
+            nacksSent &+= connection.rtp.nacksSent
+            plisSent &+= connection.rtp.plisSent
             iceRestarts &+= UInt64(clamping: connection.iceRestarts)
         }
         (encoding, decoding) = (codecs.encoding, codecs.decoding)

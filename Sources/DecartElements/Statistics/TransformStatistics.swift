@@ -131,8 +131,8 @@ enum TransformStatistics {
         stats["round-trip-time"] = nanoseconds(sending?.roundTripTime)
         stats["fraction-lost"] = GValueBox(double: sending?.fractionLost ?? -1)
         stats["remote-packets-lost"] = GValueBox(int64: sending?.remotePacketsLost.map { max($0, 0) } ?? -1)
-        stats["packets-lost"] = GValueBox(int64: receiving?.packetsLost.map { max($0, 0) } ?? -1)
-        stats["jitter"] = nanoseconds(receiving?.jitter)
+        stats["packets-lost"] = GValueBox(int64: receiving?.rtp.packetsLost.map { max($0, 0) } ?? -1)
+        stats["jitter"] = nanoseconds(receiving?.rtp.jitter)
         stats["received-width"] = GValueBox(int: from.receivedSize?.width ?? -1)
         stats["received-height"] = GValueBox(int: from.receivedSize?.height ?? -1)
 

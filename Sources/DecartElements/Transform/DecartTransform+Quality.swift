@@ -71,7 +71,7 @@ extension DecartTransform {
         let counters = input.gate.counters
         (reading.framesIn, reading.framesSent) = (counters.framesIn, counters.framesSent)
         (reading.framesBusy, reading.framesReceived) = (counters.droppedBusy, output.counters.received)
-        (reading.packetsReceived, reading.packetsLost) = (receiving.packetsReceived, receiving.packetsLost)
+        (reading.packetsReceived, reading.packetsLost) = (receiving.packetsReceived, receiving.rtp.packetsLost)
         (reading.packetsSent, reading.remotePacketsLost) = (sending.packetsSent, sending.remotePacketsLost)
         reading.roundTrip = sending.roundTripTime
         reading.isSendingStalled = stall != nil

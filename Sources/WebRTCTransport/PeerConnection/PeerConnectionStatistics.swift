@@ -17,18 +17,12 @@ package struct PeerConnectionStatistics: Sendable {
     package var bytesSent: UInt64 = 0
     package var packetsReceived: UInt64 = 0
     package var bytesReceived: UInt64 = 0
-    /// Lost packets of the received stream, after retransmission.
-    package var packetsLost: Int?
-    package var nacksSent: UInt64 = 0
-    package var nacksReceived: UInt64 = 0
-    package var retransmissionsSent: UInt64 = 0
-    package var plisSent: UInt64 = 0
-    package var plisReceived: UInt64 = 0
+    /// Of the video's RTP session.
+    package var rtp = RTPSessionStatistics()
     package var roundTripTime: Duration?
     /// Fraction, 0...1, and number of our packets that the remote peer's latest receiver report counts as lost.
     package var fractionLost: Double?
     package var remotePacketsLost: Int?
-    package var jitter: Duration?
     package var remoteBitrateEstimate: Int?
     package var bitrateTarget: BitrateTarget?
     /// The time that all video packets together have waited for their turn, see `SendPacer`.

@@ -216,7 +216,7 @@ final class RTPReceiver: @unchecked Sendable {
         (statistics.packetsReceived, statistics.bytesReceived) = counters.video
         (statistics.packetsRefused, statistics.packetsWithoutKeys) = (counters.refused, counters.withoutKeys)
         statistics.remoteBitrateEstimate = counters.remoteEstimate
-        statistics.read(rtp.video.currentStatistics)
+        statistics.rtp = rtp.video.currentStatistics
         guard let session = rtp.audio?.currentStatistics else { return }
         var audio = AudioStatistics()
         (audio.packetsReceived, audio.bytesReceived) = counters.audio
@@ -228,14 +228,5 @@ final class RTPReceiver: @unchecked Sendable {
         srtp = nil
         rembTimer?.cancel()
         rembTimer = nil
-    }
-}
-
-extension PeerConnectionStatistics {
-    fileprivate mutating func read(_ session: RTPSessionStatistics) {
-        (nacksSent, nacksReceived) = (session.nacksSent, session.nacksReceived)
-        retransmissionsSent = session.retransmissions
-        (plisSent, plisReceived) = (session.plisSent, session.plisReceived)
-        (packetsLost, jitter) = (session.packetsLost, session.jitter)
     }
 }

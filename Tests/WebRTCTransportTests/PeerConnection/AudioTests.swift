@@ -164,12 +164,12 @@ extension Transport {
                 let ms = Int(elapsed / .milliseconds(1))
                 for (index, rate) in [90, 48].enumerated() {
                     let (ssrc, time) = (big(0x7000 + index, 4), big(ms * rate, 4))
-                    a.inject(
+                    a.connection.forge(
                         rtp: [0x80, 0x80 | UInt8(types[index])] + big(sequence, 2) + time + ssrc + [0x10, 1, 2, 3])
                     letTheNetworkThreadRun()
                     let seconds = Double(ms + 5_000 - 500 * index) / 1000
                     let ntp = big(Int(seconds), 4) + big(Int(seconds.truncatingRemainder(dividingBy: 1) * 0x1p32), 4)
-                    a.inject(
+                    a.connection.forge(
                         rtcp: [0x80, 200, 0, 6] + ssrc + ntp + time + big(sequence, 4) + big(sequence * 4, 4)
                             + [0x81, 202, 0, 2] + ssrc + [1, 1, 0x61, 0])
                     letTheNetworkThreadRun()

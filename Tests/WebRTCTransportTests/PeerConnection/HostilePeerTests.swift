@@ -5,11 +5,6 @@ import TestSupport
 import Testing
 import WebRTCTransport
 
-extension TestPeer {
-    func inject(rtp packet: [UInt8]) { connection.forge(rtp: packet) }
-    func inject(rtcp packet: [UInt8]) { connection.forge(rtcp: packet) }
-}
-
 func big(_ value: Int, _ count: Int) -> [UInt8] {
     (0..<count).map { UInt8(truncatingIfNeeded: value >> (8 * (count - 1 - $0))) }
 }
@@ -41,7 +36,7 @@ extension Transport {
             for source in sources {
                 for sequence in first..<first + 3 {
                     let header: [UInt8] = [0x80, UInt8(0x80 | type)] + big(sequence, 2) + big(1000, 4) + big(source, 4)
-                    peer.inject(rtp: header + [0x10, 0x01, 0x02, 0x03] + [UInt8](repeating: 7, count: 40))
+                    peer.connection.forge(rtp: header + [0x10, 0x01, 0x02, 0x03] + [UInt8](repeating: 7, count: 40))
                 }
                 // The network thread owns the sockets of both peers; letting it run avoids loss in the socket buffers.
                 if source % 8 == 7 { letTheNetworkThreadRun() }
@@ -65,7 +60,8 @@ extension Transport {
         @Test func inventedReportersAreForgotten() throws {
             try withPair { a, b in
                 for round in 0..<50 {
-                    a.inject(rtcp: (0..<150).flatMap { [0x80, 201, 0, 1] + big(0x20000 + round * 150 + $0, 4) })
+                    let reports: [UInt8] = (0..<150).flatMap { [0x80, 201, 0, 1] + big(0x20000 + round * 150 + $0, 4) }
+                    a.connection.forge(rtcp: reports)
                     letTheNetworkThreadRun()
                 }
                 #expect(
@@ -89,7 +85,7 @@ extension Transport {
                             + "vp8enc deadline=1 keyframe-max-dist=5 ! rtpvp8pay pt=\(type) ssrc=\(0x30000 + restart) ! "
                             + "identity name=out ! fakesink sync=false")
                     stream.child(named: "out")?.staticPad("src")?.addProbe(.buffer) { [weak a] item in
-                        if case .buffer(let packet) = item { packet.withBytes { a?.inject(rtp: Array($0)) } }
+                        if case .buffer(let packet) = item { packet.withBytes { a?.connection.forge(rtp: Array($0)) } }
                         return .pass
                     }
                     stream.setState(.playing)
@@ -150,13 +146,13 @@ extension Transport {
                     let (ssrc, sequence) = try #require(last.value)
                     let nack =
                         [0x81, 205, 0, 3] + big(1, 4) + big(ssrc, 4) + big((sequence - 16) & 0xffff, 2) + [0xff, 0xff]
-                    b.inject(rtcp: [0x80, 201, 0, 1] + big(1, 4) + nack)
+                    b.connection.forge(rtcp: [0x80, 201, 0, 1] + big(1, 4) + nack)
                     letTheNetworkThreadRun()
                 }
                 let frames = b.frames
                 #expect(b.waitForFrames(frames + 20))
-                #expect(eventually(seconds: 20) { a.connection.statistics().retransmissionsSent > 0 })
-                let sent = Int(a.connection.statistics().retransmissionsSent)
+                #expect(eventually(seconds: 20) { a.connection.statistics().rtp.retransmissions > 0 })
+                let sent = Int(a.connection.statistics().rtp.retransmissions)
                 // The budget is a quarter of 1.5 Mbit/s for two seconds, plus the duration of the test.
                 measure("retransmissions of \(200 * 17)", Double(sent), atMost: 400, unit: "packets")
                 #expect(sent < 200 * 17 / 2)

@@ -79,8 +79,8 @@ extension Transport {
                 measure("longest gap with 5 % loss, \(codec)", b.seen.value.longestGap, atMost: .milliseconds(1500))
                 #expect(eventually(seconds: 40) { path.seen.dropped > 10 })
                 // Some of them were the video's.
-                #expect(eventually(seconds: 40) { b.connection.statistics().nacksSent > 0 })
-                #expect(eventually(seconds: 40) { a.connection.statistics().nacksReceived > 0 })
+                #expect(eventually(seconds: 40) { b.connection.statistics().rtp.nacksSent > 0 })
+                #expect(eventually(seconds: 40) { a.connection.statistics().rtp.nacksReceived > 0 })
                 #expect(b.connection.statistics().packetsRefused == 0)
                 #expect(path.seen.largest <= 1200)
                 #expect(path.seen.largest > 1100, "this test is no test of length")
