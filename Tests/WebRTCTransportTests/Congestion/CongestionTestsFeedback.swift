@@ -14,6 +14,16 @@ struct TransportFeedbackTests {
         init(_ name: String, _ bytes: [UInt8], _ expected: [Status]?) {
             (testDescription, self.bytes, self.expected) = (name, bytes, expected)
         }
+        /// A message from sequence number 1 on.
+        init(
+            _ name: String, count: UInt16, chunks: [UInt16], deltas: [UInt8] = [], padding: Int = 0, words: Int? = nil,
+            type: UInt8 = 205, format: UInt8 = 15, _ expected: [Status]?
+        ) {
+            let bytes = FeedbackBytes.message(
+                base: 1, count: count, chunks: chunks, deltas: deltas, padding: padding, words: words, type: type,
+                format: format)
+            self.init(name, bytes, expected)
+        }
     }
 
     static func received(_ ticks: Int64) -> Status { .received(after: ticks * 250) }
@@ -21,81 +31,50 @@ struct TransportFeedbackTests {
 
     static let cases: [Case] = [
         Case(
-            "run of small deltas", FeedbackBytes.message(base: 1, count: 3, chunks: [0x2003], deltas: [1, 2, 3]),
+            "run of small deltas", count: 3, chunks: [0x2003], deltas: [1, 2, 3],
             [received(1), received(3), received(6)]),
-        Case("run of lost", FeedbackBytes.message(base: 1, count: 3, chunks: [0x0003]), [.lost, .lost, .lost]),
+        Case("run of lost", count: 3, chunks: [0x0003], [.lost, .lost, .lost]),
         Case(
-            "run of large deltas",
-            FeedbackBytes.message(base: 1, count: 2, chunks: [0x4002], deltas: [0x01, 0x00, 0xff, 0xff]),
+            "run of large deltas", count: 2, chunks: [0x4002], deltas: [0x01, 0x00, 0xff, 0xff],
             [received(256), received(255)]),
+        Case("first delta negative", count: 1, chunks: [0x4001], deltas: [0x80, 0x00], [received(-32768)]),
+        Case("largest small delta", count: 1, chunks: [0x2001], deltas: [255], [received(255)]),
+        Case("received without time", count: 2, chunks: [0x6002], [.receivedWithoutTime, .receivedWithoutTime]),
+        Case("run longer than the count", count: 2, chunks: [0x3fff], deltas: [1, 1], [received(1), received(2)]),
         Case(
-            "first delta negative", FeedbackBytes.message(base: 1, count: 1, chunks: [0x4001], deltas: [0x80, 0x00]),
-            [received(-32768)]),
-        Case(
-            "largest small delta", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [255]),
-            [received(255)]),
-        Case(
-            "received without time", FeedbackBytes.message(base: 1, count: 2, chunks: [0x6002]),
-            [.receivedWithoutTime, .receivedWithoutTime]),
-        Case(
-            "run longer than the count", FeedbackBytes.message(base: 1, count: 2, chunks: [0x3fff], deltas: [1, 1]),
-            [received(1), received(2)]),
-        Case(
-            "one-bit vector",
-            FeedbackBytes.message(base: 1, count: 14, chunks: [0x8000 | 0b10_0000_0000_0001], deltas: [1, 1]),
+            "one-bit vector", count: 14, chunks: [0x8000 | 0b10_0000_0000_0001], deltas: [1, 1],
             [received(1)] + [Status](repeating: .lost, count: 12) + [received(2)]),
         Case(
-            "one-bit vector, cut by the count",
-            FeedbackBytes.message(base: 1, count: 2, chunks: [0xbfff], deltas: [1, 1]), [received(1), received(2)]),
+            "one-bit vector, cut by the count", count: 2, chunks: [0xbfff], deltas: [1, 1], [received(1), received(2)]),
         Case(
-            "two-bit vector",
-            FeedbackBytes.message(
-                base: 1, count: 7, chunks: [0xc000 | 0b01_10_00_11_01_00_01], deltas: [1, 0, 2, 3, 4]),
+            "two-bit vector", count: 7, chunks: [0xc000 | 0b01_10_00_11_01_00_01], deltas: [1, 0, 2, 3, 4],
             [received(1), received(3), .lost, .receivedWithoutTime, received(6), .lost, received(10)]),
+        Case("two-bit vector, cut by the count", count: 1, chunks: [0xffff], [.receivedWithoutTime]),
         Case(
-            "two-bit vector, cut by the count", FeedbackBytes.message(base: 1, count: 1, chunks: [0xffff]),
-            [.receivedWithoutTime]),
-        Case(
-            "run, then vector",
-            FeedbackBytes.message(base: 1, count: 4, chunks: [0x2002, 0xc000 | 0b01_00 << 10], deltas: [1, 1, 1]),
+            "run, then vector", count: 4, chunks: [0x2002, 0xc000 | 0b01_00 << 10], deltas: [1, 1, 1],
             [received(1), received(2), received(3), .lost]),
+        Case("empty run is skipped", count: 1, chunks: [0x2000, 0x2001], deltas: [9], [received(9)]),
         Case(
-            "empty run is skipped", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2000, 0x2001], deltas: [9]),
-            [received(9)]),
-        Case(
-            "whole words of padding",
-            FeedbackBytes.message(base: 1, count: 2, chunks: [0x2002], deltas: [1, 1], padding: 4),
+            "whole words of padding", count: 2, chunks: [0x2002], deltas: [1, 1], padding: 4,
             [received(1), received(2)]),
         Case(
-            "zeros after the deltas without the padding bit",
-            FeedbackBytes.message(base: 1, count: 2, chunks: [0x2002], deltas: [1, 1, 0, 0, 0, 0]),
+            "zeros after the deltas without the padding bit", count: 2, chunks: [0x2002], deltas: [1, 1, 0, 0, 0, 0],
             [received(1), received(2)]),
-        Case(
-            "as many as are allowed", FeedbackBytes.message(base: 1, count: 4096, chunks: [0x1000]),
-            [Status](repeating: .lost, count: 4096)),
-        Case("more than are allowed", FeedbackBytes.message(base: 1, count: 4097, chunks: [0x1001]), nil),
-        Case(
-            "65,535 claimed by nine chunks",
-            FeedbackBytes.message(base: 1, count: 65535, chunks: [UInt16](repeating: 0x1fff, count: 9)), nil),
-        Case("no statuses", FeedbackBytes.message(base: 1, count: 0, chunks: [0x2001], deltas: [1]), nil),
-        Case("chunks missing", FeedbackBytes.message(base: 1, count: 100, chunks: [0x0001, 0x0001]), nil),
-        Case("empty runs until the end", FeedbackBytes.message(base: 1, count: 1, chunks: [0, 0, 0, 0]), nil),
-        Case("small deltas missing", FeedbackBytes.message(base: 1, count: 30, chunks: [0x201e], deltas: [1, 1]), nil),
-        Case(
-            "large delta cut in half",
-            FeedbackBytes.message(base: 1, count: 1, chunks: [0x4001], deltas: [1, 1, 1], padding: 3), [received(257)]),
-        Case("padding eats the deltas", FeedbackBytes.message(base: 1, count: 2, chunks: [0x2002], padding: 2), nil),
+        Case("as many as are allowed", count: 4096, chunks: [0x1000], [Status](repeating: .lost, count: 4096)),
+        Case("more than are allowed", count: 4097, chunks: [0x1001], nil),
+        Case("65,535 claimed by nine chunks", count: 65535, chunks: [UInt16](repeating: 0x1fff, count: 9), nil),
+        Case("no statuses", count: 0, chunks: [0x2001], deltas: [1], nil),
+        Case("chunks missing", count: 100, chunks: [0x0001, 0x0001], nil),
+        Case("empty runs until the end", count: 1, chunks: [0, 0, 0, 0], nil),
+        Case("small deltas missing", count: 30, chunks: [0x201e], deltas: [1, 1], nil),
+        Case("large delta cut in half", count: 1, chunks: [0x4001], deltas: [1, 1, 1], padding: 3, [received(257)]),
+        Case("padding eats the deltas", count: 2, chunks: [0x2002], padding: 2, nil),
         Case("padding longer than the packet", Array(one.dropLast() + [200]), nil),
         Case("no padding in spite of the bit", Array(one.dropLast() + [0]), nil),
-        Case(
-            "length beyond the datagram",
-            FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [1], words: 60), nil),
-        Case(
-            "length below the fixed part",
-            FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [1], words: 2), nil),
-        Case("generic NACK", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [1], format: 1), nil),
-        Case(
-            "payload-specific", FeedbackBytes.message(base: 1, count: 1, chunks: [0x2001], deltas: [1], type: 206), nil),
+        Case("length beyond the datagram", count: 1, chunks: [0x2001], deltas: [1], words: 60, nil),
+        Case("length below the fixed part", count: 1, chunks: [0x2001], deltas: [1], words: 2, nil),
+        Case("generic NACK", count: 1, chunks: [0x2001], deltas: [1], format: 1, nil),
+        Case("payload-specific", count: 1, chunks: [0x2001], deltas: [1], type: 206, nil),
         Case("version 1", [one[0] & 0x3f | 0x40] + one.dropFirst(), nil),
         Case("empty", [], nil),
         Case("three bytes", [0x8f, 205, 0], nil),
