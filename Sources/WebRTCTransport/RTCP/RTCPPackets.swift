@@ -1,6 +1,8 @@
 /// Writes the RTCP packets of a participant (RFC 3550 section 6, RFC 4585 section 6, draft-alvestrand-rmcat-remb-03).
 package enum RTCPPackets {
-    package struct SenderInformation {
+    /// The counters of one of our streams.
+    package struct SenderInformation: Sendable {
+        var ssrc: UInt32
         /// NTP time, 32.32 fixed point.
         var ntp: UInt64
         var timestamp: UInt32
@@ -17,11 +19,9 @@ package enum RTCPPackets {
         ] + body
     }
 
-    static func senderReport(
-        _ ssrc: UInt32, _ sender: SenderInformation, _ reports: some Collection<ReceptionReport>
-    ) -> [UInt8] {
+    static func senderReport(_ sender: SenderInformation, _ reports: some Collection<ReceptionReport>) -> [UInt8] {
         let words = [
-            ssrc, UInt32(truncatingIfNeeded: sender.ntp >> 32), UInt32(truncatingIfNeeded: sender.ntp),
+            sender.ssrc, UInt32(truncatingIfNeeded: sender.ntp >> 32), UInt32(truncatingIfNeeded: sender.ntp),
             sender.timestamp,
             sender.packets, sender.octets,
         ]

@@ -72,7 +72,7 @@ package struct TransportFeedback: Sendable, Equatable {
     }
 
     /// Unit of deltas, µs (section 3.1.5).
-    private static let tick: Int64 = 250
+    static let tick: Int64 = 250
 
     /// Decodes a chunk (sections 3.1.3 and 3.1.4): a run of one symbol, 14 one-bit symbols or 7 two-bit symbols.
     private static func appendSymbols(of chunk: UInt16, upTo count: Int, to symbols: inout [UInt8]) {

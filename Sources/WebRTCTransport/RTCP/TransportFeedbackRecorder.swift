@@ -43,13 +43,13 @@ package struct TransportFeedbackRecorder: Sendable {
         var base = min(earliest, next ?? earliest)
         if highest - base >= 8 * Self.maximumStatuses { base = earliest }
         let reference = begin / 64_000
-        var time = reference * 64_000 / Self.tick
+        var time = reference * 64_000 / TransportFeedback.tick
         var symbols: [UInt8] = []
         var deltas: [UInt8] = []
         var number = base
         while number <= highest, number - base < Self.maximumStatuses {
             if let arrival = arrivals[number] {
-                let delta = arrival / Self.tick - time
+                let delta = arrival / TransportFeedback.tick - time
                 // A pause of more than eight seconds: the rest gets a reference time of its own.
                 guard let short = Int16(exactly: delta) else { break }
                 time += delta
@@ -84,9 +84,6 @@ package struct TransportFeedbackRecorder: Sendable {
         while body.count % 4 != 0 { body.append(0) }
         return body
     }
-
-    /// Unit of deltas, µs.
-    private static let tick: Int64 = 250
 
     /// Runs of one symbol where they are longer than a vector of seven symbols, which take two bits each.
     private static func appendChunks(_ symbols: [UInt8], to body: inout [UInt8]) {

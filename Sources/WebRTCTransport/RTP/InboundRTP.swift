@@ -62,8 +62,8 @@ package struct InboundRTP<Packet: PacketStorage> {
     ///   - senders: called for the sender information of our streams if a report is due.
     ///   - random: varies the interval of reports.
     package mutating func wake(
-        at now: Duration, senders: () -> [OutboundReport], using random: inout some RandomNumberGenerator,
-        _ act: (Action) -> Void
+        at now: Duration, senders: () -> [RTCPPackets.SenderInformation],
+        using random: inout some RandomNumberGenerator, _ act: (Action) -> Void
     ) {
         guard isActive else { return }
         request(stream.drain(now, act), act)
@@ -189,8 +189,8 @@ package struct InboundRTP<Packet: PacketStorage> {
     private mutating func scheduleReport(at time: Duration) { nextReport = min(nextReport ?? time, time) }
 
     private mutating func report(
-        _ now: Duration, _ senders: () -> [OutboundReport], using random: inout some RandomNumberGenerator,
-        _ act: (Action) -> Void
+        _ now: Duration, _ senders: () -> [RTCPPackets.SenderInformation],
+        using random: inout some RandomNumberGenerator, _ act: (Action) -> Void
     ) {
         var compound: [UInt8] = []
         if !areReportsReduced || lastReport.map({ now - $0 >= Self.reducedReportInterval }) ?? true {
@@ -211,7 +211,7 @@ package struct InboundRTP<Packet: PacketStorage> {
         nextReport = now + (areReportsReduced && recorder.isEmpty ? Self.reducedReportInterval : varied)
     }
 
-    private mutating func report(_ senders: [OutboundReport], _ now: Duration) -> [UInt8] {
+    private mutating func report(_ senders: [RTCPPackets.SenderInformation], _ now: Duration) -> [UInt8] {
         var reports: [ReceptionReport] = []
         for ssrc in received.keys.sorted() {
             if let report = received[ssrc]?.report(on: ssrc, now: now) { reports.append(report) }
@@ -222,9 +222,9 @@ package struct InboundRTP<Packet: PacketStorage> {
             return RTCPPackets.receiverReport(parameters.ssrc, blocks)
                 + RTCPPackets.sourceDescription([parameters.ssrc], cname: parameters.cname)
         }
-        var compound = RTCPPackets.senderReport(first.ssrc, first.sender, blocks)
+        var compound = RTCPPackets.senderReport(first, blocks)
         for other in senders.dropFirst() {
-            compound += RTCPPackets.senderReport(other.ssrc, other.sender, [ReceptionReport]())
+            compound += RTCPPackets.senderReport(other, [ReceptionReport]())
         }
         return compound + RTCPPackets.sourceDescription(senders.map(\.ssrc), cname: parameters.cname)
     }

@@ -1,9 +1,3 @@
-/// The sender information of one of our streams for a sender report.
-package struct OutboundReport: Sendable {
-    package var ssrc: UInt32
-    package var sender: RTCPPackets.SenderInformation
-}
-
 /// The sending side of an RTP session (RFC 3550): what was sent of each stream, and the answers to NACKs and keyframe
 /// requests. A value that packets and times drive; it knows no socket, thread, clock or pad.
 package struct OutboundRTP<Packet: PacketStorage>: Sendable {
@@ -39,17 +33,18 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
     /// - Parameters:
     ///   - running: the running time, ns; nil: there is none, and no report.
     ///   - ntp: the same moment as NTP time.
-    package mutating func reports(running: Int64?, ntp: UInt64, clockRate: Int) -> [OutboundReport] {
+    package mutating func reports(running: Int64?, ntp: UInt64, clockRate: Int) -> [RTCPPackets.SenderInformation] {
         guard let running else { return [] }
-        var reports: [OutboundReport] = []
+        var reports: [RTCPPackets.SenderInformation] = []
         for ssrc in streams.keys.sorted() {
             guard let stream = streams[ssrc], stream.sentSinceReport, let latest = stream.latest else { continue }
             streams[ssrc]?.reported()
             let passed = Double(running &- latest.running) / 1e9 * Double(clockRate)
             let units = UInt32(truncatingIfNeeded: Int64(max(-1e15, min(passed, 1e15))))
-            let sender = RTCPPackets.SenderInformation(
-                ntp: ntp, timestamp: latest.timestamp &+ units, packets: stream.packets, octets: stream.octets)
-            reports.append(OutboundReport(ssrc: ssrc, sender: sender))
+            reports.append(
+                RTCPPackets.SenderInformation(
+                    ssrc: ssrc, ntp: ntp, timestamp: latest.timestamp &+ units, packets: stream.packets,
+                    octets: stream.octets))
         }
         return reports
     }

@@ -223,7 +223,7 @@ final class RTPSession: @unchecked Sendable {
         settle()
     }
 
-    private func senderReports() -> [OutboundReport] {
+    private func senderReports() -> [RTCPPackets.SenderInformation] {
         guard let clockRate = active?.parameters.clockRate else { return [] }
         let (running, ntp) = (runningTime, NTPTime.now)
         return outgoing.withLock { $0.media.reports(running: running, ntp: ntp, clockRate: clockRate) }
