@@ -1,12 +1,10 @@
 // Answers of ours to offers of the remote peer.
 
 extension Negotiation {
-    var mayAnswer: Bool { signalingState != .haveLocalOffer }
-
     func parseRemoteOffer(_ text: String, wants: (_ msid: String?) -> Bool) throws(PeerConnectionError)
         -> RemoteDescription
     {
-        guard mayAnswer else { throw Self.wrongState }
+        guard signalingState == .stable else { throw Self.wrongState }
         var choice = RemoteDescription.Choice()
         choice.requiresVideo = !configuration.acceptsDataChannels
         choice.takesAudio = desired.audio != nil || audio != nil

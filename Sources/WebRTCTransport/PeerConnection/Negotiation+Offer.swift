@@ -1,10 +1,8 @@
 // Offers of ours, and the answers to them.
 
 extension Negotiation {
-    var mayOffer: Bool { signalingState != .haveLocalOffer }
-
     mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
-        guard mayOffer else { throw Self.wrongState }
+        guard signalingState == .stable else { throw Self.wrongState }
         for content in required where !transceivers.contains(where: { $0.content == content }) {
             append(content, .sendrecv)
         }

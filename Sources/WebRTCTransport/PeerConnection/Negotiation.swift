@@ -8,7 +8,7 @@
 import GStreamerKit
 
 struct Negotiation: Sendable {
-    enum SignalingState { case new, haveLocalOffer, stable }
+    enum SignalingState { case stable, haveLocalOffer }
 
     let identity: LocalIdentity
     let configuration: PeerConnectionConfiguration
@@ -18,7 +18,7 @@ struct Negotiation: Sendable {
     /// The mid that carries our media of each kind, or could carry it. For an answerer with `answersEachSection`.
     var sendMids: [MediaKind: String] = [:]
 
-    var signalingState = SignalingState.new
+    var signalingState = SignalingState.stable
     var transceivers: [Transceiver] = []
     private let sdpSessionID = UInt64.random(in: 1...UInt64(Int64.max))
     private var version: UInt32 = 1

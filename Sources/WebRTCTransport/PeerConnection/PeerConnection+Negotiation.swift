@@ -31,7 +31,7 @@ extension PeerConnection {
         restartsICE: Bool = false, reason: String? = nil
     ) throws(PeerConnectionError) -> String {
         try negotiate { (negotiation) throws(PeerConnectionError) in
-            guard negotiation.mayOffer else { throw Negotiation.wrongState }
+            guard negotiation.signalingState == .stable else { throw Negotiation.wrongState }
             if let transport = negotiation.transport, !restartsICE { return try negotiation.makeOffer(transport) }
             guard restartsICE == negotiation.isConnected else { throw Negotiation.wrongState }
             let session = try ice.makeSession(isControlling: true)
