@@ -49,19 +49,12 @@ package final class HeaderExtensionWriter {
         _ packet: UnsafeRawBufferPointer, sendTime: Duration, reserve: Int
     ) -> (buffer: UnsafeMutableRawBufferPointer, length: Int)? {
         guard packet.count >= 12, packet[0] >> 6 == 2 else { return nil }
-        let fixed = 12 + Int(packet[0] & 0x0f) * 4
-        guard packet.count >= fixed else { return nil }
-        var existing = UnsafeRawBufferPointer(rebasing: packet[fixed..<fixed])
-        var payloadStart = fixed
-        if packet[0] & 0x10 != 0 {
-            guard packet.count >= fixed + 4 else { return nil }
-            let words = Int(packet[fixed + 2]) << 8 | Int(packet[fixed + 3])
-            payloadStart = fixed + 4 + words * 4
-            guard packet.count >= payloadStart else { return nil }
-            // We write no two-byte extensions: pass the packet unchanged.
-            guard packet[fixed] == 0xbe, packet[fixed + 1] == 0xde else { return copy(packet, reserve: reserve) }
-            existing = UnsafeRawBufferPointer(rebasing: packet[(fixed + 4)..<payloadStart])
-        }
+        let (fixed, payloadStart) = (12 + Int(packet[0] & 0x0f) * 4, RTPHeader.length(packet))
+        let isExtended = packet[0] & 0x10 != 0
+        guard packet.count >= payloadStart, !isExtended || payloadStart > fixed else { return nil }
+        // We write no two-byte extensions: pass the packet unchanged.
+        guard !isExtended || packet.bigEndian16(at: fixed) == 0xbede else { return copy(packet, reserve: reserve) }
+        let existing = UnsafeRawBufferPointer(rebasing: packet[(isExtended ? fixed + 4 : fixed)..<payloadStart])
         let stream = streams.isEmpty ? nil : streams[packet.bigEndian32(at: 8)]
         let added =
             (ids.mid == nil || mid.isEmpty ? 0 : 1 + mid.count) + (ids.absoluteSendTime == nil ? 0 : 4)
