@@ -65,7 +65,7 @@ extension Transport {
             ("sendrecv", "sendrecv"), ("sendonly", "recvonly"), ("recvonly", "sendonly"), ("inactive", "inactive"),
         ])
         func directions(theirs: String, ours: String) throws {
-            let offer = SampleOffer.session + SampleOffer.video().replacing("a=sendrecv", with: "a=\(theirs)")
+            let offer = SampleOffer.session + SampleOffer.video(direction: theirs)
             let video = try #require(answer(offer).media.first)
             #expect(video.has(ours))
             #expect(video.values("ssrc").isEmpty == (ours == "recvonly" || ours == "inactive"))

@@ -10,8 +10,7 @@ extension Transport {
     struct RenegotiationTests {
         private let application = SampleOffer.session + SampleOffer.application
         private let withVideo =
-            SampleOffer.session + SampleOffer.application
-            + SampleOffer.video().replacing("a=sendrecv", with: "a=sendonly")
+            SampleOffer.session + SampleOffer.application + SampleOffer.video(direction: "sendonly")
 
         private func withAnswerer(
             _ change: (inout PeerConnectionConfiguration) -> Void = { _ in }, _ body: (PeerConnection) throws -> Void
@@ -72,10 +71,7 @@ extension Transport {
         /// A track is unpublished and published again: the remote peer may reuse the m-line or add another one.
         @Test func theVideoMovesToAnotherLine() throws {
             func line(_ mid: String, _ direction: String, _ track: String) -> String {
-                SampleOffer.video().replacing("a=mid:1", with: "a=mid:\(mid)").replacing(
-                    "a=sendrecv", with: "a=\(direction)"
-                )
-                .replacing("stream track", with: track)
+                SampleOffer.video(mid: mid, direction: direction, track: track)
             }
             let wanted = { (msid: String?) in msid == "stream now" }
             try withAnswerer { connection in
@@ -106,8 +102,7 @@ extension Transport {
         private func withOfferer(_ audio: MediaDirection? = nil, _ body: (PeerConnection) throws -> Void) throws {
             try withConnection({ $0.audio = audio }) { connection in
                 _ = try connection.createOffer()
-                let answer = SampleOffer.video().replacing("a=mid:1", with: "a=mid:0")
-                    .replacing("actpass", with: "active")
+                let answer = SampleOffer.video(mid: "0").replacing("actpass", with: "active")
                 let refused = "m=audio 0 UDP/TLS/RTP/SAVPF 0\r\na=mid:1\r\na=inactive\r\n"
                 try connection.setAnswer(SampleOffer.session + answer + (audio == nil ? "" : refused))
                 #expect(connection.videoDirection == .sendrecv)
@@ -117,8 +112,7 @@ extension Transport {
         }
 
         private func service(_ mid: String, _ direction: String) -> String {
-            SampleOffer.video().replacing("a=mid:1", with: "a=mid:\(mid)").replacing(
-                "a=sendrecv", with: "a=\(direction)")
+            SampleOffer.video(mid: mid, direction: direction)
         }
 
         @Test func anOfferWithTheSameLine() throws {
@@ -251,8 +245,7 @@ extension Transport {
         }
 
         @Test func onlyWhatIsWanted() throws {
-            let other = SampleOffer.video().replacing("a=mid:1", with: "a=mid:other").replacing(
-                "stream track", with: "foreign x")
+            let other = SampleOffer.video(mid: "other", track: "foreign x")
             let sdp = SampleOffer.session + other + withVideo.dropFirst(SampleOffer.session.count)
             try withAnswerer { connection in
                 let answer = try SDPDescription(
@@ -264,8 +257,7 @@ extension Transport {
 
         /// The first m-line on which the remote peer sends wins over one on which it only receives.
         @Test func theOneThatSends() throws {
-            let receiving = SampleOffer.video().replacing("a=mid:1", with: "a=mid:r").replacing(
-                "a=sendrecv", with: "a=recvonly")
+            let receiving = SampleOffer.video(mid: "r", direction: "recvonly")
             let sdp = SampleOffer.session + receiving + withVideo.dropFirst(SampleOffer.session.count)
             try withAnswerer { connection in
                 let answer = try answer(connection, sdp)
@@ -276,9 +268,7 @@ extension Transport {
         @Test func directionsAreLimited() throws {
             for (theirs, ours) in [("sendrecv", "recvonly"), ("sendonly", "recvonly")] {
                 try withAnswerer { connection in
-                    let sdp = try answer(
-                        connection,
-                        SampleOffer.session + SampleOffer.video().replacing("a=sendrecv", with: "a=\(theirs)"))
+                    let sdp = try answer(connection, SampleOffer.session + SampleOffer.video(direction: theirs))
                     #expect(sdp.media[0].has(ours))
                 }
             }
@@ -297,12 +287,13 @@ extension Transport {
 
         /// Plays the server of a room with one connection: it answers each m-line and sends on one that receives.
         @Test func eachLineIsAnswered() throws {
-            func line(_ text: String, _ mid: String, _ direction: String) -> String {
-                text.replacing("a=mid:1", with: "a=mid:\(mid)").replacing("a=mid:0", with: "a=mid:\(mid)")
-                    .replacing("a=sendrecv", with: "a=\(direction)").replacing("a=msid:stream track\r\n", with: "")
+            func video(_ mid: String, _ direction: String) -> String {
+                SampleOffer.video(mid: mid, direction: direction, track: nil)
             }
-            func video(_ mid: String, _ direction: String) -> String { line(SampleOffer.video(), mid, direction) }
-            func audio(_ mid: String, _ direction: String) -> String { line(SampleOffer.audio, mid, direction) }
+            func audio(_ mid: String, _ direction: String) -> String {
+                SampleOffer.audio.replacing("a=mid:0", with: "a=mid:\(mid)")
+                    .replacing("a=sendrecv", with: "a=\(direction)")
+            }
             try withAnswerer({
                 ($0.answersEachSection, $0.audio, $0.msid) = (true, .recvonly, "PA_1|camera TR_1")
             }) { connection in

@@ -41,18 +41,21 @@ enum SampleOffer {
         (102, 103, "H264", "packetization-mode=1;profile-level-id=42001f"),
     ]
 
-    static func video(adding more: String = "", without prefixes: [String] = []) -> String {
+    /// - Parameter track: nil: without `a=msid`.
+    static func video(
+        mid: String = "1", direction: String = "sendrecv", track: String? = "stream track", adding more: String = "",
+        without prefixes: [String] = []
+    ) -> String {
         var text = """
             m=video 9 UDP/TLS/RTP/SAVPF 96 97 98 99 102 103\r
             c=IN IP4 0.0.0.0\r
             a=rtcp:9 IN IP4 0.0.0.0\r
-            \(transport)a=mid:1\r
+            \(transport)a=mid:\(mid)\r
             a=extmap:2 http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time\r
             a=extmap:4 http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01\r
             a=extmap:9 urn:ietf:params:rtp-hdrext:sdes:mid\r
-            a=sendrecv\r
-            a=msid:stream track\r
-            a=rtcp-mux\r
+            a=\(direction)\r
+            \(track.map { "a=msid:\($0)\r\n" } ?? "")a=rtcp-mux\r
             a=rtcp-rsize\r\n
             """
         for (type, retransmission, name, parameters) in codecs {
