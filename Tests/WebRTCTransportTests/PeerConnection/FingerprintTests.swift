@@ -8,31 +8,20 @@ import WebRTCTransport
 extension Transport {
     @Suite(.timeLimit(.minutes(2)))
     struct FingerprintTests {
-        struct Case: Sendable, CustomTestStringConvertible {
-            let liarOffers: Bool
-            let honestIsActive: Bool
-            var testDescription: String {
-                "\(liarOffers ? "offer" : "answer") lies, honest side is \(honestIsActive ? "active" : "passive")"
-            }
-            static let all = [false, true].flatMap { liar in
-                [false, true].map { Case(liarOffers: liar, honestIsActive: $0) }
-            }
-        }
-
-        @Test(arguments: Case.all)
-        func twoOfOurs(_ wanted: Case) throws {
+        @Test(arguments: [false, true], [false, true])
+        func twoOfOurs(liarOffers: Bool, honestIsActive: Bool) throws {
             let (a, b) = (try TestPeer(), try TestPeer())
             defer { TestPeer.stop(a, b) }
             // An answerer takes the active role unless the offer insists on it.
-            let offererIsActive = wanted.honestIsActive != wanted.liarOffers
+            let offererIsActive = honestIsActive != liarOffers
             try join(
-                a, b, mangleAnswer: { wanted.liarOffers ? $0 : withWrongFingerprint($0) },
+                a, b, mangleAnswer: { liarOffers ? $0 : withWrongFingerprint($0) },
                 mangleOffer: { offer in
                     let offer = offererIsActive ? offer.replacing("a=setup:actpass", with: "a=setup:active") : offer
-                    return wanted.liarOffers ? withWrongFingerprint(offer) : offer
+                    return liarOffers ? withWrongFingerprint(offer) : offer
                 })
             try TestPeer.startMedia(a, b)
-            let (honest, liar) = wanted.liarOffers ? (b, a) : (a, b)
+            let (honest, liar) = liarOffers ? (b, a) : (a, b)
             try expectRefusal(by: honest)
             #expect(liar.connection.statistics().packetsReceived == 0)
             #expect(liar.frames == 0)
