@@ -30,46 +30,27 @@ package final class SRTPTransform: Sendable {
     /// - Returns: the length of the protected packet; nil if it is malformed, has no room, repeats a sequence number or
     ///   has exhausted the packet index.
     package func protectRTP(_ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {
-        outbound.withLock { context in
-            guard length <= buffer.count - Self.maximumOverhead, PacketShape.isRTP(buffer, length: length) else {
-                context.counters.protectRefused &+= 1
-                return nil
-            }
-            return context.run(.protectRTP, buffer, length: length)
-        }
+        outbound.withLock { $0.protect(buffer, length: length, PacketShape.isRTP, srtp_protect) }
     }
 
     /// The same as `protectRTP` for a (compound) RTCP packet.
     package func protectRTCP(_ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {
-        outbound.withLock { context in
-            guard length <= buffer.count - Self.maximumOverhead, PacketShape.isRTCP(buffer, length: length) else {
-                context.counters.protectRefused &+= 1
-                return nil
-            }
-            return context.run(.protectRTCP, buffer, length: length)
-        }
+        outbound.withLock { $0.protect(buffer, length: length, PacketShape.isRTCP, srtp_protect_rtcp) }
     }
 
     /// - Returns: the length of the plaintext packet; nil if the packet is malformed, not authentic or replayed. The
     ///   buffer's content is then undefined.
     package func unprotectRTP(_ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {
-        inbound.withLock { context in
-            guard length <= buffer.count, PacketShape.isRTP(buffer, length: length &- tagLength) else {
-                context.counters.malformed &+= 1
-                return nil
-            }
-            return context.run(.unprotectRTP, buffer, length: length)
+        inbound.withLock {
+            $0.unprotect(buffer, length: length, plain: length &- tagLength, PacketShape.isRTP, srtp_unprotect)
         }
     }
 
     /// The same as `unprotectRTP` for an SRTCP packet.
     package func unprotectRTCP(_ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {
-        inbound.withLock { context in
-            guard length <= buffer.count, PacketShape.isRTCP(buffer, length: length &- tagLength &- 4) else {
-                context.counters.malformed &+= 1
-                return nil
-            }
-            return context.run(.unprotectRTCP, buffer, length: length)
+        inbound.withLock {
+            $0.unprotect(
+                buffer, length: length, plain: length &- tagLength &- 4, PacketShape.isRTCP, srtp_unprotect_rtcp)
         }
     }
 
@@ -110,7 +91,8 @@ package enum SRTPError: Error, Equatable, CustomStringConvertible {
 // @unchecked: accessed only through its Mutex; libsrtp keeps no thread-local state.
 private struct Context: @unchecked Sendable {
     enum Direction { case outbound, inbound }
-    enum Operation { case protectRTP, protectRTCP, unprotectRTP, unprotectRTCP }
+    typealias Shape = (_ buffer: UnsafeMutableRawBufferPointer, _ length: Int) -> Bool
+    typealias Operation = (srtp_t?, UnsafeMutableRawPointer?, UnsafeMutablePointer<Int32>?) -> srtp_err_status_t
 
     private let session: Session
     var counters = SRTPCounters()
@@ -134,25 +116,33 @@ private struct Context: @unchecked Sendable {
         session = Session(taking: pointer)
     }
 
-    mutating func run(_ operation: Operation, _ buffer: UnsafeMutableRawBufferPointer, length: Int) -> Int? {
+    mutating func protect(
+        _ buffer: UnsafeMutableRawBufferPointer, length: Int, _ isWhole: Shape, _ operation: Operation
+    ) -> Int? {
         var count = Int32(clamping: length)
-        let bytes = buffer.baseAddress
-        let status =
-            switch operation {
-            case .protectRTP: srtp_protect(session.pointer, bytes, &count)
-            case .protectRTCP: srtp_protect_rtcp(session.pointer, bytes, &count)
-            case .unprotectRTP: srtp_unprotect(session.pointer, bytes, &count)
-            case .unprotectRTCP: srtp_unprotect_rtcp(session.pointer, bytes, &count)
-            }
-        if status == srtp_err_status_ok, count >= 0, Int(count) <= buffer.count { return Int(count) }
-        switch operation {
-        case .protectRTP, .protectRTCP: counters.protectRefused &+= 1
-        case .unprotectRTP, .unprotectRTCP:
-            counters.unprotectRefused &+= 1
-            if status == srtp_err_status_replay_fail || status == srtp_err_status_replay_old {
-                counters.replayed &+= 1
-            }
+        guard length <= buffer.count - SRTPTransform.maximumOverhead, isWhole(buffer, length),
+            operation(session.pointer, buffer.baseAddress, &count) == srtp_err_status_ok,
+            (0...buffer.count).contains(Int(count))
+        else {
+            counters.protectRefused &+= 1
+            return nil
         }
+        return Int(count)
+    }
+
+    /// - Parameter plain: length without what the protection has appended.
+    mutating func unprotect(
+        _ buffer: UnsafeMutableRawBufferPointer, length: Int, plain: Int, _ isWhole: Shape, _ operation: Operation
+    ) -> Int? {
+        guard length <= buffer.count, isWhole(buffer, plain) else {
+            counters.malformed &+= 1
+            return nil
+        }
+        var count = Int32(clamping: length)
+        let status = operation(session.pointer, buffer.baseAddress, &count)
+        if status == srtp_err_status_ok, (0...buffer.count).contains(Int(count)) { return Int(count) }
+        counters.unprotectRefused &+= 1
+        if status == srtp_err_status_replay_fail || status == srtp_err_status_replay_old { counters.replayed &+= 1 }
         return nil
     }
 
