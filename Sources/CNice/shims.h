@@ -44,18 +44,17 @@ static inline void gst_decart_nice_hasten_close(NiceAgent *agent) {
     g_object_set(agent, "stun-initial-timeout", 200u, "stun-max-retransmissions", 2u, NULL);
 }
 
-static inline gulong gst_decart_nice_connect(NiceAgent *agent, const char *signal, GCallback handler, gpointer data,
-                                             GClosureNotify destroy) {
-    return g_signal_connect_data(agent, signal, handler, data, destroy, (GConnectFlags)0);
-}
-
-static inline void gst_decart_nice_disconnect(NiceAgent *agent, gulong handler) {
-    g_signal_handler_disconnect(agent, handler);
-}
-
-// Notifies when the agent is finalised, and with it its last socket.
-static inline void gst_decart_nice_on_release(NiceAgent *agent, GWeakNotify notify, gpointer data) {
-    g_object_weak_ref(G_OBJECT(agent), notify, data);
+// g_signal_connect takes the functions by a cast. `destroy` is called when the handlers are disconnected.
+static inline void gst_decart_nice_connect(
+    NiceAgent *agent, void (*gathering_done)(NiceAgent *, guint, gpointer),
+    void (*new_candidate)(NiceAgent *, NiceCandidate *, gpointer),
+    void (*state_changed)(NiceAgent *, guint, guint, guint, gpointer),
+    void (*new_pair)(NiceAgent *, guint, guint, NiceCandidate *, NiceCandidate *, gpointer), gpointer data,
+    GClosureNotify destroy) {
+    g_signal_connect(agent, "candidate-gathering-done", G_CALLBACK(gathering_done), data);
+    g_signal_connect(agent, "new-candidate-full", G_CALLBACK(new_candidate), data);
+    g_signal_connect(agent, "component-state-changed", G_CALLBACK(state_changed), data);
+    g_signal_connect_data(agent, "new-selected-pair-full", G_CALLBACK(new_pair), data, destroy, (GConnectFlags)0);
 }
 
 // The agent's present role, which a role conflict may have changed.
@@ -280,5 +279,4 @@ static inline GSource *gst_decart_watch_socket(int descriptor, GMainContext *con
     return source;
 }
 
-static inline void gst_decart_nice_unref(NiceAgent *agent) { g_object_unref(agent); }
 #endif

@@ -55,7 +55,6 @@ final class ICEAgentCore: @unchecked Sendable {
     /// Holds one reference, released at the end of `finishClose`.
     private let agent: OpaquePointer
     private let stream: UInt32
-    private var signals: [UInt] = []
     private var onEvent: (@Sendable (ICEEvent) -> Void)?
     private var onDatagram: (@Sendable (UnsafeMutableRawBufferPointer) -> Void)?
     private var onBatchEnd: (@Sendable () -> Void)?
@@ -121,7 +120,7 @@ final class ICEAgentCore: @unchecked Sendable {
         guard stream != 0, nice_agent_get_local_credentials(agent, stream, &fragment, &password) != 0,
             let fragment, let password
         else {
-            gst_decart_nice_unref(agent)
+            g_object_unref(UnsafeMutableRawPointer(agent))
             throw .cannotCreateAgent
         }
         localCredentials = ICECredentials(
@@ -518,49 +517,23 @@ final class ICEAgentCore: @unchecked Sendable {
     // MARK: - libnice signals
 
     private func connectSignals() {
-        connect(
-            "candidate-gathering-done",
-            unsafeBitCast(
-                { _, _, data in ICEAgentCore.from(data)?.libniceGathered() }
-                    as @convention(c) (OpaquePointer?, UInt32, UnsafeMutableRawPointer?) -> Void, to: GCallback.self))
-        connect(
-            "new-candidate-full",
-            unsafeBitCast(
-                { _, candidate, data in
-                    guard let candidate else { return }
-                    ICEAgentCore.from(data)?.gathered(candidate)
-                }
-                    as @convention(c) (OpaquePointer?, UnsafeMutablePointer<NiceCandidate>?, UnsafeMutableRawPointer?)
-                    ->
-                    Void, to: GCallback.self))
-        connect(
-            "component-state-changed",
-            unsafeBitCast(
-                { _, _, _, state, data in ICEAgentCore.from(data)?.componentChanged(to: state) }
-                    as @convention(c) (OpaquePointer?, UInt32, UInt32, UInt32, UnsafeMutableRawPointer?) -> Void,
-                to: GCallback.self))
-        connect(
-            "new-selected-pair-full",
-            unsafeBitCast(
-                { _, _, _, local, remote, data in
-                    guard let local, let remote else { return }
-                    ICEAgentCore.from(data)?.selected(local: local, remote: remote)
-                }
-                    as @convention(c) (
-                        OpaquePointer?, UInt32, UInt32, UnsafeMutablePointer<NiceCandidate>?,
-                        UnsafeMutablePointer<NiceCandidate>?, UnsafeMutableRawPointer?
-                    ) -> Void, to: GCallback.self))
-    }
-
-    private func connect(_ name: String, _ handler: GCallback) {
-        // Each handler retains the core until it is disconnected.
-        let id = gst_decart_nice_connect(
-            agent, name, handler, Unmanaged.passRetained(self).toOpaque(),
+        // The handlers retain the core until they are disconnected.
+        gst_decart_nice_connect(
+            agent,
+            { _, _, data in ICEAgentCore.from(data)?.libniceGathered() },
+            { _, candidate, data in
+                guard let candidate else { return }
+                ICEAgentCore.from(data)?.gathered(candidate)
+            },
+            { _, _, _, state, data in ICEAgentCore.from(data)?.componentChanged(to: state) },
+            { _, _, _, local, remote, data in
+                guard let local, let remote else { return }
+                ICEAgentCore.from(data)?.selected(local: local, remote: remote)
+            }, Unmanaged.passRetained(self).toOpaque(),
             { data, _ in
                 guard let data else { return }
                 Unmanaged<ICEAgentCore>.fromOpaque(data).release()
             })
-        signals.append(id)
     }
 
     private func attachReceive() {
@@ -585,14 +558,10 @@ final class ICEAgentCore: @unchecked Sendable {
         case NICE_COMPONENT_STATE_CONNECTING.rawValue:
             componentHasFailed = false
             change(to: .checking)
-        case NICE_COMPONENT_STATE_CONNECTED.rawValue:
+        case NICE_COMPONENT_STATE_CONNECTED.rawValue, NICE_COMPONENT_STATE_READY.rawValue:
             componentHasFailed = false
             hasBeenConnected = true
-            change(to: .connected)
-        case NICE_COMPONENT_STATE_READY.rawValue:
-            componentHasFailed = false
-            hasBeenConnected = true
-            change(to: .ready)
+            change(to: raw == NICE_COMPONENT_STATE_READY.rawValue ? .ready : .connected)
         case NICE_COMPONENT_STATE_FAILED.rawValue: fail()
         default: break
         }
@@ -678,8 +647,9 @@ final class ICEAgentCore: @unchecked Sendable {
         nice_agent_attach_recv(agent, stream, 1, network.context.pointer, nil, nil)
         // Keeps `self` alive after the handlers have released it, until libnice has closed the agent.
         let keep = Unmanaged.passRetained(self)
-        for id in signals { gst_decart_nice_disconnect(agent, id) }
-        signals = []
+        g_signal_handlers_disconnect_matched(
+            UnsafeMutableRawPointer(agent), G_SIGNAL_MATCH_DATA, 0, 0, nil, nil,
+            Unmanaged.passUnretained(self).toOpaque())
         onEvent = nil
         onDatagram = nil
         onBatchEnd = nil
@@ -692,7 +662,7 @@ final class ICEAgentCore: @unchecked Sendable {
                 guard let data else { return }
                 let core = Unmanaged<ICEAgentCore>.fromOpaque(data).takeRetainedValue()
                 nice_agent_remove_stream(core.agent, core.stream)
-                gst_decart_nice_unref(core.agent)
+                g_object_unref(UnsafeMutableRawPointer(core.agent))
                 core.network.descriptorsChange()
                 for tunnel in core.tunnels { tunnel.close() }
                 core.tunnels = []
@@ -704,8 +674,9 @@ final class ICEAgentCore: @unchecked Sendable {
             let body: @Sendable () -> Void
             init(_ body: @escaping @Sendable () -> Void) { self.body = body }
         }
-        gst_decart_nice_on_release(
-            agent,
+        // Notifies when the agent is finalised, and with it its last socket.
+        g_object_weak_ref(
+            UnsafeMutableRawPointer(agent).assumingMemoryBound(to: GObject.self),
             { data, _ in
                 guard let data else { return }
                 Unmanaged<Box>.fromOpaque(data).takeRetainedValue().body()
