@@ -213,20 +213,22 @@ final class ICEAgentCore: @unchecked Sendable {
         network.preconditionOnThread()
         guard !isClosed, servers == nil else { return }
         let families = addLocalAddresses()
-        // The closures retain the core until `finishClose` cancels `servers`.
+        // The closure retains the core until `finishClose` cancels `servers`.
         let setup = ServerSetup(
             network: network, hasIPv4: families.hasIPv4, hasIPv6: families.hasIPv6,
-            tunnelsTCP: configuration.tunnelsTCP,
-            actions: ServerSetup.Actions(
-                setSTUN: { [self] host, port in gst_decart_nice_set_stun_server(agent, host, UInt32(port)) },
-                addTURN: { [self] server, address, port in addRelay(server, at: address, port) },
-                openTunnel: configuration.openTunnel.map { open in { [self] server in openTunnel(server, by: open) } },
-                warn: { [self] text in emit(.warning(text)) },
-                begin: { [self] in beginGathering() },
-                finish: { [self] in
-                    gathering.allServersKnown = true
-                    if gathering.isDoneByLibnice { completeGathering() }
-                }))
+            opensTunnels: configuration.openTunnel != nil, tunnelsTCP: configuration.tunnelsTCP
+        ) { [self] action in
+            switch action {
+            case .setSTUN(let host, let port): gst_decart_nice_set_stun_server(agent, host, UInt32(port))
+            case .addTURN(let server, let address, let port): addRelay(server, at: address, port)
+            case .openTunnel(let server): openTunnel(server)
+            case .warn(let text): emit(.warning(text))
+            case .begin: beginGathering()
+            case .finish:
+                gathering.allServersKnown = true
+                if gathering.isDoneByLibnice { completeGathering() }
+            }
+        }
         servers = setup
         gathering.timer = network.schedule(after: Self.gatheringLimit) { [weak self] in self?.completeGathering() }
         setup.start(configuration.servers)
@@ -282,7 +284,8 @@ final class ICEAgentCore: @unchecked Sendable {
         shared.withLock { $0.counters.turnServers &+= 1 }
     }
 
-    private func openTunnel(_ server: ICEServer, by open: RelayTunnelOpener) {
+    private func openTunnel(_ server: ICEServer) {
+        guard let open = configuration.openTunnel else { return }
         tunnels.append(
             open(server) { [weak self, network] event in
                 network.async { [weak self] in self?.tunnel(of: server, event) }

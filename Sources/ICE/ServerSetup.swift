@@ -7,38 +7,25 @@ package final class ServerSetup: @unchecked Sendable {
     /// libnice's own limit.
     static let maximumTurnServers = 8
 
-    package struct Actions {
-        var setSTUN: (_ host: String, _ port: UInt16) -> Void
-        var addTURN: (_ server: ICEServer, _ address: String, _ port: UInt16) -> Void
-        /// Opens a tunnel, whose result arrives in `tunnelSettled`. If nil, `turns:` servers are skipped.
-        var openTunnel: ((_ server: ICEServer) -> Void)?
-        var warn: (String) -> Void
-        /// Called once, when gathering may start.
-        var begin: () -> Void
-        /// Called once, never before `begin`: no server follows.
-        var finish: () -> Void
-
-        package init(
-            setSTUN: @escaping (_ host: String, _ port: UInt16) -> Void,
-            addTURN: @escaping (_ server: ICEServer, _ address: String, _ port: UInt16) -> Void,
-            openTunnel: ((_ server: ICEServer) -> Void)?, warn: @escaping (String) -> Void,
-            begin: @escaping () -> Void, finish: @escaping () -> Void
-        ) {
-            self.setSTUN = setSTUN
-            self.addTURN = addTURN
-            self.openTunnel = openTunnel
-            self.warn = warn
-            self.begin = begin
-            self.finish = finish
-        }
+    package enum Action: Sendable, Equatable {
+        case setSTUN(host: String, port: UInt16)
+        case addTURN(ICEServer, address: String, port: UInt16)
+        /// Opens a tunnel, whose result arrives in `tunnelSettled`.
+        case openTunnel(ICEServer)
+        case warn(String)
+        /// Comes once, when gathering may start.
+        case begin
+        /// Comes once, never before `begin`: no server follows.
+        case finish
     }
 
     private let network: NetworkThread
     private let lookup: HostLookup
     private let hasIPv4: Bool
     private let hasIPv6: Bool
+    private let opensTunnels: Bool
     private let tunnelsTCP: Bool
-    private var actions: Actions?
+    private var perform: ((Action) -> Void)?
     private var stun: ICEServer?
     private var turnCount = 0
     private var pending = 0
@@ -47,13 +34,18 @@ package final class ServerSetup: @unchecked Sendable {
     private var hasBegun = false
     private var timer: NetworkTimer?
 
-    package init(network: NetworkThread, hasIPv4: Bool, hasIPv6: Bool, tunnelsTCP: Bool = false, actions: Actions) {
+    /// - Parameter opensTunnels: without tunnels, `turns:` servers are skipped.
+    package init(
+        network: NetworkThread, hasIPv4: Bool, hasIPv6: Bool, opensTunnels: Bool, tunnelsTCP: Bool = false,
+        perform: @escaping (Action) -> Void
+    ) {
         self.network = network
         lookup = HostLookup(network: network)
         self.hasIPv4 = hasIPv4
         self.hasIPv6 = hasIPv6
+        self.opensTunnels = opensTunnels
         self.tunnelsTCP = tunnelsTCP
-        self.actions = actions
+        self.perform = perform
     }
 
     package func start(_ servers: [ICEServer]) {
@@ -72,7 +64,7 @@ package final class ServerSetup: @unchecked Sendable {
             begin()
             return
         }
-        for server in tunnelled { actions?.openTunnel?(server) }
+        for server in tunnelled { perform?(.openTunnel(server)) }
         for server in names {
             lookup.resolve(server.host) { [weak self] addresses in self?.resolved(server, addresses) }
         }
@@ -83,26 +75,26 @@ package final class ServerSetup: @unchecked Sendable {
     package func cancel() {
         timer?.cancel()
         timer = nil
-        actions = nil
+        perform = nil
         lookup.cancel()
     }
 
     private func accept(_ server: ICEServer) -> Bool {
         switch (server.kind, server.transport) {
-        case (.turn, .tls) where actions?.openTunnel == nil:
+        case (.turn, .tls) where !opensTunnels:
             // Do not fall back to plain TCP: the user requires TLS.
-            actions?.warn("\(server.withoutAddress) is skipped: TURN over TLS is not available in this connection")
+            warn("\(server.withoutAddress) is skipped: TURN over TLS is not available in this connection")
             return false
         case (.stun, _):
             guard stun == nil else {
-                actions?.warn("\(server.withoutAddress) is skipped: only one STUN server can be used")
+                warn("\(server.withoutAddress) is skipped: only one STUN server can be used")
                 return false
             }
             stun = server
             return true
         case (.turn, _):
             guard turnCount < Self.maximumTurnServers else {
-                actions?.warn("\(server.withoutAddress) is skipped: \(Self.maximumTurnServers) TURN servers are used")
+                warn("\(server.withoutAddress) is skipped: \(Self.maximumTurnServers) TURN servers are used")
                 return false
             }
             turnCount += 1
@@ -110,11 +102,13 @@ package final class ServerSetup: @unchecked Sendable {
         }
     }
 
+    private func warn(_ text: String) { perform?(.warn(text)) }
+
     private func resolved(_ server: ICEServer, _ addresses: [String]) {
-        guard actions != nil else { return }
+        guard perform != nil else { return }
         pending -= 1
         if addresses.isEmpty {
-            actions?.warn("\(server.withoutAddress) is skipped: its host name cannot be resolved")
+            warn("\(server.withoutAddress) is skipped: its host name cannot be resolved")
         } else {
             announce(server, addresses: addresses)
         }
@@ -124,16 +118,16 @@ package final class ServerSetup: @unchecked Sendable {
     /// - Parameter port: the tunnel's local port; nil if the tunnel failed. A failure after it was opened is ignored
     ///   here.
     package func tunnelSettled(_ server: ICEServer, port: UInt16?) {
-        guard actions != nil, let index = tunnelled.firstIndex(of: server) else { return }
+        guard perform != nil, let index = tunnelled.firstIndex(of: server) else { return }
         tunnelled.remove(at: index)
         pending -= 1
-        if let port { actions?.addTURN(server, "127.0.0.1", port) }
+        if let port { perform?(.addTURN(server, address: "127.0.0.1", port: port)) }
         finished()
     }
 
     private func finished() {
         guard pending == 0 else { return }
-        if hasBegun { actions?.finish() } else { begin() }
+        if hasBegun { perform?(.finish) } else { begin() }
     }
 
     /// Adds the server with one of its addresses, of a family that this host has.
@@ -143,16 +137,16 @@ package final class ServerSetup: @unchecked Sendable {
             return address.isIPv6 ? hasIPv6 : hasIPv4
         }
         guard let address = usable else {
-            actions?.warn("\(server.withoutAddress) is skipped: this host has no address of its family")
+            warn("\(server.withoutAddress) is skipped: this host has no address of its family")
             return
         }
         switch server.kind {
-        case .turn: actions?.addTURN(server, address, server.port)
+        case .turn: perform?(.addTURN(server, address: address, port: server.port))
         case .stun:
             if hasBegun {
-                actions?.warn("\(server.withoutAddress) is skipped: the lookup of its host name took too long")
+                warn("\(server.withoutAddress) is skipped: the lookup of its host name took too long")
             } else {
-                actions?.setSTUN(address, server.port)
+                perform?(.setSTUN(host: address, port: server.port))
             }
         }
     }
@@ -162,7 +156,7 @@ package final class ServerSetup: @unchecked Sendable {
         hasBegun = true
         timer?.cancel()
         timer = nil
-        actions?.begin()
-        if pending == 0 { actions?.finish() }
+        perform?(.begin)
+        if pending == 0 { perform?(.finish) }
     }
 }

@@ -4,37 +4,20 @@ import Testing
 /// Tests which servers are passed to libnice, in which form and when. Runs without libnice.
 @Suite(.timeLimit(.minutes(1)))
 struct ServerSetupTests {
-    private enum Call: Sendable, Equatable {
-        case stun(String)
-        case turn(String)
-        case tunnel
-        case warning(String)
-        case begin
-        case finish
-    }
-
-    /// A setup and the calls that it made, in order.
+    /// A setup and its actions, in order.
     private struct Fixture: Sendable {
         let setup: ServerSetup
-        let calls = EventLog<Call>()
+        let actions = EventLog<ServerSetup.Action>()
 
         init(hasIPv4: Bool = true, hasIPv6: Bool = true) {
-            let calls = calls
-            setup = ServerSetup(
-                network: .shared, hasIPv4: hasIPv4, hasIPv6: hasIPv6,
-                actions: ServerSetup.Actions(
-                    setSTUN: { host, port in calls.append(.stun("\(host) \(port)")) },
-                    addTURN: { _, address, port in calls.append(.turn("\(address) \(port)")) },
-                    openTunnel: { _ in calls.append(.tunnel) },
-                    warn: { calls.append(.warning($0)) },
-                    begin: { calls.append(.begin) },
-                    finish: { calls.append(.finish) }))
+            setup = ServerSetup(network: .shared, hasIPv4: hasIPv4, hasIPv6: hasIPv6, opensTunnels: true) {
+                [actions] in actions.append($0)
+            }
         }
 
-        func start(_ urls: [String]) throws {
-            let servers = try urls.map { try ICEServer(url: $0) }
-            NetworkThread.shared.sync { setup.start(servers) }
-        }
+        func start(_ servers: [ICEServer]) { NetworkThread.shared.sync { setup.start(servers) } }
+
+        var warnings: [String] { actions.elements.compactMap { if case .warn(let text) = $0 { text } else { nil } } }
 
         /// Waits for twice the head start (the time that gathering waits for names and tunnels): timers due before have
         /// fired then.
@@ -48,37 +31,38 @@ struct ServerSetupTests {
     @Test
     func aNinthTurnServerIsSkipped() throws {
         let fixture = Fixture()
-        try fixture.start((1...9).map { "turn://user:canary@192.0.2.\($0):3478" })
-        let calls = fixture.calls.elements
-        #expect(
-            calls.filter { if case .turn = $0 { true } else { false } } == (1...8).map { .turn("192.0.2.\($0) 3478") })
-        let warnings = calls.compactMap { if case .warning(let text) = $0 { text } else { nil } }
-        #expect(warnings.count == 1, "\(warnings)")
+        let servers = try (1...9).map { try ICEServer(url: "turn://user:canary@192.0.2.\($0):3478") }
+        fixture.start(servers)
+        let actions = fixture.actions.elements
+        #expect(Array(actions.prefix(8)) == servers.prefix(8).map { .addTURN($0, address: $0.host, port: 3478) })
+        let warnings = fixture.warnings
+        #expect(warnings.count == 1 && actions.count == 11, "\(warnings)")
         #expect(warnings.allSatisfy { $0.contains("8 TURN") && !$0.contains("192.0.2") && !$0.contains("canary") })
-        #expect(calls.suffix(2) == [.begin, .finish])
+        #expect(actions.suffix(2) == [.begin, .finish])
     }
 
     @Test(arguments: [(true, true), (true, false), (false, true)])
     func serversOfAFamilyThatTheHostHasNotAreSkipped(hasIPv4: Bool, hasIPv6: Bool) throws {
         let fixture = Fixture(hasIPv4: hasIPv4, hasIPv6: hasIPv6)
-        try fixture.start(["turn://u:p@192.0.2.1:3478", "turn://u:p@[2001:db8::1]:3478"])
-        let calls = fixture.calls.elements
-        #expect(calls.contains(.turn("192.0.2.1 3478")) == hasIPv4)
-        #expect(calls.contains(.turn("2001:db8::1 3478")) == hasIPv6)
-        let warnings = calls.count { if case .warning(let text) = $0 { text.contains("family") } else { false } }
-        #expect(warnings == (hasIPv4 && hasIPv6 ? 0 : 1))
+        let v4 = try ICEServer(url: "turn://u:p@192.0.2.1:3478")
+        let v6 = try ICEServer(url: "turn://u:p@[2001:db8::1]:3478")
+        fixture.start([v4, v6])
+        let actions = fixture.actions.elements
+        #expect(actions.contains(.addTURN(v4, address: "192.0.2.1", port: 3478)) == hasIPv4)
+        #expect(actions.contains(.addTURN(v6, address: "2001:db8::1", port: 3478)) == hasIPv6)
+        #expect(fixture.warnings.count { $0.contains("family") } == (hasIPv4 && hasIPv6 ? 0 : 1))
     }
 
     /// A server that is not ready in time is added later; gathering host candidates does not wait for it.
     @Test
     func gatheringDoesNotWaitForATunnel() async throws {
         let fixture = Fixture()
-        try fixture.start(["turns:u:p@192.0.2.1"])
-        #expect(await fixture.calls.first { $0 == .begin } == .begin)
-        #expect(fixture.calls.elements == [.tunnel, .begin])
         let server = try ICEServer(url: "turns:u:p@192.0.2.1")
+        fixture.start([server])
+        #expect(await fixture.actions.first { $0 == .begin } == .begin)
+        #expect(fixture.actions.elements == [.openTunnel(server), .begin])
         NetworkThread.shared.sync { fixture.setup.tunnelSettled(server, port: 4711) }
-        #expect(fixture.calls.elements == [.tunnel, .begin, .turn("127.0.0.1 4711"), .finish])
+        #expect(fixture.actions.elements.dropFirst(2) == [.addTURN(server, address: "127.0.0.1", port: 4711), .finish])
     }
 
     /// Cancels during a name lookup, while a tunnel opens, and before the head start's timer fires.
@@ -93,6 +77,6 @@ struct ServerSetupTests {
             fixture.setup.tunnelSettled(server, port: 4711)
         }
         #expect(await fixture.outlastTheHeadStart())
-        #expect(fixture.calls.elements == [.tunnel])
+        #expect(fixture.actions.elements == [.openTunnel(server)])
     }
 }
