@@ -19,7 +19,6 @@ package final class AddressMonitor: Sendable {
         var observers: [Int: Observer] = [:]
         var lastNumber = 0
         var watch: SocketWatch?
-        var descriptor: CInt = -1
         var timer: NetworkTimer?
     }
     private let state = Mutex(State())
@@ -51,26 +50,24 @@ package final class AddressMonitor: Sendable {
         network.async { [self] in
             guard state.withLock({ $0.watch == nil && !$0.observers.isEmpty }) else { return }
             let descriptor = gst_decart_open_route_socket()
-            let watch = SocketWatch(descriptor, network) { [weak self] in
+            let watch = SocketWatch(taking: descriptor, network) { [weak self] in
                 if gst_decart_drain_socket(descriptor) != 0 { self?.changed() }
             }
-            state.withLock { ($0.watch, $0.descriptor) = (watch, descriptor) }
+            state.withLock { $0.watch = watch }
         }
         return Observation { [self] in
             // Released outside the lock, because the closure may hold the last reference to its owner.
             let ended = state.withLock { $0.observers.removeValue(forKey: number) }
             withExtendedLifetime(ended) {}
             network.async { [self] in
-                let ended = state.withLock { state -> (watch: SocketWatch, descriptor: CInt)? in
-                    guard state.observers.isEmpty, let watch = state.watch else { return nil }
-                    state.watch = nil
+                let ended = state.withLock { state -> SocketWatch? in
+                    guard state.observers.isEmpty else { return nil }
                     state.timer?.cancel()
                     state.timer = nil
-                    return (watch, state.descriptor)
+                    return state.watch.take()
                 }
                 guard let ended else { return }
-                ended.watch.close()
-                if ended.descriptor >= 0 { gst_decart_close_socket(ended.descriptor) }
+                ended.close()
                 network.descriptorsChange()
             }
         }
@@ -99,11 +96,13 @@ package final class AddressMonitor: Sendable {
 /// Calls a closure on the network thread while a socket is readable.
 // @unchecked: constant, or used on the network thread only.
 final class SocketWatch: @unchecked Sendable {
+    private let descriptor: CInt
     private let onInput: () -> Void
     /// A `GSource`; untyped as in `ConsentChecks`.
     private var source: UnsafeMutableRawPointer?
 
-    init(_ descriptor: CInt, _ network: NetworkThread, _ onInput: @escaping () -> Void) {
+    init(taking descriptor: CInt, _ network: NetworkThread, _ onInput: @escaping () -> Void) {
+        self.descriptor = descriptor
         self.onInput = onInput
         guard descriptor >= 0 else { return }
         let source = gst_decart_watch_socket(
@@ -126,5 +125,6 @@ final class SocketWatch: @unchecked Sendable {
         self.source = nil
         g_source_destroy(source)
         g_source_unref(source)
+        gst_decart_close_socket(descriptor)
     }
 }
