@@ -107,10 +107,13 @@ package struct CandidateLine: Sendable, Equatable {
 
 extension UInt8 {
     /// RFC 8839 §5.1, `ice-char`.
-    var isICECharacter: Bool {
+    var isICECharacter: Bool { isLetterOrDigit || self == UInt8(ascii: "+") || self == UInt8(ascii: "/") }
+
+    /// Of ASCII.
+    var isLetterOrDigit: Bool {
         switch self {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"):
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
             true
         default: false
         }

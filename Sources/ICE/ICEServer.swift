@@ -88,15 +88,8 @@ package struct ICEServer: Sendable, Equatable {
         }
         guard !host.isEmpty, host.utf8.count <= 253 else { throw .malformed }
         if !text.hasPrefix("[") {
-            let allowed = host.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
-                    return true
-                default: return false
-                }
-            }
-            guard allowed else { throw .malformed }
+            let marks = "-._".utf8
+            guard host.utf8.allSatisfy({ $0.isLetterOrDigit || marks.contains($0) }) else { throw .malformed }
         }
         guard !tail.isEmpty else { return (String(host), defaultPort) }
         guard tail.hasPrefix(":"), let port = UInt16(tail.dropFirst()), port > 0 else { throw .malformed }
@@ -167,25 +160,15 @@ extension Substring {
     fileprivate var percentDecoded: String? {
         var bytes: [UInt8] = []
         var rest = utf8.makeIterator()
+        func hexDigit() -> Int? { rest.next().flatMap { Character(Unicode.Scalar($0)).hexDigitValue } }
         while let byte = rest.next() {
             guard byte == UInt8(ascii: "%") else {
                 bytes.append(byte)
                 continue
             }
-            guard let high = rest.next()?.hexDigit, let low = rest.next()?.hexDigit else { return nil }
-            bytes.append(high << 4 | low)
+            guard let high = hexDigit(), let low = hexDigit() else { return nil }
+            bytes.append(UInt8(high << 4 | low))
         }
         return String(validating: bytes, as: UTF8.self)
-    }
-}
-
-extension UInt8 {
-    fileprivate var hexDigit: UInt8? {
-        switch self {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): self &- UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): self &- UInt8(ascii: "a") &+ 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): self &- UInt8(ascii: "A") &+ 10
-        default: nil
-        }
     }
 }
