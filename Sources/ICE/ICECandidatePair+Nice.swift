@@ -5,9 +5,9 @@ extension ICECandidatePair {
     init(borrowing local: UnsafeMutablePointer<NiceCandidate>, _ remote: UnsafeMutablePointer<NiceCandidate>) {
         self.init(
             local: End(borrowing: local), remote: End(borrowing: remote),
-            transport: local.pointee.transport == NICE_CANDIDATE_TRANSPORT_UDP ? "udp" : "tcp",
             base: local.pointee.type == NICE_CANDIDATE_TYPE_RELAYED
-                ? nil : withUnsafeMutablePointer(to: &local.pointee.base_addr) { text(of: $0) })
+                ? nil : withUnsafeMutablePointer(to: &local.pointee.base_addr) { text(of: $0) },
+            transport: local.pointee.transport == NICE_CANDIDATE_TRANSPORT_UDP ? "udp" : "tcp")
     }
 }
 

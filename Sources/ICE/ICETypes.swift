@@ -83,11 +83,6 @@ package struct ICECandidatePair: Sendable, Equatable {
         package var type: String
         /// "192.0.2.1:5000" or "[2001:db8::1]:5000".
         package var address: String
-
-        package init(type: String, address: String) {
-            self.type = type
-            self.address = address
-        }
     }
 
     package var local: End
@@ -104,13 +99,6 @@ package struct ICECandidatePair: Sendable, Equatable {
     package func hasLostItsAddress(among addresses: Set<String>) -> Bool {
         guard let base, !addresses.contains(base) else { return false }
         return addresses.contains { IPAddress($0)?.isLoopback == false }
-    }
-
-    package init(local: End, remote: End, transport: String = "udp", base: String? = nil) {
-        self.base = base
-        self.local = local
-        self.remote = remote
-        self.transport = transport
     }
 }
 
@@ -143,16 +131,10 @@ package struct ICECounters: Sendable, Equatable {
     package var candidatesBeyondLimit = 0
     /// TURN servers that were asked for an allocation: without those that are skipped.
     package var turnServers = 0
-
-    package init() {}
 }
 
 package enum ICEError: Error, Equatable, CustomStringConvertible {
     case cannotCreateAgent
 
-    package var description: String {
-        switch self {
-        case .cannotCreateAgent: "libnice could not create an ICE agent"
-        }
-    }
+    package var description: String { "libnice could not create an ICE agent" }
 }

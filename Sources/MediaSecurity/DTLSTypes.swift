@@ -43,10 +43,6 @@ package struct DTLSParameters: Sendable, Equatable {
     package var version = ""
     package var cipher = ""
     package var profile = ""
-
-    package init(version: String = "", cipher: String = "", profile: String = "") {
-        (self.version, self.cipher, self.profile) = (version, cipher, profile)
-    }
 }
 
 /// Counts of datagrams received, dropped and retransmitted.
@@ -56,6 +52,4 @@ package struct DTLSCounters: Sendable, Equatable {
     /// end.
     package var datagramsDropped = 0
     package var retransmissions = 0
-
-    package init() {}
 }

@@ -43,13 +43,7 @@ package struct Fingerprint: Sendable, Equatable {
 
     /// "sha-256 AB:CD:…", in upper case as RFC 8122 requires.
     package var sdpValue: String {
-        let digits = Array("0123456789ABCDEF".utf8)
-        var text: [UInt8] = []
-        for byte in digest {
-            if !text.isEmpty { text.append(UInt8(ascii: ":")) }
-            text.append(digits[Int(byte >> 4)])
-            text.append(digits[Int(byte & 15)])
-        }
-        return "\(hash.rawValue) \(String(decoding: text, as: UTF8.self))"
+        let pairs = digest.map { ($0 < 16 ? "0" : "") + String($0, radix: 16, uppercase: true) }
+        return "\(hash.rawValue) \(pairs.joined(separator: ":"))"
     }
 }

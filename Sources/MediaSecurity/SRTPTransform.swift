@@ -17,7 +17,7 @@ package final class SRTPTransform: Sendable {
     private let tagLength: Int
 
     package init(keys: SRTPKeyMaterial) throws(SRTPError) {
-        guard Self.isInitialised else { throw .library(code: -1) }
+        guard Self.isInitialised else { throw SRTPError(code: -1) }
         tagLength = keys.profile == .aeadAES128GCM ? 16 : 10
         let outbound = try Context(keys: keys, direction: .outbound)
         let inbound = try Context(keys: keys, direction: .inbound)
@@ -77,14 +77,10 @@ package struct SRTPCounters: Sendable, Equatable {
     package init() {}
 }
 
-package enum SRTPError: Error, Equatable, CustomStringConvertible {
-    case library(code: Int)
+package struct SRTPError: Error, CustomStringConvertible {
+    let code: Int
 
-    package var description: String {
-        switch self {
-        case .library(let code): "libsrtp could not be set up (status \(code))"
-        }
-    }
+    package var description: String { "libsrtp could not be set up (status \(code))" }
 }
 
 /// The libsrtp session of one direction.
@@ -100,7 +96,7 @@ private struct Context: @unchecked Sendable {
     init(keys: SRTPKeyMaterial, direction: Direction) throws(SRTPError) {
         var policy = srtp_policy_t()
         let status = gst_decart_srtp_set_profile(&policy, keys.profile == .aeadAES128GCM ? 1 : 0)
-        guard status == 0 else { throw .library(code: Int(status)) }
+        guard status == 0 else { throw SRTPError(code: Int(status)) }
         policy.ssrc.type = direction == .outbound ? ssrc_any_outbound : ssrc_any_inbound
         // Packets that NACKs bring back arrive late: a window of 1,024 packets is more than 3 s of video at 2.5 Mbit/s.
         policy.window_size = 1_024
@@ -112,7 +108,7 @@ private struct Context: @unchecked Sendable {
             return srtp_create(&pointer, &policy)
         }
         let created = direction == .outbound ? keys.withLocal(make) : keys.withRemote(make)
-        guard created == srtp_err_status_ok, let pointer else { throw .library(code: Int(created.rawValue)) }
+        guard created == srtp_err_status_ok, let pointer else { throw SRTPError(code: Int(created.rawValue)) }
         session = Session(taking: pointer)
     }
 
