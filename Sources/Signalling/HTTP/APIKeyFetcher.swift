@@ -23,7 +23,7 @@ package struct APIKeyFetcher: Sendable {
     ///     block.
     package func fetch(
         timeout: Duration? = nil, completion: @escaping @Sendable (Result<ClientToken, SessionError>) -> Void
-    ) -> APIKeyFetch {
+    ) -> HTTPExchange {
         let (host, port) = (url.host, url.port)
         var configuration = configuration
         if let timeout { configuration.limit = min(timeout, configuration.limit) }
@@ -33,7 +33,7 @@ package struct APIKeyFetcher: Sendable {
             completion(KeyAnswer.result(of: outcome, host: host, port: port))
         }
         exchange.start()
-        return APIKeyFetch(exchange)
+        return exchange
     }
 
     private var fields: HTTPHeaders {
@@ -43,15 +43,6 @@ package struct APIKeyFetcher: Sendable {
         for (name, value) in headers.reveal() { fields.replaceOrAdd(name: name, value: value) }
         return fields
     }
-}
-
-package struct APIKeyFetch: Sendable {
-    private let exchange: HTTPExchange
-
-    init(_ exchange: HTTPExchange) { self.exchange = exchange }
-
-    /// Cancels the fetch, asynchronously on the network thread. Can be called from any thread and repeatedly.
-    package func cancel() { exchange.cancel() }
 }
 
 /// Interprets the backend's response.

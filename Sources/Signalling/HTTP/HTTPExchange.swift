@@ -43,7 +43,7 @@ struct HTTPRequest: Sendable {
 
 /// An exchange in progress.
 // @unchecked: after init, used only on `loop`.
-final class HTTPExchange: @unchecked Sendable {
+package final class HTTPExchange: @unchecked Sendable {
     enum Outcome: Sendable {
         case answer(HTTPResponseHead, body: [UInt8])
         case tooLong
@@ -86,7 +86,7 @@ final class HTTPExchange: @unchecked Sendable {
     }
 
     /// Cancels the exchange, asynchronously on the network thread. Can be called from any thread and repeatedly.
-    func cancel() {
+    package func cancel() {
         loop.execute {
             self.completion = nil
             self.end()

@@ -10,7 +10,7 @@ package final class TokenFetchingChannel: SignallingChannel {
     private enum Phase {
         case idle
         case starting
-        case fetching(APIKeyFetch)
+        case fetching(HTTPExchange)
         /// The key has arrived and the channel is being created.
         case making
         /// The channel exists and emits all further events. The limit comes from the backend's response.
