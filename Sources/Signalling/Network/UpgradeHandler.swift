@@ -16,15 +16,11 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     static let maximumHeaderSize = 16 << 10
     static let maximumBodySize = 64 << 10
 
-    enum Outcome {
-        case upgraded
-        case failed(any Error)
-    }
-
     private let url: ServiceURL
     private let userAgent: String
     private let mayRequest: () -> Bool
-    private let onOutcome: (ChannelHandlerContext, Outcome) -> Void
+    /// Gets success once the pipeline takes frames.
+    private let onOutcome: (ChannelHandlerContext, Result<Void, any Error>) -> Void
     /// Generates the handshake's key and verifies its hash. NIO's own upgrade handler is not used, because it hides
     /// rejections.
     private let upgrader = NIOWebSocketClientUpgrader { channel, _ in channel.eventLoop.makeSucceededVoidFuture() }
@@ -40,7 +36,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     ///   session for it.
     init(
         url: ServiceURL, userAgent: String, mayRequest: @escaping () -> Bool,
-        onOutcome: @escaping (ChannelHandlerContext, Outcome) -> Void
+        onOutcome: @escaping (ChannelHandlerContext, Result<Void, any Error>) -> Void
     ) {
         self.url = url
         self.userAgent = userAgent
@@ -54,10 +50,6 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         limits.maxHeaderFieldSize = maximumHeaderSize
         limits.maxHeaderListSize = maximumHeaderSize
         return limits
-    }
-
-    func handlerAdded(context: ChannelHandlerContext) {
-        if !url.isSecure, context.channel.isActive { request(context) }
     }
 
     func channelActive(context: ChannelHandlerContext) {
@@ -99,19 +91,19 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        end(context, .failed(error))
+        fail(context, error)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
         // A response whose body ends with the connection is complete; anything less is a lost connection.
-        if head != nil { finish(context) } else { end(context, .failed(ChannelError.eof)) }
+        if head != nil { finish(context) } else { fail(context, ChannelError.eof) }
         context.fireChannelInactive()
     }
 
     private func finish(_ context: ChannelHandlerContext) {
         guard let head, !isDone else { return }
         guard head.status == .switchingProtocols else {
-            return end(context, .failed(UpgradeRefusal(head: head, body: body, url: url).error))
+            return fail(context, UpgradeRefusal(head: head, body: body, url: url).error)
         }
         // RFC 6455 §4.1: verify the accept hash and both header fields, and reject extensions or subprotocols.
         let upgrade = head.headers[canonicalForm: "Upgrade"].map { $0.lowercased() }
@@ -119,12 +111,12 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         guard upgrade == ["websocket"], connection.contains("upgrade"),
             upgrader.shouldAllowUpgrade(upgradeResponse: head)
         else {
-            return end(context, .failed(invalid("the Upgrade, Connection or Sec-WebSocket-Accept header is wrong")))
+            return fail(context, invalid("the Upgrade, Connection or Sec-WebSocket-Accept header is wrong"))
         }
         guard !head.headers.contains(name: "Sec-WebSocket-Extensions"),
             !head.headers.contains(name: "Sec-WebSocket-Protocol")
         else {
-            return end(context, .failed(invalid("it selects an extension or subprotocol that was not offered")))
+            return fail(context, invalid("it selects an extension or subprotocol that was not offered"))
         }
         swap(context)
     }
@@ -141,7 +133,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         gate?.holdEnd()
         pipeline.removeHandler(name: PipelineName.encoder, promise: nil)
         pipeline.removeHandler(name: PipelineName.decoder).assumeIsolated().whenComplete { _ in
-            self.onOutcome(context, .upgraded)
+            self.onOutcome(context, .success(()))
             self.isHolding = false
             for data in self.held { context.fireChannelRead(data) }
             self.held = []
@@ -158,10 +150,10 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
             stage: .upgrade)
     }
 
-    private func end(_ context: ChannelHandlerContext, _ outcome: Outcome) {
+    private func fail(_ context: ChannelHandlerContext, _ error: any Error) {
         guard !isDone else { return }
         isDone = true
-        onOutcome(context, outcome)
+        onOutcome(context, .failure(error))
     }
 }
 

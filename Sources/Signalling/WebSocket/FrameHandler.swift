@@ -21,18 +21,9 @@ final class FrameHandler: ChannelInboundHandler {
         case answered
     }
 
-    struct Timing: Sendable {
-        /// Interval between pings. The peer is silent if no frame arrives for one interval after a ping.
-        var pingInterval: TimeAmount = .seconds(5)
-        /// Timeout for the peer's part of the closing handshake.
-        var closeLimit: TimeAmount = .milliseconds(500)
-    }
-
     private enum Phase { case open, closing, ended }
 
-    private let timing: Timing
-    private let messages: WebSocketChannel.Messages
-    private let maximumMessageSize: Int
+    private let configuration: WebSocketChannel.Configuration
     private let onEvent: (Event) -> Void
     private var assembler: MessageAssembler
     private let startedAt = NIODeadline.now()
@@ -46,16 +37,13 @@ final class FrameHandler: ChannelInboundHandler {
     private var isPonging = false
     private var nextPong: ByteBuffer?
 
-    init(
-        timing: Timing, messages: WebSocketChannel.Messages, maximumMessageSize: Int,
-        onEvent: @escaping (Event) -> Void
-    ) {
-        self.timing = timing
-        self.messages = messages
-        self.maximumMessageSize = maximumMessageSize
+    init(_ configuration: WebSocketChannel.Configuration, onEvent: @escaping (Event) -> Void) {
+        self.configuration = configuration
         self.onEvent = onEvent
-        assembler = MessageAssembler(maximumMessageSize: maximumMessageSize)
+        assembler = MessageAssembler(maximumMessageSize: configuration.maximumMessageSize)
     }
+
+    private var pingInterval: TimeAmount { TimeAmount(configuration.pingInterval) }
 
     func handlerAdded(context: ChannelHandlerContext) {
         schedulePing(context)
@@ -80,10 +68,10 @@ final class FrameHandler: ChannelInboundHandler {
         // Ignore messages of the other kind.
         case .text(let bytes):
             guard phase == .open, isWithinRate(context) else { return }
-            if messages == .text { onEvent(.text(bytes)) }
+            if configuration.messages == .text { onEvent(.text(bytes)) }
         case .binary(let bytes):
             guard phase == .open, isWithinRate(context) else { return }
-            if messages == .binary { onEvent(.binary(bytes)) }
+            if configuration.messages == .binary { onEvent(.binary(bytes)) }
         case .ping(let payload):
             pong(context, payload)
         case .close(let code, let reason):
@@ -108,7 +96,7 @@ final class FrameHandler: ChannelInboundHandler {
         guard phase != .ended else { return }
         switch error as? NIOWebSocketError {
         case .invalidFrameLength:
-            violate(context, .messageTooLarge, "a frame is larger than \(maximumMessageSize >> 10) KiB")
+            violate(context, .messageTooLarge, "a frame is larger than \(configuration.maximumMessageSize >> 10) KiB")
         case .some: violate(context, .protocolError, "a control frame is fragmented or too long")
         case .none: end(context, .failed(error))
         }
@@ -143,7 +131,8 @@ final class FrameHandler: ChannelInboundHandler {
             promise?.fail(ChannelError.alreadyClosed)
             return
         }
-        write(context, messages == .text ? .text : .binary, context.channel.allocator.buffer(bytes: bytes), promise)
+        let opcode: WebSocketOpcode = configuration.messages == .text ? .text : .binary
+        write(context, opcode, context.channel.allocator.buffer(bytes: bytes), promise)
     }
 
     /// Starts the closing handshake, bounded by a timeout.
@@ -207,7 +196,9 @@ final class FrameHandler: ChannelInboundHandler {
     /// Closes the socket after a delay, so that written frames can be sent and the peer can close first.
     private func closeSoon(_ context: ChannelHandlerContext) {
         let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
-        let timer = context.eventLoop.scheduleTask(in: timing.closeLimit) { bound.value.close(promise: nil) }
+        let timer = context.eventLoop.scheduleTask(in: TimeAmount(configuration.closeLimit)) {
+            bound.value.close(promise: nil)
+        }
         context.channel.closeFuture.whenComplete { _ in timer.cancel() }
     }
 
@@ -215,7 +206,7 @@ final class FrameHandler: ChannelInboundHandler {
 
     private func schedulePing(_ context: ChannelHandlerContext) {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        pingTimer = context.eventLoop.scheduleTask(in: timing.pingInterval) {
+        pingTimer = context.eventLoop.scheduleTask(in: pingInterval) {
             let (handler, context) = bound.value
             handler.tick(context)
         }
@@ -225,7 +216,7 @@ final class FrameHandler: ChannelInboundHandler {
         guard phase == .open else { return }
         let now = NIODeadline.now()
         // If this process was suspended, the pong may still be unread in the socket: ping again.
-        let isLate = pingSentAt.map { now - $0 > timing.pingInterval * 2 } ?? false
+        let isLate = pingSentAt.map { now - $0 > pingInterval * 2 } ?? false
         if !hasReceivedSincePing, !isLate, isReading { onEvent(.silent) }
         // The owner may have closed the channel.
         guard phase == .open else { return }

@@ -207,18 +207,13 @@ private final class Connection: @unchecked Sendable {
         return true
     }
 
-    private func upgrade(_ context: ChannelHandlerContext, _ outcome: UpgradeHandler.Outcome) {
-        switch outcome {
-        case .failed(let error):
+    private func upgrade(_ context: ChannelHandlerContext, _ outcome: Result<Void, any Error>) {
+        do {
+            try outcome.get()
+            try startFrames(context)
+        } catch {
             fail(error, certificate: context.tls?.peerCertificate)
             context.close(promise: nil)
-        case .upgraded:
-            do {
-                try startFrames(context)
-            } catch {
-                fail(error, certificate: nil)
-                context.close(promise: nil)
-            }
         }
     }
 
@@ -226,11 +221,7 @@ private final class Connection: @unchecked Sendable {
         guard case .upgrading = phase else { return }
         let now = NIODeadline.now()
         let requestedAt = requestedAt ?? now
-        let timing = FrameHandler.Timing(
-            pingInterval: TimeAmount(configuration.pingInterval), closeLimit: TimeAmount(configuration.closeLimit))
-        let frames = FrameHandler(
-            timing: timing, messages: configuration.messages, maximumMessageSize: configuration.maximumMessageSize
-        ) { [weak self] event in self?.frames(event) }
+        let frames = FrameHandler(configuration) { [weak self] event in self?.frames(event) }
         let pipeline = context.pipeline.syncOperations
         try pipeline.addHandler(WebSocketFrameEncoder())
         let decoder = WebSocketFrameDecoder(maxFrameSize: configuration.maximumMessageSize)
