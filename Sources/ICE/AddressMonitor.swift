@@ -106,7 +106,7 @@ final class SocketWatch: @unchecked Sendable {
         self.onInput = onInput
         guard descriptor >= 0 else { return }
         let source = gst_decart_watch_socket(
-            descriptor, network.context.pointer,
+            descriptor, network.context,
             { _, _, data in
                 guard let data else { return 0 }
                 let watch = Unmanaged<SocketWatch>.fromOpaque(data).takeUnretainedValue()

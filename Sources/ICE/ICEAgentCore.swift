@@ -105,7 +105,7 @@ final class ICEAgentCore: @unchecked Sendable {
         let options = NICE_AGENT_OPTION_ICE_TRICKLE.rawValue
         guard
             let agent = nice_agent_new_full(
-                network.context.pointer, NICE_COMPATIBILITY_RFC5245, NiceAgentOption(rawValue: options))
+                network.context, NICE_COMPATIBILITY_RFC5245, NiceAgentOption(rawValue: options))
         else { throw .cannotCreateAgent }
         let stream = nice_agent_add_stream(agent, 1)
         if let session {
@@ -542,7 +542,7 @@ final class ICEAgentCore: @unchecked Sendable {
     private func attachReceive() {
         // Unretained: the signal handlers retain the core, and receiving is detached before they are disconnected.
         nice_agent_attach_recv(
-            agent, stream, 1, network.context.pointer,
+            agent, stream, 1, network.context,
             { _, _, _, length, bytes, data in
                 guard let bytes, let core = ICEAgentCore.from(data), !core.isClosed else { return }
                 core.onDatagram?(UnsafeMutableRawBufferPointer(start: bytes, count: Int(length)))
@@ -647,7 +647,7 @@ final class ICEAgentCore: @unchecked Sendable {
         servers?.cancel()
         tcp?.stop()
         readMedia(from: -1)
-        nice_agent_attach_recv(agent, stream, 1, network.context.pointer, nil, nil)
+        nice_agent_attach_recv(agent, stream, 1, network.context, nil, nil)
         // Keeps `self` alive after the handlers have released it, until libnice has closed the agent.
         let keep = Unmanaged.passRetained(self)
         g_signal_handlers_disconnect_matched(

@@ -5,7 +5,8 @@ private import Synchronization
 
 // @unchecked: constant, locked, or used on the loop's own thread only.
 final class NetworkLoop: @unchecked Sendable {
-    private let context: MainContext
+    /// A `GMainContext`.
+    private let context: OpaquePointer?
     private let pending = Mutex<[@Sendable () -> Void]>([])
     private let timers = NetworkTimers()
     /// Media and timers may make libnice attach a source to this thread, of which GLib does not wake it, µs.
@@ -16,12 +17,12 @@ final class NetworkLoop: @unchecked Sendable {
     private var descriptors = [GPollFD](repeating: GPollFD(), count: 64)
     private var poller = DescriptorPoller()
 
-    init(context: MainContext) { self.context = context }
+    init(context: OpaquePointer?) { self.context = context }
 
     /// The monotonic time, µs.
     static var now: Int { Int(g_get_monotonic_time()) }
 
-    private var isCurrent: Bool { g_main_context_is_owner(context.pointer) != 0 }
+    private var isCurrent: Bool { g_main_context_is_owner(context) != 0 }
 
     /// Any thread. Work runs in the order in which it was queued.
     func queue(_ work: @escaping @Sendable () -> Void) {
@@ -29,13 +30,13 @@ final class NetworkLoop: @unchecked Sendable {
             queue.append(work)
             return queue.count == 1
         }
-        if isFirst, !isCurrent { g_main_context_wakeup(context.pointer) }
+        if isFirst, !isCurrent { g_main_context_wakeup(context) }
     }
 
     /// Any thread.
     func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) -> NetworkTimer {
         let (timer, isFirst) = timers.add(after: delay, now: Self.now, work)
-        if isFirst, !isCurrent { g_main_context_wakeup(context.pointer) }
+        if isFirst, !isCurrent { g_main_context_wakeup(context) }
         return timer
     }
 
@@ -45,27 +46,27 @@ final class NetworkLoop: @unchecked Sendable {
     func descriptorsChange() { poller.forget() }
 
     func run() {
-        g_main_context_acquire(context.pointer)
-        g_main_context_push_thread_default(context.pointer)
+        g_main_context_acquire(context)
+        g_main_context_push_thread_default(context)
         while true { iterate() }
     }
 
     private func iterate() {
         var (priority, timeout): (gint, gint) = (0, -1)
-        g_main_context_prepare(context.pointer, &priority)
+        g_main_context_prepare(context, &priority)
         let count = query(&timeout)
         descriptors.withUnsafeMutableBufferPointer { all in
             guard let base = all.baseAddress else { return }
             serve(UnsafeMutableBufferPointer(start: base, count: count), timeout)
-            g_main_context_check(context.pointer, priority, base, gint(count))
+            g_main_context_check(context, priority, base, gint(count))
         }
-        g_main_context_dispatch(context.pointer)
+        g_main_context_dispatch(context)
     }
 
     private func query(_ timeout: inout gint) -> Int {
         while true {
             let wanted = descriptors.withUnsafeMutableBufferPointer {
-                Int(g_main_context_query(context.pointer, gint.max, &timeout, $0.baseAddress, gint($0.count)))
+                Int(g_main_context_query(context, gint.max, &timeout, $0.baseAddress, gint($0.count)))
             }
             guard wanted > descriptors.count else { return wanted }
             descriptors = [GPollFD](repeating: GPollFD(), count: 2 * wanted)

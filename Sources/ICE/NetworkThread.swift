@@ -13,12 +13,13 @@ package final class NetworkThread: Sendable {
     package static let shared = NetworkThread(name: "decart-net")
 
     /// Never released, because the thread never ends.
-    let context: MainContext
+    // nonisolated(unsafe): GLib locks the context internally, so any thread may attach sources and query its owner.
+    nonisolated(unsafe) let context: OpaquePointer?
     private let loop: NetworkLoop
 
     /// Creates another thread, for `NetworkThreads` and tests.
     package init(name: String) {
-        context = MainContext(pointer: g_main_context_new())
+        context = g_main_context_new()
         loop = NetworkLoop(context: context)
         // The thread keeps its loop for the life of the process.
         let thread = g_thread_new(
@@ -30,7 +31,7 @@ package final class NetworkThread: Sendable {
         g_thread_unref(thread)
     }
 
-    package var isCurrent: Bool { g_main_context_is_owner(context.pointer) != 0 }
+    package var isCurrent: Bool { g_main_context_is_owner(context) != 0 }
 
     /// Checks that code which belongs to this thread runs on it. Only a bug in this plugin can violate that, never a
     /// peer's input.
@@ -96,10 +97,4 @@ package final class NetworkThread: Sendable {
             }
         }
     }
-}
-
-/// A `GMainContext` pointer that can cross threads.
-// @unchecked: GLib locks the context internally, so any thread may attach sources and query its owner.
-struct MainContext: @unchecked Sendable {
-    let pointer: OpaquePointer?
 }
