@@ -19,8 +19,4 @@ enum CandidateText {
             $0.target = target
         }
     }
-
-    static func read(_ text: String) -> CandidateMessage? {
-        try? CandidateMessage(decodingInit: [UInt8](text.utf8))
-    }
 }

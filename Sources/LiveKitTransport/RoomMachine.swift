@@ -197,7 +197,7 @@ package struct RoomMachine: Sendable {
             emit(.makeAnswer(offer: offer.sdp, id: offer.id))
         case .trickle(let trickle):
             guard phase != .joining else { return }
-            if let candidate = CandidateText.read(trickle.candidateInit) {
+            if let candidate = try? CandidateMessage(decodingInit: [UInt8](trickle.candidateInit.utf8)) {
                 emit(.applyCandidate(candidate, trickle.target))
             } else if !trickle.candidateInit.isEmpty {
                 emit(.note("Ignored: a candidate that cannot be read"))
@@ -392,7 +392,7 @@ package struct RoomMachine: Sendable {
     }
 
     private mutating func checkRestored() {
-        guard let resume, resume.step == .restoring, lostPaths.isEmpty, !publisher.awaitsAnswer else { return }
+        guard let resume, resume.step == .restoring, lostPaths.isEmpty, !publisher.isOffering else { return }
         phase = .connected
         emit(.cancel(.restore))
         emit(.reportResumed(after: now - resume.startedAt, attempts: resume.attempts))

@@ -28,7 +28,8 @@ struct RoomPublisher: Sendable {
     private var lostPublications = 0
     /// Media in the latest offer; nil: no offer was made.
     private var offered: Set<MediaKind>?
-    private var isOffering = false
+    /// An offer waits for its answer.
+    private(set) var isOffering = false
     private var offerCount: UInt32 = 0
     /// The answer to the last offer was lost.
     private var needsOffer = false
@@ -164,17 +165,10 @@ struct RoomPublisher: Sendable {
     }
 
     /// - Returns: false if the answer belongs to no offer.
-    mutating func answered() -> Bool {
-        guard isOffering else { return false }
-        isOffering = false
-        return true
-    }
+    mutating func answered() -> Bool { exchange(&isOffering, with: false) }
 
     /// The offer was not answered.
     mutating func rollBack() { isOffering = false }
-
-    /// True while an offer waits for its answer.
-    var awaitsAnswer: Bool { isOffering }
 
     // MARK: Resuming
 
