@@ -26,13 +26,7 @@ final class Client: Sendable {
         var configuration = WebSocketChannel.Configuration()
         configuration.closeLimit = .milliseconds(200)
         configure(&configuration)
-        channel = WebSocketChannel(url: url, configuration: configuration) { [events] event in
-            events.yield(event)
-            switch event {
-            case .closed, .failed: events.finish()
-            case .opened, .text, .binary, .silent, .answered: break
-            }
-        }
+        channel = WebSocketChannel(url: url, configuration: configuration) { [events] in events.record($0) }
     }
 
     func open(timeout: Duration = .seconds(50)) -> EventQueue<SignallingEvent> {

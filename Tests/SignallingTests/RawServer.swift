@@ -1,12 +1,11 @@
 // A loopback server that sends exactly the bytes of a script. It implements HTTP and WebSocket by hand, so that no
 // tested code is part of the test.
-import Dispatch
 import EventLoopThreads
 import NIOCore
 import NIOPosix
 import NIOSSL
 import Signalling
-import Synchronization
+import TestSupport
 
 /// Behaviour of the server on one connection.
 struct Script: Sendable {
@@ -36,53 +35,19 @@ final class RawServer: Sendable {
     let port: Int
     private let group: MultiThreadedEventLoopGroup
     private let channel: any Channel
-    private let log: Log
+    private let log = Observed(Log())
 
-    final class Log: Sendable {
-        struct Content {
-            var connections = 0
-            var requests: [String] = []
-            /// Addresses of the clients.
-            var peers: [String] = []
-            var frames: [ClientFrame] = []
-            /// Connections that have ended.
-            var ended = 0
-            /// Application bytes, decrypted.
-            var bytes = 0
-            var open: [any Channel] = []
-        }
-        let content = Mutex(Content())
-        private let waiters = Mutex<[Int: (@Sendable (Content) -> Bool, CheckedContinuation<Bool, Never>)]>([:])
-        private let nextWaiter = Mutex(0)
-
-        func change(_ body: (inout Content) -> Void) {
-            let now = content.withLock { content in
-                body(&content)
-                return content
-            }
-            let done = waiters.withLock { waiters in
-                let done = waiters.filter { $0.value.0(now) }
-                for key in done.keys { waiters[key] = nil }
-                return done
-            }
-            for (_, continuation) in done.values { continuation.resume(returning: true) }
-        }
-
-        /// Waits until the condition holds; false after 20 s.
-        func wait(on loop: any EventLoop, for condition: @escaping @Sendable (Content) -> Bool) async -> Bool {
-            await withCheckedContinuation { continuation in
-                let key = nextWaiter.withLock { next in
-                    next += 1
-                    return next
-                }
-                waiters.withLock { $0[key] = (condition, continuation) }
-                loop.scheduleTask(in: .seconds(20)) {
-                    self.waiters.withLock { $0.removeValue(forKey: key) }?.1.resume(returning: false)
-                }
-                // Evaluates the condition at once, in case it already holds.
-                change { _ in }
-            }
-        }
+    struct Log: Sendable {
+        var connections = 0
+        var requests: [String] = []
+        /// Addresses of the clients.
+        var peers: [String] = []
+        var frames: [ClientFrame] = []
+        /// Connections that have ended.
+        var ended = 0
+        /// Application bytes, decrypted.
+        var bytes = 0
+        var open: [any Channel] = []
     }
 
     /// - Parameter isFull: the system takes one connection and delays others until `admit`.
@@ -90,15 +55,14 @@ final class RawServer: Sendable {
         _ script: Script = Script(), tls: NIOSSLContext? = nil, host: String = "127.0.0.1", isFull: Bool = false
     ) async throws {
         group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
-        let log = Log()
-        self.log = log
+        let log = log
         channel = try await ServerBootstrap(group: group)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(.backlog, value: CInt(isFull ? 0 : 256))
             .serverChannelOption(.autoRead, value: !isFull)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    log.content.withLock {
+                    log.change {
                         $0.connections += 1
                         $0.open.append(channel)
                         $0.peers.append(channel.remoteAddress?.ipAddress ?? "")
@@ -111,32 +75,32 @@ final class RawServer: Sendable {
         port = channel.localAddress?.port ?? 0
     }
 
-    var connections: Int { log.content.withLock { $0.connections } }
-    var requests: [String] { log.content.withLock { $0.requests } }
-    var peers: [String] { log.content.withLock { $0.peers } }
-    var frames: [ClientFrame] { log.content.withLock { $0.frames } }
-    var bytesReceived: Int { log.content.withLock { $0.bytes } }
+    var connections: Int { log.value.connections }
+    var requests: [String] { log.value.requests }
+    var peers: [String] { log.value.peers }
+    var frames: [ClientFrame] { log.value.frames }
+    var bytesReceived: Int { log.value.bytes }
 
     /// Waits until the received frames satisfy a condition; false after 20 s.
     func waitForFrames(_ condition: @escaping @Sendable ([ClientFrame]) -> Bool) async -> Bool {
-        await log.wait(on: group.next()) { condition($0.frames) }
+        await log.wait { condition($0.frames) }
     }
 
     /// Waits for this number of requests; false after 20 s.
     func waitForRequest(_ count: Int = 1) async -> Bool {
-        await log.wait(on: group.next()) { $0.requests.count >= count }
+        await log.wait { $0.requests.count >= count }
     }
 
     /// Waits until this number of connections have ended; false after 20 s.
     func waitForEnd(_ count: Int = 1) async -> Bool {
-        await log.wait(on: group.next()) { $0.ended >= count }
+        await log.wait { $0.ended >= count }
     }
 
     func admit() async throws { try await channel.setOption(.autoRead, value: true).get() }
 
     /// Closes every connection without a close frame.
     func cut() {
-        for channel in log.content.withLock({ $0.open }) { channel.close(promise: nil) }
+        for channel in log.value.open { channel.close(promise: nil) }
     }
 
     func shutdown() async throws {
@@ -197,11 +161,11 @@ private final class RawHandler: ChannelInboundHandler {
     typealias OutboundOut = ByteBuffer
 
     private let script: Script
-    private let log: RawServer.Log
+    private let log: Observed<RawServer.Log>
     private var buffer: [UInt8] = []
     private var isUpgraded = false
 
-    init(_ script: Script, _ log: RawServer.Log) {
+    init(_ script: Script, _ log: Observed<RawServer.Log>) {
         self.script = script
         self.log = log
     }

@@ -17,13 +17,6 @@ struct TokenFetchingChannelTests {
         init(backend: Int, service: Int, refusal: SessionError? = nil) throws {
             let keys = Keys()
             self.keys = keys
-            let tell: @Sendable (SignallingEvent) -> Void = { [events] event in
-                events.yield(event)
-                switch event {
-                case .closed, .failed: events.finish()
-                case .opened, .text, .binary, .silent, .answered: break
-                }
-            }
             var fetching = HTTPConfiguration()
             fetching.limit = .seconds(600)
             let base = try ServiceURL(base: "ws://127.0.0.1:\(service)")
@@ -36,7 +29,7 @@ struct TokenFetchingChannelTests {
                     if let refusal { throw refusal }
                     return WebSocketChannel(url: base.stream(key: key, model: model), onEvent: onEvent)
                 },
-                onEvent: tell)
+                onEvent: { [events] in events.record($0) })
         }
 
         var usedKeys: [String] { keys.all.withLock { $0 } }

@@ -25,11 +25,8 @@ struct ViewerChannelTests {
         let channel = ViewerChannel(
             url: try ServiceURL(base: "ws://127.0.0.1:\(server.port)/base").watchStream(key: key, room: room), key: key
         ) { event in
-            events.yield(event)
-            switch event {
-            case .text, .closed, .failed: events.finish()
-            case .opened, .binary, .silent, .answered: break
-            }
+            events.record(event)
+            if case .text = event { events.finish() }
         }
         channel.open(timeout: timeout)
         let received = await events.rest()
@@ -114,10 +111,7 @@ struct ViewerChannelTests {
         let key = try APIKey(Self.key)
         let channel = ViewerChannel(
             url: try ServiceURL(base: "ws://127.0.0.1:\(server.port)").watchStream(key: key, room: "r"), key: key
-        ) { event in
-            events.yield(event)
-            if case .closed = event { events.finish() }
-        }
+        ) { events.record($0) }
         channel.open(timeout: .seconds(30))
         channel.send([1, 2, 3])
         channel.close()
