@@ -143,97 +143,72 @@ struct RefusalTests {
         }
     }
 
+    /// Opens a channel to a server that answers with these bytes, and returns the error that ends it.
+    private func failure(
+        _ answer: String?, endless: String? = nil, closes: Bool = false, roomToken: String? = nil,
+        timeout: Duration = .seconds(50)
+    ) async throws -> SessionError {
+        var script = Script()
+        script.respond = { _ in answer.map { [UInt8]($0.utf8) } }
+        script.endless = endless.map { [UInt8]($0.utf8) }
+        script.closes = closes
+        var error: SessionError?
+        try await withServer(script) { server in
+            error = await (try Client(port: server.port, roomToken: roomToken)).failure(timeout: timeout)
+        }
+        return try #require(error)
+    }
+
     @Test(arguments: ["X: y\r\n", "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy", "X: y\r\n y\r\n"])
     func endlessHeaders(_ line: String) async throws {
-        var script = Script()
-        script.respond = { _ in [UInt8]("HTTP/1.1 101 Switching Protocols\r\n".utf8) }
-        script.endless = [UInt8](String(repeating: line, count: 200).utf8)
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let error = await client.failure()
-            // The size limit ends it, not the timeout.
-            #expect(error?.code == .webSocket)
-        }
+        let error = try await failure(
+            "HTTP/1.1 101 Switching Protocols\r\n", endless: String(repeating: line, count: 200))
+        // The size limit ends it, not the timeout.
+        #expect(error.code == .webSocket)
     }
 
     @Test func endlessStatusLine() async throws {
-        var script = Script()
-        script.respond = { _ in [UInt8]("HTTP/1.1 101 ".utf8) }
-        script.endless = [UInt8](repeating: 0x61, count: 4096)
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let error = await client.failure()
-            #expect(error?.stage == .upgrade)
-        }
+        let error = try await failure("HTTP/1.1 101 ", endless: String(repeating: "a", count: 4096))
+        #expect(error.stage == .upgrade)
     }
 
     @Test func endlessBodyIsCutOff() async throws {
-        var script = Script()
-        script.respond = { _ in [UInt8]("HTTP/1.1 403 No\r\nContent-Type: text/plain\r\n\r\n".utf8) }
-        script.endless = [UInt8](repeating: 0x61, count: 4096)
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let error = await client.failure()
-            #expect(error?.httpStatus == 403)
-            #expect((error?.message.utf8.count ?? 0) < 500)
-        }
+        let error = try await failure(
+            "HTTP/1.1 403 No\r\nContent-Type: text/plain\r\n\r\n", endless: String(repeating: "a", count: 4096))
+        #expect(error.httpStatus == 403)
+        #expect(error.message.utf8.count < 500)
     }
 
     @Test func endlessInformationalAnswers() async throws {
-        var script = Script()
-        script.respond = { _ in [] }
-        script.endless = [UInt8](String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 100).utf8)
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let error = await client.failure()
-            #expect(error?.stage == .upgrade)
-        }
+        let error = try await failure("", endless: String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 100))
+        #expect(error.stage == .upgrade)
     }
 
     @Test func bodyEndedByClosingIsRead() async throws {
-        var script = Script()
-        script.respond = { _ in [UInt8]("HTTP/1.1 401 No\r\nContent-Type: text/plain\r\n\r\nno such key".utf8) }
-        script.closes = true
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let error = await client.failure()
-            #expect(error?.httpStatus == 401)
-            #expect(error?.message.contains("no such key") == true)
-        }
+        let error = try await failure(
+            "HTTP/1.1 401 No\r\nContent-Type: text/plain\r\n\r\nno such key", closes: true)
+        #expect(error.httpStatus == 401)
+        #expect(error.message.contains("no such key"))
     }
 
     /// A room refuses the token that it got from the service; the user's key is not at fault.
     @Test func aRoomRefusesAToken() async throws {
-        var script = Script()
-        script.respond = { _ in [UInt8]("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n".utf8) }
-        try await withServer(script) { server in
-            let client = try Client(port: server.port, roomToken: "token-of-a-room")
-            let message = try #require(await client.failure()).message
-            #expect(message.contains("the token of the room") && !message.contains("API key"), "\(message)")
-        }
+        let message = try await failure(
+            "HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n", roomToken: "token-of-a-room"
+        ).message
+        #expect(message.contains("the token of the room") && !message.contains("API key"), "\(message)")
     }
 
     @Test func closingWithoutAnAnswerIsALostConnection() async throws {
-        var script = Script()
-        script.respond = { _ in [] }
-        script.closes = true
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let error = try #require(await client.failure())
-            #expect(error.code == .network)
-            #expect(!error.isPermanent)
-        }
+        let error = try await failure("", closes: true)
+        #expect(error.code == .network)
+        #expect(!error.isPermanent)
     }
 
     @Test func slowUpgradeTimesOut() async throws {
-        var script = Script()
-        script.respond = { _ in nil }
-        try await withServer(script) { server in
-            let client = try Client(port: server.port)
-            let error = try #require(await client.failure(timeout: .milliseconds(1300)))
-            #expect(error.code == .connectionTimeout)
-            #expect(error.message.contains("1.3 s"), "\(error.message)")
-        }
+        let error = try await failure(nil, timeout: .milliseconds(1300))
+        #expect(error.code == .connectionTimeout)
+        #expect(error.message.contains("1.3 s"), "\(error.message)")
     }
 
     @Test func refusedConnection() async throws {

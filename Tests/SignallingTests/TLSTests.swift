@@ -68,13 +68,12 @@ final class Certificates {
 struct TLSTests {
     /// Expects the error, and that the client sent no application data.
     private func refuse(
-        _ tls: NIOSSLContext, host: String = "localhost", trust: TLSTrust, contains text: String,
-        permanent: Bool = true
+        _ tls: NIOSSLContext, host: String = "localhost", trust: TLSTrust, contains text: String
     ) async throws {
         try await withServer(tls: tls) { server in
             let client = try Client(port: server.port, host: host, secure: true) { $0.trust = trust }
             let error = try #require(await client.failure())
-            #expect(error.isPermanent == permanent, "\(error)")
+            #expect(error.isPermanent, "\(error)")
             #expect(error.stage == .tls, "\(error)")
             #expect(error.message.contains(text), "\(error)")
             #expect(error.message.contains(host))
@@ -118,39 +117,34 @@ struct TLSTests {
         try await refuse(tls, trust: .system, contains: "ca-file")
     }
 
-    @Test func wrongHost() async throws {
-        let certificates = try Certificates()
-        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
-        let tls = try certificates.server(name: "other", san: "DNS:api.example")
-        try await refuse(tls, trust: trust, contains: "for another host")
+    struct Row: Sendable, CustomTestStringConvertible {
+        var testDescription: String
+        var san = "DNS:localhost"
+        var host = "localhost"
+        var days = 3
+        var startDays = 0
+        var minimum = TLSVersion.tlsv12
+        var maximum: TLSVersion?
+        /// In the error.
+        var text: String
     }
 
-    @Test func nameInsteadOfAddress() async throws {
+    @Test(arguments: [
+        Row(testDescription: "wrong host", san: "DNS:api.example", text: "for another host"),
+        Row(
+            testDescription: "name instead of address", san: "DNS:localhost,DNS:127.0.0.1", host: "127.0.0.1",
+            text: "for another host"),
+        Row(testDescription: "wildcard of another level", san: "DNS:*.localhost", text: "for another host"),
+        Row(testDescription: "expired", days: 5, startDays: -10, text: "has expired"),
+        Row(testDescription: "not yet valid", days: 5, startDays: 2, text: "not valid yet"),
+        Row(testDescription: "too old TLS", minimum: .tlsv1, maximum: .tlsv11, text: "TLS 1.2"),
+    ])
+    func aTrustedAuthorityIsNotEnough(_ row: Row) async throws {
         let certificates = try Certificates()
-        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
-        let tls = try certificates.server(name: "named", san: "DNS:localhost,DNS:127.0.0.1")
-        try await refuse(tls, host: "127.0.0.1", trust: trust, contains: "for another host")
-    }
-
-    @Test func wildcardOfAnotherLevel() async throws {
-        let certificates = try Certificates()
-        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
-        let tls = try certificates.server(name: "wild", san: "DNS:*.localhost")
-        try await refuse(tls, trust: trust, contains: "for another host")
-    }
-
-    @Test func expired() async throws {
-        let certificates = try Certificates()
-        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
-        let tls = try certificates.server(name: "old", san: "DNS:localhost", days: 5, startDays: -10)
-        try await refuse(tls, trust: trust, contains: "has expired")
-    }
-
-    @Test func notYetValid() async throws {
-        let certificates = try Certificates()
-        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
-        let tls = try certificates.server(name: "young", san: "DNS:localhost", days: 5, startDays: 2)
-        try await refuse(tls, trust: trust, contains: "not valid yet")
+        let tls = try certificates.server(
+            name: "server", san: row.san, days: row.days, startDays: row.startDays, minimum: row.minimum,
+            maximum: row.maximum)
+        try await refuse(tls, host: row.host, trust: .only(file: certificates.path("ca.pem")), contains: row.text)
     }
 
     @Test func selfSigned() async throws {
@@ -178,13 +172,6 @@ struct TLSTests {
         _ = try certificates.server(name: "leaf", san: "DNS:leaf")
         let tls = try certificates.server(name: "forged", san: "DNS:localhost", signedBy: "leaf", includesChain: true)
         try await refuse(tls, trust: .only(file: certificates.path("ca.pem")), contains: "not trusted")
-    }
-
-    @Test func tooOldTLS() async throws {
-        let certificates = try Certificates()
-        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
-        let tls = try certificates.server(name: "tls11", san: "DNS:localhost", minimum: .tlsv1, maximum: .tlsv11)
-        try await refuse(tls, trust: trust, contains: "TLS 1.2")
     }
 
     @Test func noTLSAtAll() async throws {
