@@ -226,10 +226,7 @@ let package = Package(
                 "Signalling", "DecartSession", "DecartProtocol", "EventLoopThreads", "TestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOWebSocket", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "NIOEmbedded", package: "swift-nio"),
             ],
             swiftSettings: testSettings),
         // coturn, an HTTP proxy, random numbers and stand-in encoders for several test targets.

@@ -44,12 +44,7 @@ struct APIKeyFetcherTests {
         try await withServer(script, tls: context, body)
     }
 
-    private func script(_ bytes: [UInt8]?) -> Script {
-        var script = Script()
-        script.respond = { _ in bytes }
-        script.onFrame = { _ in nil }
-        return script
-    }
+    private func script(_ bytes: [UInt8]?) -> Script { .http { _ in bytes } }
 
     @Test(arguments: [
         "{\"apiKey\":\"ek_fresh\",\"expiresAt\":\"2026-01-01T00:00:00Z\"}", "{\"apiKey\":\" ek_fresh\\n\"}",

@@ -117,9 +117,7 @@ struct ProxyTests {
     }
 
     @Test func aKeyIsFetched() async throws {
-        var script = Script()
-        script.respond = { _ in APIKeyFetcherTests.answer("200 OK", #"{"apiKey":"ek_1"}"#) }
-        let server = try await RawServer(script)
+        let server = try await RawServer(.http { _ in APIKeyFetcherTests.answer("200 OK", #"{"apiKey":"ek_1"}"#) })
         let proxy = try ConnectProxy()
         var configuration = HTTPConfiguration()
         configuration.route = NetworkRoute(proxy: try url(proxy))

@@ -10,9 +10,7 @@ struct QuotaRequestTests {
     private func ask(
         _ head: String, _ body: String, _ check: (Result<RealtimeQuota, SessionError>, String) throws -> Void
     ) async throws {
-        var script = Script()
-        script.respond = { _ in APIKeyFetcherTests.answer(head, body) }
-        try await withServer(script) { server in
+        try await withServer(.http { _ in APIKeyFetcherTests.answer(head, body) }) { server in
             let key = try APIKey(Self.key)
             let base = try ServiceURL(base: "ws://127.0.0.1:\(server.port)/v1/stream")
             let answers = EventQueue<Result<RealtimeQuota, SessionError>>()

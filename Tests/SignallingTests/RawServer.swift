@@ -21,6 +21,13 @@ struct Script: Sendable {
     var closes = false
     /// Repeated after the response until the client disconnects.
     var endless: [UInt8]?
+
+    /// A server of HTTP: nothing that follows a request's head is a frame.
+    static func http(
+        closes: Bool = false, _ respond: @escaping @Sendable (_ request: String) -> [UInt8]?
+    ) -> Script {
+        Script(respond: respond, onFrame: { _ in nil }, closes: closes)
+    }
 }
 
 struct ClientFrame: Sendable, Equatable {

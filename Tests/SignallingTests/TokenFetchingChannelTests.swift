@@ -45,20 +45,9 @@ struct TokenFetchingChannelTests {
         _ body: [UInt8]? = APIKeyFetcherTests.answer("200 OK", "{\"apiKey\":\"ek_canary_1234\"}"),
         service: Script = Script(), _ test: (_ backend: RawServer, _ service: RawServer) async throws -> Void
     ) async throws {
-        var script = Script()
-        script.respond = { _ in body }
-        script.onFrame = { _ in nil }
-        let backend = try await RawServer(script)
-        let service = try await RawServer(service)
-        do {
-            try await test(backend, service)
-        } catch {
-            try? await backend.shutdown()
-            try? await service.shutdown()
-            throw error
+        try await withServer(.http { _ in body }) { backend in
+            try await withServer(service) { service in try await test(backend, service) }
         }
-        try await backend.shutdown()
-        try await service.shutdown()
     }
 
     @Test func theFetchedKeyOpensTheChannel() async throws {

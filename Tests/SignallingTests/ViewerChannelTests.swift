@@ -15,27 +15,25 @@ struct ViewerChannelTests {
         _ bytes: [UInt8]?, room: String = "a/b ?", timeout: Duration = .seconds(5), closes: Bool = false,
         _ check: (RawServer, [SignallingEvent]) throws -> Void
     ) async throws {
-        var script = Script()
-        script.respond = { _ in bytes }
-        script.onFrame = { _ in nil }
-        script.closes = closes
-        let server = try await RawServer(script)
-        let events = EventQueue<SignallingEvent>()
+        try await withServer(.http(closes: closes) { _ in bytes }) { server in
+            let events = EventQueue<SignallingEvent>()
+            let channel = try channel(server, room: room) { event in
+                events.record(event)
+                if case .text = event { events.finish() }
+            }
+            channel.open(timeout: timeout)
+            let received = await events.rest()
+            channel.close()
+            try check(server, received)
+        }
+    }
+
+    private func channel(
+        _ server: RawServer, room: String, onEvent: @escaping @Sendable (SignallingEvent) -> Void
+    ) throws -> ViewerChannel {
         let key = try APIKey(Self.key)
-        let channel = ViewerChannel(
-            url: try ServiceURL(base: "ws://127.0.0.1:\(server.port)/base").watchStream(key: key, room: room), key: key
-        ) { event in
-            events.record(event)
-            if case .text = event { events.finish() }
-        }
-        channel.open(timeout: timeout)
-        let received = await events.rest()
-        channel.close()
-        do { try check(server, received) } catch {
-            try? await server.shutdown()
-            throw error
-        }
-        try await server.shutdown()
+        let base = try ServiceURL(base: "ws://127.0.0.1:\(server.port)/base")
+        return ViewerChannel(url: base.watchStream(key: key, room: room), key: key, onEvent: onEvent)
     }
 
     @Test func theRoomIsNamed() async throws {
@@ -103,22 +101,15 @@ struct ViewerChannelTests {
     }
 
     @Test func closedWhileItAsks() async throws {
-        var script = Script()
-        script.respond = { _ in nil }
-        script.onFrame = { _ in nil }
-        let server = try await RawServer(script)
-        let events = EventQueue<SignallingEvent>()
-        let key = try APIKey(Self.key)
-        let channel = ViewerChannel(
-            url: try ServiceURL(base: "ws://127.0.0.1:\(server.port)").watchStream(key: key, room: "r"), key: key
-        ) { events.record($0) }
-        channel.open(timeout: .seconds(30))
-        channel.send([1, 2, 3])
-        channel.close()
-        channel.close()
-        channel.open(timeout: .seconds(1))
-        let received = await events.rest()
-        #expect(received == [.closed(code: nil, reason: "")])
-        try await server.shutdown()
+        try await withServer(.http { _ in nil }) { server in
+            let events = EventQueue<SignallingEvent>()
+            let channel = try channel(server, room: "r") { events.record($0) }
+            channel.open(timeout: .seconds(30))
+            channel.send([1, 2, 3])
+            channel.close()
+            channel.close()
+            channel.open(timeout: .seconds(1))
+            #expect(await events.rest() == [.closed(code: nil, reason: "")])
+        }
     }
 }

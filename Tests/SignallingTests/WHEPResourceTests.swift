@@ -22,10 +22,7 @@ struct WHEPResourceTests {
         host: String = "127.0.0.1", _ respond: @escaping @Sendable (_ request: String) -> [UInt8]?,
         _ body: (RawServer, WHEPResource) async throws -> Void
     ) async throws {
-        var script = Script()
-        script.respond = respond
-        script.onFrame = { _ in nil }
-        try await withServer(script) { server in
+        try await withServer(.http(respond)) { server in
             var configuration = WHEPResource.Configuration(
                 url: try HTTPURL(whep: "http://\(host):\(server.port)/live/cam?\(Self.query)"))
             configuration.token = Secret(Self.token)
@@ -89,10 +86,7 @@ struct WHEPResourceTests {
     }
 
     @Test func theTokenStaysAtItsOrigin() async throws {
-        var script = Script()
-        script.respond = { _ in Self.created }
-        script.onFrame = { _ in nil }
-        let other = try await RawServer(script)
+        let other = try await RawServer(.http { _ in Self.created })
         let port = other.port
         try await with({ request in
             request.hasPrefix("POST /live")
@@ -114,10 +108,8 @@ struct WHEPResourceTests {
 
     @Test func aServerIsVerifiedBeforeItGetsTheToken() async throws {
         let certificates = try Certificates()
-        var script = Script()
-        script.respond = { _ in Self.created }
-        script.onFrame = { _ in nil }
-        let server = try await RawServer(script, tls: try certificates.server(name: "whep", san: "DNS:localhost"))
+        let server = try await RawServer(
+            .http { _ in Self.created }, tls: try certificates.server(name: "whep", san: "DNS:localhost"))
         var configuration = WHEPResource.Configuration(url: try HTTPURL(whep: "https://localhost:\(server.port)/live"))
         configuration.token = Secret(Self.token)
         let refused = try failure(await start(WHEPResource(configuration)))
