@@ -68,6 +68,12 @@ final class DTLSPair {
         note(client.start(), client: true)
     }
 
+    /// Starts both endpoints and lets them finish, by success or failure.
+    func handshake() {
+        start()
+        run()
+    }
+
     /// Delivers outgoing datagrams until neither endpoint has any.
     func run() {
         while step() {}

@@ -53,8 +53,7 @@ struct FingerprintTests {
         let stranger = try DTLSCertificate.generate().fingerprint
         pair.client.setRemoteFingerprints([clientIsDeceived ? stranger : pair.serverCertificate.fingerprint])
         pair.server.setRemoteFingerprints([clientIsDeceived ? pair.clientCertificate.fingerprint : stranger])
-        pair.start()
-        pair.run()
+        pair.handshake()
         let deceived = clientIsDeceived ? pair.clientError : pair.serverError
         #expect(deceived?.code == .fingerprintMismatch)
         #expect((clientIsDeceived ? pair.clientKeys : pair.serverKeys) == nil)
@@ -73,8 +72,7 @@ struct FingerprintTests {
         let stranger = try DTLSCertificate.generate().fingerprint
         pair.client.setRemoteFingerprints([stranger, pair.serverCertificate.fingerprint])
         pair.server.setRemoteFingerprints([pair.clientCertificate.fingerprint, stranger])
-        pair.start()
-        pair.run()
+        pair.handshake()
         #expect(pair.isEstablished)
     }
 
@@ -87,8 +85,7 @@ struct FingerprintTests {
         } else {
             pair.client.setRemoteFingerprints([pair.serverCertificate.fingerprint])
         }
-        pair.start()
-        pair.run()
+        pair.handshake()
         #expect((clientIsLate ? pair.clientKeys : pair.serverKeys) == nil)
         #expect((clientIsLate ? pair.serverKeys : pair.clientKeys) != nil)
         if clientIsLate {
@@ -103,8 +100,7 @@ struct FingerprintTests {
     func lateMismatch(clientIsLate: Bool) throws {
         let pair = try DTLSPair(fingerprints: false)
         let stranger = try DTLSCertificate.generate().fingerprint
-        pair.start()
-        pair.run()
+        pair.handshake()
         #expect(!pair.isEstablished)
         pair.note((clientIsLate ? pair.client : pair.server).setRemoteFingerprints([stranger]), client: clientIsLate)
         #expect((clientIsLate ? pair.clientError : pair.serverError)?.code == .fingerprintMismatch)
@@ -119,8 +115,7 @@ struct FingerprintTests {
         let pair = try DTLSPair(fingerprints: false)
         pair.note(pair.server.setRemoteFingerprints([]), client: false)
         #expect(pair.serverError?.code == .fingerprintMismatch)
-        pair.start()
-        pair.run()
+        pair.handshake()
         #expect(!pair.isEstablished)
         // Without a fingerprint the client waits and exports no keys.
         #expect(pair.clientKeys == nil)
@@ -134,8 +129,7 @@ struct FingerprintTests {
         let wrong = try #require(
             Fingerprint(sdpValue: Self.value("sha-512", "00", count: 64)))
         pair.server.setRemoteFingerprints([wrong])
-        pair.start()
-        pair.run()
+        pair.handshake()
         #expect(pair.serverError?.code == .fingerprintMismatch)
     }
 }

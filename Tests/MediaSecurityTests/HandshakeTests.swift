@@ -6,8 +6,7 @@ struct HandshakeTests {
     @Test
     func bothEndsGetTheSameKeys() throws {
         let pair = try DTLSPair()
-        pair.start()
-        pair.run()
+        pair.handshake()
         let client = try #require(pair.clientKeys)
         let server = try #require(pair.serverKeys)
         #expect(client.mirrors(server))
@@ -24,10 +23,7 @@ struct HandshakeTests {
             try DTLSPair(client: certificates.0, server: certificates.1),
             try DTLSPair(client: certificates.0, server: certificates.1)
         )
-        for pair in [first, second] {
-            pair.start()
-            pair.run()
-        }
+        for pair in [first, second] { pair.handshake() }
         #expect(try !(#require(first.clientKeys).mirrors(#require(second.serverKeys))))
     }
 
@@ -39,8 +35,7 @@ struct HandshakeTests {
     ])
     func profiles(client: [SRTPProfile], server: [SRTPProfile], expected: SRTPProfile) throws {
         let pair = try DTLSPair(clientProfiles: client, serverProfiles: server)
-        pair.start()
-        pair.run()
+        pair.handshake()
         let keys = try #require(pair.clientKeys)
         #expect(try keys.mirrors(#require(pair.serverKeys)))
         #expect(keys.profile == expected)
@@ -49,8 +44,7 @@ struct HandshakeTests {
     @Test
     func noCommonProfileFails() throws {
         let pair = try DTLSPair(clientProfiles: [.aeadAES128GCM], serverProfiles: [.aes128CMSHA1_80])
-        pair.start()
-        pair.run()
+        pair.handshake()
         #expect(pair.clientKeys == nil)
         #expect(pair.serverKeys == nil)
         #expect(pair.clientError?.code == .noSRTPProfile)
@@ -62,8 +56,7 @@ struct HandshakeTests {
     ])
     func certificatesOfEitherKind(client: DTLSCertificate.KeyKind, server: DTLSCertificate.KeyKind) throws {
         let pair = try DTLSPair(client: .generate(client), server: .generate(server))
-        pair.start()
-        pair.run()
+        pair.handshake()
         #expect(try #require(pair.clientKeys).mirrors(#require(pair.serverKeys)))
         #expect(pair.largestDatagram <= 1_200)
     }
@@ -71,8 +64,7 @@ struct HandshakeTests {
     @Test(arguments: [256, 300, 576, 1_200])
     func datagramsStayWithinTheMTU(mtu: Int) throws {
         let pair = try DTLSPair(client: .generate(.rsa2048), server: .generate(.rsa2048), mtu: mtu)
-        pair.start()
-        pair.run()
+        pair.handshake()
         #expect(pair.isEstablished)
         #expect(pair.largestDatagram <= mtu)
         #expect(pair.largestDatagram > mtu / 2)
@@ -85,8 +77,7 @@ struct HandshakeTests {
     @Test(arguments: [true, false])
     func closeNotify(fromClient: Bool) throws {
         let pair = try DTLSPair()
-        pair.start()
-        pair.run()
+        pair.handshake()
         (fromClient ? pair.client : pair.server).close()
         pair.run()
         #expect(fromClient ? pair.serverClosed : pair.clientClosed)
@@ -100,8 +91,7 @@ struct HandshakeTests {
     @Test
     func keysAreSaidOnce() throws {
         let pair = try DTLSPair()
-        pair.start()
-        pair.run()
+        pair.handshake()
         #expect(pair.isEstablished)
         for status in [pair.client.start(), pair.client.handleTimeout(), pair.server.setRemoteFingerprints([])] {
             guard case .handshaking = status else {

@@ -18,11 +18,9 @@ struct HostileDatagramTests {
             pair.start()
             _ = pair.step()
         case .unverified, .established:
-            pair.start()
-            pair.run()
+            pair.handshake()
         case .closed:
-            pair.start()
-            pair.run()
+            pair.handshake()
             pair.client.close()
             pair.server.close()
         }

@@ -217,8 +217,7 @@ struct SRTPTests {
     @Test
     func keysOfAHandshake() throws {
         let pair = try DTLSPair()
-        pair.start()
-        pair.run()
+        pair.handshake()
         let client = try SRTPTransform(keys: #require(pair.clientKeys))
         let server = try SRTPTransform(keys: #require(pair.serverKeys))
         let there = try #require(Self.apply(Self.rtp(1)) { client.protectRTP($0, length: $1) })
