@@ -31,8 +31,7 @@ struct DeadPeerTests {
             thaw.signal()
         }
         #expect(left.events.elements.contains(where: isSlow))
-        left.agent.close()
-        right.agent.close()
+        TestPeer.close(left, right)
     }
 
     /// Blocks the thread until the semaphore is signalled.

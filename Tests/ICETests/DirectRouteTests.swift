@@ -46,8 +46,7 @@ struct DirectRouteTests {
         _ = send([Int](repeating: 700, count: 20), from: left)
         #expect(batches(of: left) == [4, 32])
         #expect(await sizes(at: right, count: 33).count == 33)
-        left.agent.close()
-        right.agent.close()
+        TestPeer.close(left, right)
         #expect(send(frame, from: left).isEmpty)
     }
 
@@ -57,8 +56,7 @@ struct DirectRouteTests {
         #expect(send([700, 70_000, 800, 900], from: left) == [0, 2, 3])
         #expect(await sizes(at: right, count: 3) == [700, 800, 900])
         #expect(send([70_000], from: left).isEmpty)
-        left.agent.close()
-        right.agent.close()
+        TestPeer.close(left, right)
     }
 
     /// SRTP goes by the short cut, DTLS and STUN by way of libnice; the order stays, and consent checks are answered.
@@ -79,7 +77,6 @@ struct DirectRouteTests {
             _ = await right.events.first(within: .seconds(2)) { $0.roundTrip != nil }
         }
         #expect(right.events.elements.contains { $0.roundTrip != nil })
-        left.agent.close()
-        right.agent.close()
+        TestPeer.close(left, right)
     }
 }

@@ -6,9 +6,7 @@ import Testing
 struct ICETCPTests {
     /// The agent that connects signals no candidate for TCP, so the other one learns its address from the check.
     private func connect(_ left: TestPeer, _ right: TestPeer, _ offered: ([String]) -> [String]) async -> Bool {
-        left.agent.gatherCandidates()
-        right.agent.gatherCandidates()
-        guard await left.gathered(), await right.gathered() else { return false }
+        guard await TestPeer.gather(left, right) else { return false }
         left.learnCredentials(of: right)
         right.learnCredentials(of: left)
         for candidate in offered(right.candidates) { left.agent.addRemoteCandidate(candidate) }
@@ -31,7 +29,7 @@ struct ICETCPTests {
     @Test(arguments: [true, false])
     func dataFlowBothWays(controlling: Bool) async throws {
         let (left, right) = try peers(controlling: controlling)
-        defer { close(left, right) }
+        defer { TestPeer.close(left, right) }
         #expect(await connect(left, right) { $0.filter(Self.isPassive) })
         #expect(await left.state(.ready))
         #expect(await right.state(.ready))
@@ -58,7 +56,7 @@ struct ICETCPTests {
     /// libnice sends from the network thread, also if it must queue; what does not fit is lost as a whole.
     @Test func moreThanFits() async throws {
         let (left, right) = try peers(controlling: true)
-        defer { close(left, right) }
+        defer { TestPeer.close(left, right) }
         #expect(await connect(left, right) { $0.filter(Self.isPassive) })
         #expect(await left.state(.ready))
         await withTaskGroup(of: Void.self) { group in
@@ -83,7 +81,7 @@ struct ICETCPTests {
 
     @Test func udpIsFirst() async throws {
         let (left, right) = try peers(controlling: true, headStart: .seconds(2))
-        defer { close(left, right) }
+        defer { TestPeer.close(left, right) }
         #expect(await TestPeer.connect(left, right))
         #expect(right.candidates.contains(where: Self.isPassive))
         #expect(left.agent.selectedPair?.transport == "udp")
@@ -93,7 +91,7 @@ struct ICETCPTests {
     /// A candidate whose port is closed gives way to the next one.
     @Test func theNextCandidate() async throws {
         let (left, right) = try peers(controlling: false)
-        defer { close(left, right) }
+        defer { TestPeer.close(left, right) }
         let dead = "candidate:9 1 tcp 2000000000 127.0.0.1 1 typ host tcptype passive"
         #expect(await connect(left, right) { [dead] + $0.filter(Self.isPassive) })
         #expect(await left.state(.ready))
@@ -105,7 +103,7 @@ struct ICETCPTests {
         let local = ICENetwork(endpoint: .address("127.0.0.1"))
         let left = try TestPeer(controlling: true, local: local, checkRetransmissions: 1, tcpHeadStart: .seconds(3))
         let right = try TestPeer(controlling: false)
-        defer { close(left, right) }
+        defer { TestPeer.close(left, right) }
         _ = await connect(left, right) { _ in
             ["udp 9 127.0.0.1 9 typ host", "tcp 1 127.0.0.1 1 typ host tcptype passive"].map { "candidate:1 1 \($0)" }
         }
@@ -117,7 +115,7 @@ struct ICETCPTests {
 
     @Test func aClosedConnection() async throws {
         let (left, right) = try peers(controlling: true)
-        defer { close(left) }
+        defer { TestPeer.close(left) }
         #expect(await connect(left, right) { $0.filter(Self.isPassive) })
         #expect(await left.state(.ready))
         #expect(await left.events.first { $0 == .consentUnavailable } != nil)
@@ -130,12 +128,8 @@ struct ICETCPTests {
         let local = ICENetwork(endpoint: .address("127.0.0.1"))
         let left = try TestPeer(controlling: true, policy: .relay, local: local, tcpHeadStart: .zero)
         let right = try peers(controlling: true).1
-        defer { close(left, right) }
+        defer { TestPeer.close(left, right) }
         #expect(await connect(left, right) { $0.filter(Self.isPassive) })
         #expect(!(await right.state(.connected, within: .seconds(1))))
-    }
-
-    private func close(_ peers: TestPeer...) {
-        for peer in peers { peer.agent.close() }
     }
 }

@@ -6,7 +6,7 @@ struct LoopbackTests {
     @Test(arguments: ["127.0.0.1", "::1"])
     func twoAgentsConnect(over address: String) async throws {
         let (left, right) = try peers()
-        defer { close(left, right) }
+        defer { TestPeer.close(left, right) }
         #expect(await TestPeer.connect(left, right) { $0.contains(" \(address) ") })
         #expect(left.send([20, 1, 2, 3]))
         #expect(right.send([128, 9]))
@@ -21,11 +21,8 @@ struct LoopbackTests {
     @Test
     func candidatesBeforeCredentialsAreKeptInOrder() async throws {
         let (left, right) = try peers()
-        defer { close(left, right) }
-        left.agent.gatherCandidates()
-        right.agent.gatherCandidates()
-        #expect(await left.gathered())
-        #expect(await right.gathered())
+        defer { TestPeer.close(left, right) }
+        #expect(await TestPeer.gather(left, right))
         for candidate in right.candidates { left.agent.addRemoteCandidate("a=\(candidate)\r\n") }
         left.agent.endOfRemoteCandidates()
         for candidate in left.candidates { right.agent.addRemoteCandidate(candidate) }
@@ -40,7 +37,7 @@ struct LoopbackTests {
     @Test
     func trickleWhileGathering() async throws {
         let (left, right) = try peers()
-        defer { close(left, right) }
+        defer { TestPeer.close(left, right) }
         left.learnCredentials(of: right)
         right.learnCredentials(of: left)
         left.agent.gatherCandidates()
@@ -56,7 +53,7 @@ struct LoopbackTests {
     @Test
     func garbageAndMDNSAreCountedAndHarmless() async throws {
         let (left, right) = try peers()
-        defer { close(left, right) }
+        defer { TestPeer.close(left, right) }
         let junk = [
             "", "candidate:", "\u{0}", String(repeating: "x", count: 100_000),
             "candidate:1 1 udp 0 127.0.0.1 9 typ host", "candidate:1 1 udp 1 127.0.0.1 99999 typ host",
@@ -94,11 +91,8 @@ struct LoopbackTests {
     @Test
     func wrongPasswordDoesNotConnect() async throws {
         let (left, right) = try peers()
-        defer { close(left, right) }
-        left.agent.gatherCandidates()
-        right.agent.gatherCandidates()
-        #expect(await left.gathered())
-        #expect(await right.gathered())
+        defer { TestPeer.close(left, right) }
+        #expect(await TestPeer.gather(left, right))
         left.agent.setRemoteCredentials(
             usernameFragment: right.agent.localUsernameFragment, password: String(repeating: "x", count: 24))
         right.agent.setRemoteCredentials(
@@ -117,7 +111,7 @@ struct LoopbackTests {
         // libnice checks a pair for less than a second, and for 6 s with the default.
         let left = try TestPeer(controlling: true, checkRetransmissions: 1)
         let right = try TestPeer(controlling: false)
-        defer { close(left, right) }
+        defer { TestPeer.close(left, right) }
         left.agent.gatherCandidates()
         #expect(await left.gathered())
         left.learnCredentials(of: right)
@@ -153,9 +147,5 @@ struct LoopbackTests {
             #expect(!(addresses + ["canary"]).contains { warning.contains($0) }, "\(warning)")
         }
         #expect(peer.warnings.contains { $0.contains("relay.invalid") })
-    }
-
-    private func close(_ peers: TestPeer...) {
-        for peer in peers { peer.agent.close() }
     }
 }

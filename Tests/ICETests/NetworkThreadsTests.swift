@@ -36,10 +36,7 @@ struct NetworkThreadsTests {
             return (left, right)
         }
         func close(_ pairs: ArraySlice<(left: TestPeer, right: TestPeer)>) {
-            for (left, right) in pairs {
-                left.agent.close()
-                right.agent.close()
-            }
+            for (left, right) in pairs { TestPeer.close(left, right) }
         }
         var pairs: [(left: TestPeer, right: TestPeer)] = []
         for _ in 0..<18 { try await pairs.append(pair()) }
@@ -70,7 +67,6 @@ struct NetworkThreadsTests {
         #expect(await log.first { $0 == 1 } != nil)
         #expect(log.elements.contains(2))
         #expect(await right.datagrams.first { $0.count == 200 } != nil)
-        left.agent.close()
-        right.agent.close()
+        TestPeer.close(left, right)
     }
 }

@@ -1,4 +1,6 @@
 import ICE
+import TestSupport
+import Testing
 
 /// An agent that collects its events and datagrams.
 final class TestPeer: Sendable {
@@ -44,13 +46,19 @@ final class TestPeer: Sendable {
             usernameFragment: other.agent.localUsernameFragment, password: other.agent.localPassword)
     }
 
+    static func gather(_ left: TestPeer, _ right: TestPeer) async -> Bool {
+        left.agent.gatherCandidates()
+        right.agent.gatherCandidates()
+        let leftGathered = await left.gathered()
+        let rightGathered = await right.gathered()
+        return leftGathered && rightGathered
+    }
+
     /// Gathers candidates on both sides, then exchanges all that `keep` accepts.
     static func connect(
         _ left: TestPeer, _ right: TestPeer, keep: (String) -> Bool = { _ in true }
     ) async -> Bool {
-        left.agent.gatherCandidates()
-        right.agent.gatherCandidates()
-        guard await left.gathered(), await right.gathered() else { return false }
+        guard await gather(left, right) else { return false }
         left.learnCredentials(of: right)
         right.learnCredentials(of: left)
         for candidate in left.candidates where keep(candidate) { right.agent.addRemoteCandidate(candidate) }
@@ -60,6 +68,22 @@ final class TestPeer: Sendable {
         let leftReady = await left.state(.ready)
         let rightReady = await right.state(.ready)
         return leftReady && rightReady
+    }
+
+    static func close(_ peers: TestPeer...) {
+        for peer in peers { peer.agent.close() }
+    }
+
+    /// Closes the agents, one after the other, and waits for the release of each.
+    static func release(_ peers: TestPeer..., test: String = #function, file: String = #fileID) async {
+        for peer in peers {
+            let released = EventLog<Bool>()
+            let closing = ContinuousClock.now
+            peer.agent.close { released.append(true) }
+            #expect(await released.first { $0 } == true)
+            measure(
+                "time to close", ContinuousClock.now - closing, atMost: .seconds(5), test: test, file: file)
+        }
     }
 
     func send(_ bytes: [UInt8]) -> Bool { bytes.withUnsafeBytes { agent.send($0) } }

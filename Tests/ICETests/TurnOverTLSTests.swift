@@ -34,7 +34,7 @@ struct TurnOverTLSTests {
         #expect(await right.receives(last))
         #expect(await left.receives(last))
         #expect(tunnels.ports.count == 2)
-        await release(left, right)
+        await TestPeer.release(left, right)
         #expect(await tunnels.areAllShut(), "a tunnel is open after its agent has gone")
     }
 
@@ -50,7 +50,7 @@ struct TurnOverTLSTests {
         // Exactly one warning, however many addresses this machine has.
         #expect(peer.warnings.count == 1, "\(peer.warnings)")
         #expect(peer.warnings.allSatisfy { $0.contains(text) && !$0.contains("canary") }, "\(peer.warnings)")
-        await release(peer)
+        await TestPeer.release(peer)
         #expect(await tunnels.areAllShut())
     }
 
@@ -71,7 +71,7 @@ struct TurnOverTLSTests {
         #expect(await peer.gathered())
         #expect(peer.candidates.isEmpty)
         #expect(peer.warnings.count == 1 && peer.warnings.allSatisfy { !$0.contains("canary") }, "\(peer.warnings)")
-        await release(peer)
+        await TestPeer.release(peer)
     }
 
     /// Through a proxy, TURN over plain TCP needs a tunnel too; the server's name is known to the proxy only.
@@ -97,7 +97,7 @@ struct TurnOverTLSTests {
         let port = transport == "tls" ? turn.tlsPort : turn.port
         #expect(!proxy.requests.isEmpty)
         #expect(proxy.requests.allSatisfy { $0.hasPrefix("CONNECT turn.test:\(port) ") }, "\(proxy.requests)")
-        await release(left, right)
+        await TestPeer.release(left, right)
         #expect(await tunnels.areAllShut(), "a tunnel is open after its agent has gone")
     }
 
@@ -110,7 +110,7 @@ struct TurnOverTLSTests {
         #expect(await peer.gathered())
         #expect(peer.candidates.isEmpty && peer.warnings.count == 1)
         #expect(peer.warnings.allSatisfy { $0.contains("HTTP 407") && !$0.contains("canary") }, "\(peer.warnings)")
-        await release(peer)
+        await TestPeer.release(peer)
     }
 
     @Test
@@ -121,7 +121,7 @@ struct TurnOverTLSTests {
         #expect(await peer.gathered())
         #expect(peer.warnings.count == 1 && peer.warnings.allSatisfy { $0.contains("ca-file") })
         #expect(tunnels.ports.isEmpty)
-        await release(peer)
+        await TestPeer.release(peer)
     }
 
     /// The server stops answering after it has allocated a relay address, and the agent closes: the tunnel closes too.
@@ -134,20 +134,12 @@ struct TurnOverTLSTests {
         #expect(await peer.gathered())
         #expect(!peer.candidates.isEmpty)
         turn.freeze()
-        await release(peer)
+        await TestPeer.release(peer)
         #expect(await tunnels.areAllShut())
     }
 
     private func peer(_ tunnels: Tunnels, controlling: Bool, _ server: ICEServer) throws -> TestPeer {
         try TestPeer(controlling: controlling, servers: [server], policy: .relay, openTunnel: tunnels.opener)
-    }
-
-    private func release(_ peers: TestPeer...) async {
-        for peer in peers {
-            let released = EventLog<Bool>()
-            peer.agent.close { released.append(true) }
-            #expect(await released.first { $0 } == true)
-        }
     }
 }
 

@@ -22,7 +22,7 @@ struct TurnTests {
         #expect(right.send([0x81]))
         #expect(await right.receives(media))
         #expect(await left.receives([0x81]))
-        await release(left, right)
+        await TestPeer.release(left, right)
     }
 
     /// One peer uses relay candidates only, the other has no relay.
@@ -33,7 +33,7 @@ struct TurnTests {
         let right = try TestPeer(controlling: false)
         #expect(await TestPeer.connect(left, right))
         #expect(left.agent.selectedPair?.isRelayed == true)
-        await release(left, right)
+        await TestPeer.release(left, right)
     }
 
     @Test
@@ -44,7 +44,7 @@ struct TurnTests {
         peer.agent.gatherCandidates()
         #expect(await peer.gathered())
         #expect(peer.candidates.isEmpty)
-        await release(peer)
+        await TestPeer.release(peer)
     }
 
     @Test
@@ -59,20 +59,8 @@ struct TurnTests {
         peer.agent.gatherCandidates()
         #expect(await peer.gathered())
         // localhost may resolve to ::1 first, where this coturn does not listen.
-        let warnings = peer.events.elements.filter { if case .warning = $0 { true } else { false } }
-        #expect(warnings.isEmpty)
-        await release(peer)
-    }
-
-    /// coturn answers STUN as well. On loopback the server-reflexive address equals the host's and is redundant.
-    @Test
-    func stunServer() async throws {
-        let turn = try TurnServer()
-        let peer = try TestPeer(controlling: true, servers: [ICEServer(url: "stun:127.0.0.1:\(turn.port)")])
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
-        #expect(peer.candidates.contains { $0.contains("typ host") })
-        await release(peer)
+        #expect(peer.warnings.isEmpty)
+        await TestPeer.release(peer)
     }
 
     /// The TURN server stops answering after it has allocated a relay address: closing still ends soon.
@@ -84,17 +72,7 @@ struct TurnTests {
         #expect(await peer.gathered())
         #expect(!peer.candidates.isEmpty)
         turn.freeze()
-        await release(peer)
-    }
-
-    private func release(_ peers: TestPeer...) async {
-        for peer in peers {
-            let released = EventLog<Bool>()
-            let closing = ContinuousClock.now
-            peer.agent.close { released.append(true) }
-            #expect(await released.first { $0 } == true)
-            measure("time to close", ContinuousClock.now - closing, atMost: .seconds(5))
-        }
+        await TestPeer.release(peer)
     }
 }
 
@@ -111,7 +89,7 @@ struct TurnWithoutServerTests {
         let peer = try TestPeer(controlling: true, servers: servers)
         peer.agent.gatherCandidates()
         #expect(await peer.gathered())
-        let warnings = peer.events.elements.compactMap { if case .warning(let text) = $0 { text } else { nil } }
+        let warnings = peer.warnings
         #expect(warnings.count == 2)
         for warning in warnings {
             #expect(warning.contains("turns://"))
@@ -144,11 +122,7 @@ struct TurnWithoutServerTests {
         }
         #expect(kinds.first == false && kinds.last == true)
         #expect(hole.hasReceived())
-        let released = EventLog<Bool>()
-        let closing = ContinuousClock.now
-        peer.agent.close { released.append(true) }
-        #expect(await released.first { $0 } == true)
-        measure("time to close with a silent server", ContinuousClock.now - closing, atMost: .seconds(5))
+        await TestPeer.release(peer)
     }
 
     /// A label longer than 63 bytes cannot resolve, and no query is sent for it (RFC 1035 2.3.4).
@@ -161,7 +135,7 @@ struct TurnWithoutServerTests {
         peer.agent.gatherCandidates()
         #expect(await peer.gathered())
         #expect(!peer.candidates.isEmpty)
-        let warnings = peer.events.elements.compactMap { if case .warning(let text) = $0 { text } else { nil } }
+        let warnings = peer.warnings
         #expect(warnings.count == 2)
         #expect(warnings.allSatisfy { $0.contains("cannot be resolved") && !$0.contains("canary") })
         peer.agent.close()
