@@ -37,13 +37,9 @@ package final class ICEAgent: Sendable {
     deinit { close() }
 
     /// Starts gathering. Only the first call takes effect. Candidates follow as events.
-    package func gatherCandidates() {
-        network.async { [core] in core.gatherCandidates() }
-    }
-
-    /// Starts gathering with servers and a policy that replace the configuration's, for when they become known later.
-    package func gatherCandidates(servers: [ICEServer], policy: ICETransportPolicy) {
-        network.async { [core] in core.gatherCandidates(servers: servers, policy: policy) }
+    /// - Parameter later: servers and policy that became known later, in place of the configuration's.
+    package func gatherCandidates(with later: (servers: [ICEServer], policy: ICETransportPolicy)? = nil) {
+        network.async { [core] in core.gatherCandidates(with: later) }
     }
 
     /// Sets the peer's `ice-ufrag` and `ice-pwd`. Only the first call takes effect; it also passes the candidates

@@ -201,17 +201,13 @@ final class ICEAgentCore: @unchecked Sendable {
 
     // MARK: - Gathering
 
-    func gatherCandidates(servers list: [ICEServer], policy: ICETransportPolicy) {
+    func gatherCandidates(with later: (servers: [ICEServer], policy: ICETransportPolicy)?) {
         network.preconditionOnThread()
         guard !isClosed, servers == nil else { return }
-        (configuration.servers, configuration.policy) = (list, policy)
-        configure()
-        gatherCandidates()
-    }
-
-    func gatherCandidates() {
-        network.preconditionOnThread()
-        guard !isClosed, servers == nil else { return }
+        if let later {
+            (configuration.servers, configuration.policy) = later
+            configure()
+        }
         let families = addLocalAddresses()
         // The closure retains the core until `finishClose` cancels `servers`.
         let setup = ServerSetup(

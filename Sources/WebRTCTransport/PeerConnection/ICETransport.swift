@@ -103,7 +103,7 @@ final class ICETransport: @unchecked Sendable {
     private func gather(_ session: ICESession) {
         if gatheringStartedAt == nil { gatheringStartedAt = .now }
         log.gatheringStarts()
-        session.agent.gatherCandidates(servers: servers.list, policy: servers.policy)
+        session.agent.gatherCandidates(with: (servers.list, servers.policy))
     }
 
     private func end(_ session: ICESession) {
