@@ -15,8 +15,6 @@ package struct RoomConfiguration: Sendable, Equatable {
     package var publishes = true
     /// Announces our video with time and number of each frame in a trailer, and asks for such trailers of the others.
     package var usesTrailers = false
-    /// We subscribe only to participants whose identity begins with this prefix.
-    package var sourcePrefix = "inference-server-"
 
     package struct Layer: Sendable, Equatable {
         package var rid: String

@@ -37,7 +37,7 @@ package struct RoomMachine: Sendable {
     private var openOffer: LiveKitSessionDescription?
     private var publisher: RoomPublisher
     private var keepalive = RoomKeepalive()
-    private var subscriptions: RoomSubscriptions
+    private var subscriptions = RoomSubscriptions()
     /// Time and randomness of the event that is handled.
     private var now: Duration = .zero
     private var jitter = 0.0
@@ -47,7 +47,6 @@ package struct RoomMachine: Sendable {
         self.configuration = configuration
         self.token = token
         publisher = RoomPublisher(configuration)
-        subscriptions = RoomSubscriptions(sourcePrefix: configuration.sourcePrefix)
     }
 
     /// The room's ID of our video track, while it is published.

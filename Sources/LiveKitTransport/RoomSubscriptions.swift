@@ -12,7 +12,7 @@ struct RoomSubscriptions: Sendable {
     }
 
     /// Participants whose identity does not begin with this prefix are ignored.
-    private let sourcePrefix: String
+    private static let sourcePrefix = "inference-server-"
     /// Available tracks, by the participant's SID.
     private var sources: [String: [String: MediaKind]] = [:]
     /// SIDs of the tracks that we subscribed to.
@@ -23,13 +23,11 @@ struct RoomSubscriptions: Sendable {
     /// Limit for a server's lists: more participants or tracks than any session has.
     private static let maximumParticipants = 64
 
-    init(sourcePrefix: String) { self.sourcePrefix = sourcePrefix }
-
     /// Records the tracks of inference servers and ignores all other participants; subscribes to the wanted tracks.
     mutating func update(_ participants: [LiveKitParticipantInfo], withAudio: Bool) -> [Change] {
         var changes: [Change] = []
         for participant in participants.prefix(Self.maximumParticipants)
-        where participant.identity.hasPrefix(sourcePrefix) {
+        where participant.identity.hasPrefix(Self.sourcePrefix) {
             guard participant.state != .disconnected else {
                 let tracks = sources.removeValue(forKey: participant.sid) ?? [:]
                 let wasShown = shown.remove(participant.sid) != nil
