@@ -130,9 +130,8 @@ package final class HTTPExchange: @unchecked Sendable {
 
     private func answered(_ context: ChannelHandlerContext, _ outcome: RequestHandler.Outcome) {
         switch outcome {
-        case .answer(let head, let body):
-            finish(.answer(head, body: body))
-        case .failed(let error): failed(error, certificate: context.tls?.peerCertificate)
+        case .success(let (head, body)): finish(.answer(head, body: body))
+        case .failure(let error): failed(error, certificate: context.tls?.peerCertificate)
         }
     }
 

@@ -7,10 +7,7 @@ final class RequestHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
 
-    enum Outcome {
-        case answer(HTTPResponseHead, body: [UInt8])
-        case failed(any Error)
-    }
+    typealias Outcome = Result<(head: HTTPResponseHead, body: [UInt8]), any Error>
 
     private let head: HTTPRequestHead
     private let body: String
@@ -63,20 +60,20 @@ final class RequestHandler: ChannelInboundHandler {
             guard received.count + part.readableBytes <= maximumSize else {
                 // The body of an error response is not needed.
                 let refusal = answer.flatMap { (200...299).contains($0.status.code) ? nil : $0 }
-                return end(context, refusal.map { .answer($0, body: []) } ?? .failed(TooLong()))
+                return end(context, refusal.map { .success(($0, [])) } ?? .failure(TooLong()))
             }
             received += part.readableBytesView
         case .end:
-            end(context, answer.map { .answer($0, body: received) } ?? .failed(ChannelError.eof))
+            end(context, answer.map { .success(($0, received)) } ?? .failure(ChannelError.eof))
         }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        end(context, .failed(error))
+        end(context, .failure(error))
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        end(context, .failed(ChannelError.eof))
+        end(context, .failure(ChannelError.eof))
         context.fireChannelInactive()
     }
 
