@@ -47,6 +47,15 @@ struct RoomDriver {
         handle(.message(.with { $0.message = message }))
     }
 
+    /// The server knows our track.
+    mutating func published(_ cid: String, _ sid: String) {
+        server(.trackPublished(.with { ($0.cid, $0.track) = (cid, Self.track(sid)) }))
+    }
+
+    mutating func update(_ participants: LiveKitParticipantInfo...) {
+        server(.update(.with { $0.participants = participants }))
+    }
+
     mutating func wait(_ duration: Duration) {
         let end = now + duration
         var fired = 0
@@ -73,6 +82,13 @@ struct RoomDriver {
         $0.tracks = [track("TR_out")]
     }
 
+    /// The worker after it has left.
+    static let goneWorker = {
+        var gone = RoomDriver.worker
+        gone.state = .disconnected
+        return gone
+    }()
+
     static func track(_ sid: String, type: LiveKitTrackType = .video) -> LiveKitTrackInfo {
         .with {
             $0.sid = sid
@@ -87,6 +103,13 @@ struct RoomDriver {
         $0.pingTimeout = 15
         $0.iceServers = [.with { $0.urls = ["turn:turn.example:3478"] }]
     }
+
+    /// The worker is in the room already.
+    static let joinWithWorker = {
+        var join = RoomDriver.join
+        join.otherParticipants = [worker]
+        return join
+    }()
 
     mutating func walkToPublishing(_ join: LiveKitJoinResponse = join) {
         handle(.opened)
@@ -109,14 +132,25 @@ struct RoomDriver {
     /// Loses the signalling connection, and waits for the server's first message on another one.
     mutating func walkToResuming() {
         walkToConnected()
-        server(.trackPublished(.with { ($0.cid, $0.track) = ("camera", Self.track("TR_in")) }))
-        server(.update(.with { $0.participants = [Self.worker] }))
+        published("camera", "TR_in")
+        update(Self.worker)
         _ = takeActions()
         handle(.closed(code: 1006, reason: ""))
         handle(.opened)
     }
 
     // MARK: Results
+
+    /// The request for a track of the worker, or its end.
+    static func subscription(_ sid: String, _ isWanted: Bool) -> RoomAction {
+        .send(
+            .subscription(
+                .with {
+                    $0.trackSids = [sid]
+                    $0.subscribe = isWanted
+                    $0.participantTracks = [.with { ($0.participantSid, $0.trackSids) = ("PA_worker", [sid]) }]
+                }))
+    }
 
     /// Returns the actions since the last call, without timers.
     mutating func takeActions() -> [RoomAction] {

@@ -79,13 +79,7 @@ struct RoomMachineTests {
                 rid: rid, width: 1280 >> index, height: 704 >> index, bitrate: 2_000_000 >> (2 * index))
         }
         configuration.layers = all.suffix(count)
-        var machine = RoomMachine(configuration: configuration, token: Secret("t"))
-        _ = machine.handle(.opened, now: .zero)
-        let actions = machine.handle(.message(.with { $0.join = RoomDriver.join }), now: .zero)
-        let track = try #require(
-            actions.lazy.compactMap { order -> LiveKitAddTrackRequest? in
-                if case .send(.addTrack(let track)) = order { track } else { nil }
-            }.first)
+        let track = try #require(Self.join(configuration).1)
         #expect(track.width == 1280 && track.height == 704)
         #expect(track.layers.map(\.rid) == ["q", "h", "f"].prefix(count).map(\.self))
         #expect(track.layers.map(\.quality) == [.low, .medium, .high].prefix(count).map(\.self))
@@ -163,26 +157,16 @@ struct RoomMachineTests {
             $0.identity = "viewer-inference-server-"
             $0.tracks = [RoomDriver.track("TR_other")]
         }
-        driver.server(.update(.with { $0.participants = [other] }))
+        driver.update(other)
         #expect(driver.takeActions() == [])
-        driver.server(.update(.with { $0.participants = [other, RoomDriver.worker] }))
-        let subscription = LiveKitUpdateSubscription.with {
-            $0.trackSids = ["TR_out"]
-            $0.subscribe = true
-            $0.participantTracks = [
-                .with {
-                    $0.participantSid = "PA_worker"
-                    $0.trackSids = ["TR_out"]
-                }
-            ]
-        }
-        #expect(driver.takeActions() == [.send(.subscription(subscription))])
+        driver.update(other, RoomDriver.worker)
+        #expect(driver.takeActions() == [RoomDriver.subscription("TR_out", true)])
         // Each video track is subscribed to once; audio was not requested.
-        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        driver.update(RoomDriver.worker)
         #expect(driver.takeActions() == [])
         var more = RoomDriver.worker
         more.tracks += [RoomDriver.track("TR_second"), RoomDriver.track("TR_sound", type: .audio)]
-        driver.server(.update(.with { $0.participants = [more] }))
+        driver.update(more)
         let sent = driver.sent()
         guard case .subscription(let second) = sent.first else {
             Issue.record("no subscription")
@@ -193,21 +177,17 @@ struct RoomMachineTests {
 
     @Test func whoIsThereAlreadyIsListenedTo() {
         var driver = RoomDriver()
-        var join = RoomDriver.join
-        join.otherParticipants = [RoomDriver.worker]
-        driver.walkToPublishing(join)
+        driver.walkToPublishing(RoomDriver.joinWithWorker)
         #expect(driver.sent().count == 2)
     }
 
     @Test func whoComesBackIsListenedToAgain() {
         var driver = RoomDriver(at: .publishing)
-        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
-        var gone = RoomDriver.worker
-        gone.state = .disconnected
-        driver.server(.update(.with { $0.participants = [gone] }))
+        driver.update(RoomDriver.worker)
+        driver.update(RoomDriver.goneWorker)
         _ = driver.takeActions()
         #expect(!driver.machine.isWanted(msid: "PA_worker|camera TR_out"))
-        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        driver.update(RoomDriver.worker)
         #expect(driver.sent().count == 1)
     }
 
@@ -217,7 +197,7 @@ struct RoomMachineTests {
     ])
     func wantedTracks(msid: String, isWanted: Bool) {
         var driver = RoomDriver(at: .publishing)
-        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        driver.update(RoomDriver.worker)
         #expect(driver.machine.isWanted(msid: msid) == isWanted)
         #expect(!driver.machine.isWanted(msid: nil))
     }
@@ -433,9 +413,7 @@ struct RoomMachineTests {
     }
 
     @Test func aViewerAnnouncesNothing() {
-        var join = RoomDriver.join
-        join.otherParticipants = [RoomDriver.worker]
-        var driver = watching(join)
+        var driver = watching(RoomDriver.joinWithWorker)
         let actions = driver.takeActions()
         #expect(actions.first == .makePeers(RoomDriver.join.iceServers, relayOnly: false))
         guard actions.count == 2, case .send(.subscription) = actions.last else {
@@ -457,38 +435,32 @@ struct RoomMachineTests {
     }
 
     @Test func aViewerHearsOfTheEnd() {
-        var join = RoomDriver.join
-        join.otherParticipants = [RoomDriver.worker]
-        var driver = watching(join)
+        var driver = watching(RoomDriver.joinWithWorker)
         driver.handle(.peerConnected(.subscriber))
         _ = driver.takeActions()
         // Another participant's leaving has no effect.
         var stranger = RoomDriver.worker
         (stranger.sid, stranger.state) = ("PA_other", .disconnected)
-        driver.server(.update(.with { $0.participants = [stranger] }))
+        driver.update(stranger)
         #expect(driver.failures().isEmpty)
-        var gone = RoomDriver.worker
-        gone.state = .disconnected
-        driver.server(.update(.with { $0.participants = [gone] }))
+        driver.update(RoomDriver.goneWorker)
         #expect(driver.failures().map(\.isPermanent) == [false])
     }
 
     /// The output track disappears between two generations, and the viewer stays. The session ends when the worker
     /// leaves without tracks.
     @Test func betweenGenerationsTheViewerStays() {
-        var join = RoomDriver.join
-        join.otherParticipants = [RoomDriver.worker]
-        var driver = watching(join)
+        var driver = watching(RoomDriver.joinWithWorker)
         driver.handle(.peerConnected(.subscriber))
         var bare = RoomDriver.worker
         bare.tracks = []
-        driver.server(.update(.with { $0.participants = [bare] }))
+        driver.update(bare)
         _ = driver.takeActions()
-        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        driver.update(RoomDriver.worker)
         #expect(driver.sent().count == 1 && driver.failures().isEmpty)
-        driver.server(.update(.with { $0.participants = [bare] }))
+        driver.update(bare)
         bare.state = .disconnected
-        driver.server(.update(.with { $0.participants = [bare] }))
+        driver.update(bare)
         #expect(driver.failures().map(\.isPermanent) == [false])
     }
 
@@ -502,21 +474,13 @@ struct RoomMachineTests {
             })
     }
 
-    private func published() -> LiveKitSignalResponse.OneOf_Message {
-        .trackPublished(
-            .with {
-                $0.cid = "camera"
-                $0.track.sid = "TR_camera"
-            })
-    }
-
     @Test func aMutedTrackIsAnnouncedAsMuted() throws {
         var driver = RoomDriver()
         driver.handle(.mute([.video], endsRoomMute: false))
         driver.walkToPublishing()
         let tracks = driver.sent().compactMap { if case .addTrack(let track) = $0 { track } else { nil } }
         #expect(tracks.map(\.muted) == [true])
-        driver.server(published())
+        driver.published("camera", "TR_camera")
         #expect(driver.sent().isEmpty)
         driver.handle(.mute([], endsRoomMute: false))
         #expect(driver.sent() == [mute("TR_camera", false)])
@@ -527,7 +491,7 @@ struct RoomMachineTests {
         _ = driver.takeActions()
         driver.handle(.mute([.video, .audio], endsRoomMute: false))
         #expect(driver.sent().isEmpty)
-        driver.server(published())
+        driver.published("camera", "TR_camera")
         #expect(driver.sent() == [mute("TR_camera", true)])
         driver.handle(.mute([.video, .audio], endsRoomMute: false))
         #expect(driver.sent().isEmpty)
@@ -535,7 +499,7 @@ struct RoomMachineTests {
 
     @Test func theRoomsMuteIsReported() throws {
         var driver = RoomDriver(at: .publishing)
-        driver.server(published())
+        driver.published("camera", "TR_camera")
         _ = driver.takeActions()
         let muted = LiveKitMuteTrackRequest.with {
             $0.sid = "TR_camera"
@@ -558,7 +522,7 @@ struct RoomMachineTests {
         var driver = RoomDriver()
         driver.handle(.mute([.video], endsRoomMute: false))
         driver.walkToPublishing()
-        driver.server(published())
+        driver.published("camera", "TR_camera")
         _ = driver.takeActions()
         driver.server(.mute(.with { $0.sid = "TR_camera" }))
         #expect(driver.takeActions() == [.reportMuted([]), .send(mute("TR_camera", true))])

@@ -19,29 +19,6 @@ struct RoomMediaTests {
                 $0.source = .microphone
             }))
 
-    private func published(_ cid: String, _ sid: String) -> LiveKitSignalResponse.OneOf_Message {
-        .trackPublished(
-            .with {
-                $0.cid = cid
-                $0.track = RoomDriver.track(sid)
-            })
-    }
-
-    private func subscription(_ sid: String, _ isWanted: Bool) -> RoomAction {
-        .send(
-            .subscription(
-                .with {
-                    $0.trackSids = [sid]
-                    $0.subscribe = isWanted
-                    $0.participantTracks = [
-                        .with {
-                            $0.participantSid = "PA_worker"
-                            $0.trackSids = [sid]
-                        }
-                    ]
-                }))
-    }
-
     private func connected(_ desired: DesiredMedia = DesiredMedia()) -> RoomDriver {
         var driver = RoomDriver()
         driver.handle(.desired(desired))
@@ -57,9 +34,9 @@ struct RoomMediaTests {
         driver.walkToPublishing()
         let actions = driver.takeActions()
         #expect(actions.count == 3 && actions[1] == microphone)
-        driver.server(published("microphone", "TR_m"))
+        driver.published("microphone", "TR_m")
         #expect(driver.takeActions() == [])
-        driver.server(published("camera", "TR_c"))
+        driver.published("camera", "TR_c")
         #expect(driver.takeActions() == [.makeOffer([.video, .audio])])
     }
 
@@ -67,10 +44,10 @@ struct RoomMediaTests {
         var driver = RoomDriver()
         driver.handle(.desired(both))
         driver.walkToPublishing()
-        driver.server(published("camera", "TR_c"))
+        driver.published("camera", "TR_c")
         #expect(driver.takeActions().last == .makeOffer([.video]))
         driver.handle(.offerMade(sdp: "1"))
-        driver.server(published("microphone", "TR_m"))
+        driver.published("microphone", "TR_m")
         // Only one offer may be in flight.
         #expect(!driver.takeActions().contains(.makeOffer([.video, .audio])))
         driver.server(.answer(.with { $0.sdp = "a" }))
@@ -81,7 +58,7 @@ struct RoomMediaTests {
         var driver = connected()
         driver.handle(.desired(both))
         #expect(driver.takeActions() == [microphone])
-        driver.server(published("microphone", "TR_m"))
+        driver.published("microphone", "TR_m")
         #expect(driver.takeActions() == [.makeOffer([.video, .audio])])
         driver.handle(.offerMade(sdp: "2"))
         guard case .send(.offer(let offer)) = driver.takeActions().first else {
@@ -114,14 +91,14 @@ struct RoomMediaTests {
             return
         }
         #expect(track.cid == "camera")
-        driver.server(published("camera", "TR_again"))
+        driver.published("camera", "TR_again")
         #expect(driver.takeActions() == [.makeOffer([.video])])
         // The server unpublishes the track by itself.
         driver.server(.answer(.with { $0.sdp = "c" }))
         _ = driver.takeActions()
         driver.server(.trackUnpublished(.with { $0.trackSid = "TR_again" }))
         #expect(driver.sent().count == 1)
-        driver.server(published("camera", "TR_third"))
+        driver.published("camera", "TR_third")
         #expect(driver.takeActions() == [.makeOffer([.video])])
     }
 
@@ -134,7 +111,7 @@ struct RoomMediaTests {
         driver.handle(.peerConnected(.subscriber))
         #expect(driver.takeActions() == [.reportConnected])
         driver.handle(.desired(DesiredMedia()))
-        driver.server(published("camera", "TR_c"))
+        driver.published("camera", "TR_c")
         #expect(driver.takeActions().last == .makeOffer([.video]))
         driver.wait(.seconds(11))
         #expect(driver.takeActions().contains(.rollbackOffer))
@@ -144,7 +121,7 @@ struct RoomMediaTests {
         var driver = RoomDriver()
         driver.handle(.desired(DesiredMedia(video: false, audio: true)))
         driver.walkToPublishing()
-        driver.server(published("microphone", "TR_m"))
+        driver.published("microphone", "TR_m")
         #expect(driver.takeActions().last == .makeOffer([.audio]))
     }
 
@@ -162,14 +139,14 @@ struct RoomMediaTests {
         var driver = connected()
         var worker = RoomDriver.worker
         worker.tracks.append(RoomDriver.track("TR_sound", type: .audio))
-        driver.server(.update(.with { $0.participants = [worker] }))
-        #expect(driver.takeActions() == [subscription("TR_out", true)])
+        driver.update(worker)
+        #expect(driver.takeActions() == [RoomDriver.subscription("TR_out", true)])
         #expect(!driver.machine.isWanted(msid: "PA_worker|microphone TR_sound"))
         driver.handle(.desired(both))
-        #expect(driver.takeActions() == [subscription("TR_sound", true), microphone])
+        #expect(driver.takeActions() == [RoomDriver.subscription("TR_sound", true), microphone])
         #expect(driver.machine.isWanted(msid: "PA_worker|microphone TR_sound"))
         driver.handle(.desired(DesiredMedia()))
-        #expect(driver.takeActions() == [subscription("TR_sound", false)])
+        #expect(driver.takeActions() == [RoomDriver.subscription("TR_sound", false)])
         #expect(!driver.machine.isWanted(msid: "PA_worker|microphone TR_sound"))
         #expect(driver.machine.isWanted(msid: "PA_worker|camera TR_out"))
     }
@@ -181,7 +158,7 @@ struct RoomMediaTests {
             $0.identity = "somebody"
             $0.tracks = [RoomDriver.track("TR_voice", type: .audio)]
         }
-        driver.server(.update(.with { $0.participants = [other] }))
+        driver.update(other)
         #expect(driver.takeActions() == [])
         #expect(!driver.machine.isWanted(msid: "PA_other|microphone TR_voice"))
     }
@@ -207,7 +184,7 @@ struct RoomMediaTests {
     @Test func anAnswerThatNeverComesIsForgotten() {
         var driver = connected()
         driver.handle(.desired(both))
-        driver.server(published("microphone", "TR_m"))
+        driver.published("microphone", "TR_m")
         _ = driver.takeActions()
         driver.wait(.seconds(11))
         let actions = driver.takeActions()

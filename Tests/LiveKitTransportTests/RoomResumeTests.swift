@@ -37,8 +37,8 @@ struct RoomResumeTests {
 
     private func connected() -> RoomDriver {
         var driver = RoomDriver(at: .connected)
-        driver.server(.trackPublished(.with { ($0.cid, $0.track) = ("camera", RoomDriver.track("TR_in")) }))
-        driver.server(.update(.with { $0.participants = [RoomDriver.worker] }))
+        driver.published("camera", "TR_in")
+        driver.update(RoomDriver.worker)
         _ = driver.takeActions()
         return driver
     }
@@ -321,7 +321,7 @@ struct RoomResumeTests {
     @Test func anOfferWithoutAnswerIsRepeated() {
         var driver = connected()
         driver.handle(.desired(DesiredMedia(video: true, audio: true)))
-        driver.server(.trackPublished(.with { ($0.cid, $0.track) = ("microphone", RoomDriver.track("TR_mic")) }))
+        driver.published("microphone", "TR_mic")
         driver.handle(.offerMade(sdp: "with audio"))
         _ = driver.takeActions()
         driver.handle(.closed(code: 1006, reason: ""))
