@@ -62,14 +62,12 @@ private struct ControlConversion {
 
     /// The name of a type, which the peer chose.
     private func name(_ text: String) -> String {
-        if KnownMessages.names.contains(text) || Self.clientTypes.contains(text) { return text }
+        if KnownMessages.names.contains(text) { return text }
         let isPlain = text.utf8.allSatisfy { byte in
             (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte) || byte == UInt8(ascii: "_")
         }
         return isPlain && text.utf8.count <= 64 && redact(text) == text ? text : "unknown"
     }
-
-    private static let clientTypes: Set = ["prompt", "set_image", "offer", "answer", "ice-candidate", "livekit_join"]
 
     /// RFC 6455 §5.5: a control frame has at most 125 bytes, two of them the code.
     private static func bounded(_ text: String) -> String {
