@@ -7,35 +7,18 @@ package struct Redactor: Sendable {
     /// Shorter texts could occur in any sentence.
     private static let minimumLength = 6
 
-    private let secrets: [[UInt8]]
+    private let secrets: [String]
 
     /// - Parameter secrets: texts that must not appear, also percent-encoded.
     package init(_ secrets: some Sequence<String>) {
         let all = secrets.filter { $0.utf8.count >= Self.minimumLength }.flatMap { [$0, PercentEncoding.encode($0)] }
         // Longest first: a secret may contain another one.
-        self.secrets = Set(all).sorted { $0.utf8.count > $1.utf8.count }.map { [UInt8]($0.utf8) }
+        self.secrets = Set(all).sorted { $0.utf8.count > $1.utf8.count }
     }
 
     package func callAsFunction(_ text: String) -> String {
-        var bytes = [UInt8](text.utf8)
-        for secret in secrets { bytes = Self.replacing(secret, in: bytes) }
-        return Self.withoutTokens(String(decoding: bytes, as: UTF8.self)).printable(limit: 300)
-    }
-
-    private static func replacing(_ secret: [UInt8], in text: [UInt8]) -> [UInt8] {
-        guard text.count >= secret.count else { return text }
-        var output: [UInt8] = []
-        var index = 0
-        while index < text.count {
-            if text[index...].starts(with: secret) {
-                output += mark.utf8
-                index += secret.count
-            } else {
-                output.append(text[index])
-                index += 1
-            }
-        }
-        return output
+        let rest = secrets.reduce(text) { $0.replacingBytes(of: $1, with: Self.mark) }
+        return Self.withoutTokens(rest).printable(limit: 300)
     }
 
     /// Replaces runs of characters that look like tokens or addresses: 20 characters with a digit or 40 without, or

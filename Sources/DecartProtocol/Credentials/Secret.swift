@@ -51,7 +51,7 @@ extension StringProtocol {
 
 extension String {
     /// Replaces every occurrence. Compares bytes, because a combining character may follow the part.
-    func replacing(_ part: String, with replacement: String) -> String {
+    package func replacingBytes(of part: String, with replacement: String) -> String {
         String(decoding: Array(utf8).replacing(Array(part.utf8), with: Array(replacement.utf8)), as: UTF8.self)
     }
 

@@ -99,7 +99,7 @@ package struct ServiceURL: Sendable, Equatable {
     /// could occur in any text.
     package func redacting(_ text: String) -> String {
         guard let key = key?.reveal(), key.utf8.count >= 8 else { return text }
-        return text.replacing(key, with: "<redacted>").replacing(PercentEncoding.encode(key), with: "<redacted>")
+        return [key, PercentEncoding.encode(key)].reduce(text) { $0.replacingBytes(of: $1, with: "<redacted>") }
     }
 
     private func appending(path suffix: String, items: [(name: String, value: String)], key: APIKey?) -> ServiceURL {
