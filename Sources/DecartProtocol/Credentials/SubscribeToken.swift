@@ -11,14 +11,25 @@ package enum SubscribeToken: Sendable, Equatable {
             throw ProtocolError(
                 .invalidInput, "subscribe-token is not base64url. Copy it unchanged from the publisher.")
         }
-        do {
-            self = try JSONText.decode(SubscribeToken.self, from: bytes, maximumSize: 8192)
-        } catch {
+        guard let token = try? JSONText.read(bytes, maximumSize: 8192, Self.token(in:)) else {
             throw ProtocolError(
                 .invalidInput,
                 "subscribe-token contains neither a session nor a room. Copy it unchanged from the publisher.")
         }
+        self = token
     }
+
+    private static func token(in container: KeyedDecodingContainer<WireKey>) -> SubscribeToken? {
+        if let sid = container.text("sid"), let ip = container.text("ip"), let port = container.integer("port"),
+            isName(sid), !ip.isEmpty, (1...65535).contains(port)
+        {
+            return .direct(sid: sid, ip: ip, port: port)
+        }
+        return container.text("room_name").flatMap { isName($0) ? .room(name: $0) : nil }
+    }
+
+    /// True if the text is safe as a segment of a URL's path, where `.` and `..` would lead elsewhere.
+    private static func isName(_ text: String) -> Bool { !text.isEmpty && text != "." && text != ".." }
 
     /// Encodes with padding, because the service's own viewers require it.
     package func encoded() throws(ProtocolError) -> String {
@@ -35,25 +46,7 @@ package enum SubscribeToken: Sendable, Equatable {
     }
 }
 
-extension SubscribeToken: Codable {
-    package init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: WireKey.self)
-        if let sid = container.text("sid"), let ip = container.text("ip"), let port = container.integer("port"),
-            Self.isName(sid), !ip.isEmpty, (1...65535).contains(port)
-        {
-            self = .direct(sid: sid, ip: ip, port: port)
-        } else if let name = container.text("room_name"), Self.isName(name) {
-            self = .room(name: name)
-        } else {
-            throw ProtocolError(
-                .invalidInput,
-                "subscribe-token contains neither a session nor a room. Copy it unchanged from the publisher.")
-        }
-    }
-
-    /// True if the text is safe as a segment of a URL's path, where `.` and `..` would lead elsewhere.
-    private static func isName(_ text: String) -> Bool { !text.isEmpty && text != "." && text != ".." }
-
+extension SubscribeToken: Encodable {
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: WireKey.self)
         switch self {

@@ -3,28 +3,23 @@ extension CandidateMessage {
     package static let maximumSize = 8192
 
     /// Encodes the candidate alone, as an `RTCIceCandidateInit`.
-    package func encodedInit() throws(ProtocolError) -> [UInt8] { try JSONText.encode(Init(value: self)) }
+    package func encodedInit() throws(ProtocolError) -> [UInt8] { try JSONText.encode(self) }
 
     package init(decodingInit bytes: [UInt8]) throws(ProtocolError) {
-        self = try JSONText.read(bytes, maximumSize: Self.maximumSize) { try CandidateMessage($0) }
+        self = try JSONText.decode(CandidateMessage.self, from: bytes, maximumSize: Self.maximumSize)
     }
+}
 
-    private struct Init: Encodable {
-        let value: CandidateMessage
-
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.container(keyedBy: WireKey.self)
-            try value.encode(into: &container)
-        }
-    }
-
-    fileprivate init(_ container: KeyedDecodingContainer<WireKey>) throws {
+extension CandidateMessage: Codable {
+    package init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: WireKey.self)
         self.init(
             candidate: try container.decode(String.self, forKey: "candidate"), sdpMid: container.text("sdpMid"),
             sdpMLineIndex: container.integer("sdpMLineIndex"), usernameFragment: container.text("usernameFragment"))
     }
 
-    fileprivate func encode(into container: inout KeyedEncodingContainer<WireKey>) throws {
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: WireKey.self)
         try container.encode(candidate, forKey: "candidate")
         // Browsers always write both keys.
         try container.encode(sdpMid, forKey: "sdpMid")
@@ -36,16 +31,5 @@ extension CandidateMessage {
 extension KeyedDecodingContainer<WireKey> {
     /// Returns the candidate of an `ice-candidate`; nil if it is null, which marks the end of candidates. An absent key is an
     /// error.
-    func candidate() throws -> CandidateMessage? {
-        if try decodeNil(forKey: "candidate") { return nil }
-        return try CandidateMessage(nestedContainer(keyedBy: WireKey.self, forKey: "candidate"))
-    }
-}
-
-extension KeyedEncodingContainer<WireKey> {
-    mutating func encode(candidate: CandidateMessage?) throws {
-        guard let candidate else { return try encodeNil(forKey: "candidate") }
-        var container = nestedContainer(keyedBy: WireKey.self, forKey: "candidate")
-        try candidate.encode(into: &container)
-    }
+    func candidate() throws -> CandidateMessage? { try decode(CandidateMessage?.self, forKey: "candidate") }
 }

@@ -40,7 +40,7 @@ extension ClientMessage: Codable {
         case .offer(let sdp), .answer(let sdp):
             try container.encode(sdp, forKey: "sdp")
         case .iceCandidate(let candidate):
-            try container.encode(candidate: candidate)
+            try container.encode(candidate, forKey: "candidate")
         case .livekitJoin(let join):
             try join.encode(into: &container)
         case .unknown:

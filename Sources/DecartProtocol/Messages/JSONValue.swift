@@ -125,15 +125,8 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral {
 }
 
 extension JSONValue: Decodable {
-    private struct Key: CodingKey {
-        let stringValue: String
-        var intValue: Int? { nil }
-        init(stringValue: String) { self.stringValue = stringValue }
-        init?(intValue: Int) { nil }
-    }
-
     package init(from decoder: any Decoder) throws {
-        if let container = try? decoder.container(keyedBy: Key.self) {
+        if let container = try? decoder.container(keyedBy: WireKey.self) {
             let keys = container.allKeys.sorted { $0.stringValue < $1.stringValue }
             self = .object(
                 try keys.map { Field($0.stringValue, try container.decode(JSONValue.self, forKey: $0)) })

@@ -64,7 +64,7 @@ extension ServerMessage: Codable {
         case .offer(let sdp), .answer(let sdp):
             try container.encode(sdp, forKey: "sdp")
         case .iceCandidate(let candidate):
-            try container.encode(candidate: candidate)
+            try container.encode(candidate, forKey: "candidate")
         case .turnConfig(let turn):
             try container.encode(turn.urls, forKey: "urls")
             try container.encodeIfPresent(turn.username, forKey: "username")
