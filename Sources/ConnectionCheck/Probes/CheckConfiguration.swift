@@ -28,6 +28,16 @@ package struct CheckConfiguration: Sendable {
         self.base = base
         self.model = model
     }
+
+    /// The settings of a channel to the service or to a room.
+    func channel(_ messages: WebSocketChannel.Messages = .text, trust: TLSTrust) -> WebSocketChannel.Configuration {
+        var channel = WebSocketChannel.Configuration()
+        channel.messages = messages
+        channel.trust = trust
+        channel.route = route
+        channel.userAgent = userAgent
+        return channel
+    }
 }
 
 extension APIKey {

@@ -105,10 +105,7 @@ private final class ChannelExchange: Sendable {
     }
 
     func open(_ key: APIKey, _ configuration: CheckConfiguration) {
-        var options = WebSocketChannel.Configuration()
-        options.trust = configuration.trust
-        options.route = configuration.route
-        options.userAgent = configuration.userAgent
+        var options = configuration.channel(trust: configuration.trust)
         options.resolveLimit = configuration.limit
         let url = base.stream(
             key: key, model: configuration.model, options: [("livekit_early_room_info", "true")])

@@ -128,8 +128,9 @@ final class STUNProbe: @unchecked Sendable {
     }
 
     private func failed(_ error: SessionError) {
-        guard server.transport == .udp else { return finish(failure, error.message) }
-        guard error.message.contains("connection refused") else { return finish(failure, error.message) }
+        guard server.transport == .udp, error.message.contains("connection refused") else {
+            return finish(failure, error.message)
+        }
         finish(failure, "The server's port is closed, or a firewall rejects UDP. Check the address and the firewall.")
     }
 
@@ -145,13 +146,7 @@ final class STUNProbe: @unchecked Sendable {
 
     private var failure: ProbeResult.Outcome { .failed(server.kind == .stun ? .udp : .turn) }
     private var kind: ProbeKind { server.kind == .stun ? .stun : .turn }
-    private var way: String {
-        switch server.transport {
-        case .udp: "UDP"
-        case .tcp: "TCP"
-        case .tls: "TLS"
-        }
-    }
+    private var way: String { "\(server.transport)".uppercased() }
 
     private func finish(_ outcome: ProbeResult.Outcome, _ message: String) {
         guard let completion else { return }

@@ -151,44 +151,7 @@ private final class RelayLink {
 
     /// Opens the service's channel; upgrades the element's connection only when that is open.
     func open(_ head: HTTPRequestHead, _ loop: any EventLoop) -> EventLoopFuture<HTTPHeaders?> {
-        let items = PercentEncoding.queryItems(ofTarget: head.uri)
-        if channel == nil, let (room, path) = upstream.rooms.room(head) { return open(room, path, items, loop) }
-        guard channel == nil, items.contains(where: { $0.name == "api_key" && $0.value == upstream.localKey.reveal() })
-        else { return loop.makeSucceededFuture(nil) }
-        let options = items.filter { $0.name != "api_key" && $0.name != "model" }
-        attempt = upstream.attempts.wrappingAdd(1, ordering: .relaxed).newValue
-        upstream.recording.add(.requested(items: (["api_key", "model"] + options.map(\.name))), attempt: attempt)
-
-        var configuration = WebSocketChannel.Configuration()
-        configuration.trust = upstream.configuration.trust
-        configuration.route = upstream.configuration.route
-        configuration.userAgent = upstream.configuration.userAgent
-        let url = upstream.configuration.base.stream(
-            key: upstream.key, model: upstream.configuration.model, options: options)
-        return open(url, configuration, loop)
-    }
-
-    private func open(
-        _ room: RelayRooms.Room, _ path: String, _ items: [(name: String, value: String)], _ loop: any EventLoop
-    ) -> EventLoopFuture<HTTPHeaders?> {
-        guard
-            let url = try? ServiceURL(
-                room: room.url, path: path, token: room.token, allowInsecure: upstream.configuration.isInsecure,
-                options: items)
-        else { return loop.makeSucceededFuture(nil) }
-        isRoom = true
-        attempt = room.attempt
-        var configuration = WebSocketChannel.Configuration()
-        configuration.messages = .binary
-        configuration.trust = upstream.configuration.serverTrust
-        configuration.route = upstream.configuration.route
-        configuration.userAgent = upstream.configuration.userAgent
-        return open(url, configuration, loop)
-    }
-
-    private func open(
-        _ url: ServiceURL, _ configuration: WebSocketChannel.Configuration, _ loop: any EventLoop
-    ) -> EventLoopFuture<HTTPHeaders?> {
+        guard channel == nil, let (url, configuration) = target(of: head) else { return loop.makeSucceededFuture(nil) }
         let bound = NIOLoopBound(self, eventLoop: loop)
         let channel = WebSocketChannel(url: url, configuration: configuration) { event in
             loop.execute { bound.value.received(event) }
@@ -200,6 +163,28 @@ private final class RelayLink {
         // Opening reads the root certificates.
         DispatchQueue.global().async { channel.open(timeout: .seconds(15)) }
         return promise.futureResult
+    }
+
+    /// Chooses the service's channel for a connection of the element; nil: the connection may not use the relay.
+    private func target(of head: HTTPRequestHead) -> (ServiceURL, WebSocketChannel.Configuration)? {
+        let configuration = upstream.configuration
+        let items = PercentEncoding.queryItems(ofTarget: head.uri)
+        if let (room, path) = upstream.rooms.room(head) {
+            let url = try? ServiceURL(
+                room: room.url, path: path, token: room.token, allowInsecure: configuration.isInsecure, options: items)
+            guard let url else { return nil }
+            isRoom = true
+            attempt = room.attempt
+            return (url, configuration.channel(.binary, trust: configuration.serverTrust))
+        }
+        guard items.contains(where: { $0.name == "api_key" && $0.value == upstream.localKey.reveal() }) else {
+            return nil
+        }
+        let options = items.filter { $0.name != "api_key" && $0.name != "model" }
+        attempt = upstream.attempts.wrappingAdd(1, ordering: .relaxed).newValue
+        upstream.recording.add(.requested(items: (["api_key", "model"] + options.map(\.name))), attempt: attempt)
+        let url = configuration.base.stream(key: upstream.key, model: configuration.model, options: options)
+        return (url, configuration.channel(trust: configuration.trust))
     }
 
     private func received(_ event: SignallingEvent) {
@@ -238,34 +223,23 @@ private final class RelayLink {
     }
 
     private func record(_ event: SignallingEvent) {
-        guard !isRoom else { return recordRoom(event) }
         let entry: SessionRecording.Event? =
             switch event {
-            case .opened(let transport, let upgrade): .opened(transport: transport, upgrade: upgrade)
+            case .silent, .answered: nil
+            case .closed where isOver, .failed where isOver: nil
+            // A room's channel delivers binary messages only, the service's control channel text only.
             case .text(let bytes): .received(bytes)
-            case .binary, .silent, .answered: nil
-            case .closed(let code, let reason): isOver ? nil : .closed(code: code, reason: reason)
-            case .failed(let error):
-                isOver
-                    ? nil
-                    : .failed(
-                        code: error.code.rawValue, stage: error.stage.rawValue, httpStatus: error.httpStatus,
-                        message: error.message)
-            }
-        if let entry { upstream.recording.add(entry, attempt: attempt) }
-    }
-
-    private func recordRoom(_ event: SignallingEvent) {
-        let entry: SessionRecording.Event? =
-            switch event {
-            case .opened: .roomChannel("opened")
             case .binary(let bytes): .room(isSent: false, RoomMessage(bytes, isSent: false))
-            case .text, .silent, .answered: nil
-            case .closed(let code, _): isOver ? nil : .roomChannel("closed by the server, \(code ?? 0)")
+            case .opened where isRoom: .roomChannel("opened")
+            case .closed(let code, _) where isRoom: .roomChannel("closed by the server, \(code ?? 0)")
+            case .failed(let error) where isRoom:
+                .roomChannel("failed, \(error.code.rawValue) in \(error.stage), HTTP \(error.httpStatus ?? 0)")
+            case .opened(let transport, let upgrade): .opened(transport: transport, upgrade: upgrade)
+            case .closed(let code, let reason): .closed(code: code, reason: reason)
             case .failed(let error):
-                isOver
-                    ? nil
-                    : .roomChannel("failed, \(error.code.rawValue) in \(error.stage), HTTP \(error.httpStatus ?? 0)")
+                .failed(
+                    code: error.code.rawValue, stage: error.stage.rawValue, httpStatus: error.httpStatus,
+                    message: error.message)
             }
         if let entry { upstream.recording.add(entry, attempt: attempt) }
     }
