@@ -186,24 +186,24 @@ struct CheckCommand: ParsableCommand {
             output.results.append(.notTried(.session, host, "Not tried: \(cause.name) failed."))
             return
         }
-        var settings = DeepSession.Settings(baseURL: serviceURL, key: key, model: configuration.model.name)
-        settings.insecure = insecure
-        settings.caFile = caFile
-        settings.stunServer = stunServer
-        settings.firstFrameLimit = .milliseconds(Int(10_000 * timeout))
-        settings.httpProxy = try? proxy()
-        settings.localAddress = localAddress
-        settings.turnServers = (try? turnServers + turnServersInFile()) ?? turnServers
+        var session = DeepSession(baseURL: serviceURL, key: key, model: configuration.model.name)
+        session.insecure = insecure
+        session.caFile = caFile
+        session.stunServer = stunServer
+        session.firstFrameLimit = .milliseconds(Int(10_000 * timeout))
+        session.httpProxy = try? proxy()
+        session.localAddress = localAddress
+        session.turnServers = (try? turnServers + turnServersInFile()) ?? turnServers
         do {
             let relay = try recording.map { try RecordingRelay(to: configuration, key: key, recording: $0) }
             defer { relay?.close() }
             if let relay {
-                (settings.baseURL, settings.key) = (relay.url, relay.localKey)
+                (session.baseURL, session.key) = (relay.url, relay.localKey)
                 // The element uses its default server only for a service on another machine, which the relay is not.
-                if let stun = configuration.stun { settings.stunServer = "stun:\(hostAndPort(stun))" }
+                if let stun = configuration.stun { session.stunServer = "stun:\(hostAndPort(stun))" }
             }
             let isWatched = isatty(STDERR_FILENO) == 1
-            let summary = try DeepSession(settings).run { line in
+            let summary = try session.run { line in
                 if isWatched { Output.write("session, \(line)\n", to: STDERR_FILENO) }
             }
             output.session = summary

@@ -3,38 +3,32 @@ package import DecartProtocol
 import GStreamerKit
 
 package struct DeepSession: Sendable {
-    package struct Settings: Sendable {
-        package var baseURL: String
-        package var key: APIKey
-        package var model: String
-        package var insecure = false
-        package var caFile: String?
-        /// Empty: none.
-        package var stunServer = ""
-        package var turnServers: [String] = []
-        /// May contain a password.
-        package var httpProxy: String?
-        package var localAddress: String?
-        package var duration = Duration.seconds(12)
-        /// Without a frame until then, the session has failed. A slow service or machine needs longer than `duration`.
-        package var firstFrameLimit = Duration.seconds(30)
-        /// How long frames are measured at least.
-        package var shortest = Duration.seconds(5)
+    package var baseURL: String
+    package var key: APIKey
+    package var model: String
+    package var insecure = false
+    package var caFile: String?
+    /// Empty: none.
+    package var stunServer = ""
+    package var turnServers: [String] = []
+    /// May contain a password.
+    package var httpProxy: String?
+    package var localAddress: String?
+    /// Without a frame until then, the session has failed. A slow service or machine needs longer than `duration`.
+    package var firstFrameLimit = Duration.seconds(30)
 
-        package init(baseURL: String, key: APIKey, model: String) {
-            self.baseURL = baseURL
-            self.key = key
-            self.model = model
-        }
-    }
-
+    private static let duration = Duration.seconds(12)
+    /// How long frames are measured at least.
+    private static let shortest = Duration.seconds(5)
     /// The prompt of the session; the stand-in has an effect for it.
-    package static let prompt = "Lego World"
+    private static let prompt = "Lego World"
     private static let interval = Duration.milliseconds(500)
 
-    private let settings: Settings
-
-    package init(_ settings: Settings) { self.settings = settings }
+    package init(baseURL: String, key: APIKey, model: String) {
+        self.baseURL = baseURL
+        self.key = key
+        self.model = model
+    }
 
     package struct Failure: Error, Sendable {
         package let message: String
@@ -66,15 +60,15 @@ package struct DeepSession: Sendable {
 
     private func set(_ element: Element) {
         // As values: gst_util_set_object_arg would interpret quotes and backslashes in texts.
-        element.set("base-url", GValueBox(settings.baseURL))
-        element.set("api-key", GValueBox(settings.key.reveal()))
-        element.set("model", GValueBox(settings.model))
-        element.set("insecure", GValueBox(settings.insecure))
-        if let caFile = settings.caFile { element.set("ca-file", GValueBox(caFile)) }
-        element.set("stun-server", GValueBox(settings.stunServer))
-        if !settings.turnServers.isEmpty { element.set("turn-servers", GValueBox(strings: settings.turnServers)) }
-        if let proxy = settings.httpProxy { element.set("http-proxy", GValueBox(proxy)) }
-        if let address = settings.localAddress { element.set("local-address", GValueBox(address)) }
+        element.set("base-url", GValueBox(baseURL))
+        element.set("api-key", GValueBox(key.reveal()))
+        element.set("model", GValueBox(model))
+        element.set("insecure", GValueBox(insecure))
+        if let caFile { element.set("ca-file", GValueBox(caFile)) }
+        element.set("stun-server", GValueBox(stunServer))
+        if !turnServers.isEmpty { element.set("turn-servers", GValueBox(strings: turnServers)) }
+        if let httpProxy { element.set("http-proxy", GValueBox(httpProxy)) }
+        if let localAddress { element.set("local-address", GValueBox(localAddress)) }
         element.set("prompt", GValueBox(Self.prompt))
         // The report names the limit instead of waiting.
         element.set("limit-wait", GValueBox(int: 0))
@@ -92,8 +86,8 @@ package struct DeepSession: Sendable {
         let bus = pipeline.bus
         var nextReading = Self.interval
         var end: Duration {
-            let limit = settings.firstFrameLimit
-            return max(settings.duration, first.map { min($0.time, limit) + settings.shortest } ?? limit)
+            let limit = firstFrameLimit
+            return max(Self.duration, first.map { min($0.time, limit) + Self.shortest } ?? limit)
         }
         while summary.error == nil, elapsed < end {
             let wait = max(.zero, min(nextReading, end) - elapsed)
