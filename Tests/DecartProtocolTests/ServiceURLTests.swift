@@ -147,12 +147,12 @@ struct ServiceURLTests {
         #expect(
             standard.format(for: .webrtc, orientation: .portrait)
                 == VideoFormat(width: 704, height: 1280, framerate: 22))
-        #expect(!standard.supportsReferenceImage && !standard.isCustom && standard.successor == nil)
+        #expect(!standard.supportsReferenceImage && standard.successor == nil)
         #expect(
             try DecartModel(named: "lucy-2.1").format(for: .webrtc)
                 == VideoFormat(width: 1088, height: 624, framerate: 20))
         let custom = try DecartModel(named: "my-model")
-        #expect(custom.isCustom && custom.format(for: .webrtc) == nil && custom.supportsReferenceImage)
+        #expect(custom.format(for: .webrtc) == nil && custom.supportsReferenceImage)
         for name in ["", "a b", "a\n", "a\u{0}", "a\u{A0}b", String(repeating: "m", count: 129)] {
             #expect(throws: ProtocolError.self) { try DecartModel(named: name) }
         }

@@ -115,17 +115,7 @@ extension LiveKitJoin {
 
     fileprivate func encode(into container: inout KeyedEncodingContainer<WireKey>) throws {
         try container.encodeIfPresent(passthrough, forKey: "passthrough")
-        if let initialState {
-            var nested = container.nestedContainer(keyedBy: WireKey.self, forKey: "initial_state")
-            switch initialState {
-            case .prompt(let message):
-                try nested.encode("prompt", forKey: "type")
-                try message.encode(into: &nested)
-            case .setImage(let message):
-                try nested.encode("set_image", forKey: "type")
-                try message.encode(into: &nested)
-            }
-        }
+        try container.encodeIfPresent(initialState?.message, forKey: "initial_state")
         if let frameTiming {
             var nested = container.nestedContainer(keyedBy: WireKey.self, forKey: "client_capabilities")
             try nested.encode(frameTiming, forKey: "frame_timing")

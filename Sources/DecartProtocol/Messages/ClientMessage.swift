@@ -95,6 +95,13 @@ package struct LiveKitJoin: Sendable, Equatable {
     package enum InitialState: Sendable, Equatable {
         case prompt(PromptMessage)
         case setImage(SetImageMessage)
+
+        var message: ClientMessage {
+            switch self {
+            case .prompt(let message): .prompt(message)
+            case .setImage(let message): .setImage(message)
+            }
+        }
     }
 
     package var passthrough: Bool?

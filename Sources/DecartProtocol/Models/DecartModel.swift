@@ -68,9 +68,7 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
 
     package var description: String { name }
 
-    /// True if the name is not in the table.
-    package var isCustom: Bool { facts == nil }
-
+    /// nil for a custom model.
     package func format(
         for transport: MediaTransportKind, orientation: Orientation = .landscape
     ) -> VideoFormat? {

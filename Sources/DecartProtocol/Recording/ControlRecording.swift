@@ -257,18 +257,9 @@ extension ClientMessage {
     package var promptTexts: [String] {
         switch self {
         case .prompt(let prompt): [prompt.text]
-        case .setImage(let image): image.promptTexts
-        case .livekitJoin(let join):
-            switch join.initialState {
-            case .prompt(let prompt): [prompt.text]
-            case .setImage(let image): image.promptTexts
-            case nil: []
-            }
+        case .setImage(let image): if case .prompt(let text) = image.text { [text] } else { [] }
+        case .livekitJoin(let join): join.initialState?.message.promptTexts ?? []
         case .offer, .answer, .iceCandidate, .unknown: []
         }
     }
-}
-
-extension SetImageMessage {
-    fileprivate var promptTexts: [String] { if case .prompt(let text) = text { [text] } else { [] } }
 }

@@ -5,17 +5,15 @@
 // Everything runs on the scheduler's queue.
 
 /// A token bucket: `burst` reports at once, and then one in each `interval`.
-package struct ReportPace: Sendable {
-    package static let burst = 50
-    package static let interval = Duration.milliseconds(50)
+private struct ReportPace: Sendable {
+    private static let burst = 50
+    private static let interval = Duration.milliseconds(50)
 
     /// Time at which the bucket is full again.
     private var full = Duration.zero
 
-    package init() {}
-
     /// Returns nil, and counts the report, if the report may go now; otherwise the time that it has to wait.
-    package mutating func admit(now: Duration) -> Duration? {
+    mutating func admit(now: Duration) -> Duration? {
         let next = max(full, now) + Self.interval
         let excess = next - now - Self.interval * Self.burst
         guard excess <= .zero else { return excess }

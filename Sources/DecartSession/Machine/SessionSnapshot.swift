@@ -14,8 +14,6 @@ package struct ConnectPhases: Sendable, Equatable {
     package var connected: Duration?
     /// Start of the attempt until the first frame.
     package var firstFrame: Duration?
-
-    package init() {}
 }
 
 /// The state of a session that an application may read.
