@@ -163,10 +163,8 @@ struct SmallTypesTests {
         #expect(try RealtimeQuota(decoding: [UInt8](text.utf8)).isUsedUp == isUsedUp)
     }
 
-    @Test func whatIsNoQuota() {
-        for text in ["", "[]", "{}", #"{"detail":"Not Found"}"#] {
-            #expect(throws: ProtocolError.self) { try RealtimeQuota(decoding: [UInt8](text.utf8)) }
-        }
+    @Test(arguments: ["", "[]", "{}", #"{"detail":"Not Found"}"#]) func whatIsNoQuota(text: String) {
+        #expect(throws: ProtocolError.self) { try RealtimeQuota(decoding: [UInt8](text.utf8)) }
     }
 
     /// FastAPI's `HTTPException` and `HTTPValidationError` of the service's OpenAPI file; the token endpoint has `error`.
@@ -186,10 +184,9 @@ struct SmallTypesTests {
         #expect(body.text == expected && body.type == type)
     }
 
-    @Test func otherBodies() {
-        for text in ["", "no", "[]", "{}", #"{"detail":[]}"#, #"{"detail":7}"#, #"{"detail":""}"#] {
-            #expect(RefusalBody(decoding: [UInt8](text.utf8)) == nil, "\(text)")
-        }
+    @Test(arguments: ["", "no", "[]", "{}", #"{"detail":[]}"#, #"{"detail":7}"#, #"{"detail":""}"#])
+    func otherBodies(text: String) {
+        #expect(RefusalBody(decoding: [UInt8](text.utf8)) == nil, "\(text)")
     }
 
     @Test func sentences() {

@@ -5,9 +5,6 @@ import Testing
 /// The service may end a generation and start another: session and connections stay.
 @Suite("The machine: generations", .timeLimit(.minutes(1)))
 struct GenerationTests {
-    private static let sending = MediaTraffic(sent: 12, received: 0)
-    private static let flowing = MediaTraffic(sent: 12, received: 12)
-    private static let nothing = MediaTraffic(sent: 0, received: 0)
 
     private func generating(
         _ change: (inout SessionConfiguration) -> Void = { _ in }
@@ -25,7 +22,7 @@ struct GenerationTests {
     ) throws -> MachineDriver {
         var driver = try generating(change)
         driver.server(.generationEnded(seconds: 61, reason: reason))
-        driver.flow = Self.sending
+        driver.flow = .sending
         return driver
     }
 
@@ -47,7 +44,7 @@ struct GenerationTests {
         #expect(driver.snapshot.lastError == nil)
         driver.wait(.seconds(8))
         driver.server(.generationStarted)
-        driver.flow = Self.flowing
+        driver.flow = .flowing
         #expect(driver.state == .generating)
         driver.wait(.seconds(60))
         #expect(driver.takeActions().isEmpty && driver.opens() == 0)
@@ -111,43 +108,39 @@ struct GenerationTests {
     @Test func timeInWhichNothingIsSentDoesNotCount() throws {
         var driver = try ended()
         driver.wait(.seconds(10))
-        driver.flow = Self.nothing
-        driver.wait(.seconds(3600))
+        driver.wait(.seconds(3600), flow: .nothing)
         #expect(driver.state == .connected)
-        driver.flow = Self.sending
-        driver.wait(.seconds(4))
+        driver.wait(.seconds(4), flow: .sending)
         #expect(driver.state == .connected)
         driver.wait(.seconds(2))
         #expect(driver.state == .reconnecting)
     }
 
-    @Test func anotherWordBeginsTheTimeAnew() throws {
-        for word in [ServerMessage.generationEnded(seconds: nil, reason: nil), .generationStarted] {
-            var driver = try ended()
-            driver.wait(.seconds(12))
-            driver.server(word)
-            driver.wait(.seconds(4.5))
-            #expect(driver.state.isConnected, "\(word.type)")
-        }
+    @Test(arguments: [ServerMessage.generationEnded(seconds: nil, reason: nil), .generationStarted])
+    func anotherWordBeginsTheTimeAnew(word: ServerMessage) throws {
+        var driver = try ended()
+        driver.wait(.seconds(12))
+        driver.server(word)
+        driver.wait(.seconds(4.5))
+        #expect(driver.state.isConnected)
     }
 
     /// While a generation runs, missing media are a stall after 5 s.
-    @Test func afterTheStartItIsAStall() throws {
-        for word in [ServerMessage.generationStarted, .generationTick(seconds: 62)] {
-            var driver = try ended()
-            driver.wait(.seconds(3))
-            driver.server(word)
-            driver.wait(.seconds(4))
-            #expect(driver.warnings().isEmpty)
-            driver.wait(.seconds(2))
-            #expect(driver.state == .generating && driver.warnings().count == 1, "\(word.type)")
-        }
+    @Test(arguments: [ServerMessage.generationStarted, .generationTick(seconds: 62)])
+    func afterTheStartItIsAStall(word: ServerMessage) throws {
+        var driver = try ended()
+        driver.wait(.seconds(3))
+        driver.server(word)
+        driver.wait(.seconds(4))
+        #expect(driver.warnings().isEmpty)
+        driver.wait(.seconds(2))
+        #expect(driver.state == .generating && driver.warnings().count == 1)
     }
 
     /// Ticks show that the service bills, not that media arrive.
     @Test func ticksDoNotHideADeadPath() throws {
         var driver = try generating()
-        driver.flow = Self.sending
+        driver.flow = .sending
         for second in 0..<16 where driver.state == .generating {
             driver.wait(.seconds(1))
             driver.server(.generationTick(seconds: Double(second)))
@@ -159,25 +152,19 @@ struct GenerationTests {
     @Test func mediaWithoutAWordStartTheWatchToo() throws {
         var driver = try ended()
         driver.wait(.seconds(8))
-        driver.flow = Self.flowing
-        driver.wait(.seconds(2))
+        driver.wait(.seconds(2), flow: .flowing)
         #expect(driver.state == .connected)
-        driver.flow = Self.sending
-        driver.wait(.seconds(6))
+        driver.wait(.seconds(6), flow: .sending)
         #expect(driver.warnings().map { $0.message.contains("for 5 s") } == [true])
     }
 
     /// Frames in flight when the generation ended do not count as a new generation.
     @Test func whatWasOnItsWayIsNoStart() throws {
         var driver = try ended()
-        driver.flow = Self.flowing
-        driver.wait(.seconds(0.5))
-        driver.flow = Self.sending
-        driver.wait(.seconds(0.5))
-        driver.flow = Self.flowing
-        driver.wait(.seconds(0.5))
-        driver.flow = Self.sending
-        driver.wait(.seconds(14))
+        driver.wait(.seconds(0.5), flow: .flowing)
+        driver.wait(.seconds(0.5), flow: .sending)
+        driver.wait(.seconds(0.5), flow: .flowing)
+        driver.wait(.seconds(14), flow: .sending)
         #expect(driver.state == .connected)
         driver.wait(.seconds(2))
         #expect(driver.state == .reconnecting)
@@ -222,7 +209,7 @@ struct GenerationTests {
     @Test func creditsThatCameInTime() throws {
         var driver = try ended("insufficient_credits")
         driver.server(.generationStarted)
-        driver.flow = Self.flowing
+        driver.flow = .flowing
         driver.handle(.channelClosed(driver.attempt, code: 1012, reason: ""))
         #expect(driver.state == .reconnecting && driver.failures().isEmpty)
     }
@@ -251,8 +238,7 @@ struct GenerationTests {
             return driver.takeActions().contains(.stopMedia(id))
         }
         var driver = try ended("timeout") { $0.keepsMediaWhileReconnecting = true }
-        driver.flow = Self.nothing
-        driver.wait(.seconds(1))
+        driver.wait(.seconds(1), flow: .nothing)
         #expect(stopsMedia(&driver))
         var running = try generating { $0.keepsMediaWhileReconnecting = true }
         #expect(!stopsMedia(&running))
@@ -268,33 +254,23 @@ struct GenerationTests {
         driver.server(.generationEnded(seconds: nil, reason: nil))
         driver.wait(.seconds(4))
         #expect(!driver.takeActions().contains(.stopMedia(kept)))
-        driver.flow = Self.sending
-        driver.wait(.seconds(6))
+        driver.wait(.seconds(6), flow: .sending)
         // The kept path is dead after 5 s; the new one may stay silent for 15 s after its generation has ended.
         #expect(driver.takeActions().contains(.stopMedia(kept)) && driver.state == .connected)
     }
 
     @Test(arguments: [TransportChoice.webrtc, .livekit]) func aViewerStays(transport: TransportChoice) throws {
-        var driver = try MachineDriver(prompt: nil) {
-            $0.transport = transport
-            $0.isViewer = true
-        }
-        driver.handle(.start)
-        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        var driver = try MachineDriver(prompt: nil, at: .open) { ($0.transport, $0.isViewer) = (transport, true) }
         if transport == .livekit {
-            driver.server(.livekitRoomInfo(LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"))))
-            driver.media(.connected(ice: nil, dtls: nil))
+            driver.joinRoom()
         } else {
             driver.wait(.seconds(1))
             driver.negotiate()
         }
-        driver.flow = MediaTraffic(sent: 0, received: 12)
-        driver.wait(.seconds(5))
+        driver.wait(.seconds(5), flow: .receiving)
         driver.server(.generationEnded(seconds: nil, reason: "timeout"))
-        driver.flow = Self.nothing
-        driver.wait(.seconds(600))
-        driver.flow = MediaTraffic(sent: 0, received: 12)
-        driver.wait(.seconds(5))
+        driver.wait(.seconds(600), flow: .nothing)
+        driver.wait(.seconds(5), flow: .receiving)
         #expect(driver.state == .connected && driver.opens() == 1)
     }
 
@@ -328,18 +304,14 @@ struct GenerationTests {
     }
 
     @Test func isNotForARoomOrBeforeOurs() throws {
-        var early = try MachineDriver()
-        early.walkToNegotiating()
-        early.server(.offer(sdp: "theirs"))
-        #expect(!early.actions.contains { if case .applyOffer = $0 { true } else { false } })
-        var room = try MachineDriver { $0.transport = .livekit }
-        room.handle(.start)
-        room.handle(.channelOpened(room.attempt, transport: nil, upgrade: nil))
-        room.server(.livekitRoomInfo(LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"))))
-        room.media(.connected(ice: nil, dtls: nil))
-        room.server(.offer(sdp: "theirs"))
-        #expect(!room.actions.contains { if case .applyOffer = $0 { true } else { false } })
-        #expect(room.state == .connected)
+        var room = try MachineDriver(at: .open) { $0.transport = .livekit }
+        room.joinRoom()
+        for (start, state) in [(try MachineDriver(at: .negotiating), SessionState.connecting), (room, .connected)] {
+            var driver = start
+            driver.server(.offer(sdp: "theirs"))
+            #expect(!driver.actions.contains { if case .applyOffer = $0 { true } else { false } })
+            #expect(driver.state == state)
+        }
     }
 
     // MARK: Muted on purpose
@@ -349,31 +321,24 @@ struct GenerationTests {
     @Test func silenceAfterAMuteIsNoFault() throws {
         var driver = try generating()
         driver.handle(.mute(true))
-        driver.flow = Self.nothing
+        driver.flow = .nothing
         driver.server(.generationTick(seconds: 3))
         driver.wait(.seconds(600))
         driver.handle(.mute(false))
-        driver.flow = Self.sending
-        driver.wait(.seconds(14))
+        driver.wait(.seconds(14), flow: .sending)
         #expect(driver.takeActions().isEmpty && driver.opens() == 0)
         driver.wait(.seconds(2))
         #expect(driver.state != .generating)
-        let warnings = driver.takeActions().compactMap { action -> SessionError? in
-            if case .report(.warning(let error)) = action { error } else { nil }
-        }
-        #expect(warnings.map(\.stage) == [.generation])
+        #expect(driver.warnings().map(\.stage) == [.generation])
     }
 
     @Test func mediaAfterAMuteAreWatchedAsBefore() throws {
         var driver = try generating()
         driver.handle(.mute(true))
-        driver.flow = Self.nothing
-        driver.wait(.seconds(10))
+        driver.wait(.seconds(10), flow: .nothing)
         driver.handle(.mute(false))
-        driver.flow = Self.flowing
-        driver.wait(.seconds(3))
-        driver.flow = Self.sending
-        driver.wait(.seconds(7))
+        driver.wait(.seconds(3), flow: .flowing)
+        driver.wait(.seconds(7), flow: .sending)
         #expect(driver.takeActions().contains(.requestKeyframe(driver.attempt)))
     }
 
@@ -381,15 +346,14 @@ struct GenerationTests {
     @Test func aReconnectWhileMutedIsNotWatched() throws {
         var driver = try generating()
         driver.handle(.mute(true))
-        driver.flow = Self.nothing
+        driver.flow = .nothing
         driver.handle(.channelClosed(driver.attempt, code: 1012, reason: ""))
         driver.waitForRetry()
         driver.reconnect()
         driver.wait(.seconds(60))
         #expect(driver.state == .connected)
         driver.handle(.mute(false))
-        driver.flow = Self.sending
-        driver.wait(.seconds(14))
+        driver.wait(.seconds(14), flow: .sending)
         #expect(driver.state == .connected)
     }
 
@@ -397,8 +361,7 @@ struct GenerationTests {
         var driver = try generating()
         driver.media(.videoMuted(true))
         #expect(driver.snapshot.isMutedByService)
-        driver.flow = Self.nothing
-        driver.wait(.seconds(60))
+        driver.wait(.seconds(60), flow: .nothing)
         #expect(driver.takeActions().isEmpty)
         driver.media(.videoMuted(false))
         #expect(!driver.snapshot.isMutedByService)

@@ -60,8 +60,7 @@ struct LimitWaitTests {
     }
 
     @Test func retryAfterIsObeyed() throws {
-        var driver = try MachineDriver()
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening)
         refuse(&driver, .http, retryAfter: .seconds(90))
         driver.wait(.seconds(89))
         #expect(driver.opens() == 1)
@@ -83,8 +82,7 @@ struct LimitWaitTests {
     }
 
     @Test func aWrongKeyFailsAtOnce() throws {
-        var driver = try MachineDriver()
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening)
         refuse(&driver, .error)
         driver.waitForRetry()
         driver.server(.error("Unauthorized: concurrent session limit reached"))
@@ -93,8 +91,7 @@ struct LimitWaitTests {
     }
 
     @Test(arguments: [(0, 1), (4, 1), (12, 3)]) func theWaitHasAnEnd(seconds: Int, dials: Int) throws {
-        var driver = try MachineDriver { $0.limitWait = .seconds(seconds) }
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening) { $0.limitWait = .seconds(seconds) }
         for _ in 0..<dials {
             #expect(driver.state == .connecting)
             refuse(&driver, .error)
@@ -108,8 +105,7 @@ struct LimitWaitTests {
 
     /// Other failures in between are counted as always, and each wait has its own time.
     @Test func itIsNotARetry() throws {
-        var driver = try MachineDriver(maximumRetries: 1) { $0.limitWait = .seconds(12) }
-        driver.handle(.start)
+        var driver = try MachineDriver(maximumRetries: 1, at: .opening) { $0.limitWait = .seconds(12) }
         driver.handle(.channelFailed(driver.attempt, SessionError(.network, "lost", stage: .channel)))
         driver.waitForRetry()
         for answer in Answer.allCases {
@@ -133,8 +129,7 @@ struct LimitWaitTests {
     }
 
     @Test func aRequestWaitsToo() throws {
-        var driver = try MachineDriver()
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening)
         let request = try driver.update("Noir")
         driver.open()
         driver.server(.error("Concurrent session limit reached"))
@@ -145,8 +140,7 @@ struct LimitWaitTests {
     }
 
     @Test func aStopEndsTheWait() throws {
-        var driver = try MachineDriver()
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening)
         refuse(&driver, .error)
         driver.handle(.stop)
         #expect(driver.state == .disconnected && driver.runningTimers.isEmpty)

@@ -8,27 +8,14 @@ struct LostPathTests {
     private static let silent = SessionError(.webSocket, "no answer to a ping", stage: .channel)
 
     /// A connected session of which nothing arrives any more; returns its attempt.
-    private func lose(
-        _ driver: inout MachineDriver, change: (inout SessionConfiguration) -> Void = { _ in }
-    ) throws -> AttemptID {
-        driver = try MachineDriver {
-            $0.keepsMediaWhileReconnecting = true
-            change(&$0)
-        }
-        driver.walkToConnected()
+    private func lose() throws -> (MachineDriver, AttemptID) {
+        var driver = try MachineDriver(at: .connected) { $0.keepsMediaWhileReconnecting = true }
         driver.wait(.seconds(31))
         _ = driver.takeActions()
-        driver.flow.received = 0
-        driver.wait(.seconds(2))
+        driver.wait(.seconds(2), flow: .sending)
         driver.media(.pathLost)
         #expect(driver.takeActions() == [.probeChannel(driver.attempt)])
-        return driver.attempt
-    }
-
-    private func lose() throws -> (MachineDriver, AttemptID) {
-        var driver = try MachineDriver()
-        let attempt = try lose(&driver)
-        return (driver, attempt)
+        return (driver, driver.attempt)
     }
 
     private func lostAndDialling() throws -> (MachineDriver, AttemptID) {
@@ -151,8 +138,7 @@ struct LostPathTests {
 
     @Test func aSilentChannelAlone() throws {
         // Media flow, messages do not: the channel is dead, and stays open as long as the media flow.
-        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected) { $0.keepsMediaWhileReconnecting = true }
         driver.wait(.seconds(5))
         let old = driver.attempt
         driver.handle(.channelSilent(old, Self.silent))
@@ -208,8 +194,7 @@ struct LostPathTests {
     // MARK: Addresses
 
     @Test func anotherAddressBeginsAtOnce() throws {
-        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected) { $0.keepsMediaWhileReconnecting = true }
         driver.wait(.seconds(5))
         let old = driver.attempt
         let before = driver.now
@@ -248,8 +233,7 @@ struct LostPathTests {
         driver.handle(.networkChanged(lost: nil))
         #expect(driver.opens() == before + 1)
         // Retry-After holds.
-        driver = try MachineDriver()
-        driver.walkToConnected()
+        driver = try MachineDriver(at: .connected)
         var busy = Self.silent
         busy.retryAfter = .seconds(6)
         driver.handle(.channelFailed(driver.attempt, busy))
@@ -274,8 +258,7 @@ struct LostPathTests {
 
     /// The attempt that continues is the session again with all that was known of it.
     @Test func aResumedAttemptKeepsItsOwnState() throws {
-        var driver = try MachineDriver { $0.keepsMediaWhileReconnecting = true }
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening) { $0.keepsMediaWhileReconnecting = true }
         driver.handle(.grant(driver.attempt, .seconds(60)))
         driver.reconnect()
         driver.server(.sessionID(SessionIdentity(id: "first")))

@@ -9,9 +9,9 @@ struct MachineDriver {
     private var timers: [TimerID: Duration] = [:]
     private(set) var actions: [SessionAction] = []
     /// Traffic of the media path as sampled.
-    var traffic = MediaTraffic(sent: 0, received: 0)
+    var traffic = MediaTraffic.nothing
     /// Added to the traffic with every sample.
-    var flow = MediaTraffic(sent: 12, received: 12)
+    var flow = MediaTraffic.flowing
     var jitter = 0.0
     private(set) var attempt = AttemptID(0)
     private var nextRequest: RequestID = 1
@@ -28,6 +28,8 @@ struct MachineDriver {
         machine = SessionMachine(configuration: configuration)
         switch phase {
         case .idle: break
+        case .opening: handle(.start)
+        case .open: walkToOpen()
         case .awaitingInitialAck: walkToAwaitingInitialAck()
         case .negotiating: walkToNegotiating()
         case .connected: walkToConnected()
@@ -42,7 +44,7 @@ struct MachineDriver {
         return (driver, driver.attempt)
     }
 
-    enum Phase { case idle, awaitingInitialAck, negotiating, connected }
+    enum Phase { case idle, opening, open, awaitingInitialAck, negotiating, connected }
 
     var snapshot: SessionSnapshot { machine.snapshot }
     var state: SessionState { machine.snapshot.state }
@@ -108,6 +110,12 @@ struct MachineDriver {
         wait(due - now)
     }
 
+    /// The same with another flow of media, from now on.
+    mutating func wait(_ duration: Duration, flow: MediaTraffic) {
+        self.flow = flow
+        wait(duration)
+    }
+
     /// Advances the time as if the process were suspended: timers fire only at the end.
     mutating func sleep(_ duration: Duration) {
         now += duration
@@ -115,6 +123,12 @@ struct MachineDriver {
     }
 
     // MARK: Walks
+
+    /// Up to the open channel of a service that has not reported anything yet.
+    mutating func walkToOpen() {
+        handle(.start)
+        handle(.channelOpened(attempt, transport: nil, upgrade: nil))
+    }
 
     mutating func walkToAwaitingInitialAck() {
         handle(.start)
@@ -140,6 +154,15 @@ struct MachineDriver {
     mutating func walkToNegotiating() {
         walkToAwaitingInitialAck()
         acknowledgeAll()
+    }
+
+    static let roomInfo = ServerMessage.livekitRoomInfo(
+        LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"), roomName: "r", sessionID: "s"))
+
+    /// Up to the connected media of a room, before their first frame.
+    mutating func joinRoom() {
+        server(Self.roomInfo)
+        media(.connected(ice: nil, dtls: nil))
     }
 
     /// Up to the first frame.
@@ -176,13 +199,7 @@ struct MachineDriver {
     static var phases: [(String, (inout MachineDriver) -> Void)] {
         [
             ("opening", { $0.handle(.start) }),
-            (
-                "open",
-                {
-                    $0.handle(.start)
-                    $0.handle(.channelOpened($0.attempt, transport: nil, upgrade: nil))
-                }
-            ),
+            ("open", { $0.walkToOpen() }),
             (
                 "queued",
                 {
@@ -247,6 +264,13 @@ struct MachineDriver {
     func startsMedia() -> Bool {
         actions.contains { if case .startMedia = $0 { true } else { false } }
     }
+}
+
+extension MediaTraffic {
+    static let flowing = MediaTraffic(sent: 12, received: 12)
+    static let sending = MediaTraffic(sent: 12, received: 0)
+    static let receiving = MediaTraffic(sent: 0, received: 12)
+    static let nothing = MediaTraffic(sent: 0, received: 0)
 }
 
 /// The smallest image that passes the checks.

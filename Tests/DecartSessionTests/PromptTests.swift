@@ -65,9 +65,7 @@ struct PromptTests {
         var driver = try connected()
         let a = try driver.update("a")
         let b = try driver.update("b")
-        driver.server(.promptAck(PromptAck(prompt: nil, success: true)))
-        driver.server(.promptAck(PromptAck(prompt: nil, success: true)))
-        driver.server(.promptAck(PromptAck(prompt: nil, success: true)))
+        for _ in 0..<3 { driver.server(.promptAck(PromptAck(prompt: nil, success: true))) }
         #expect(driver.results().map(\.id) == [a, b])
     }
 
@@ -154,37 +152,27 @@ struct PromptTests {
 
     @Test func messagesForEveryChange() throws {
         let image = try testImage()
-        let data = SetImageMessage.Image.data(base64: image.base64)
-        // Starting with text.
-        var driver = try connected()
-        try driver.update("")
-        #expect(driver.sent() == [.setImage(.passthrough)])
-        driver = try connected()
-        driver.update(image: .set(.image(image)))
-        #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .unchanged))])
-        driver = try connected()
-        try driver.update("both", image: .set(.image(image)))
-        #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .prompt("both"), enhance: false))])
-        driver = try connected()
-        try driver.update("", image: .set(.image(image)))
-        #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .none))])
-        // Starting with image and text.
-        driver = try connected(image: image)
-        try driver.update("new")
-        #expect(driver.sent() == [.text("new")])
-        driver = try connected(image: image)
-        try driver.update("")
-        #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .none))])
-        driver = try connected(image: image)
-        driver.update(image: .removed)
-        #expect(driver.sent() == [.setImage(SetImageMessage(image: .none, text: .prompt("first"), enhance: false))])
-        driver = try connected(image: image)
-        try driver.update("", image: .removed)
-        #expect(driver.sent() == [.setImage(.passthrough)])
-        // Starting with passthrough.
-        driver = try connected(prompt: nil)
-        try driver.update("new")
-        #expect(driver.sent() == [.text("new")])
+        let (new, data) = (PromptUpdate.Image.set(.image(image)), SetImageMessage.Image.data(base64: image.base64))
+        let text = SessionContent(prompt: try Prompt("first"))
+        let both = SessionContent(prompt: try Prompt("first"), image: .image(image))
+        let rows: [(start: SessionContent, text: String?, image: PromptUpdate.Image, message: ClientMessage)] = [
+            (text, "", .unchanged, .setImage(.passthrough)),
+            (text, nil, new, .setImage(SetImageMessage(image: data, text: .unchanged))),
+            (text, "both", new, .setImage(SetImageMessage(image: data, text: .prompt("both"), enhance: false))),
+            (text, "", new, .setImage(SetImageMessage(image: data, text: .none))),
+            (both, "new", .unchanged, .text("new")),
+            (both, "", .unchanged, .setImage(SetImageMessage(image: data, text: .none))),
+            (both, nil, .removed, .setImage(SetImageMessage(image: .none, text: .prompt("first"), enhance: false))),
+            (both, "", .removed, .setImage(.passthrough)),
+            (SessionContent(), "new", .unchanged, .text("new")),
+        ]
+        for row in rows {
+            var driver = try MachineDriver(at: .connected) { $0.initial = row.start }
+            _ = driver.takeActions()
+            let prompt = try row.text.map { try Prompt($0) }
+            driver.handle(.update(PromptUpdate(prompt: prompt, image: row.image), id: 1))
+            #expect(driver.sent() == [row.message], "\(row)")
+        }
     }
 
     @Test func errorFailsWhatIsPending() throws {
@@ -259,8 +247,7 @@ struct PromptTests {
     }
 
     @Test func aPromptDuringConnectingIsPartOfTheInitialState() throws {
-        var driver = try MachineDriver(prompt: "first")
-        driver.handle(.start)
+        var driver = try MachineDriver(prompt: "first", at: .opening)
         let id = try driver.update("newer")
         driver.open()
         #expect(driver.sent() == [.text("newer")])
@@ -303,6 +290,14 @@ struct PromptTests {
         var driver = try MachineDriver(maximumRetries: nil, at: .connected)
         _ = driver.takeActions()
         var sentBefore = 0
+        func acknowledge(allBut rest: Int) {
+            for message in driver.sent().dropFirst(sentBefore).dropLast(rest) {
+                if case .prompt(let prompt) = message {
+                    driver.server(.promptAck(PromptAck(prompt: prompt.text, success: true)))
+                }
+                sentBefore += 1
+            }
+        }
         var open = true
         var lost = AttemptID(0)
         for index in 0..<1000 {
@@ -321,23 +316,10 @@ struct PromptTests {
             }
             guard open else { continue }
             // Acks lag by a few messages.
-            let sent = driver.sent()
-            for message in sent.dropFirst(sentBefore).dropLast(index == 999 ? 0 : 3) {
-                if case .prompt(let prompt) = message {
-                    driver.server(.promptAck(PromptAck(prompt: prompt.text, success: true)))
-                }
-                sentBefore += 1
-            }
+            acknowledge(allBut: index == 999 ? 0 : 3)
             if driver.startsMedia(), !driver.state.isConnected { driver.negotiate() }
         }
-        for _ in 0..<100 {
-            for message in driver.sent().dropFirst(sentBefore) {
-                if case .prompt(let prompt) = message {
-                    driver.server(.promptAck(PromptAck(prompt: prompt.text, success: true)))
-                }
-                sentBefore += 1
-            }
-        }
+        for _ in 0..<100 { acknowledge(allBut: 0) }
         let results = driver.results()
         #expect(results.count == 1000)
         #expect(results.map(\.id) == results.map(\.id).sorted())

@@ -26,8 +26,7 @@ struct ReconnectTests {
 
     /// Attempts that fail at once are repeated at 1, 3, 7, 15, 25 s; then comes one error.
     @Test func firstConnectionIsRetriedLikeALostOne() throws {
-        var driver = try MachineDriver()
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening)
         var dials: [Duration] = []
         for _ in 0..<6 {
             dials.append(driver.now)
@@ -99,24 +98,20 @@ struct ReconnectTests {
         #expect(driver.takeActions().isEmpty)
     }
 
-    @Test func noRetriesMeansOneError() throws {
-        for permanent in [true, false] {
-            var driver = try MachineDriver(maximumRetries: permanent ? 5 : 0)
-            driver.handle(.start)
-            let error = SessionError(.network, "Unknown host x.", stage: .resolve, isPermanent: permanent)
-            driver.handle(.channelFailed(driver.attempt, error))
-            #expect(driver.failures() == [error])
-            #expect(driver.warnings() == [])
-            #expect(driver.state == .error && driver.snapshot.lastError == error)
-            #expect(driver.runningTimers.isEmpty)
-            driver.wait(.seconds(60))
-            #expect(driver.opens() == 1)
-        }
+    @Test(arguments: [true, false]) func noRetriesMeansOneError(permanent: Bool) throws {
+        var driver = try MachineDriver(maximumRetries: permanent ? 5 : 0, at: .opening)
+        let error = SessionError(.network, "Unknown host x.", stage: .resolve, isPermanent: permanent)
+        driver.handle(.channelFailed(driver.attempt, error))
+        #expect(driver.failures() == [error])
+        #expect(driver.warnings() == [])
+        #expect(driver.state == .error && driver.snapshot.lastError == error)
+        #expect(driver.runningTimers.isEmpty)
+        driver.wait(.seconds(60))
+        #expect(driver.opens() == 1)
     }
 
     @Test func forEver() throws {
-        var driver = try MachineDriver(maximumRetries: nil)
-        driver.handle(.start)
+        var driver = try MachineDriver(maximumRetries: nil, at: .opening)
         for _ in 0..<200 {
             driver.handle(.channelFailed(driver.attempt, ReconnectTests.lost))
             driver.waitForRetry()
@@ -155,8 +150,7 @@ struct ReconnectTests {
             driver.server(.error(text))
             #expect(driver.state == .error, "\(text)")
             #expect(driver.failures().count == 1)
-            var closed = try MachineDriver()
-            closed.walkToConnected()
+            var closed = try MachineDriver(at: .connected)
             closed.handle(.channelClosed(closed.attempt, code: 1008, reason: text))
             #expect(closed.state == .error, "\(text)")
         }
@@ -189,9 +183,7 @@ struct ReconnectTests {
     }
 
     @Test func queueStopsTheClocks() throws {
-        var driver = try MachineDriver()
-        driver.handle(.start)
-        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        var driver = try MachineDriver(at: .open)
         driver.server(.status("Entering queue"))
         #expect(driver.snapshot.serviceStatus == .enteringQueue)
         for position in stride(from: 12, to: 0, by: -1) {
@@ -249,9 +241,7 @@ struct ReconnectTests {
     }
 
     @Test func errorInTheQueue() throws {
-        var driver = try MachineDriver(maximumRetries: 0)
-        driver.handle(.start)
-        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        var driver = try MachineDriver(maximumRetries: 0, at: .open)
         driver.server(.queuePosition(QueuePosition(position: 1)))
         driver.server(.error("queue is full"))
         #expect(driver.failures().first?.code == .queue)
@@ -259,25 +249,22 @@ struct ReconnectTests {
 
     @Test func aSilentInputIsNoDeadPath() throws {
         var driver = try MachineDriver(at: .connected)
-        driver.flow = MediaTraffic(sent: 0, received: 0)
-        driver.wait(.seconds(600))
+        driver.wait(.seconds(600), flow: .nothing)
         #expect(driver.state == .connected)
     }
 
     @Test func aStoppedProcessIsNoDeadPath() throws {
         var driver = try MachineDriver(at: .connected)
         driver.wait(.seconds(2))
-        driver.flow = MediaTraffic(sent: 12, received: 0)
+        driver.flow = .sending
         driver.sleep(.seconds(300))
         #expect(driver.state == .connected)
-        driver.flow = MediaTraffic(sent: 12, received: 12)
-        driver.wait(.seconds(2))
+        driver.wait(.seconds(2), flow: .flowing)
         #expect(driver.state == .connected)
     }
 
     @Test(arguments: [(7, 7), (0, 1), (3600, 60)]) func theServiceSaysWhenToComeBack(asked: Int, waited: Int) throws {
-        var driver = try MachineDriver()
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening)
         var busy = SessionError(.server, "busy", stage: .upgrade, httpStatus: 503)
         busy.retryAfter = .seconds(asked)
         driver.handle(.channelFailed(driver.attempt, busy))
@@ -363,20 +350,17 @@ struct ReconnectTests {
         #expect(driver.actions.contains(.closeChannel(old)) && driver.actions.contains(.stopMedia(old)))
     }
 
-    @Test func anOldMediaPathThatDiesIsLetGo() throws {
-        for isSilent in [true, false] {
-            var (driver, old) = try MachineDriver.keepingMedia()
-            driver.handle(.channelClosed(old, code: nil, reason: ""))
-            if isSilent {
-                driver.flow = MediaTraffic(sent: 12, received: 0)
-                driver.wait(.seconds(0.9))
-                driver.wait(.seconds(6))
-            } else {
-                driver.handle(.media(old, .failed(SessionError(.webRTC, "consent", stage: .media))))
-            }
-            #expect(driver.actions.contains(.stopMedia(old)))
-            #expect(driver.failures() == [])
+    @Test(arguments: [true, false]) func anOldMediaPathThatDiesIsLetGo(isSilent: Bool) throws {
+        var (driver, old) = try MachineDriver.keepingMedia()
+        driver.handle(.channelClosed(old, code: nil, reason: ""))
+        if isSilent {
+            driver.wait(.seconds(0.9), flow: .sending)
+            driver.wait(.seconds(6))
+        } else {
+            driver.handle(.media(old, .failed(SessionError(.webRTC, "consent", stage: .media))))
         }
+        #expect(driver.actions.contains(.stopMedia(old)))
+        #expect(driver.failures() == [])
     }
 
     /// The application stops while the old media path is still shown. The path stops at once and exactly once, before
@@ -398,8 +382,7 @@ struct ReconnectTests {
     /// No media for a second when the channel closes: a silent path is not kept.
     @Test func aSilentMediaPathIsNotKept() throws {
         var (driver, old) = try MachineDriver.keepingMedia()
-        driver.flow = MediaTraffic(sent: 12, received: 0)
-        driver.wait(.seconds(1))
+        driver.wait(.seconds(1), flow: .sending)
         _ = driver.takeActions()
         driver.handle(.channelClosed(old, code: nil, reason: ""))
         #expect(driver.state == .reconnecting)
@@ -420,18 +403,17 @@ struct ReconnectTests {
     private static let closed = SessionError(.webRTC, "closed", stage: .media)
 
     /// The control channel names the cause of an end better than the media path, which may close first.
-    @Test func theChannelNamesTheCauseOfClosedMedia() throws {
-        for cause in [SessionError(.network, "reset", stage: .channel), nil] {
-            var (driver, old) = try MachineDriver.keepingMedia()
-            driver.media(.closedByPeer(Self.closed))
-            driver.wait(.milliseconds(200))
-            #expect(driver.state == .connected && driver.warnings().isEmpty)
-            driver.handle(
-                cause.map { .channelFailed(old, $0) } ?? .channelClosed(old, code: 1012, reason: "restart"))
-            #expect(driver.warnings().map(\.code) == [cause?.code ?? .webSocket])
-            #expect(driver.state == .reconnecting && driver.actions.contains(.stopMedia(old)))
-            #expect(driver.runningTimers == [.retry])
-        }
+    @Test(arguments: [SessionError(.network, "reset", stage: .channel), nil])
+    func theChannelNamesTheCauseOfClosedMedia(cause: SessionError?) throws {
+        var (driver, old) = try MachineDriver.keepingMedia()
+        driver.media(.closedByPeer(Self.closed))
+        driver.wait(.milliseconds(200))
+        #expect(driver.state == .connected && driver.warnings().isEmpty)
+        driver.handle(
+            cause.map { .channelFailed(old, $0) } ?? .channelClosed(old, code: 1012, reason: "restart"))
+        #expect(driver.warnings().map(\.code) == [cause?.code ?? .webSocket])
+        #expect(driver.state == .reconnecting && driver.actions.contains(.stopMedia(old)))
+        #expect(driver.runningTimers == [.retry])
     }
 
     @Test func closedMediaEndTheSessionWithoutACause() throws {

@@ -92,8 +92,7 @@ struct RefusalTests {
             ("a livekit room could not be made", "upstream_capacity"),
         ] as [(String, String?)])
     func capacityIsWaitedFor(text: String, word: String?) throws {
-        var driver = try MachineDriver(maximumRetries: 0) { $0.transport = .livekit }
-        driver.handle(.start)
+        var driver = try MachineDriver(maximumRetries: 0, at: .opening) { $0.transport = .livekit }
         for dial in 1...4 {
             driver.open()
             driver.server(.error(text, type: word))
@@ -112,8 +111,7 @@ struct RefusalTests {
 
     @Test(arguments: ["Insufficient credits", "origin not allowed", "moderation violation"])
     func aCloseWithTheCauseIsDialledOnce(reason: String) throws {
-        var driver = try MachineDriver()
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening)
         driver.open()
         driver.handle(.channelClosed(driver.attempt, code: 1008, reason: reason))
         driver.wait(.seconds(100))
@@ -153,8 +151,7 @@ struct RefusalTests {
 
     /// A request is refused while its attempt connects: the next one begins with the prompt before it.
     @Test func aRefusedRequestDoesNotEndTheStart() throws {
-        var driver = try MachineDriver(prompt: "good")
-        driver.handle(.start)
+        var driver = try MachineDriver(prompt: "good", at: .opening)
         try driver.update("forbidden")
         driver.open()
         driver.server(.error("Not this one", type: "moderation_violation"))
@@ -169,10 +166,8 @@ struct RefusalTests {
 
     /// In a room, media may be connected before the first prompt has its answer.
     @Test func aRefusedFirstPromptInARoomEndsTheSession() throws {
-        var driver = try MachineDriver { $0.transport = .livekit }
-        driver.walkToAwaitingInitialAck()
-        driver.server(.livekitRoomInfo(LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"), roomName: "r")))
-        driver.media(.connected(ice: nil, dtls: nil))
+        var driver = try MachineDriver(at: .awaitingInitialAck) { $0.transport = .livekit }
+        driver.joinRoom()
         driver.server(.error("Not this one", type: "moderation_violation"))
         driver.wait(.seconds(100))
         #expect(driver.opens() == 1 && driver.failures().map(\.code) == [.moderationViolation])
@@ -182,18 +177,15 @@ struct RefusalTests {
         var owner = try MachineDriver(at: .connected)
         owner.server(.error("gone", type: "session_not_found"))
         #expect(owner.state == .reconnecting && owner.failures().isEmpty)
-        var viewer = try MachineDriver(prompt: nil) { $0.isViewer = true }
-        viewer.walkToAwaitingInitialAck()
+        var viewer = try MachineDriver(prompt: nil, at: .awaitingInitialAck) { $0.isViewer = true }
         viewer.server(.error("gone", type: "session_not_found"))
         #expect(viewer.state == .error && viewer.failures().map(\.isPermanent) == [true] && viewer.opens() == 1)
     }
 
     /// A session whose attempts have fresh tokens continues after the service's limit.
-    @Test func aDurationThatATokenRenews() throws {
-        for renewBefore in [Duration.zero, .seconds(10)] {
-            var driver = try MachineDriver(at: .connected) { $0.renewBefore = renewBefore }
-            driver.server(.error("over", type: "session_duration_limit"))
-            #expect(driver.state == (renewBefore == .zero ? .error : .reconnecting))
-        }
+    @Test(arguments: [Duration.zero, .seconds(10)]) func aDurationThatATokenRenews(renewBefore: Duration) throws {
+        var driver = try MachineDriver(at: .connected) { $0.renewBefore = renewBefore }
+        driver.server(.error("over", type: "session_duration_limit"))
+        #expect(driver.state == (renewBefore == .zero ? .error : .reconnecting))
     }
 }

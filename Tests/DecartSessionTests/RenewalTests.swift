@@ -121,38 +121,37 @@ struct RenewalTests {
     // MARK: Prompts
 
     /// The order of the three events: acknowledged by the running session, by its successor, and the takeover.
-    @Test(arguments: [["old", "new", "over"], ["new", "over"], ["over", "new"], ["old", "over", "new"]])
-    func aRequestGetsOneResult(order: [String]) throws {
-        for startsBefore in [true, false] {
-            var driver = try connected()
-            var request: RequestID = 0
-            if startsBefore {
-                driver.wait(.seconds(49))
-                request = try driver.update("Noir")
-            }
-            let old = begin(&driver, after: startsBefore ? 1 : 50)
-            grantAndOpen(&driver)
-            if !startsBefore { request = try driver.update("Noir") }
-            #expect(driver.actions.contains(.send(old, .text("Noir"))))
-            #expect(driver.sent().last == .text("Noir"), "the successor misses the request")
-            let ack = ServerMessage.promptAck(PromptAck(prompt: "Noir", success: true))
-            driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
-            for event in order {
-                switch event {
-                case "old": driver.handle(.channelMessage(old, ack))
-                case "new": driver.server(ack)
-                default:
-                    // A direct connection is offered after the acknowledgement of the initial state.
-                    if startsBefore, order.first != "new", order != ["old", "new", "over"] { driver.server(ack) }
-                    driver.negotiate()
-                }
-            }
-            driver.wait(.seconds(20))
-            #expect(driver.results().map(\.id) == [request], "\(order) \(startsBefore)")
-            #expect(driver.results().allSatisfy { $0.isAccepted })
-            #expect(driver.machine.wantedContent.prompt?.text == "Noir")
-            #expect(renewals(driver) == 1 && driver.warnings().isEmpty)
+    @Test(
+        arguments: [["old", "new", "over"], ["new", "over"], ["over", "new"], ["old", "over", "new"]], [true, false])
+    func aRequestGetsOneResult(order: [String], startsBefore: Bool) throws {
+        var driver = try connected()
+        var request: RequestID = 0
+        if startsBefore {
+            driver.wait(.seconds(49))
+            request = try driver.update("Noir")
         }
+        let old = begin(&driver, after: startsBefore ? 1 : 50)
+        grantAndOpen(&driver)
+        if !startsBefore { request = try driver.update("Noir") }
+        #expect(driver.actions.contains(.send(old, .text("Noir"))))
+        #expect(driver.sent().last == .text("Noir"), "the successor misses the request")
+        let ack = ServerMessage.promptAck(PromptAck(prompt: "Noir", success: true))
+        driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
+        for event in order {
+            switch event {
+            case "old": driver.handle(.channelMessage(old, ack))
+            case "new": driver.server(ack)
+            default:
+                // A direct connection is offered after the acknowledgement of the initial state.
+                if startsBefore, order.first != "new", order != ["old", "new", "over"] { driver.server(ack) }
+                driver.negotiate()
+            }
+        }
+        driver.wait(.seconds(20))
+        #expect(driver.results().map(\.id) == [request])
+        #expect(driver.results().allSatisfy { $0.isAccepted })
+        #expect(driver.machine.wantedContent.prompt?.text == "Noir")
+        #expect(renewals(driver) == 1 && driver.warnings().isEmpty)
     }
 
     @Test func aRefusedRequestDoesNotEndTheRenewal() throws {
@@ -186,50 +185,44 @@ struct RenewalTests {
 
     // MARK: Losses in the overlap
 
-    @Test func theSuccessorTakesThePlaceOfALostSession() throws {
-        for isConnected in [false, true] {
-            var driver = try connected()
-            let old = begin(&driver)
-            grantAndOpen(&driver)
-            driver.acknowledgeAll()
-            if isConnected {
-                driver.connectMedia()
-            }
-            driver.handle(.channelClosed(old, code: 1006, reason: ""))
-            #expect(driver.state == (isConnected ? .connected : .reconnecting))
-            // Its media path shows frames until the successor does.
-            #expect(!driver.actions.contains(.stopMedia(old)))
-            #expect(driver.warnings().count == 1 && driver.failures().isEmpty && driver.opens() == 1)
-            if !isConnected { driver.negotiate() } else { driver.media(.firstFrame) }
-            #expect(driver.actions.contains(.stopMedia(old)))
-            #expect(driver.state == .connected && driver.opens() == 1)
-            // The time of the new session counts from its own connection.
-            driver.wait(.seconds(49))
-            #expect(driver.opens() == 1)
-            driver.wait(.seconds(2))
-            #expect(driver.opens() == 2)
-        }
+    @Test(arguments: [false, true]) func theSuccessorTakesThePlaceOfALostSession(isConnected: Bool) throws {
+        var driver = try connected()
+        let old = begin(&driver)
+        grantAndOpen(&driver)
+        driver.acknowledgeAll()
+        if isConnected { driver.connectMedia() }
+        driver.handle(.channelClosed(old, code: 1006, reason: ""))
+        #expect(driver.state == (isConnected ? .connected : .reconnecting))
+        // Its media path shows frames until the successor does.
+        #expect(!driver.actions.contains(.stopMedia(old)))
+        #expect(driver.warnings().count == 1 && driver.failures().isEmpty && driver.opens() == 1)
+        if !isConnected { driver.negotiate() } else { driver.media(.firstFrame) }
+        #expect(driver.actions.contains(.stopMedia(old)))
+        #expect(driver.state == .connected && driver.opens() == 1)
+        // The time of the new session counts from its own connection.
+        driver.wait(.seconds(49))
+        #expect(driver.opens() == 1)
+        driver.wait(.seconds(2))
+        #expect(driver.opens() == 2)
     }
 
-    @Test func anEndThatComesFirstIsNoError() throws {
-        for byTheService in [true, false] {
-            var driver = try connected()
-            let old = begin(&driver)
-            // The successor waits in the queue beyond the end.
-            driver.handle(.grant(driver.attempt, .seconds(60)))
-            driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
-            driver.server(.queuePosition(QueuePosition(position: 3, size: 9)))
-            #expect(driver.snapshot.queue == nil && driver.state == .connected)
-            driver.wait(.seconds(byTheService ? 8 : 10))
-            if byTheService { driver.handle(.channelClosed(old, code: 1000, reason: "session limit")) }
-            #expect(driver.state == .reconnecting && driver.snapshot.queue?.position == 3)
-            #expect(driver.warnings().isEmpty && driver.failures().isEmpty)
-            driver.wait(.seconds(100))
-            driver.server(.ready)
-            driver.acknowledgeAll()
-            driver.negotiate()
-            #expect(driver.state == .connected && driver.opens() == 1)
-        }
+    @Test(arguments: [true, false]) func anEndThatComesFirstIsNoError(byTheService: Bool) throws {
+        var driver = try connected()
+        let old = begin(&driver)
+        // The successor waits in the queue beyond the end.
+        driver.handle(.grant(driver.attempt, .seconds(60)))
+        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        driver.server(.queuePosition(QueuePosition(position: 3, size: 9)))
+        #expect(driver.snapshot.queue == nil && driver.state == .connected)
+        driver.wait(.seconds(byTheService ? 8 : 10))
+        if byTheService { driver.handle(.channelClosed(old, code: 1000, reason: "session limit")) }
+        #expect(driver.state == .reconnecting && driver.snapshot.queue?.position == 3)
+        #expect(driver.warnings().isEmpty && driver.failures().isEmpty)
+        driver.wait(.seconds(100))
+        driver.server(.ready)
+        driver.acknowledgeAll()
+        driver.negotiate()
+        #expect(driver.state == .connected && driver.opens() == 1)
     }
 
     @Test func aFailedRenewalLeavesTheSessionAlone() throws {

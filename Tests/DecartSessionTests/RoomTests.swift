@@ -5,25 +5,15 @@ import Testing
 @Suite("The machine: rooms", .timeLimit(.minutes(1)))
 struct RoomTests {
     private let join = ClientMessage.livekitJoin(LiveKitJoin(passthrough: false))
-    private let info = ServerMessage.livekitRoomInfo(
-        LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"), roomName: "r", sessionID: "s"))
+    private let info = MachineDriver.roomInfo
     private let room = MediaStart.room(url: "wss://room.example", token: Secret("t"))
     private let direct = ServerMessage.sessionID(SessionIdentity(id: "s", serverIP: "10.0.0.1", serverPort: 80))
     private let ack = ServerMessage.promptAck(PromptAck(prompt: "Lego World", success: true))
 
-    private func driver(
-        _ transport: TransportChoice, prompt: String? = "Lego World", maximumRetries: Int? = 5
-    ) throws -> MachineDriver {
-        try MachineDriver(prompt: prompt, maximumRetries: maximumRetries) { $0.transport = transport }
-    }
-
     private func opened(
         _ transport: TransportChoice, prompt: String? = "Lego World", maximumRetries: Int? = 5
     ) throws -> MachineDriver {
-        var driver = try driver(transport, prompt: prompt, maximumRetries: maximumRetries)
-        driver.handle(.start)
-        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
-        return driver
+        try MachineDriver(prompt: prompt, maximumRetries: maximumRetries, at: .open) { $0.transport = transport }
     }
 
     private func reopen(_ driver: inout MachineDriver) {
@@ -95,27 +85,23 @@ struct RoomTests {
         _ = driver.takeActions()
         try driver.update("Lego World")
         #expect(driver.sent() == [.text("Lego World")])
-        driver.server(info)
-        driver.media(.connected(ice: nil, dtls: nil))
+        driver.joinRoom()
         #expect(!driver.sent().contains(.setImage(.passthrough)))
     }
 
-    @Test func aRefusedInitialStateEndsTheSession() throws {
-        for isConnected in [false, true] {
-            var driver = try opened(.livekit)
-            driver.server(info)
-            if isConnected { driver.media(.connected(ice: nil, dtls: nil)) }
-            driver.server(.promptAck(PromptAck(prompt: "Lego World", success: false, error: "No toys")))
-            #expect(driver.state == .error)
-            #expect(driver.failures().first?.stage == .initialState)
-            #expect(driver.takeActions().contains(.stopMedia(driver.attempt)))
-        }
+    @Test(arguments: [false, true]) func aRefusedInitialStateEndsTheSession(isConnected: Bool) throws {
+        var driver = try opened(.livekit)
+        driver.server(info)
+        if isConnected { driver.media(.connected(ice: nil, dtls: nil)) }
+        driver.server(.promptAck(PromptAck(prompt: "Lego World", success: false, error: "No toys")))
+        #expect(driver.state == .error)
+        #expect(driver.failures().first?.stage == .initialState)
+        #expect(driver.takeActions().contains(.stopMedia(driver.attempt)))
     }
 
     @Test func anInitialStateWithoutAckEndsTheAttempt() throws {
         var driver = try opened(.livekit)
-        driver.server(info)
-        driver.media(.connected(ice: nil, dtls: nil))
+        driver.joinRoom()
         driver.wait(.seconds(29))
         #expect(driver.state == .connected)
         driver.wait(.seconds(1))
@@ -146,8 +132,7 @@ struct RoomTests {
         // The room info ends the queue without a status message, so the ack timeout runs again.
         driver = try opened(.livekit)
         driver.server(.queuePosition(QueuePosition(position: 3)))
-        driver.server(info)
-        driver.media(.connected(ice: nil, dtls: nil))
+        driver.joinRoom()
         #expect(driver.snapshot.queue == nil)
         driver.wait(.seconds(30))
         #expect(driver.state == .reconnecting)
@@ -155,9 +140,8 @@ struct RoomTests {
 
     @Test func aRoomThatIsLostIsAskedForAgainWithTheLatestPrompt() throws {
         var driver = try opened(.livekit)
-        driver.server(info)
+        driver.joinRoom()
         driver.server(ack)
-        driver.media(.connected(ice: nil, dtls: nil))
         try driver.update("Moon")
         driver.server(.promptAck(PromptAck(prompt: "Moon", success: true)))
         driver.media(.failed(SessionError(.webRTC, "gone", stage: .media)))
@@ -176,25 +160,21 @@ struct RoomTests {
     /// The service must find our track first.
     @Test func theServiceMayTakeItsTimeBeforeTheFirstFrame() throws {
         var driver = try opened(.livekit)
-        driver.server(info)
+        driver.flow = .sending
+        driver.joinRoom()
         driver.server(ack)
-        driver.flow = MediaTraffic(sent: 12, received: 0)
-        driver.media(.connected(ice: nil, dtls: nil))
         driver.wait(.seconds(14))
         #expect(driver.state == .connected)
-        driver.flow = MediaTraffic(sent: 12, received: 12)
-        driver.wait(.seconds(1))
-        driver.flow = MediaTraffic(sent: 12, received: 0)
-        driver.wait(.seconds(14))
+        driver.wait(.seconds(1), flow: .flowing)
+        driver.wait(.seconds(14), flow: .sending)
         #expect(driver.state == .connected && driver.warnings().count == 1)
         driver.wait(.seconds(2))
         #expect(driver.state == .reconnecting)
 
         driver = try opened(.livekit)
-        driver.server(info)
+        driver.flow = .sending
+        driver.joinRoom()
         driver.server(ack)
-        driver.flow = MediaTraffic(sent: 12, received: 0)
-        driver.media(.connected(ice: nil, dtls: nil))
         driver.wait(.seconds(16))
         #expect(driver.state == .reconnecting)
     }
@@ -290,9 +270,8 @@ struct RoomTests {
         #expect(driver.sent() == [.text("Lego World")])
 
         driver = try opened(.auto)
-        driver.server(info)
+        driver.joinRoom()
         driver.server(ack)
-        driver.media(.connected(ice: nil, dtls: nil))
         driver.media(.failed(SessionError(.webRTC, "gone", stage: .media)))
         reopen(&driver)
         #expect(driver.sent() == [join, .text("Lego World")])
@@ -334,8 +313,7 @@ struct RoomTests {
         driver.negotiate()
         #expect(detected(driver) == [.webrtc])
         driver = try opened(.auto)
-        driver.server(info)
-        driver.media(.connected(ice: nil, dtls: nil))
+        driver.joinRoom()
         #expect(detected(driver) == [.livekit])
         for transport in [TransportChoice.livekit, .webrtc] {
             driver = try opened(transport)
@@ -391,8 +369,7 @@ struct RoomTests {
 
     /// Knowledge stays if the service cannot be reached, or if it names a room and fails later.
     @Test func otherFailuresForgetNothing() throws {
-        var driver = try MachineDriver { ($0.transport, $0.knownTransport) = (.auto, .webrtc) }
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening) { ($0.transport, $0.knownTransport) = (.auto, .webrtc) }
         driver.handle(.channelFailed(driver.attempt, SessionError(.webSocket, "refused", stage: .connect)))
         #expect(detected(driver) == [])
         driver = try knowing(.livekit)

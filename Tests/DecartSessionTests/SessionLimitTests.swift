@@ -9,8 +9,7 @@ struct SessionLimitTests {
     }
 
     @Test func anEndIsAnnouncedAndThenComes() throws {
-        var driver = try MachineDriver { $0.maximumDuration = .seconds(300) }
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening) { $0.maximumDuration = .seconds(300) }
         // The time for connecting does not count.
         driver.wait(.seconds(3))
         driver.reconnect()
@@ -30,8 +29,7 @@ struct SessionLimitTests {
     }
 
     @Test func extendedItLastsLonger() throws {
-        var driver = try MachineDriver { $0.maximumDuration = .seconds(20) }
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected) { $0.maximumDuration = .seconds(20) }
         driver.wait(.seconds(15))
         #expect(Self.endings(driver) == [.seconds(10)])
         driver.handle(.extend(by: .seconds(100)))
@@ -50,8 +48,7 @@ struct SessionLimitTests {
 
     /// The clock does not stop during reconnects, and the limit applies while nothing is connected.
     @Test func reconnectsDoNotStartItAgain() throws {
-        var driver = try MachineDriver { $0.maximumDuration = .seconds(10) }
-        driver.walkToConnected()
+        var driver = try MachineDriver(at: .connected) { $0.maximumDuration = .seconds(10) }
         driver.wait(.seconds(6))
         driver.handle(.channelClosed(driver.attempt, code: 1001, reason: ""))
         driver.waitForRetry()
@@ -81,8 +78,7 @@ struct SessionLimitTests {
     // MARK: The service's limit
 
     private func granted(_ seconds: Int?, own: Int? = nil) throws -> MachineDriver {
-        var driver = try MachineDriver { $0.maximumDuration = own.map { .seconds($0) } }
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening) { $0.maximumDuration = own.map { .seconds($0) } }
         driver.handle(.grant(driver.attempt, seconds.map { .seconds($0) }))
         driver.reconnect()
         return driver
@@ -144,8 +140,7 @@ struct SessionLimitTests {
 
     /// The media path may take a while; the service does not wait for it.
     @Test(arguments: [true, false]) func theServiceCountsFromTheOpenChannelOrTheEndOfTheQueue(isQueued: Bool) throws {
-        var driver = try MachineDriver()
-        driver.handle(.start)
+        var driver = try MachineDriver(at: .opening)
         driver.handle(.grant(driver.attempt, .seconds(60)))
         driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         if isQueued {

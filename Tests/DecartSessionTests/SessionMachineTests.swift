@@ -61,9 +61,7 @@ struct SessionMachineTests {
     }
 
     @Test func aSilentServiceGetsTheInitialStateAfter250Milliseconds() throws {
-        var driver = try MachineDriver()
-        driver.handle(.start)
-        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        var driver = try MachineDriver(at: .open)
         driver.wait(.milliseconds(249))
         #expect(driver.sent() == [])
         driver.wait(.milliseconds(1))
@@ -71,9 +69,7 @@ struct SessionMachineTests {
     }
 
     @Test func olderServersSayReady() throws {
-        var driver = try MachineDriver()
-        driver.handle(.start)
-        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
+        var driver = try MachineDriver(at: .open)
         driver.server(.ready)
         #expect(driver.sent() == [.text("Lego World")])
     }
@@ -84,16 +80,13 @@ struct SessionMachineTests {
         var driver = try MachineDriver(prompt: nil, at: .awaitingInitialAck)
         #expect(driver.sent() == [.setImage(.passthrough)])
 
-        driver = try MachineDriver(prompt: "")
-        driver.walkToAwaitingInitialAck()
+        driver = try MachineDriver(prompt: "", at: .awaitingInitialAck)
         #expect(driver.sent() == [.setImage(.passthrough)])
 
-        driver = try MachineDriver(prompt: "x", image: image)
-        driver.walkToAwaitingInitialAck()
+        driver = try MachineDriver(prompt: "x", image: image, at: .awaitingInitialAck)
         #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .prompt("x"), enhance: false))])
 
-        driver = try MachineDriver(prompt: nil, image: image)
-        driver.walkToAwaitingInitialAck()
+        driver = try MachineDriver(prompt: nil, image: image, at: .awaitingInitialAck)
         #expect(driver.sent() == [.setImage(SetImageMessage(image: data, text: .none))])
         driver.server(.setImageAck(SetImageAck(success: true)))
         #expect(driver.startsMedia())
@@ -285,8 +278,7 @@ struct SessionMachineTests {
             ),
         ]
         for (transport, message) in messages {
-            var driver = try MachineDriver { $0.transport = transport }
-            driver.handle(.start)
+            var driver = try MachineDriver(at: .opening) { $0.transport = transport }
             driver.handle(.channelOpened(AttemptID(1), transport: .milliseconds(20), upgrade: .milliseconds(10)))
             driver.server(message)
             let identity = driver.snapshot.identity

@@ -5,13 +5,11 @@ import Testing
 /// Frames are sent and none arrive, on a path that carries packets: the session stays until `media-timeout`.
 @Suite("The machine: stalls of media", .timeLimit(.minutes(1)))
 struct StallTests {
-    private static let sending = MediaTraffic(sent: 12, received: 0)
-    private static let flowing = MediaTraffic(sent: 12, received: 12)
 
     private func silent(_ change: (inout SessionConfiguration) -> Void = { _ in }) throws -> MachineDriver {
         var driver = try MachineDriver(at: .connected, change: change)
         driver.wait(.seconds(2))
-        driver.flow = Self.sending
+        driver.flow = .sending
         _ = driver.takeActions()
         return driver
     }
@@ -46,17 +44,14 @@ struct StallTests {
     @Test func mediaThatComeBackKeepTheSession() throws {
         var driver = try stalled()
         driver.wait(.seconds(3))
-        driver.flow = Self.flowing
-        driver.wait(.seconds(60))
+        driver.wait(.seconds(60), flow: .flowing)
         #expect(driver.takeActions().isEmpty && driver.state == .connected)
     }
 
     @Test func anotherStallIsAnotherWarning() throws {
         var driver = try stalled()
-        driver.flow = Self.flowing
-        driver.wait(.seconds(1))
-        driver.flow = Self.sending
-        driver.wait(.seconds(6))
+        driver.wait(.seconds(1), flow: .flowing)
+        driver.wait(.seconds(6), flow: .sending)
         #expect(driver.warnings().count == 1 && driver.actions.contains(.requestKeyframe(driver.attempt)))
     }
 
@@ -95,10 +90,8 @@ struct StallTests {
     @Test func gapsOfThreeSecondsAreNoStall() throws {
         var driver = try silent()
         for _ in 0..<10 {
-            driver.flow = Self.sending
-            driver.wait(.seconds(3))
-            driver.flow = Self.flowing
-            driver.wait(.seconds(1))
+            driver.wait(.seconds(3), flow: .sending)
+            driver.wait(.seconds(1), flow: .flowing)
         }
         #expect(driver.takeActions().isEmpty)
     }
@@ -110,8 +103,7 @@ struct StallTests {
         driver.media(.offer(sdp: "restart"))
         driver.server(.answer(sdp: "answer"))
         #expect(driver.takeActions().last == .applyAnswer(driver.attempt, sdp: "answer"))
-        driver.flow = Self.flowing
-        driver.wait(.seconds(60))
+        driver.wait(.seconds(60), flow: .flowing)
         #expect(driver.takeActions().isEmpty)
     }
 
@@ -134,15 +126,11 @@ struct StallTests {
     }
 
     @Test func aRoomIsResumed() throws {
-        var driver = try MachineDriver { $0.transport = .livekit }
-        driver.handle(.start)
-        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
-        driver.server(.livekitRoomInfo(LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"))))
+        var driver = try MachineDriver(at: .open) { $0.transport = .livekit }
         driver.acknowledgeAll()
-        driver.media(.connected(ice: nil, dtls: nil))
+        driver.joinRoom()
         driver.wait(.seconds(2))
-        driver.flow = Self.sending
-        driver.wait(.seconds(5.5))
+        driver.wait(.seconds(5.5), flow: .sending)
         #expect(driver.actions.contains(.requestKeyframe(driver.attempt)))
         #expect(driver.actions.contains(.restartICE(driver.attempt)) && driver.state == .connected)
     }
@@ -175,7 +163,7 @@ struct StallTests {
     /// No frame has come so far: the path is dead, and no stall is reported.
     @Test func beforeTheFirstMediaFiveSecondsAreTheEnd() throws {
         var driver = try MachineDriver(at: .negotiating)
-        driver.flow = Self.sending
+        driver.flow = .sending
         driver.connectMedia()
         driver.wait(.seconds(6))
         #expect(driver.state == .reconnecting && driver.warnings().count == 1)

@@ -4,20 +4,12 @@ import Testing
 
 @Suite("The machine: viewers", .timeLimit(.minutes(1)))
 struct ViewerTests {
-    private func driver(_ transport: TransportChoice, prompt: String? = nil) throws -> MachineDriver {
-        try MachineDriver(prompt: prompt) {
-            $0.transport = transport
-            $0.isViewer = true
-        }
+    private func driver(_ transport: TransportChoice, at phase: MachineDriver.Phase = .open) throws -> MachineDriver {
+        try MachineDriver(prompt: nil, at: phase) { ($0.transport, $0.isViewer) = (transport, true) }
     }
 
-    private let info = ServerMessage.livekitRoomInfo(
-        LiveKitRoomInfo(url: "wss://room.example", token: Secret("t"), roomName: "r", sessionID: "s"))
-
     @Test func aDirectViewerOffersAndAsksForNothing() throws {
-        var driver = try driver(.webrtc)
-        driver.handle(.start)
-        driver.open()
+        var driver = try driver(.webrtc, at: .awaitingInitialAck)
         let id = driver.attempt
         #expect(
             driver.takeActions() == [
@@ -27,15 +19,12 @@ struct ViewerTests {
         #expect(driver.sent() == [.offer(sdp: "offer")])
         #expect(driver.state == .connected)
         // A viewer sends nothing, so the watchdog must not miss sent media.
-        driver.flow = MediaTraffic(sent: 0, received: 0)
-        driver.wait(.seconds(60))
+        driver.wait(.seconds(60), flow: .nothing)
         #expect(driver.state == .connected)
     }
 
     @Test func aServiceThatSaysNothingIsOfferedAllTheSame() throws {
         var driver = try driver(.webrtc)
-        driver.handle(.start)
-        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         #expect(!driver.startsMedia())
         driver.wait(.seconds(1))
         #expect(driver.startsMedia() && driver.sent().isEmpty)
@@ -43,9 +32,7 @@ struct ViewerTests {
 
     @Test func aViewerInARoomOnlyJoins() throws {
         var driver = try driver(.livekit)
-        driver.handle(.start)
-        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
-        driver.server(info)
+        driver.server(MachineDriver.roomInfo)
         let id = driver.attempt
         let start = MediaStart.room(url: "wss://room.example", token: Secret("t"))
         #expect(driver.takeActions() == [.openChannel(id, .livekit, timeout: .seconds(15)), .startMedia(id, start)])
@@ -56,12 +43,10 @@ struct ViewerTests {
     }
 
     @Test func promptsAreRefused() throws {
-        var driver = try driver(.livekit)
+        var driver = try driver(.livekit, at: .idle)
         let early = try driver.update("lego")
-        driver.handle(.start)
-        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
-        driver.server(info)
-        driver.media(.connected(ice: nil, dtls: nil))
+        driver.walkToOpen()
+        driver.joinRoom()
         let late = try driver.update("anime")
         #expect(driver.results().map(\.id) == [early, late])
         #expect(driver.results().allSatisfy { $0.error?.contains("viewer") == true })
@@ -70,10 +55,7 @@ struct ViewerTests {
 
     @Test func aLostSessionIsTriedAgainUntilTheAnswerIsClear() throws {
         var driver = try driver(.livekit)
-        driver.handle(.start)
-        driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
-        driver.server(info)
-        driver.media(.connected(ice: nil, dtls: nil))
+        driver.joinRoom()
         driver.media(.failed(SessionError(.webRTC, "The session has ended.", stage: .media)))
         #expect(driver.state == .reconnecting)
         driver.waitForRetry()
