@@ -2,6 +2,7 @@
 import DecartProtocol
 import DecartSession
 import Synchronization
+import TestSupport
 
 /// Virtual time; work runs on the test's thread when the test calls `run` or `advance`.
 final class ManualScheduler: SessionScheduler {
@@ -152,55 +153,46 @@ final class World: Sendable {
     }
 
     let scheduler = ManualScheduler()
-    private let toldBox: TellTale
+    private let observed = Watched(Told())
     private let held: Mutex<SessionController?>
 
-    final class TellTale: Sendable {
-        let content = Mutex(Told())
-    }
-
-    init(maximumRetries: Int? = 5, answers: Bool = true, failing: SessionError? = nil) throws {
-        let reported = TellTale()
-        toldBox = reported
-        let configuration = SessionConfiguration(
-            initial: SessionContent(prompt: try Prompt("Lego World")),
-            retry: RetryPolicy(maximumRetries: maximumRetries))
+    init(answers: Bool = true, failing: SessionError? = nil) throws {
+        let configuration = SessionConfiguration(initial: SessionContent(prompt: try Prompt("Lego World")))
         held = Mutex(
             SessionController(
                 configuration: configuration, scheduler: scheduler,
-                makeChannel: { _, _, onEvent throws(SessionError) in
+                makeChannel: { [observed] _, _, onEvent throws(SessionError) in
                     if let failing { throw failing }
                     let channel = FakeChannel(answersClose: answers, onEvent: onEvent)
-                    reported.content.withLock { $0.channels.append(channel) }
+                    observed.change { $0.channels.append(channel) }
                     return channel
                 },
-                makeMedia: { _, _, onEvent throws(SessionError) in
+                makeMedia: { [observed] _, _, onEvent throws(SessionError) in
                     let media = FakeMedia(answersStop: answers, onEvent: onEvent)
-                    reported.content.withLock { $0.media.append(media) }
+                    observed.change { $0.media.append(media) }
                     return media
                 },
-                onChange: { snapshot in reported.content.withLock { $0.snapshots.append(snapshot) } },
-                onEvent: { report in reported.content.withLock { $0.reports.append(report) } }))
+                onChange: { [observed] snapshot in observed.change { $0.snapshots.append(snapshot) } },
+                onEvent: { [observed] report in observed.change { $0.reports.append(report) } }))
     }
 
-    var reported: Told { toldBox.content.withLock { $0 } }
+    var reported: Told { observed.value }
     func with<Result>(_ body: (SessionController) -> Result) -> Result? {
         guard let controller = held.withLock({ $0 }) else { return nil }
         return body(controller)
     }
 
-    func completed() { toldBox.content.withLock { $0.completions += 1 } }
     func letGo() { held.withLock { $0 = nil } }
 
-    func stop() {
-        let toldBox = self.toldBox
-        _ = with { $0.stop { toldBox.content.withLock { $0.completions += 1 } } }
-    }
+    func stop() { _ = with { $0.stop { [observed] in observed.change { $0.completions += 1 } } } }
 
-    func connect() throws {
-        _ = with { $0.start() }
-        scheduler.run()
-        try connectCurrent()
+    /// A world whose session is connected.
+    static func connected(answers: Bool = true) throws -> World {
+        let world = try World(answers: answers)
+        _ = world.with { $0.start() }
+        world.scheduler.run()
+        try world.connectCurrent()
+        return world
     }
 
     func connectCurrent() throws {

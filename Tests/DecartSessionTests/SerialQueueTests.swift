@@ -7,11 +7,6 @@ import Testing
 
 @Suite("A serial queue", .timeLimit(.minutes(1)))
 struct SerialQueueTests {
-    private final class Log: Sendable {
-        private let items = Mutex<[Int]>([])
-        var now: [Int] { items.withLock { $0 } }
-        func add(_ item: Int) { items.withLock { $0.append(item) } }
-    }
     private final class Held: Sendable {
         let onRelease: @Sendable () -> Void
         init(_ onRelease: @escaping @Sendable () -> Void) { self.onRelease = onRelease }
@@ -20,10 +15,10 @@ struct SerialQueueTests {
     private func waits(for semaphore: DispatchSemaphore) -> Bool { semaphore.wait(timeout: .now() + 20) == .success }
 
     @Test func workRunsInOrderAndNoneIsLost() {
-        let (queue, log) = (SerialQueue(label: "test"), Log())
-        for index in 0..<20_000 { queue.async { log.add(index) } }
-        queue.sync { log.add(20_000) }
-        #expect(log.now == Array(0...20_000))
+        let (queue, log) = (SerialQueue(label: "test"), Watched<[Int]>([]))
+        for index in 0..<20_000 { queue.async { log.change { $0.append(index) } } }
+        queue.sync { log.change { $0.append(20_000) } }
+        #expect(log.value == Array(0...20_000))
     }
 
     /// The work counts without a lock: only one piece of it runs at a time.
@@ -58,29 +53,29 @@ struct SerialQueueTests {
     }
 
     @Test func timersFireInTheOrderOfTheirTimes() {
-        let (queue, log, isDone) = (SerialQueue(label: "test"), Log(), DispatchSemaphore(value: 0))
+        let (queue, log, isDone) = (SerialQueue(label: "test"), Watched<[Int]>([]), DispatchSemaphore(value: 0))
         let begin = monotonicTime
         queue.schedule(after: .milliseconds(60)) {
-            log.add(60)
+            log.change { $0.append(60) }
             isDone.signal()
         }
-        queue.schedule(after: .milliseconds(20)) { log.add(20) }
-        queue.schedule(after: .milliseconds(20)) { log.add(21) }
-        queue.schedule(after: .seconds(-1)) { log.add(0) }
+        queue.schedule(after: .milliseconds(20)) { log.change { $0.append(20) } }
+        queue.schedule(after: .milliseconds(20)) { log.change { $0.append(21) } }
+        queue.schedule(after: .seconds(-1)) { log.change { $0.append(0) } }
         #expect(waits(for: isDone))
-        #expect(log.now == [0, 20, 21, 60] && monotonicTime - begin >= .milliseconds(60))
+        #expect(log.value == [0, 20, 21, 60] && monotonicTime - begin >= .milliseconds(60))
     }
 
     @Test func workMayQueueMore() {
-        let (queue, log, isDone) = (SerialQueue(label: "test"), Log(), DispatchSemaphore(value: 0))
+        let (queue, log, isDone) = (SerialQueue(label: "test"), Watched<[Int]>([]), DispatchSemaphore(value: 0))
         queue.async {
             queue.async {
-                log.add(1)
+                log.change { $0.append(1) }
                 queue.schedule(after: .milliseconds(1)) { isDone.signal() }
             }
-            log.add(0)
+            log.change { $0.append(0) }
         }
-        #expect(waits(for: isDone) && log.now == [0, 1])
+        #expect(waits(for: isDone) && log.value == [0, 1])
     }
 
     @Test func workIsReleasedAfterItRan() {
@@ -107,37 +102,37 @@ struct SerialQueueTests {
 
     /// An interpreter that ends does this to each thread that calls into it. The rest of the work runs.
     @Test func theApplicationMayEndTheThread() {
-        let (queue, log, isDone) = (SerialQueue(label: "test"), Log(), DispatchSemaphore(value: 0))
+        let (queue, log, isDone) = (SerialQueue(label: "test"), Watched<[Int]>([]), DispatchSemaphore(value: 0))
         let held = Held {}
         queue.async {
-            log.add(0)
+            log.change { $0.append(0) }
             withExtendedLifetime(held) { pthread_exit(nil) }
         }
         queue.async {
             #expect(queue.isCurrent)
-            log.add(1)
+            log.change { $0.append(1) }
         }
         queue.schedule(after: .milliseconds(20)) { isDone.signal() }
-        queue.sync { log.add(2) }
-        #expect(waits(for: isDone) && log.now == [0, 1, 2])
+        queue.sync { log.change { $0.append(2) } }
+        #expect(waits(for: isDone) && log.value == [0, 1, 2])
     }
 
     /// As if the application's handler waited for a lock that the caller holds.
     @Test func theCallerDoesNotWaitForeverForItsTurn() {
-        let (queue, log) = (SerialQueue(label: "test"), Log())
+        let (queue, log) = (SerialQueue(label: "test"), Watched<[Int]>([]))
         let (isFree, isDone) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         queue.async {
             #expect(waits(for: isFree))
-            log.add(0)
+            log.change { $0.append(0) }
         }
         queue.sync(within: .milliseconds(20)) {
             #expect(queue.isCurrent)
-            log.add(1)
+            log.change { $0.append(1) }
         }
-        #expect(log.now.isEmpty)
+        #expect(log.value.isEmpty)
         queue.async { isDone.signal() }
         isFree.signal()
-        #expect(waits(for: isDone) && log.now == [0, 1])
+        #expect(waits(for: isDone) && log.value == [0, 1])
     }
 
     @Test func itsThreadTakesNoSignalsOfTheHost() {

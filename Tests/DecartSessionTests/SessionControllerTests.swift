@@ -6,8 +6,7 @@ import Testing
 @Suite("The controller", .timeLimit(.minutes(1)))
 struct SessionControllerTests {
     @Test func connectsAndStops() throws {
-        let world = try World()
-        try world.connect()
+        let world = try World.connected()
         #expect(world.reported.channels.count == 1 && world.reported.media.count == 1)
         let channel = try #require(world.reported.channels.first)
         let media = try #require(world.reported.media.first)
@@ -34,8 +33,7 @@ struct SessionControllerTests {
     }
 
     @Test func snapshotsAreToldOnChangeOnly() throws {
-        let world = try World()
-        try world.connect()
+        let world = try World.connected()
         world.scheduler.advance(.seconds(3))
         let snapshots = world.reported.snapshots
         #expect(zip(snapshots, snapshots.dropFirst()).allSatisfy { $0 != $1 })
@@ -46,8 +44,7 @@ struct SessionControllerTests {
     }
 
     @Test func malformedMessagesAreNoted() throws {
-        let world = try World()
-        try world.connect()
+        let world = try World.connected()
         world.reported.channels.last?.onEvent(.text([UInt8]("{".utf8)))
         world.reported.channels.last?.onEvent(.text([]))
         world.scheduler.run()
@@ -56,8 +53,7 @@ struct SessionControllerTests {
     }
 
     @Test func promptsHaveResults() throws {
-        let world = try World()
-        try world.connect()
+        let world = try World.connected()
         let update = PromptUpdate(prompt: try Prompt("next"))
         let first = world.with { $0.updatePrompt(update) }
         let second = world.with { $0.updatePrompt(update) }
@@ -76,8 +72,7 @@ struct SessionControllerTests {
     }
 
     @Test func reconnectsWithNewChannelAndMedia() throws {
-        let world = try World()
-        try world.connect()
+        let world = try World.connected()
         world.reported.channels.last?.onEvent(.closed(code: 1012, reason: "restart"))
         world.scheduler.run()
         #expect(world.with { $0.snapshot.state } == .reconnecting)
@@ -90,8 +85,7 @@ struct SessionControllerTests {
     }
 
     @Test func silentMediaReconnect() throws {
-        let world = try World()
-        try world.connect()
+        let world = try World.connected()
         for second in 1...6 {
             world.reported.media.last?.state.withLock { $0.traffic.sent += UInt64(second) * 30 }
             world.scheduler.advance(.milliseconds(500))
@@ -102,8 +96,7 @@ struct SessionControllerTests {
     }
 
     @Test func aStallReachesTheMediaPath() throws {
-        let world = try World()
-        try world.connect()
+        let world = try World.connected()
         let media = try #require(world.reported.media.last)
         media.state.withLock { $0.traffic.received = 1 }
         for _ in 1...12 {
@@ -124,8 +117,7 @@ struct SessionControllerTests {
     }
 
     @Test func stopCompletesAfterASecondWhateverTheOutsideDoes() throws {
-        let world = try World(answers: false)
-        try world.connect()
+        let world = try World.connected(answers: false)
         world.stop()
         world.stop()
         world.scheduler.run()
@@ -142,8 +134,7 @@ struct SessionControllerTests {
     }
 
     @Test func lettingGoClosesEverything() throws {
-        let world = try World()
-        try world.connect()
+        let world = try World.connected()
         let channel = try #require(world.reported.channels.first)
         let media = try #require(world.reported.media.first)
         world.letGo()
@@ -156,8 +147,7 @@ struct SessionControllerTests {
     }
 
     @Test func stopKeepsTheControllerAliveUntilItHasEnded() throws {
-        let world = try World()
-        try world.connect()
+        let world = try World.connected()
         world.stop()
         world.letGo()
         world.scheduler.run()

@@ -2,29 +2,12 @@ import DecartProtocol
 import DecartSession
 import Dispatch
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("A session's queue", .timeLimit(.minutes(1)))
 struct SessionQueueTests {
     private final class Element: Sendable {}
-
-    private final class Log<Item: Sendable>: Sendable {
-        private let items = Mutex<[Item]>([])
-        var now: [Item] { items.withLock { $0 } }
-        func add(_ item: Item) { items.withLock { $0.append(item) } }
-    }
-
-    private final class Owner: Sendable {
-        private let held = Mutex<Element?>(Element())
-        var element: Element? { held.withLock { $0 } }
-        func letGo() { held.withLock { $0 = nil } }
-    }
-
-    private final class Count: Sendable {
-        private let value = Mutex(0)
-        var now: Int { value.withLock { $0 } }
-        func add() { value.withLock { $0 += 1 } }
-    }
 
     /// Blocks the queue with one work item until the returned semaphore is signalled.
     private func hold(_ queue: SessionQueue) -> DispatchSemaphore {
@@ -39,18 +22,18 @@ struct SessionQueueTests {
 
     @Test func theEndDoesNotWaitForWhatWaits() {
         let queue = SessionQueue(label: "test")
-        let (handled, isEnding) = (Count(), DispatchSemaphore(value: 0))
+        let (handled, isEnding) = (Watched(0), DispatchSemaphore(value: 0))
         let release = hold(queue)
         for _ in 0..<1000 {
             queue.async {
                 // `end` is called before the first of these may run, so none of them runs.
-                handled.add()
+                handled.change { $0 += 1 }
             }
         }
         let isOver = DispatchSemaphore(value: 0)
         DispatchQueue.global().async {
             isEnding.signal()
-            queue.end { handled.add() }
+            queue.end { handled.change { $0 += 1 } }
             isOver.signal()
         }
         #expect(isEnding.wait(timeout: .now() + 10) == .success)
@@ -59,78 +42,72 @@ struct SessionQueueTests {
             isOver.wait(timeout: .now() + .milliseconds(100)) == .timedOut, "the end did not wait for what was running")
         release.signal()
         #expect(isOver.wait(timeout: .now() + 10) == .success, "the end waits")
-        #expect(handled.now == 1, "\(handled.now) pieces of work ran after the end had begun")
+        #expect(handled.value == 1, "\(handled.value) pieces of work ran after the end had begun")
     }
 
     @Test func nothingBeginsAfterTheEnd() {
         let queue = SessionQueue(label: "test")
-        let handled = Count()
+        let handled = Watched(0)
         queue.end {}
-        queue.async { handled.add() }
-        queue.schedule(after: .zero) { handled.add() }
-        let last = DispatchSemaphore(value: 0)
-        DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(50)) { last.signal() }
-        last.wait()
-        #expect(handled.now == 0)
+        queue.async { handled.change { $0 += 1 } }
+        queue.schedule(after: .zero) { handled.change { $0 += 1 } }
+        #expect(handled.staysFalse(.milliseconds(50)) { $0 > 0 })
     }
 
     /// Calls `end` from work on the queue, as an application may in a callback.
     @Test func theEndFromWithinComesBehindWhatRuns() {
         let queue = SessionQueue(label: "test")
-        let order = Log<String>()
+        let order = Watched<[String]>([])
         let isDone = DispatchSemaphore(value: 0)
         queue.async {
-            queue.async { order.add("waited") }
+            queue.async { order.change { $0.append("waited") } }
             queue.end {
-                order.add("last")
+                order.change { $0.append("last") }
                 isDone.signal()
             }
             #expect(queue.isCurrent)
-            order.add("first")
+            order.change { $0.append("first") }
         }
         #expect(isDone.wait(timeout: .now() + 10) == .success, "the last piece of work does not run")
-        #expect(order.now == ["first", "last"])
+        #expect(order.value == ["first", "last"])
         #expect(!queue.isCurrent)
     }
 
     @Test func theElementIsHeldWhileWorkRuns() {
-        let owner = Owner()
-        let queue = SessionQueue(label: "test") { owner.element }
-        let (wasThere, isDone) = (Log<Bool>(), DispatchSemaphore(value: 0))
-        let look = { @Sendable [weak element = owner.element] in wasThere.add(element != nil) }
+        let owner = Watched<Element?>(Element())
+        let queue = SessionQueue(label: "test") { owner.value }
+        let (wasThere, isDone) = (Watched<[Bool]>([]), DispatchSemaphore(value: 0))
+        let look = { @Sendable [weak element = owner.value] in wasThere.change { $0.append(element != nil) } }
         queue.async {
             queue.end {
                 look()
                 isDone.signal()
             }
-            owner.letGo()
+            owner.change { $0 = nil }
             look()
         }
         #expect(isDone.wait(timeout: .now() + 10) == .success)
-        #expect(wasThere.now == [true, true])
+        #expect(wasThere.value == [true, true])
     }
 
     /// An application's `connect` races with the element's stop.
     @Test func aSessionDoesNotBeginAfterItsEnd() throws {
         let queue = SessionQueue(label: "test")
-        let opened = Count()
+        let opened = Watched(0)
         let controller = SessionController(
             configuration: SessionConfiguration(initial: SessionContent(prompt: try Prompt("Lego World"))),
             scheduler: queue,
             makeChannel: { _, _, onEvent throws(SessionError) in
-                opened.add()
+                opened.change { $0 += 1 }
                 return FakeChannel(answersClose: true, onEvent: onEvent)
             },
             makeMedia: { _, _, onEvent throws(SessionError) in FakeMedia(answersStop: true, onEvent: onEvent) },
             onChange: { _ in }, onEvent: { _ in })
         controller.start()
         queue.end { controller.end() }
-        let before = opened.now
+        let before = opened.value
         controller.start()
-        let last = DispatchSemaphore(value: 0)
-        DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(50)) { last.signal() }
-        last.wait()
-        #expect(opened.now == before)
+        #expect(opened.staysFalse(.milliseconds(50)) { $0 != before })
         #expect(controller.snapshot.state == .disconnected || before == 0)
     }
 }
@@ -142,13 +119,14 @@ struct SessionReporterTests {
         let reports = Mutex<[SessionReport]>([])
     }
 
-    private func make(_ scheduler: ManualScheduler) -> (SessionReporter, Heard) {
-        let received = Heard()
+    private func make(at now: Duration = .zero) -> (ManualScheduler, SessionReporter, Heard) {
+        let (scheduler, received) = (ManualScheduler(), Heard())
+        scheduler.advance(now)
         let reporter = SessionReporter(
             scheduler: scheduler,
             onChange: { snapshot, _ in received.seconds.withLock { $0.append(snapshot.generationSeconds ?? -1) } },
             onReport: { report, _ in received.reports.withLock { $0.append(report) } })
-        return (reporter, received)
+        return (scheduler, reporter, received)
     }
 
     private func snapshot(_ seconds: Int) -> SessionSnapshot {
@@ -162,9 +140,7 @@ struct SessionReporterTests {
     }
 
     @Test func aBurstGoesOnAndThenTheLatest() {
-        let scheduler = ManualScheduler()
-        scheduler.advance(.seconds(1000))
-        let (reporter, received) = make(scheduler)
+        let (scheduler, reporter, received) = make(at: .seconds(1000))
         for second in 1...1000 { reporter.changed(snapshot(second)) }
         #expect(received.seconds.withLock { $0 } == (1...50).map(Double.init))
         scheduler.advance(.milliseconds(49))
@@ -176,8 +152,7 @@ struct SessionReporterTests {
     }
 
     @Test func aFloodIsTwentyASecond() {
-        let scheduler = ManualScheduler()
-        let (reporter, received) = make(scheduler)
+        let (scheduler, reporter, received) = make()
         for millisecond in 1...10_000 {
             reporter.changed(snapshot(millisecond))
             reporter.report(warning(millisecond))
@@ -192,8 +167,7 @@ struct SessionReporterTests {
 
     /// A service that mixes messages of unknown types into a flood must not get past the limit with them.
     @Test func notesAreLimitedAndTakeNothingWithThem() {
-        let scheduler = ManualScheduler()
-        let (reporter, received) = make(scheduler)
+        let (scheduler, reporter, received) = make()
         for millisecond in 1...10_000 {
             reporter.changed(snapshot(millisecond))
             reporter.report(.note("\(millisecond)"))
@@ -207,8 +181,7 @@ struct SessionReporterTests {
 
     /// An error is reported after the state that it caused.
     @Test func theEndIsNotHeldBack() {
-        let scheduler = ManualScheduler()
-        let (reporter, received) = make(scheduler)
+        let (_, reporter, received) = make()
         for second in 1...100 { reporter.changed(snapshot(second)) }
         let end = SessionReport.failed(SessionError(.server, "over", stage: .generation))
         reporter.report(end)
@@ -216,8 +189,7 @@ struct SessionReporterTests {
     }
 
     @Test func nothingIsToldOnceSilent() {
-        let scheduler = ManualScheduler()
-        let (reporter, received) = make(scheduler)
+        let (scheduler, reporter, received) = make()
         for second in 1...100 { reporter.changed(snapshot(second)) }
         reporter.silence()
         reporter.flush()
