@@ -7,14 +7,8 @@ import Testing
 struct LaterOfferTests {
     private let attempt = AttemptID(1)
 
-    private func connected() throws -> MachineDriver {
-        var driver = try MachineDriver(at: .connected)
-        _ = driver.takeActions()
-        return driver
-    }
-
     @Test func goesOutAndItsAnswerComesBack() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected()
         driver.media(.offer(sdp: "with sound"))
         #expect(driver.takeActions() == [.send(attempt, .offer(sdp: "with sound"))])
         #expect(driver.runningTimers.contains(.renegotiationAnswer(attempt)))
@@ -29,7 +23,7 @@ struct LaterOfferTests {
     }
 
     @Test func oneAtATime() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected()
         driver.media(.offer(sdp: "one"))
         driver.media(.offer(sdp: "two"))
         #expect(driver.sent() == [.offer(sdp: "one")])
@@ -41,7 +35,7 @@ struct LaterOfferTests {
     }
 
     @Test func anAnswerThatNeverComesIsAWarning() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected()
         driver.media(.offer(sdp: "with sound"))
         _ = driver.takeActions()
         driver.wait(.seconds(11))
@@ -57,14 +51,14 @@ struct LaterOfferTests {
     }
 
     @Test func theServicesWordsAgainstItAreAWarningToo() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected()
         driver.media(.offer(sdp: "with sound"))
         driver.server(.error("unexpected offer"))
         #expect(driver.state == .connected)
     }
 
     @Test func nothingIsLeftAtTheEnd() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected()
         driver.media(.offer(sdp: "with sound"))
         driver.handle(.stop)
         #expect(driver.runningTimers.isEmpty)

@@ -119,8 +119,7 @@ struct LimitWaitTests {
             _ = driver.takeActions()
             refuse(&driver, .close)
             #expect(driver.warnings().map(\.code) == [.concurrencyLimit], "each wait is reported")
-            driver.waitForRetry()
-            driver.reconnect()
+            driver.redial()
             driver.wait(.seconds(40))
             driver.handle(.channelClosed(driver.attempt, code: 1001, reason: ""))
             #expect(driver.state == .reconnecting)
@@ -134,8 +133,7 @@ struct LimitWaitTests {
         driver.open()
         driver.server(.error("Concurrent session limit reached"))
         #expect(driver.results().isEmpty)
-        driver.waitForRetry()
-        driver.reconnect()
+        driver.redial()
         #expect(driver.results().map(\.id) == [request] && driver.results()[0].isAccepted)
     }
 

@@ -9,9 +9,7 @@ struct LostPathTests {
 
     /// A connected session of which nothing arrives any more; returns its attempt.
     private func lose() throws -> (MachineDriver, AttemptID) {
-        var driver = try MachineDriver(at: .connected) { $0.keepsMediaWhileReconnecting = true }
-        driver.wait(.seconds(31))
-        _ = driver.takeActions()
+        var driver = try MachineDriver.connected(for: .seconds(31)) { $0.keepsMediaWhileReconnecting = true }
         driver.wait(.seconds(2), flow: .sending)
         driver.media(.pathLost)
         #expect(driver.takeActions() == [.probeChannel(driver.attempt)])
@@ -125,14 +123,14 @@ struct LostPathTests {
         var (driver, old) = try lose()
         driver.wait(.seconds(4))
         driver.wait(.seconds(15))
-        #expect(driver.actions.contains(.closeChannel(old)) && driver.actions.contains(.stopMedia(old)))
+        #expect(driver.hasEnded(old))
         #expect(driver.runningTimers.contains(.mediaSample(old)) == false)
     }
 
     @Test func stoppingEndsBoth() throws {
         var (driver, old) = try lostAndDialling()
         driver.handle(.stop)
-        #expect(driver.actions.contains(.closeChannel(old)) && driver.actions.contains(.stopMedia(old)))
+        #expect(driver.hasEnded(old))
         #expect(driver.runningTimers.isEmpty && driver.state == .disconnected)
     }
 
@@ -144,7 +142,7 @@ struct LostPathTests {
         driver.handle(.channelSilent(old, Self.silent))
         #expect(!driver.actions.contains(.closeChannel(old)) && driver.state == .reconnecting)
         driver.handle(.media(old, .failed(SessionError(.webRTC, "consent", stage: .media))))
-        #expect(driver.actions.contains(.closeChannel(old)) && driver.actions.contains(.stopMedia(old)))
+        #expect(driver.hasEnded(old))
         // Neither: the path is lost, and the channel stays open.
         (driver, _) = try lose()
         driver.handle(.channelSilent(driver.attempt, Self.silent))
@@ -173,7 +171,7 @@ struct LostPathTests {
         var (driver, attempt) = try lose()
         driver.handle(.channelAnswered(attempt))
         driver.wait(.seconds(4))
-        #expect(driver.actions.contains(.closeChannel(attempt)) && driver.actions.contains(.stopMedia(attempt)))
+        #expect(driver.hasEnded(attempt))
         #expect(driver.state == .reconnecting)
     }
 
@@ -225,8 +223,7 @@ struct LostPathTests {
         driver.handle(.networkChanged(lost: nil))
         #expect(driver.opens() == started + 1)
         driver.handle(.channelFailed(driver.attempt, Self.silent))
-        driver.waitForRetry()
-        driver.reconnect()
+        driver.redial()
         driver.wait(.seconds(31))
         driver.handle(.channelFailed(driver.attempt, Self.silent))
         let before = driver.opens()

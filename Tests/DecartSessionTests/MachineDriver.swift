@@ -36,11 +36,20 @@ struct MachineDriver {
         }
     }
 
+    /// A connected driver, whose actions so far are taken.
+    static func connected(
+        prompt: String? = "Lego World", for time: Duration = .zero,
+        change: (inout SessionConfiguration) -> Void = { _ in }
+    ) throws -> MachineDriver {
+        var driver = try MachineDriver(prompt: prompt, at: .connected, change: change)
+        if time > .zero { driver.wait(time) }
+        _ = driver.takeActions()
+        return driver
+    }
+
     /// A driver that keeps media while it reconnects, after three seconds of a connected attempt.
     static func keepingMedia() throws -> (driver: MachineDriver, attempt: AttemptID) {
-        var driver = try MachineDriver(at: .connected) { $0.keepsMediaWhileReconnecting = true }
-        driver.wait(.seconds(3))
-        _ = driver.takeActions()
+        let driver = try connected(for: .seconds(3)) { $0.keepsMediaWhileReconnecting = true }
         return (driver, driver.attempt)
     }
 
@@ -195,6 +204,12 @@ struct MachineDriver {
         media(.firstFrame)
     }
 
+    /// Waits for the retry, and walks to connected.
+    mutating func redial() {
+        waitForRetry()
+        reconnect()
+    }
+
     /// Walks to each phase of an attempt.
     static var phases: [(String, (inout MachineDriver) -> Void)] {
         [
@@ -260,6 +275,9 @@ struct MachineDriver {
     func opens() -> Int {
         actions.count { if case .openChannel = $0 { true } else { false } }
     }
+
+    /// True if channel and media path of the attempt have ended.
+    func hasEnded(_ id: AttemptID) -> Bool { actions.contains(.closeChannel(id)) && actions.contains(.stopMedia(id)) }
 
     func startsMedia() -> Bool {
         actions.contains { if case .startMedia = $0 { true } else { false } }

@@ -4,15 +4,9 @@ import Testing
 
 @Suite("The machine: prompts and images", .timeLimit(.minutes(1)))
 struct PromptTests {
-    private func connected(prompt: String? = "first", image: ReferenceImage? = nil) throws -> MachineDriver {
-        var driver = try MachineDriver(prompt: prompt, image: image, at: .connected)
-        _ = driver.takeActions()
-        return driver
-    }
-
     /// An uploaded file travels by its ID.
     @Test func anUploadedFileIsReferredTo() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         driver.update(image: .set(.file(id: "file_1")))
         #expect(driver.sent() == [.setImage(SetImageMessage(image: .reference("file_1"), text: .unchanged))])
         let content = SessionContent(prompt: try Prompt("x"), image: .file(id: "file_1"))
@@ -20,7 +14,7 @@ struct PromptTests {
     }
 
     @Test func promptAndAck() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         let id = try driver.update("second")
         #expect(driver.sent() == [.text("second")])
         driver.wait(.milliseconds(120))
@@ -32,7 +26,7 @@ struct PromptTests {
     }
 
     @Test func refusedPromptLeavesTheSessionAlone() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         let id = try driver.update("bad")
         driver.server(.promptAck(PromptAck(prompt: "bad", success: false, error: "moderated")))
         #expect(driver.results().map(\.outcome) == [.rejected("moderated")])
@@ -47,7 +41,7 @@ struct PromptTests {
     }
 
     @Test func acksMatchTheirOwnRequest() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         let a = try driver.update("a")
         let b = try driver.update("b")
         let a2 = try driver.update("a")
@@ -62,7 +56,7 @@ struct PromptTests {
     }
 
     @Test func ackWithoutTextAnswersTheOldest() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         let a = try driver.update("a")
         let b = try driver.update("b")
         for _ in 0..<3 { driver.server(.promptAck(PromptAck(prompt: nil, success: true))) }
@@ -70,7 +64,7 @@ struct PromptTests {
     }
 
     @Test func timeouts() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         let text = try driver.update("a")
         let image = driver.update(image: .set(.image(try testImage())))
         driver.wait(.seconds(14.9))
@@ -91,7 +85,7 @@ struct PromptTests {
     /// A timed-out request belongs to its channel. The next channel never sent it, so an ack there that happens to
     /// match does not concern it.
     @Test(arguments: [nil, "late"]) func expiredRequestsEndWithTheirChannel(text: String?) throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         try driver.update("late")
         driver.wait(.seconds(15))
         #expect(driver.results().map(\.outcome) == [.timedOut])
@@ -107,7 +101,7 @@ struct PromptTests {
     }
 
     @Test func imagesAreSingleFlight() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         let images = try [17, 18, 19, 20].map { try testImage($0) }
         let ids = images.map { driver.update(image: .set(.image($0))) }
         #expect(driver.sent().count == 1)
@@ -122,7 +116,7 @@ struct PromptTests {
     }
 
     @Test func aSupersededImageHandsItsTextOn() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         _ = driver.update(image: .set(.image(try testImage(17))))
         _ = try driver.update("text of the second", image: .set(.image(try testImage(18))))
         let third = try testImage(19)
@@ -136,7 +130,7 @@ struct PromptTests {
     }
 
     @Test func textWaitsBehindAWaitingImage() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         _ = driver.update(image: .set(.image(try testImage(17))))
         _ = try driver.update("with the second", image: .set(.image(try testImage(18))))
         let last = try driver.update("last")
@@ -167,8 +161,7 @@ struct PromptTests {
             (SessionContent(), "new", .unchanged, .text("new")),
         ]
         for row in rows {
-            var driver = try MachineDriver(at: .connected) { $0.initial = row.start }
-            _ = driver.takeActions()
+            var driver = try MachineDriver.connected { $0.initial = row.start }
             let prompt = try row.text.map { try Prompt($0) }
             driver.handle(.update(PromptUpdate(prompt: prompt, image: row.image), id: 1))
             #expect(driver.sent() == [row.message], "\(row)")
@@ -176,7 +169,7 @@ struct PromptTests {
     }
 
     @Test func errorFailsWhatIsPending() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         let a = try driver.update("a")
         let b = try driver.update("b")
         driver.server(.error("something"))
@@ -186,7 +179,7 @@ struct PromptTests {
     }
 
     @Test func unacknowledgedPromptsAreSaidAgainBeforeTheOffer() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         let ids = [try driver.update("a"), try driver.update("b")]
         let old = driver.attempt
         driver.handle(.channelClosed(old, code: nil, reason: ""))
@@ -207,7 +200,7 @@ struct PromptTests {
 
     @Test func latestPromptAndImageAreReplayed() throws {
         let image = try testImage()
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         driver.update(image: .set(.image(image)))
         driver.server(.setImageAck(SetImageAck(success: true)))
         try driver.update("latest")
@@ -230,7 +223,7 @@ struct PromptTests {
     }
 
     @Test func aWishRefusedOnReconnectFallsBackToWhatWasAccepted() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         let bad = try driver.update("bad")
         driver.handle(.channelClosed(driver.attempt, code: nil, reason: ""))
         driver.wait(.seconds(1))
@@ -266,7 +259,7 @@ struct PromptTests {
     }
 
     @Test func stopAnswersEverything() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         let ids = try (0..<50).map { try driver.update("p\($0)") }
         #expect(driver.sent().count == 32)
         driver.handle(.stop)
@@ -278,7 +271,7 @@ struct PromptTests {
     }
 
     @Test func theLedgerIsBounded() throws {
-        var driver = try connected()
+        var driver = try MachineDriver.connected(prompt: "first")
         driver.handle(.channelClosed(driver.attempt, code: nil, reason: ""))
         let ids = try (0..<1000).map { try driver.update("p\($0)") }
         #expect(driver.results().map(\.id) == Array(ids.prefix(1000 - 256)))

@@ -31,8 +31,20 @@ struct RenewalTests {
         return running
     }
 
-    private func grantAndOpen(_ driver: inout MachineDriver, _ seconds: Int = 60) {
-        driver.handle(.grant(driver.attempt, .seconds(seconds)))
+    private enum Step: Int { case opening, open, acknowledged, connected }
+
+    /// A machine whose successor has come to this step, and the running attempt.
+    private func renewing(to step: Step = .opening) throws -> (MachineDriver, AttemptID) {
+        var driver = try connected()
+        let running = begin(&driver)
+        if step.rawValue >= Step.open.rawValue { grantAndOpen(&driver) }
+        if step.rawValue >= Step.acknowledged.rawValue { driver.acknowledgeAll() }
+        if step == .connected { driver.connectMedia() }
+        return (driver, running)
+    }
+
+    private func grantAndOpen(_ driver: inout MachineDriver) {
+        driver.handle(.grant(driver.attempt, .seconds(60)))
         driver.open()
     }
 
@@ -63,7 +75,7 @@ struct RenewalTests {
             // The running session is the session until the next one shows a frame.
             #expect(!driver.actions.contains(.closeChannel(old)) && driver.snapshot.sessionID != "session \(round)")
             driver.media(.firstFrame)
-            #expect(driver.actions.contains(.closeChannel(old)) && driver.actions.contains(.stopMedia(old)))
+            #expect(driver.hasEnded(old))
             #expect(driver.snapshot.sessionID == "session \(round)" && driver.state == .connected)
             #expect(driver.snapshot.granted == .seconds(60) && driver.snapshot.retries == 0)
             #expect(renewals(driver) == 1)
@@ -83,7 +95,7 @@ struct RenewalTests {
         grantAndConnect(&driver)
         #expect(driver.actions.contains(.closeChannel(old)) == fromTheStart)
         if !fromTheStart { driver.handle(.mute(true)) }
-        #expect(driver.actions.contains(.closeChannel(old)) && driver.actions.contains(.stopMedia(old)))
+        #expect(driver.hasEnded(old))
         #expect(renewals(driver) == 1 && driver.warnings().isEmpty)
     }
 
@@ -155,9 +167,7 @@ struct RenewalTests {
     }
 
     @Test func aRefusedRequestDoesNotEndTheRenewal() throws {
-        var driver = try connected()
-        let old = begin(&driver)
-        grantAndOpen(&driver)
+        var (driver, old) = try renewing(to: .open)
         let request = try driver.update("refuse-me")
         let refusal = ServerMessage.promptAck(PromptAck(prompt: "refuse-me", success: false, error: "no"))
         driver.server(.promptAck(PromptAck(prompt: "Lego World", success: true)))
@@ -169,10 +179,7 @@ struct RenewalTests {
     }
 
     @Test func aLossAfterTheTakeoverReplaysTheLatestPrompt() throws {
-        var driver = try connected()
-        let old = begin(&driver)
-        grantAndOpen(&driver)
-        driver.acknowledgeAll()
+        var (driver, old) = try renewing(to: .acknowledged)
         try driver.update("Noir")
         driver.handle(.channelMessage(old, .promptAck(PromptAck(prompt: "Noir", success: true))))
         driver.negotiate()
@@ -186,10 +193,7 @@ struct RenewalTests {
     // MARK: Losses in the overlap
 
     @Test(arguments: [false, true]) func theSuccessorTakesThePlaceOfALostSession(isConnected: Bool) throws {
-        var driver = try connected()
-        let old = begin(&driver)
-        grantAndOpen(&driver)
-        driver.acknowledgeAll()
+        var (driver, old) = try renewing(to: .acknowledged)
         if isConnected { driver.connectMedia() }
         driver.handle(.channelClosed(old, code: 1006, reason: ""))
         #expect(driver.state == (isConnected ? .connected : .reconnecting))
@@ -207,8 +211,7 @@ struct RenewalTests {
     }
 
     @Test(arguments: [true, false]) func anEndThatComesFirstIsNoError(byTheService: Bool) throws {
-        var driver = try connected()
-        let old = begin(&driver)
+        var (driver, old) = try renewing()
         // The successor waits in the queue beyond the end.
         driver.handle(.grant(driver.attempt, .seconds(60)))
         driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
@@ -226,8 +229,7 @@ struct RenewalTests {
     }
 
     @Test func aFailedRenewalLeavesTheSessionAlone() throws {
-        var driver = try connected()
-        let old = begin(&driver)
+        var (driver, old) = try renewing()
         driver.handle(.channelFailed(driver.attempt, Self.broken))
         #expect(driver.state == .connected && driver.failures().isEmpty)
         #expect(driver.warnings().count == 1)
@@ -243,8 +245,7 @@ struct RenewalTests {
 
     /// A service or a source of keys that is away at the end costs a reconnect, and not the session.
     @Test func aRenewalThatFailsUntilTheEndBecomesAReconnect() throws {
-        var driver = try connected()
-        let old = begin(&driver)
+        var (driver, old) = try renewing()
         var tries = 0
         while driver.state == .connected {
             tries += 1
@@ -258,19 +259,16 @@ struct RenewalTests {
         #expect(SessionLimitTests.endings(driver).isEmpty && driver.state == .reconnecting)
         driver.handle(.channelFailed(driver.attempt, Self.broken))
         #expect(driver.state == .reconnecting && driver.snapshot.retries == 1)
-        driver.waitForRetry()
-        driver.reconnect()
+        driver.redial()
         #expect(driver.state == .connected && driver.failures().isEmpty)
     }
 
     /// Connects, and then fails before the first frame.
     @Test func aSuccessorMayFailLate() throws {
-        var driver = try connected()
-        let old = begin(&driver)
-        grantAndConnect(&driver)
+        var (driver, old) = try renewing(to: .connected)
         let next = driver.attempt
         driver.media(.failed(SessionError(.webRTC, "ICE failed.", stage: .media)))
-        #expect(driver.actions.contains(.stopMedia(next)) && driver.actions.contains(.closeChannel(next)))
+        #expect(driver.hasEnded(next))
         #expect(driver.state == .connected && !driver.actions.contains(.closeChannel(old)))
         try driver.update("Noir")
         driver.handle(.channelMessage(old, .promptAck(PromptAck(prompt: "Noir", success: true))))
@@ -287,7 +285,7 @@ struct RenewalTests {
         driver.server(.livekitRoomInfo(LiveKitRoomInfo(url: "ws://x", token: Secret("t"), roomName: "b")))
         driver.media(.firstFrame)
         driver.media(.failed(SessionError(.webRTC, "ICE failed.", stage: .media, isPermanent: true)))
-        #expect(driver.actions.contains(.stopMedia(old)) && driver.actions.contains(.closeChannel(old)))
+        #expect(driver.hasEnded(old))
         #expect(driver.state == .reconnecting && driver.snapshot.retries == 1)
         driver.waitForRetry()
         #expect(driver.opens() == 2)
@@ -295,12 +293,10 @@ struct RenewalTests {
 
     /// A candidate is never suspended: the running session continues.
     @Test func aLostAddressEndsTheSuccessorAlone() throws {
-        var driver = try connected()
-        let old = begin(&driver)
-        grantAndConnect(&driver)
+        var (driver, old) = try renewing(to: .connected)
         let next = driver.attempt
         driver.handle(.networkChanged(lost: next))
-        #expect(driver.actions.contains(.stopMedia(next)) && driver.actions.contains(.closeChannel(next)))
+        #expect(driver.hasEnded(next))
         #expect(!driver.actions.contains(.closeChannel(old)) && driver.state == .connected)
         #expect(driver.warnings().count == 1 && !driver.runningTimers.contains(.suspension(next)))
     }
@@ -317,14 +313,13 @@ struct RenewalTests {
         grantAndConnect(&driver)
         driver.media(.firstFrame)
         for id in [first, second] {
-            #expect(driver.actions.contains(.closeChannel(id)) && driver.actions.contains(.stopMedia(id)))
+            #expect(driver.hasEnded(id))
         }
         #expect(renewals(driver) == 1 && driver.state == .connected)
     }
 
     @Test func aRefusedRenewalLetsTheSessionEndAsBefore() throws {
-        var driver = try connected()
-        _ = begin(&driver)
+        var (driver, _) = try renewing()
         driver.handle(.channelFailed(driver.attempt, Self.refused))
         #expect(driver.warnings().last?.code == .invalidAPIKey && driver.warnings().last?.isPermanent == false)
         #expect(driver.warnings().last?.message.contains("ends in 10 s") == true)
@@ -339,15 +334,12 @@ struct RenewalTests {
     }
 
     @Test func aStopEndsBothSessions() throws {
-        var driver = try connected()
-        let old = begin(&driver)
-        grantAndOpen(&driver)
-        driver.acknowledgeAll()
+        var (driver, old) = try renewing(to: .acknowledged)
         let request = try driver.update("Noir")
         let next = driver.attempt
         driver.handle(.stop)
         for id in [old, next] {
-            #expect(driver.actions.contains(.closeChannel(id)) && driver.actions.contains(.stopMedia(id)))
+            #expect(driver.hasEnded(id))
         }
         #expect(driver.results().map(\.id) == [request] && driver.failures().isEmpty)
         #expect(driver.state == .disconnected && driver.runningTimers.isEmpty)
@@ -360,8 +352,7 @@ struct RenewalTests {
     // MARK: Limits
 
     @Test(arguments: [true, false]) func breakBeforeMakeWhereOneSessionIsAllowed(endsByTheService: Bool) throws {
-        var driver = try connected()
-        let old = begin(&driver)
+        var (driver, old) = try renewing()
         driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         driver.server(.error("Concurrent session limit reached"))
         #expect(driver.state == .connected && driver.warnings().last?.code == .concurrencyLimit)

@@ -51,8 +51,7 @@ struct SessionLimitTests {
         var driver = try MachineDriver(at: .connected) { $0.maximumDuration = .seconds(10) }
         driver.wait(.seconds(6))
         driver.handle(.channelClosed(driver.attempt, code: 1001, reason: ""))
-        driver.waitForRetry()
-        driver.reconnect()
+        driver.redial()
         driver.wait(.seconds(2))
         driver.handle(.channelClosed(driver.attempt, code: 1001, reason: ""))
         driver.wait(.seconds(2))
