@@ -1,45 +1,33 @@
 import ConnectionCheck
 import DecartProtocol
 import DecartSession
-import Dispatch
 import Signalling
 import StandInServer
-import Synchronization
 import TestSupport
 import Testing
 
 /// The relay between a client and a stand-in, without media.
 @Suite(.timeLimit(.minutes(1)))
 struct RecordingRelayTests {
-    private final class Log: Sendable {
-        private let events = Mutex([SignallingEvent]())
-        private let arrived = DispatchSemaphore(value: 0)
-
-        func add(_ event: SignallingEvent) {
-            events.withLock { $0.append(event) }
-            arrived.signal()
-        }
-
-        /// Waits until an event gives a value.
-        func wait<Value>(for find: (SignallingEvent) -> Value?) throws -> Value {
-            while true {
-                let all = events.withLock { $0 }
-                if let found = all.lazy.compactMap(find).first { return found }
-                try #require(arrived.wait(timeout: .now() + 20) == .success)
-            }
-        }
-    }
-
     /// A channel to the relay, and what it delivered.
     private final class Client: Sendable {
-        private let log = Log()
+        private let events = Watched<[SignallingEvent]>([])
         private let channel: WebSocketChannel
 
-        init(_ relay: RecordingRelay, key: APIKey) throws {
-            let url = try ServiceURL(base: relay.url).stream(
-                key: key, model: try DecartModel(named: "lucy-latest"), options: [("livekit_early_room_info", "true")])
-            channel = WebSocketChannel(url: url) { [log] event in log.add(event) }
+        init(_ url: ServiceURL, _ messages: WebSocketChannel.Messages = .text) {
+            var configuration = WebSocketChannel.Configuration()
+            configuration.messages = messages
+            channel = WebSocketChannel(url: url, configuration: configuration) { [events] event in
+                events.change { $0.append(event) }
+            }
             channel.open(timeout: .seconds(20))
+        }
+
+        convenience init(_ relay: RecordingRelay, key: APIKey) throws {
+            self.init(
+                try ServiceURL(base: relay.url).stream(
+                    key: key, model: try DecartModel(named: "lucy-latest"),
+                    options: [("livekit_early_room_info", "true")]))
         }
 
         func send(_ message: ClientMessage) throws {
@@ -49,7 +37,11 @@ struct RecordingRelayTests {
 
         func close() { channel.close() }
 
-        func wait<Value>(for find: (SignallingEvent) -> Value?) throws -> Value { try log.wait(for: find) }
+        /// Waits until an event gives a value.
+        func wait<Value>(for find: (SignallingEvent) -> Value?) throws -> Value {
+            _ = events.wait(seconds: 20) { $0.contains { find($0) != nil } }
+            return try #require(events.value.lazy.compactMap(find).first)
+        }
 
         func message(_ type: String) throws -> ServerMessage {
             try wait { event in
@@ -96,15 +88,8 @@ struct RecordingRelayTests {
             #expect(ack.success && ack.prompt == "lego")
 
             let token = try APIKey(info.token.reveal())
-            let log = Log()
-            var configuration = WebSocketChannel.Configuration()
-            configuration.messages = .binary
-            let room = WebSocketChannel(
-                url: try ServiceURL(room: info.url, token: token, options: [("protocol", "16")]),
-                configuration: configuration
-            ) { event in log.add(event) }
-            room.open(timeout: .seconds(20))
-            let first = try log.wait {
+            let room = Client(try ServiceURL(room: info.url, token: token, options: [("protocol", "16")]), .binary)
+            let first = try room.wait {
                 if case .binary(let bytes) = $0 { RoomMessage(bytes, isSent: false) } else { nil }
             }
             #expect(first.kind == "join")
@@ -173,11 +158,7 @@ struct RecordingRelayTests {
                 try #expect(Client(relay, key: try APIKey(key)).error().httpStatus == 401)
             }
             #expect(relay.recording.entries.isEmpty)
-            let url = try ServiceURL(room: relay.url + "/room/0", token: try APIKey("no token"))
-            let ended = DispatchSemaphore(value: 0)
-            let channel = WebSocketChannel(url: url) { event in if case .failed = event { ended.signal() } }
-            channel.open(timeout: .seconds(20))
-            #expect(ended.wait(timeout: .now() + 20) == .success)
+            _ = try Client(try ServiceURL(room: relay.url + "/room/0", token: try APIKey("no token"))).error()
             #expect(relay.recording.entries.isEmpty)
         }
     }

@@ -50,13 +50,8 @@ struct ServiceURLTests {
     ]
 
     @Test(arguments: refused) func refuses(_ base: String) {
-        do {
-            let url = try ServiceURL(base: base)
-            Issue.record("accepted as \(url)")
-        } catch {
-            #expect(error.code == .invalidBaseURL)
-            #expect(!error.message.contains("hunter2"))
-        }
+        let error = #expect(throws: ProtocolError.self) { try ServiceURL(base: base) }
+        #expect(error?.code == .invalidBaseURL && error?.message.contains("hunter2") == false)
     }
 
     @Test func insecureIsForTheAsking() throws {

@@ -2,14 +2,8 @@ import DecartProtocol
 import Testing
 
 struct SessionImageTests {
-    private static func png() -> [UInt8] {
-        func chunk(_ type: String, _ data: [UInt8]) -> [UInt8] {
-            [0, 0, 0, UInt8(data.count)] + type.utf8 + data + [0, 0, 0, 0]
-        }
-        return [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]
-            + chunk("IHDR", [0, 0, 0, 16, 0, 0, 0, 16, 8, 2, 0, 0, 0]) + chunk("IDAT", [1]) + chunk("IEND", [])
-    }
-    private static var base64: String { Base64.encode(png()) }
+    private static let png = ReferenceImageTests.png(16, 16)
+    private static var base64: String { Base64.encode(png) }
 
     @Test(arguments: ["file_01ABCdef-9_x", "file_1"]) func idsOfFiles(text: String) throws {
         #expect(try SessionImage(text) == .file(id: text))
@@ -27,9 +21,9 @@ struct SessionImageTests {
     }
 
     @Test func dataURLs() throws {
-        let image = SessionImage.image(try ReferenceImage(bytes: Self.png()))
+        let image = SessionImage.image(try ReferenceImage(bytes: Self.png))
         let escaped = Self.base64.replacing("=", with: "%3D").replacing("+", with: "%2B")
-        let plain = Self.png().map { "%" + (String($0 / 16, radix: 16) + String($0 % 16, radix: 16)) }.joined()
+        let plain = Self.png.map { "%" + (String($0 / 16, radix: 16) + String($0 % 16, radix: 16)) }.joined()
         for url in [
             "data:image/png;base64,\(Self.base64)", "DATA:IMAGE/PNG;BASE64,\(Self.base64)",
             "data:;base64,\(Self.base64)",
@@ -46,21 +40,15 @@ struct SessionImageTests {
         ("data:image/png,%4", "percent-encoding"), ("data:image/png;base64,AAAA", "still JPEG"), ("data:,", "empty"),
     ])
     func badDataURLs(url: String, cause: String) {
-        do {
-            _ = try SessionImage(url)
-            Issue.record("no error")
-        } catch {
-            #expect(error.code == .invalidInput && error.message.contains(cause), "\(error.message)")
-            #expect(error.message.contains("reference image"))
-        }
+        let error = #expect(throws: ProtocolError.self) { try SessionImage(url) }
+        #expect(error?.code == .invalidInput && error?.message.contains(cause) == true)
+        #expect(error?.message.contains("reference image") == true)
     }
 
     @Test func dataURLsOverTheLimit() {
         let large = "data:image/png;base64," + String(repeating: "A", count: 14_000_001)
-        do {
-            _ = try SessionImage(large)
-            Issue.record("no error")
-        } catch { #expect("\(error)".contains("10 MiB")) }
+        let error = #expect(throws: ProtocolError.self) { try SessionImage(large) }
+        #expect(error?.message.contains("10 MiB") == true)
         #expect((try? SessionImage("data:," + String(repeating: "A", count: 32 << 20))) == nil)
     }
 
@@ -89,18 +77,14 @@ struct QueryItemsTests {
         "a=" + String(repeating: "x", count: 5000), String(repeating: "a=b&", count: 40) + "a=b",
     ])
     func refused(text: String) {
-        do {
-            _ = try QueryItems.parse(text)
-            Issue.record("accepted")
-        } catch {
-            #expect(error.code == .invalidOptions && error.message.contains("query-items"), "\(error.message)")
-        }
+        let error = #expect(throws: ProtocolError.self) { try QueryItems.parse(text) }
+        #expect(error?.code == .invalidOptions && error?.message.contains("query-items") == true)
     }
 
     @Test func errorsQuoteNoValue() {
-        do {
-            _ = try QueryItems.parse("token=secret-value&model=secret-value")
-            Issue.record("accepted")
-        } catch { #expect(!error.message.contains("secret-value") && error.message.contains("model")) }
+        let error = #expect(throws: ProtocolError.self) {
+            try QueryItems.parse("token=secret-value&model=secret-value")
+        }
+        #expect(error?.message.contains("secret-value") == false && error?.message.contains("model") == true)
     }
 }
