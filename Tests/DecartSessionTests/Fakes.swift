@@ -62,7 +62,6 @@ final class ManualScheduler: SessionScheduler {
 
 final class FakeChannel: SignallingChannel {
     struct State {
-        var openedWith: Duration?
         var sent: [ClientMessage] = []
         var closes = 0
     }
@@ -80,7 +79,7 @@ final class FakeChannel: SignallingChannel {
     var sent: [ClientMessage] { state.withLock { $0.sent } }
     var closes: Int { state.withLock { $0.closes } }
 
-    func open(timeout: Duration) { state.withLock { $0.openedWith = timeout } }
+    func open(timeout: Duration) {}
 
     func send(_ text: [UInt8]) {
         guard let message = try? ClientMessage(decoding: text) else { return }
@@ -104,9 +103,6 @@ final class FakeMedia: MediaTransport {
     struct State {
         var start: MediaStart?
         var answers: [String] = []
-        var offers: [String] = []
-        var forgotten = 0
-        var candidates: [CandidateMessage?] = []
         var stops = 0
         var keyframeRequests = 0
         var restarts = 0
@@ -127,10 +123,10 @@ final class FakeMedia: MediaTransport {
     func start(_ start: MediaStart) { state.withLock { $0.start = start } }
     func restartICE() { state.withLock { $0.restarts += 1 } }
     func requestKeyframe() { state.withLock { $0.keyframeRequests += 1 } }
-    func rollbackOffer() { state.withLock { $0.forgotten += 1 } }
+    func rollbackOffer() {}
     func apply(answer sdp: String) { state.withLock { $0.answers.append(sdp) } }
-    func apply(offer sdp: String) { state.withLock { $0.offers.append(sdp) } }
-    func apply(candidate: CandidateMessage?) { state.withLock { $0.candidates.append(candidate) } }
+    func apply(offer sdp: String) {}
+    func apply(candidate: CandidateMessage?) {}
     var traffic: MediaTraffic { state.withLock { $0.traffic } }
 
     func stop() {
