@@ -379,20 +379,15 @@ struct ReconnectTests {
         #expect(driver.state == .disconnected && driver.runningTimers.isEmpty)
     }
 
-    /// No media for a second when the channel closes: a silent path is not kept.
-    @Test func aSilentMediaPathIsNotKept() throws {
+    /// No media for a second when the channel closes, or a path that fails.
+    @Test(arguments: [true, false]) func aDeadMediaPathIsNotKept(isSilent: Bool) throws {
         var (driver, old) = try MachineDriver.keepingMedia()
-        driver.wait(.seconds(1), flow: .sending)
-        _ = driver.takeActions()
-        driver.handle(.channelClosed(old, code: nil, reason: ""))
-        #expect(driver.state == .reconnecting)
-        #expect(driver.actions.contains(.stopMedia(old)))
-        #expect(driver.runningTimers == [.retry])
-    }
-
-    @Test func aFailedMediaPathIsNotKept() throws {
-        var (driver, old) = try MachineDriver.keepingMedia()
-        driver.media(.failed(SessionError(.webRTC, "consent", stage: .media)))
+        if isSilent {
+            driver.wait(.seconds(1), flow: .sending)
+            driver.handle(.channelClosed(old, code: nil, reason: ""))
+        } else {
+            driver.media(.failed(SessionError(.webRTC, "consent", stage: .media)))
+        }
         #expect(driver.state == .reconnecting)
         #expect(driver.actions.contains(.stopMedia(old)))
         #expect(driver.runningTimers == [.retry])

@@ -22,12 +22,6 @@ struct RoomTests {
         driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
     }
 
-    @Test func aDirectConnectionAsksForNoRoom() throws {
-        let driver = try opened(.webrtc)
-        #expect(driver.sent() == [])
-        #expect(driver.snapshot.transport == .webrtc)
-    }
-
     // MARK: transport=livekit
 
     @Test func wholeLifeInOrder() throws {

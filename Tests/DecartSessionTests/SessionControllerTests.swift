@@ -84,17 +84,6 @@ struct SessionControllerTests {
         #expect(world.reported.media.count == 2)
     }
 
-    @Test func silentMediaReconnect() throws {
-        let world = try World.connected()
-        for second in 1...6 {
-            world.reported.media.last?.state.withLock { $0.traffic.sent += UInt64(second) * 30 }
-            world.scheduler.advance(.milliseconds(500))
-            world.reported.media.last?.state.withLock { $0.traffic.sent += UInt64(second) * 30 }
-            world.scheduler.advance(.milliseconds(500))
-        }
-        #expect(world.with { $0.snapshot.state } == .reconnecting)
-    }
-
     @Test func aStallReachesTheMediaPath() throws {
         let world = try World.connected()
         let media = try #require(world.reported.media.last)

@@ -8,7 +8,7 @@ struct SessionMachineTests {
         var driver = try MachineDriver()
         #expect(driver.state == .idle)
         driver.handle(.start)
-        #expect(driver.state == .connecting)
+        #expect(driver.state == .connecting && driver.snapshot.transport == .webrtc)
         #expect(driver.takeActions() == [.openChannel(AttemptID(1), .webrtc, timeout: .seconds(15))])
 
         driver.handle(.channelOpened(AttemptID(1), transport: .milliseconds(20), upgrade: .milliseconds(10)))
