@@ -52,7 +52,6 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl"),
         .systemLibrary(name: "CSRTP", pkgConfig: "libsrtp2"),
         .systemLibrary(name: "CYUV"),
-        .systemLibrary(name: "CFlipKernels"),
         .target(name: "CRelease", cSettings: [.define("DECART_COMMIT", to: "\"\(commit)\"")]),
         .target(name: "DecartProtocol", swiftSettings: swiftSettings),
         .target(
@@ -119,7 +118,7 @@ let package = Package(
             ],
             swiftSettings: swiftSettings),
         .target(
-            name: "MirrorElement", dependencies: ["CFlipKernels", "GStreamerKit"], swiftSettings: swiftSettings),
+            name: "MirrorElement", dependencies: ["CYUV", "GStreamerKit"], swiftSettings: swiftSettings),
 
         // Floor 4: what users and tests see.
         .target(
@@ -189,7 +188,7 @@ let package = Package(
         .executableTarget(
             name: "decart-bench",
             dependencies: [
-                "CFlipKernels", "CGStreamer", "CYUV", "GStreamerKit", "MediaPipeline", "MediaSecurity",
+                "CGStreamer", "CYUV", "GStreamerKit", "MediaPipeline", "MediaSecurity", "MirrorElement",
                 "WebRTCTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -284,7 +283,7 @@ let package = Package(
         .testTarget(
             name: "DecartElementsTests",
             dependencies: [
-                "CFlipKernels", "CGStreamer", "DecartElements", "MediaPipeline", "StandInServer", "GStreamerKit",
+                "CGStreamer", "DecartElements", "MediaPipeline", "StandInServer", "GStreamerKit",
                 "DecartProtocol", "ICE", "TestSupport", "WebRTCTransport",
             ],
             swiftSettings: testSettings),

@@ -81,8 +81,6 @@ SUBJECTS = {
     "sanitizers": Subject("AddressSanitizer and ThreadSanitizer", [[f"{REPO}/scripts/sanitize"]], repeats=False),
     "fuzzers": Subject("libFuzzer on all input from outside, a minute for each target",
                        [[f"{REPO}/Tests/Tools/Fuzz/run.sh"]], repeats=False),
-    "kernels": Subject("the C kernels under sanitizers, and for arm64", [
-        [f"{REPO}/Tests/Tools/Kernels/run.sh"], [f"{REPO}/Tests/Tools/Kernels/run.sh", "arm64"]], repeats=False),
 }
 
 

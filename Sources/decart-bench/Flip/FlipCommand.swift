@@ -1,8 +1,8 @@
 import ArgumentParser
-import CFlipKernels
 import CGStreamer
 import GStreamerKit
 import Glibc
+import MirrorElement
 
 /// Compares the horizontal flip with memcpy and videoflip in one run.
 struct FlipCommand: ParsableCommand {
@@ -30,57 +30,53 @@ struct FlipCommand: ParsableCommand {
         writeAll(
             """
             Machine: \(Machine.description); load average at the start: \(Machine.load). \(width)x\(height), one thread, frames \
-            warm, \(rounds) rounds; kernel: \(Self.kernelName). µs a frame (time ÷ memcpy of the same bytes).
+            warm, \(rounds) rounds. µs a frame (time ÷ memcpy of the same bytes).
 
             | format | memcpy | ours, copy | ours, in place | videoflip | `mirror`, shared buffer | `mirror`, own \
             buffer | videoflip ÷ `mirror` shared | element's share, µs: shared / own |
             |---|---|---|---|---|---|---|---|---|
 
             """, to: STDOUT_FILENO)
-        for format in FlipFormat.all { writeAll(try measure(format) + "\n", to: STDOUT_FILENO) }
+        for format in Self.formats { writeAll(try measure(format) + "\n", to: STDOUT_FILENO) }
         writeAll("\nLoad average at the end: \(Machine.load).\n", to: STDOUT_FILENO)
     }
 
-    private static var kernelName: String {
-        switch decart_flip_best_level() {
-        case DECART_FLIP_VECTOR_64: "AVX2, RGB by AVX-512 VBMI"
-        case DECART_FLIP_VECTOR_32: "AVX2"
-        case DECART_FLIP_VECTOR_16: "16-byte vectors"
-        default: "plain C"
-        }
-    }
+    private static let formats = ["I420", "NV12", "YUY2", "RGBA", "I420_10LE", "P010_10LE", "GRAY16_LE", "RGB"]
 
     private func caps(_ format: String) -> String {
         "video/x-raw, format=\(format), width=\(width), height=\(height), framerate=30/1"
     }
 
-    private func measure(_ format: FlipFormat) throws -> String {
-        let size = format.size(width, height)
-        let buffers = try FrameBuffers(size: size)
+    private func measure(_ format: String) throws -> String {
+        let caps = caps(format)
+        guard let video = VideoInfo(caps: try Caps(caps)) else { throw BenchError("GStreamer does not know \(format)") }
+        let buffers = try FrameBuffers(size: video.size)
         let (source, target) = (buffers.source, buffers.target)
-        let (width, height) = (width, height)
-        let level = decart_flip_best_level()
-        let kernel: FlipFormat.PlaneFlip = { to, from, stride, plane, columns, rows in
-            decart_flip_plane_horizontally(to, stride, from, stride, columns, rows, plane.unit, level)
-        }
-        let shared = try ElementHarness("decartmirror", [("mode", "on")], caps: caps(format.name))
-        let own = try ElementHarness("decartmirror", [("mode", "on")], caps: caps(format.name))
-        let videoflip = try? ElementHarness("videoflip", [("video-direction", "horiz")], caps: caps(format.name))
+        let shared = try ElementHarness("decartmirror", [("mode", "on")], caps: caps)
+        let own = try ElementHarness("decartmirror", [("mode", "on")], caps: caps)
+        let videoflip = try? ElementHarness("videoflip", [("video-direction", "horiz")], caps: caps)
 
+        func copy() {
+            _ = source.withVideoFrame(video, writable: false) { from in
+                target.withVideoFrame(video, writable: true) { FrameFlip.run(.leftToRight, from, into: $0) }
+            }
+        }
+        func inPlace() {
+            _ = target.withVideoFrame(video, writable: true) { FrameFlip.run(.leftToRight, $0, into: $0) }
+        }
         var contenders: [(repetitions: Int, turn: () -> Void)] = [
-            (40, { memcpy(target, source, size) }),
-            (40, { format.forEachPlane(width, height, to: target, from: source, kernel) }),
-            (40, { format.forEachPlane(width, height, to: target, from: target, kernel) }),
-            (40, { shared.pushShared(buffers.buffer) }),
+            (40, { source.withBytes { from in target.withMutableBytes { $0.copyMemory(from: from) } } }),
+            (40, copy), (40, inPlace),
+            (40, { shared.pushShared(buffers.sharedBuffer) }),
             (40, { buffers.ownBuffer = buffers.ownBuffer.flatMap { own.pushOwned($0) } }),
         ]
         let videoflipIndex = contenders.count
-        if let videoflip { contenders.append((4, { videoflip.pushShared(buffers.buffer) })) }
+        if let videoflip { contenders.append((4, { videoflip.pushShared(buffers.sharedBuffer) })) }
 
         let times = timed(contenders, rounds: rounds)
         guard buffers.ownBuffer != nil else { throw BenchError("mirror gave no buffer back") }
-        func share(_ element: Int, _ kernel: Int) -> String {
-            fixed(Samples(zip(times[element], times[kernel]).map { $0 - $1 }).median ?? .nan, 1)
+        func share(_ element: Int, _ flip: Int) -> String {
+            fixed(Samples(zip(times[element], times[flip]).map { $0 - $1 }).median ?? .nan, 1)
         }
         func cell(_ index: Int) -> String {
             guard times.indices.contains(index) else { return "–" }
@@ -90,45 +86,39 @@ struct FlipCommand: ParsableCommand {
         let over =
             videoflip == nil
             ? "–" : fixed(Samples(zip(times[videoflipIndex], times[3]).map { $0 / $1 }).median ?? .nan)
-        return "| \(format.name) | \(fixed(Samples(times[0]).median ?? .nan)) | \(cell(1)) | \(cell(2)) | "
+        return "| \(format) | \(fixed(Samples(times[0]).median ?? .nan)) | \(cell(1)) | \(cell(2)) | "
             + "\(videoflip == nil ? "does not take it" : cell(videoflipIndex)) | "
             + "\(cell(3)) | \(cell(4)) | \(over) | \(share(3, 1)) / \(share(4, 2)) |"
     }
 }
 
-/// Three frames for elements, kernels and memcpy alike: one to read, which is shared; one to write; one that is passed
-/// through by ownership. All are in GStreamer's own memory, aligned to 64 bytes.
+/// Three frames for elements, flips and memcpy alike: one to read, which is shared; one to write; one that is passed
+/// through by ownership.
 private final class FrameBuffers {
-    let buffer: UnsafeMutablePointer<GstBuffer>
-    private let targetBuffer: UnsafeMutablePointer<GstBuffer>
+    let source: Buffer
+    let target: Buffer
+    /// `source`, for calls that add references of their own.
+    let sharedBuffer: UnsafeMutablePointer<GstBuffer>
     var ownBuffer: UnsafeMutablePointer<GstBuffer>?
-    let source: UnsafeMutablePointer<UInt8>
-    let target: UnsafeMutablePointer<UInt8>
 
     init(size: Int) throws {
-        func make() throws -> (UnsafeMutablePointer<GstBuffer>, UnsafeMutablePointer<UInt8>) {
-            var info = GstMapInfo()
-            // The alignment that `mirror` proposes upstream.
-            var parameters = GstAllocationParams()
-            gst_allocation_params_init(&parameters)
-            parameters.align = 63
-            guard let buffer = gst_buffer_new_allocate(nil, gsize(size), &parameters),
-                gst_buffer_map(buffer, &info, GST_MAP_WRITE) != 0, let bytes = info.data
-            else { throw BenchError("no memory for a frame") }
-            // Varied bytes: some machines copy uniform data faster.
-            for index in 0..<size { bytes[index] = UInt8(truncatingIfNeeded: index &* 2_654_435_761 >> 13) }
-            // The address stays valid after unmapping: it is system memory.
-            gst_buffer_unmap(buffer, &info)
-            return (buffer, bytes)
+        guard let pool = BufferPool(size: size), let source = pool.next(), let target = pool.next(),
+            let own = pool.next()
+        else { throw BenchError("no memory for a frame") }
+        // Varied bytes: some machines copy uniform data faster.
+        for buffer in [source, target, own] {
+            buffer.withMutableBytes { bytes in
+                for index in bytes.indices { bytes[index] = UInt8(truncatingIfNeeded: index &* 2_654_435_761 >> 13) }
+            }
         }
-        (buffer, source) = try make()
-        (targetBuffer, target) = try make()
-        ownBuffer = try make().0
+        (self.source, self.target, sharedBuffer) = (source, target, try Self.pointer(source))
+        ownBuffer = gst_buffer_ref(try Self.pointer(own))
     }
 
-    deinit {
-        gst_buffer_unref(buffer)
-        gst_buffer_unref(targetBuffer)
-        if let ownBuffer { gst_buffer_unref(ownBuffer) }
+    private static func pointer(_ buffer: Buffer) throws -> UnsafeMutablePointer<GstBuffer> {
+        guard let raw = buffer.raw else { throw BenchError("no memory for a frame") }
+        return raw.assumingMemoryBound(to: GstBuffer.self)
     }
+
+    deinit { if let ownBuffer { gst_buffer_unref(ownBuffer) } }
 }
