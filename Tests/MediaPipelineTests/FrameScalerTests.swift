@@ -3,6 +3,7 @@ import GStreamerKit
 import Glibc
 import MediaPipeline
 import Synchronization
+import TestSupport
 import Testing
 
 /// The scaler on GStreamer's frames: against GStreamer's elements and the formulas of the standards, with borders and times,
@@ -60,15 +61,7 @@ import Testing
 
     /// The samples of each plane of I420, row by row.
     private func planes(_ buffer: Buffer, _ width: Int, _ height: Int) throws -> [[UInt8]] {
-        let found = buffer.withVideoPlanes(try info(Self.caps("I420", width, height)), writable: false) { planes in
-            planes.enumerated().map { index, plane in
-                let (columns, rows) = index == 0 ? (width, height) : (width / 2, height / 2)
-                return (0..<rows).flatMap { row in
-                    Array(UnsafeRawBufferPointer(start: plane.base + row * plane.stride, count: columns))
-                }
-            }
-        }
-        return try #require(found)
+        try #require(buffer.samples(try info(Self.caps("I420", width, height))))
     }
 
     @Test(arguments: formats) func conversionIsWithinTwoLevelsOfVideoconvert(_ format: String) throws {

@@ -9,7 +9,7 @@ import WebRTCTransport
     /// Sends the frames of a pipeline's last pad through a chain, and reads the first `count` that leave it.
     private func results<Result: Sendable>(
         _ count: Int, of source: Pad, in pipeline: Pipeline, width: Int, height: Int, fit: Fit,
-        read: @escaping @Sendable ([VideoPlane]) -> Result
+        read: @escaping @Sendable ([FramePlane]) -> Result
     ) throws -> [Result] {
         let bin = Bin(name: "chain")
         let chain = try InputChain(pacing: InputPacing(), sink: source)
@@ -65,8 +65,8 @@ import WebRTCTransport
             return .replace(copy)
         }
         return try results(8, of: source, in: pipeline, width: 64, height: 48, fit: .stretch) { planes in
-            let rows = planes[0].base.assumingMemoryBound(to: UInt8.self)
-            return abs(Int(rows[20 * planes[0].stride + 32]) - Int(rows[21 * planes[0].stride + 32])) > 100
+            let (rows, stride) = (planes[0].base, planes[0].stride)
+            return abs(Int(rows[20 * stride + 32]) - Int(rows[21 * stride + 32])) > 100
         }
     }
 
@@ -103,7 +103,7 @@ import WebRTCTransport
         let source = try #require(setter.staticPad("src"))
         return try results(1, of: source, in: pipeline, width: 320, height: 176, fit: fit) { planes in
             zip(planes, [(160, 88), (80, 44), (80, 44)]).map { plane, at in
-                Int(plane.base.load(fromByteOffset: at.1 * plane.stride + at.0, as: UInt8.self))
+                Int(plane.base[at.1 * plane.stride + at.0])
             }
         }.first ?? []
     }

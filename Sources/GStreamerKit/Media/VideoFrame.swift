@@ -51,28 +51,17 @@ extension VideoInfo {
     }
 }
 
-package struct VideoPlane {
-    package let base: UnsafeMutableRawPointer
-    package let stride: Int
-}
-
 extension Buffer {
-    /// Maps the planes of a raw frame, with the strides of its GstVideoMeta if it has one. Returns nil if mapping
-    /// fails.
+    /// Maps the planes of a raw frame, with the strides of its GstVideoMeta if it has one. Returns nil if mapping fails
+    /// or a plane has less memory than its rows need.
     package func withVideoPlanes<R>(
-        _ video: VideoInfo, writable: Bool, _ body: ([VideoPlane]) throws -> R
+        _ video: VideoInfo, writable: Bool, _ body: ([FramePlane]) throws -> R
     ) rethrows -> R? {
-        var frame = GstVideoFrame()
-        var info = video.info
-        guard let pointer, gst_video_frame_map(&frame, &info, pointer, writable ? mapReadWrite : GST_MAP_READ) != 0
-        else { return nil }
-        defer { gst_video_frame_unmap(&frame) }
-        var planes: [VideoPlane] = []
-        for index in 0..<video.planeCount {
-            guard let base = decart_video_frame_plane(&frame, UInt32(index)) else { return nil }
-            planes.append(VideoPlane(base: base, stride: Int(decart_video_frame_stride(&frame, UInt32(index)))))
+        let result = try withVideoFrame(video, writable: writable) { frame -> R? in
+            let planes = (0..<frame.planeCount).compactMap(frame.plane)
+            return planes.count == frame.planeCount ? try body(planes) : nil
         }
-        return try body(planes)
+        return result ?? nil
     }
 
     /// Maps a raw frame for as long as `body` runs. Returns nil if mapping fails.
@@ -123,15 +112,10 @@ extension Buffer {
         let buffer = Buffer(size: video.size)
         let done: Void? = buffer.withVideoPlanes(video, writable: true) { planes in
             for (index, plane) in planes.enumerated() {
-                let rows = index == 0 ? video.height : (video.height &+ 1) / 2
-                plane.base.initializeMemory(
-                    as: UInt8.self, repeating: index == 0 ? 16 : 128, count: plane.stride &* rows)
+                plane.base.initialize(
+                    repeating: index == 0 ? 16 : 128, count: plane.stride &* plane.layout.rows)
             }
         }
         return done == nil ? nil : buffer
     }
-}
-
-extension VideoInfo {
-    package var planeCount: Int { info.finfo.map { Int($0.pointee.n_planes) } ?? 0 }
 }

@@ -125,7 +125,7 @@ struct PaintingBin {
     ) -> Buffer? {
         guard let writable = buffer.madeWritable() else { return nil }
         let isPainted = writable.withVideoPlanes(video, writable: true) { planes in
-            guard let frame = I420Frame(planes, video) else { return false }
+            guard let frame = I420Frame(planes) else { return false }
             painter.paint(frame)
             distort(frame)
             return true
@@ -136,19 +136,16 @@ struct PaintingBin {
 
 extension I420Frame {
     /// Wraps the planes of a mapped frame. The mapping owns the memory; its size follows from stride and height.
-    fileprivate init?(_ planes: [VideoPlane], _ video: VideoInfo) {
+    fileprivate init?(_ planes: [FramePlane]) {
         guard planes.count == 3, planes.allSatisfy({ $0.stride > 0 }) else { return nil }
-        func plane(_ index: Int, _ width: Int, _ height: Int) -> Plane? {
+        func plane(_ index: Int) -> Plane? {
+            let (stride, layout) = (planes[index].stride, planes[index].layout)
             // The last row need not be padded to the stride.
-            let bytes = planes[index].stride &* (height &- 1) &+ width
+            let bytes = stride &* (layout.rows &- 1) &+ layout.columns
             let memory = UnsafeMutableRawBufferPointer(start: planes[index].base, count: bytes)
-            return Plane(memory, stride: planes[index].stride, width: width, height: height)
+            return Plane(memory, stride: stride, width: layout.columns, height: layout.rows)
         }
-        let width = video.width / 2 &+ video.width % 2
-        let height = video.height / 2 &+ video.height % 2
-        guard let luma = plane(0, video.width, video.height), let blueChroma = plane(1, width, height),
-            let redChroma = plane(2, width, height)
-        else { return nil }
+        guard let luma = plane(0), let blueChroma = plane(1), let redChroma = plane(2) else { return nil }
         self.init(luma: luma, blueChroma: blueChroma, redChroma: redChroma)
     }
 }

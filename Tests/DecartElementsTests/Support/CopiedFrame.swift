@@ -1,5 +1,6 @@
 import GStreamerKit
 import StandInServer
+import TestSupport
 
 /// An I420 frame without padding, copied out of a buffer.
 struct CopiedFrame: Sendable, Equatable {
@@ -18,23 +19,8 @@ struct CopiedFrame: Sendable, Equatable {
     }
 
     init?(_ buffer: Buffer, _ video: VideoInfo) {
-        let (width, height) = (video.width, video.height)
-        let copied = buffer.withVideoPlanes(video, writable: false) { planes -> [[UInt8]] in
-            guard planes.count == 3 else { return [] }
-            return planes.enumerated().map { index, plane in
-                let columns = index == 0 ? width : (width + 1) / 2
-                let rows = index == 0 ? height : (height + 1) / 2
-                var samples: [UInt8] = []
-                samples.reserveCapacity(columns * rows)
-                for row in 0..<rows {
-                    samples.append(
-                        contentsOf: UnsafeRawBufferPointer(start: plane.base + row * plane.stride, count: columns))
-                }
-                return samples
-            }
-        }
-        guard let copied, copied.count == 3 else { return nil }
-        self.init(width: width, height: height, planes: copied)
+        guard let planes = buffer.samples(video), planes.count == 3 else { return nil }
+        self.init(width: video.width, height: video.height, planes: planes)
     }
 
     /// Returns this frame as the stand-in transforms it.

@@ -147,16 +147,7 @@ final class MediaPeer: @unchecked Sendable {
 
     private func receive(_ buffer: Buffer, _ video: VideoInfo) {
         let copied: (planes: [[UInt8]], number: UInt16?)? = buffer.withVideoPlanes(video, writable: false) { planes in
-            let sizes = [
-                (video.width, video.height), ((video.width + 1) / 2, (video.height + 1) / 2),
-                ((video.width + 1) / 2, (video.height + 1) / 2),
-            ]
-            let copies = zip(planes, sizes).map { plane, size in
-                (0..<size.1).flatMap { y in
-                    Array(UnsafeRawBufferPointer(start: plane.base + y * plane.stride, count: size.0))
-                }
-            }
-            return (copies, Self.luma(planes, video).flatMap { LatencyMarker.read(from: $0) })
+            (planes.map(\.samples), Self.luma(planes, video).flatMap { LatencyMarker.read(from: $0) })
         }
         guard let copied else { return }
         seen.change { seen in
@@ -166,7 +157,7 @@ final class MediaPeer: @unchecked Sendable {
         }
     }
 
-    private static func luma(_ planes: [VideoPlane], _ video: VideoInfo) -> Plane? {
+    private static func luma(_ planes: [FramePlane], _ video: VideoInfo) -> Plane? {
         guard let plane = planes.first else { return nil }
         let memory = UnsafeMutableRawBufferPointer(
             start: plane.base, count: plane.stride * (video.height - 1) + video.width)

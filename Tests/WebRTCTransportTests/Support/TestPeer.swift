@@ -171,18 +171,7 @@ final class TestPeer: @unchecked Sendable {
 
     private static func count(_ frame: Buffer, _ info: VideoInfo?, _ seen: Watched<Seen>) {
         guard let info else { return }
-        let means: [Double]? = frame.withVideoPlanes(info, writable: false) { planes in
-            planes.prefix(3).enumerated().map { index, plane in
-                let (width, height) =
-                    index == 0 ? (info.width, info.height) : ((info.width + 1) / 2, (info.height + 1) / 2)
-                var sum = 0
-                for row in 0..<height {
-                    let line = UnsafeRawBufferPointer(start: plane.base + row * plane.stride, count: width)
-                    for value in line { sum += Int(value) }
-                }
-                return Double(sum) / Double(max(1, width * height))
-            }
-        }
+        let means = frame.withVideoPlanes(info, writable: false) { $0.map(\.mean) }
         seen.change { seen in
             seen.frames += 1
             let now = ContinuousClock.now
