@@ -140,7 +140,7 @@ final class Capture: @unchecked Sendable {
     /// time line to the present, with a pad offset. Returns true if it did so; the frame still has its old time then.
     private func isBehind(_ buffer: Buffer, _ pad: Pad, _ element: Element) -> Bool {
         guard plan.camera == nil, let now = element.currentRunningTime,
-            let time = buffer.pts.flatMap({ pad.stickyEvent(.segment)?.runningTime(of: $0) }),
+            let time = buffer.pts.flatMap({ pad.stickySegment?.runningTime(of: $0) }),
             now > time &+ 2_000_000_000, state.withLock({ !exchange(&$0.isMoved, with: true) })
         else { return false }
         pad.setOffset(Int64(clamping: now &- time))

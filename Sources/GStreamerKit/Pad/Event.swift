@@ -27,17 +27,6 @@ package final class Event: @unchecked Sendable {
             default: self = .other
             }
         }
-
-        var raw: GstEventType {
-            switch self {
-            case .streamStart: GST_EVENT_STREAM_START
-            case .caps: GST_EVENT_CAPS
-            case .segment: GST_EVENT_SEGMENT
-            case .tag: GST_EVENT_TAG
-            case .eos: GST_EVENT_EOS
-            default: GST_EVENT_UNKNOWN
-            }
-        }
     }
 
     init(taking pointer: UnsafeMutablePointer<GstEvent>) { self.pointer = pointer }

@@ -85,9 +85,7 @@ package class Pad: GObject, @unchecked Sendable {
     @discardableResult package func push(_ event: Event) -> Bool { gst_pad_push_event(pad, event.copyReference()) != 0 }
     @discardableResult package func send(_ event: Event) -> Bool { gst_pad_send_event(pad, event.copyReference()) != 0 }
 
-    package func stickyEvent(_ type: Event.Kind) -> Event? {
-        gst_pad_get_sticky_event(pad, type.raw, 0).map { Event(taking: $0) }
-    }
+    package var stickySegment: Event? { gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0).map { Event(taking: $0) } }
 
     /// Upstream's answer to a LATENCY query: whether it is live, and its minimum latency. Returns nil if the query
     /// fails.
