@@ -49,14 +49,8 @@ extension Element {
         let (domain, code) = problem.code.raw
         let details = problem.details.map { gst_structure_copy($0.pointer) } ?? nil
         // GStreamer takes ownership of the text, the debug string and the details.
-        if let details {
-            gst_element_message_full_with_details(
-                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "gst-decart", "session",
-                0, details)
-        } else {
-            gst_element_message_full(
-                element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "gst-decart", "session", 0
-            )
-        }
+        gst_element_message_full_with_details(
+            element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "gst-decart", "session", 0,
+            details)
     }
 }
