@@ -30,9 +30,11 @@ private struct DebugLogHandler: LogHandler {
     }
 
     func log(event: LogEvent) {
+        let level = DebugCategory.Level(event.level)
+        guard category.isEnabled(level) else { return }
         let prefix = metadata.isEmpty ? "" : metadata.values.map { "\($0)" }.sorted().joined(separator: " ") + ": "
         category.write(
-            event.level, object: object, "\(prefix)\(event.message)", file: event.file, function: event.function,
+            level, object: object, "\(prefix)\(event.message)", file: event.file, function: event.function,
             line: event.line)
     }
 }
@@ -41,13 +43,6 @@ extension DebugCategory {
     fileprivate var threshold: Logger.Level {
         for level in [Logger.Level.trace, .debug, .info, .warning] where isEnabled(Level(level)) { return level }
         return .error
-    }
-
-    fileprivate func write(
-        _ level: Logger.Level, object: String, _ message: String, file: String, function: String, line: UInt
-    ) {
-        guard isEnabled(Level(level)) else { return }
-        write(Level(level), object: object, message, file: file, function: function, line: line)
     }
 }
 

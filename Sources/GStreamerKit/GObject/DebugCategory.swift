@@ -38,19 +38,11 @@ package struct DebugCategory: @unchecked Sendable {
         _ level: Level, _ object: GObject? = nil, _ message: @autoclosure () -> String, file: StaticString = #fileID,
         function: StaticString = #function, line: UInt = #line
     ) {
-        guard let category, decart_debug_enabled(category, level.raw) != 0 else { return }
-        let instance = object?.raw.assumingMemoryBound(to: CGStreamer.GObject.self)
-        file.withUTF8Buffer { file in
-            function.withUTF8Buffer { function in
-                file.withMemoryRebound(to: CChar.self) { file in
-                    function.withMemoryRebound(to: CChar.self) { function in
-                        gst_debug_log_literal(
-                            category, level.raw, file.baseAddress, function.baseAddress, Int32(clamping: line),
-                            instance,
-                            message())
-                    }
-                }
-            }
-        }
+        guard let category, isEnabled(level) else { return }
+        // The literals that the compiler passes end with a NUL.
+        let (file, function) = (UnsafeRawPointer(file.utf8Start), UnsafeRawPointer(function.utf8Start))
+        gst_debug_log_literal(
+            category, level.raw, file.assumingMemoryBound(to: CChar.self),
+            function.assumingMemoryBound(to: CChar.self), Int32(clamping: line), object?.object, message())
     }
 }
