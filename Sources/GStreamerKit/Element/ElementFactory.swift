@@ -2,17 +2,11 @@ internal import CGStreamer
 
 /// An installed element factory, from the registry; nothing is loaded.
 // @unchecked: factories are immutable once they are registered, apart from their rank.
-package final class ElementFactory: @unchecked Sendable {
-    private let pointer: UnsafeMutablePointer<GstObject>
-    private var factory: OpaquePointer { OpaquePointer(pointer) }
-
-    private init(taking factory: OpaquePointer) {
-        pointer = UnsafeMutableRawPointer(factory).assumingMemoryBound(to: GstObject.self)
-    }
-    deinit { gst_object_unref(pointer) }
+package final class ElementFactory: GObject, @unchecked Sendable {
+    private var factory: OpaquePointer { OpaquePointer(raw) }
 
     package static func named(_ name: String) -> ElementFactory? {
-        gst_element_factory_find(name).map { ElementFactory(taking: $0) }
+        gst_element_factory_find(name).map { ElementFactory(taking: UnsafeMutableRawPointer($0)) }
     }
 
     /// Installed decoders of video, with GStreamer's rank at least MARGINAL: `GST_PLUGIN_FEATURE_RANK` counts.
@@ -22,11 +16,11 @@ package final class ElementFactory: @unchecked Sendable {
         }
         defer { gst_plugin_feature_list_free(list) }
         return sequence(first: list) { $0.pointee.next }.compactMap {
-            $0.pointee.data.map { ElementFactory(taking: OpaquePointer(gst_object_ref($0))) }
+            $0.pointee.data.map { ElementFactory(borrowing: $0) }
         }
     }
 
-    package var name: String { String(taking: gst_object_get_name(pointer)) }
+    package var name: String { String(taking: gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self))) }
 
     package var rank: Int { Int(gst_plugin_feature_get_rank(factory)) }
 
@@ -45,4 +39,8 @@ package final class ElementFactory: @unchecked Sendable {
         }
         return caps
     }
+}
+
+extension GStreamerRuntime {
+    package static func hasElement(_ factory: String) -> Bool { ElementFactory.named(factory) != nil }
 }

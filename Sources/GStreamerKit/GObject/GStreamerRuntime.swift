@@ -11,12 +11,6 @@ package enum GStreamerRuntime {
     }()
 
     package static func initialise() { _ = initialised }
-
-    package static func hasElement(_ factory: String) -> Bool {
-        guard let found = gst_element_factory_find(factory) else { return false }
-        gst_object_unref(UnsafeMutableRawPointer(found))
-        return true
-    }
 }
 
 /// A failed GStreamer call, with what was attempted.
