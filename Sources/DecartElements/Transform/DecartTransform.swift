@@ -482,11 +482,14 @@ final class DecartTransform: ElementImplementation {
         input.configure(width: size.current.width, height: size.current.height, fit: settings.fit)
         // A viewer has no input that could decide the orientation.
         let follows = settings.orientation == .auto && plan.subscribeToken == nil
-        output.configure(
-            OutputFormat(width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1)),
-            followsReceived: settings.outputSize == .received, latency: settings.playoutLatency,
-            captureLatency: settings.timestamps == .capture ? Self.captureLatency : nil,
-            waits: follows)
+        output.configure {
+            $0.preferred = OutputFormat(
+                width: plan.output.width, height: plan.output.height, framerate: (plan.output.framerate, 1))
+            $0.followsReceived = settings.outputSize == .received
+            $0.latency = settings.playoutLatency
+            $0.captureLatency = settings.timestamps == .capture ? Self.captureLatency : nil
+            $0.waits = follows
+        }
         output.onFill { [weak input] in input?.gate.isLive ?? true }
         guard follows else { return }
         input.onShape { [weak self, weak input, weak output] isPortrait in

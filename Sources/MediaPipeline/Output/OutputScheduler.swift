@@ -9,11 +9,11 @@ package struct OutputConfiguration: Sendable {
     package var preferred = OutputFormat(width: 1280, height: 704, framerate: (22, 1))
     /// The size of the output follows that of the received frames.
     package var followsReceived = false
-    /// The `latency` property, counted from a frame's arrival; nil: the playout delay adapts.
+    /// The `latency` property, ns, counted from a frame's arrival; nil: the playout delay adapts.
     package var latency: ClockTime?
-    /// Minimum latency if frames carry their input's running time; nil: they carry their arrival's.
+    /// Minimum latency, ns, if frames carry their input's running time; nil: they carry their arrival's.
     package var captureLatency: ClockTime?
-    /// Nothing is announced downstream before the orientation is known.
+    /// Nothing is announced downstream before the orientation is known (`orient`).
     package var waits = false
     package var fallback = Fallback.freeze
     /// The frames are encoded: none is repeated, and none is dropped unless all that depend on it are.

@@ -89,24 +89,15 @@ package final class VideoOutput: Sendable {
     package var encoding: EncodedOutput? { state.withLock(\.encoding) }
 
     /// Call before the pad is activated.
-    /// - Parameters:
-    ///   - latency: ns, from a frame's arrival to its display; nil: it adapts.
-    ///   - captureLatency: minimum latency, ns, if frames are to carry their input's running time; nil: their
-    ///     arrival's.
-    ///   - waits: announces nothing downstream before `orient`.
-    package func configure(
-        _ preferred: OutputFormat, followsReceived: Bool, latency: ClockTime?, captureLatency: ClockTime?, waits: Bool
-    ) {
+    /// - Parameter change: sets what the settings decide; runs with the lock held, so it must not call out.
+    package func configure(_ change: (inout OutputConfiguration) -> Void) {
         playout.reset()
         state.withLock { state in
             var configuration = state.scheduler.configuration
-            configuration.preferred = preferred
-            configuration.followsReceived = followsReceived
-            configuration.latency = latency
-            configuration.captureLatency = captureLatency
+            change(&configuration)
             configuration.isEncoded = state.encoding != nil
             // The size of encoded frames is the service's.
-            configuration.waits = waits && state.encoding == nil
+            if configuration.isEncoded { configuration.waits = false }
             state.scheduler = OutputScheduler(
                 configuration, counters: state.scheduler.counters, playout: playout)
         }
