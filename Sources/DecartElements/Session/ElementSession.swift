@@ -15,7 +15,7 @@ extension SessionPlan {
         if (now.height > now.width) != (format.height > format.width) { swap(&format.width, &format.height) }
         guard (format.width, format.height) != now else { return }
         size.set(width: format.width, height: format.height)
-        host.input.resize(width: format.width, height: format.height)
+        host.input.configure(width: format.width, height: format.height, fit: nil)
     }
 }
 

@@ -149,9 +149,4 @@ package struct EncodedOverload: Sendable, Equatable {
     package var target: Int
     package var framerate: Double
     package var maximumFramerate: Int
-
-    package init(reason: Reason, bitrate: Int, target: Int, framerate: Double, maximumFramerate: Int) {
-        (self.reason, self.bitrate, self.target) = (reason, bitrate, target)
-        (self.framerate, self.maximumFramerate) = (framerate, maximumFramerate)
-    }
 }

@@ -159,17 +159,11 @@ package final class InputChain: @unchecked Sendable {
     }
 
     /// Sets the size of the frames that leave and how the input fits into it, at any time.
-    package func configure(width: Int, height: Int, fit: Fit) {
+    /// - Parameter fit: nil: as before.
+    package func configure(width: Int, height: Int, fit: Fit?) {
         state.withLock {
             $0.target = (width, height)
-            $0.fit = fit
-            $0.geometryChanged = true
-        }
-    }
-
-    package func resize(width: Int, height: Int) {
-        state.withLock {
-            $0.target = (width, height)
+            $0.fit = fit ?? $0.fit
             $0.geometryChanged = true
         }
     }
