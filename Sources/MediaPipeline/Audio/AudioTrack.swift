@@ -72,7 +72,7 @@ package final class AudioTrack: @unchecked Sendable {
             let input = try AudioInput(
                 in: element, template: template, gate: gate,
                 onTag: { [weak self] in self?.state.withLock(\.output)?.forward($0) },
-                onEnd: { [weak self] in self?.inputEnded() },
+                onEnd: { [weak self] in self?.endHandler.withLock { $0 }?() },
                 deliver: { [weak self] in self?.deliver($0) })
             state.withLock { $0.input = input }
             input.add(isActive: element.unowned.state() > .ready)
@@ -97,8 +97,6 @@ package final class AudioTrack: @unchecked Sendable {
 
     /// Sets a handler that is called on upstream's thread when the input has ended.
     package func onEnd(_ handler: @escaping @Sendable () -> Void) { endHandler.withLock { $0 = handler } }
-
-    private func inputEnded() { endHandler.withLock { $0 }?() }
 
     package func setMuted(_ isMuted: Bool) { state.withLock { $0.isMuted = isMuted } }
 
