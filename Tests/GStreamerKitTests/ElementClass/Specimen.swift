@@ -9,11 +9,8 @@ final class Specimen: ElementImplementation {
         var changes: [[String]] = []
         var states: [StateChange] = []
         var actions: [String] = []
-        var messages: [String] = []
         var refusesReady = false
-        var swallowsMessages = false
         var events = 0
-        var notified: [String] = []
         var onEnd: (@Sendable ([StateChange]) -> Void)?
     }
     let seen = Mutex(Seen())
@@ -94,14 +91,6 @@ final class Specimen: ElementImplementation {
         guard event.isForceKeyUnit else { return nil }
         seen.withLock { $0.events += 1 }
         return true
-    }
-
-    func handleMessage(_ message: Message) -> Message? {
-        let name = message.structure?.name ?? "none"
-        return seen.withLock { seen in
-            seen.messages.append(name)
-            return seen.swallowsMessages ? nil : message
-        }
     }
 
     func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox? {
