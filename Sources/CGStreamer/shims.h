@@ -45,15 +45,6 @@ static inline gboolean decart_debug_enabled(GstDebugCategory *category, GstDebug
     return level <= GST_LEVEL_MAX && level <= _gst_debug_min && level <= gst_debug_category_get_threshold(category);
 }
 
-// Object flags and pad fields, whose accessors are macros.
-static inline void decart_element_flag_set(GstElement *element, guint flag) { GST_OBJECT_FLAG_SET(element, flag); }
-static inline void decart_element_flag_unset(GstElement *element, guint flag) { GST_OBJECT_FLAG_UNSET(element, flag); }
-static inline gpointer decart_pad_chain_data(GstPad *pad) { return pad->chaindata; }
-static inline gpointer decart_pad_chain_list_data(GstPad *pad) { return pad->chainlistdata; }
-static inline gpointer decart_pad_event_data(GstPad *pad) { return pad->eventdata; }
-static inline gpointer decart_pad_query_data(GstPad *pad) { return pad->querydata; }
-static inline gpointer decart_pad_activate_data(GstPad *pad) { return pad->activatemodedata; }
-
 static inline guint8 *decart_video_frame_plane(const GstVideoFrame *frame, guint plane) {
     return (guint8 *)GST_VIDEO_FRAME_PLANE_DATA(frame, plane);
 }
@@ -148,9 +139,6 @@ static inline void decart_buffer_detach(GstBuffer *buffer, const gchar *name) {
 static inline GstBuffer *decart_buffer_prefix(GstBuffer *buffer, gsize size) {
     return gst_buffer_copy_region(buffer, GST_BUFFER_COPY_ALL, 0, size);
 }
-static inline GstEvent *decart_event_copy(GstEvent *event) { return gst_event_copy(event); }
-static inline GstEventType decart_event_type(GstEvent *event) { return GST_EVENT_TYPE(event); }
-static inline GstQueryType decart_query_type(GstQuery *query) { return GST_QUERY_TYPE(query); }
 
 // Swift sees tag lists as opaque pointers. The last function returns the event without image-orientation, or NULL if no
 // tag is left.
@@ -174,8 +162,6 @@ static inline GstEvent *decart_event_without_orientation(GstEvent *event) {
     if (gst_tag_list_n_tags(list) == 0) { gst_tag_list_unref(list); return NULL; }
     return gst_event_new_tag(list);
 }
-
-static inline const gchar *decart_structure_name(const GstStructure *structure) { return gst_structure_get_name(structure); }
 
 // gst_sdp_message_new takes an uninitialised out pointer.
 static inline GstSDPMessage *decart_sdp_message_new(void) {

@@ -172,14 +172,14 @@ package class Bin: Element, @unchecked Sendable {
     package func suppressSourceAndSinkFlags() {
         let flags = GST_ELEMENT_FLAG_SOURCE.rawValue | GST_ELEMENT_FLAG_SINK.rawValue
         gst_bin_set_suppressed_flags(bin, GstElementFlags(rawValue: flags))
-        decart_element_flag_unset(element, UInt32(flags))
+        gstObject.pointee.flags &= ~UInt32(flags)
     }
 
     /// Sets the SOURCE flag permanently, whatever the children are, so that events sent to the pipeline's sources reach
     /// this bin.
     package func beSource() {
         suppressSourceAndSinkFlags()
-        decart_element_flag_set(element, UInt32(GST_ELEMENT_FLAG_SOURCE.rawValue))
+        gstObject.pointee.flags |= UInt32(GST_ELEMENT_FLAG_SOURCE.rawValue)
     }
 }
 

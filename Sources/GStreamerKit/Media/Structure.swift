@@ -21,7 +21,7 @@ package final class Structure: @unchecked Sendable, Equatable, CustomStringConve
         pointer = parsed
     }
 
-    package var name: String { String(cString: decart_structure_name(pointer)) }
+    package var name: String { String(cString: gst_structure_get_name(pointer)) }
     package var description: String { String(taking: gst_structure_to_string(pointer)) }
 
     package subscript(field: String) -> GValueBox? {

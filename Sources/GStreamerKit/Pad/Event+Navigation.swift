@@ -6,7 +6,7 @@ extension Event {
     package func beforeFlip(_ flip: Flip, size: (width: Int, height: Int)) -> Event {
         var (x, y) = (0.0, 0.0)
         guard kind == .navigation, gst_navigation_event_get_coordinates(pointer, &x, &y) != 0,
-            let copy = decart_event_copy(pointer)
+            let copy = gst_event_copy(pointer)
         else { return self }
         switch flip {
         case .leftToRight: x = Double(size.width) - x

@@ -40,7 +40,7 @@ package final class Event: @unchecked Sendable {
         decart_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
     }
 
-    package var kind: Kind { Kind(decart_event_type(pointer)) }
+    package var kind: Kind { Kind(pointer.pointee.type) }
 
     package static func streamStart(id: String, groupID: UInt32) -> Event {
         let event = gst_event_new_stream_start(id)

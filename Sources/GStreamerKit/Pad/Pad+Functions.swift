@@ -34,7 +34,7 @@ extension Pad {
         gst_pad_set_chain_function_full(
             pad,
             { pad, _, buffer in
-                guard let pad, let buffer, let data = decart_pad_chain_data(pad) else { return GST_FLOW_ERROR }
+                guard let pad, let buffer, let data = pad.pointee.chaindata else { return GST_FLOW_ERROR }
                 return Unmanaged<ChainBox>.fromOpaque(data).takeUnretainedValue().function(Buffer(taking: buffer)).raw
             }, retained(ChainBox(function)), releaseBox)
     }
@@ -46,7 +46,7 @@ extension Pad {
             { pad, _, list in
                 guard let list else { return GST_FLOW_ERROR }
                 defer { decart_mini_object_unref(UnsafeMutableRawPointer(list)) }
-                guard let pad, let data = decart_pad_chain_list_data(pad) else { return GST_FLOW_ERROR }
+                guard let pad, let data = pad.pointee.chainlistdata else { return GST_FLOW_ERROR }
                 let buffers = (0..<gst_buffer_list_length(list)).compactMap {
                     gst_buffer_list_get(list, $0).map(Buffer.init(borrowing:))
                 }
@@ -58,7 +58,7 @@ extension Pad {
         gst_pad_set_event_function_full(
             pad,
             { pad, parent, event in
-                guard let pad, let event, let data = decart_pad_event_data(pad) else { return 0 }
+                guard let pad, let event, let data = pad.pointee.eventdata else { return 0 }
                 let owned = Event(taking: event)
                 switch Unmanaged<EventBox>.fromOpaque(data).takeUnretainedValue().function(owned) {
                 case .handled(let result): return result ? 1 : 0
@@ -71,7 +71,7 @@ extension Pad {
         gst_pad_set_query_function_full(
             pad,
             { pad, parent, query in
-                guard let pad, let query, let data = decart_pad_query_data(pad) else { return 0 }
+                guard let pad, let query, let data = pad.pointee.querydata else { return 0 }
                 switch Unmanaged<QueryBox>.fromOpaque(data).takeUnretainedValue().function(QueryRef(query)) {
                 case .answered: return 1
                 case .refused: return 0
@@ -85,7 +85,7 @@ extension Pad {
         gst_pad_set_activatemode_function_full(
             pad,
             { pad, _, mode, active in
-                guard let pad, mode == GST_PAD_MODE_PUSH, let data = decart_pad_activate_data(pad) else { return 0 }
+                guard let pad, mode == GST_PAD_MODE_PUSH, let data = pad.pointee.activatemodedata else { return 0 }
                 return Unmanaged<ActivateBox>.fromOpaque(data).takeUnretainedValue().function(active != 0) ? 1 : 0
             }, retained(ActivateBox(function)), releaseBox)
     }

@@ -10,7 +10,7 @@ package struct QueryRef {
     }
 
     package var kind: Kind {
-        switch decart_query_type(pointer) {
+        switch pointer.pointee.type {
         case GST_QUERY_LATENCY: .latency
         case GST_QUERY_CAPS: .caps
         case GST_QUERY_ACCEPT_CAPS: .acceptCaps

@@ -32,7 +32,7 @@ final class MirrorHarness: Sendable {
         gst_pad_set_query_function_full(
             sink.raw.assumingMemoryBound(to: GstPad.self),
             { pad, parent, query in
-                guard let query, decart_query_type(query) == GST_QUERY_ALLOCATION else {
+                guard let query, query.pointee.type == GST_QUERY_ALLOCATION else {
                     return gst_pad_query_default(pad, parent, query)
                 }
                 gst_query_add_allocation_meta(query, gst_video_meta_api_get_type(), nil)
