@@ -14,26 +14,16 @@ import Testing
         #expect(meter.count == 0 && meter.total == .zero)
     }
 
-    @Test func anIntervalOfTheAverageAnd150MillisecondsIsAFreeze() {
+    /// The average and 150 ms, or three times a long average.
+    @Test(arguments: [(33, 183), (100, 300)]) func aLongIntervalIsAFreeze(average: Int, bound: Int) {
         var meter = FreezeMeter()
-        let last = feed(&meter, from: 0, every: 33, count: 40)
-        // 3 x 33 = 99 ms is less than 33 + 150 ms, so the latter counts.
-        meter.frame(at: .milliseconds(last + 182))
+        let last = feed(&meter, from: 0, every: average, count: 40) + bound - 1
+        meter.frame(at: .milliseconds(last))
         #expect(meter.count == 0)
-        let next = feed(&meter, from: last + 215, every: 33, count: 40)
-        meter.frame(at: .milliseconds(next + 184))
+        let next = feed(&meter, from: last + average, every: average, count: 40) + bound + 1
+        meter.frame(at: .milliseconds(next))
         #expect(meter.count == 1)
-        #expect(meter.total == .milliseconds(184))
-    }
-
-    @Test func aLongAverageCountsThreefold() {
-        var meter = FreezeMeter()
-        let last = feed(&meter, from: 0, every: 100, count: 40)
-        meter.frame(at: .milliseconds(last + 299))
-        #expect(meter.count == 0)
-        let next = feed(&meter, from: last + 400, every: 100, count: 40)
-        meter.frame(at: .milliseconds(next + 301))
-        #expect(meter.count == 1)
+        #expect(meter.total == .milliseconds(bound + 1))
     }
 
     @Test func aPauseIsNoFreeze() {

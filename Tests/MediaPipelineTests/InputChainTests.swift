@@ -70,22 +70,14 @@ import WebRTCTransport
         }
     }
 
-    @Test func interlacedFramesLoseAField() throws {
-        #expect(try combing(mode: "interleaved") { _ in true } == Array(repeating: false, count: 8))
-    }
-
-    @Test func progressiveFramesStay() throws {
-        #expect(try combing(mode: "progressive") { _ in false } == Array(repeating: true, count: 8))
-    }
-
-    /// Some hardware decoders announce mixed frames and flag none.
-    @Test func mixedFramesWithoutFlagsAreInterlaced() throws {
-        #expect(try combing(mode: "mixed") { _ in false } == Array(repeating: false, count: 8))
-    }
-
-    @Test func flagsOfMixedFramesAreFollowed() throws {
-        let seen = try combing(mode: "mixed") { $0 < 4 }
-        #expect(seen == (0..<8).map { $0 >= 4 })
+    @Test(arguments: [
+        ("interleaved", 8, 8), ("progressive", 0, 0), ("mixed", 4, 4),
+        // Some hardware decoders announce mixed frames and flag none.
+        ("mixed", 0, 8),
+    ])
+    func interlacedFramesLoseAField(mode: String, flagged: Int, interlaced: Int) throws {
+        let seen = try combing(mode: mode) { $0 < flagged }
+        #expect(seen == (0..<8).map { $0 >= interlaced })
     }
 
     /// Frames of one colour, whose red, green and blue are 30, 200 and 60.

@@ -246,28 +246,21 @@ import Testing
         #expect(output.next(160) == "4 at 160 discont")
     }
 
-    @Test func atAHigherRateFramesAreRepeated() {
+    /// A higher rate repeats frames, a lower one drops some, and a variable one keeps the frames and the service's interval.
+    @Test(
+        arguments: [
+            (
+                40, [100, 150, 200], [100, 150, 150, 200, 200],
+                ["1 at 100 discont", "1 at 125", "2 at 150", "2 at 175", "3 at 200"]
+            ),
+            (10, [100, 150, 200, 250], [100, 150, 200, 250], ["1 at 100 discont", "2 at 200", "wait 0", "4 at 300"]),
+            (0, [100, 130, 160], [100, 130, 160, 160], ["1 at 100 discont", "2 at 130", "3 at 160", "wait 135"]),
+        ] as [(Int, [ClockTime], [ClockTime], [String])])
+    func downstreamDecidesAboutTheRate(rate: Int, frames: [ClockTime], times: [ClockTime], expected: [String]) {
         var output = Output()
-        output = output.negotiated((40, 1))
-        for number in 1...3 { output.frame(number, at: 100 + 50 * ClockTime(number - 1)) }
-        let pushed = [100, 150, 150, 200, 200].map { output.next($0) }
-        #expect(pushed == ["1 at 100 discont", "1 at 125", "2 at 150", "2 at 175", "3 at 200"])
-    }
-
-    @Test func atALowerRateFramesAreDropped() {
-        var output = Output()
-        output = output.negotiated((10, 1))
-        for number in 1...4 { output.frame(number, at: 100 + 50 * ClockTime(number - 1)) }
-        let steps = [100, 150, 200, 250].map { output.next($0) }
-        #expect(steps == ["1 at 100 discont", "2 at 200", "wait 0", "4 at 300"])
-    }
-
-    @Test func aVariableRateKeepsTheFramesAndTheServicesInterval() {
-        var output = Output()
-        output = output.negotiated((0, 1))
-        for number in 1...3 { output.frame(number, at: 100 + 30 * ClockTime(number - 1)) }
-        let pushed = [100, 130, 160, 160].map { output.next($0) }
-        #expect(pushed == ["1 at 100 discont", "2 at 130", "3 at 160", "wait 135"])
+        output = output.negotiated((rate, 1))
+        for (index, time) in frames.enumerated() { output.frame(index + 1, at: time) }
+        #expect(times.map { output.next($0) } == expected)
     }
 
     @Test func theSizeFollowsWhatIsReceived() {
