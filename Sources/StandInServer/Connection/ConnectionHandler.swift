@@ -29,7 +29,7 @@ final class ConnectionHandler: WebSocketHandler {
     private var look: Look?
     private var painter: FramePainter?
     private var mediaArePaused = false
-    private var media: (any MediaSession)?
+    private var media: (any SessionMedia)?
     private var room: Room?
     /// Distinguishes events of the current media from late events of media that were stopped.
     private var mediaGeneration = 0
@@ -210,7 +210,7 @@ final class ConnectionHandler: WebSocketHandler {
         case .openRoom: openRoom(context)
         case .startMedia(let offer): startMedia(offer: offer, context)
         case .receiveOffer(let sdp): media?.receive(offer: sdp)
-        case .addRemoteCandidate(let candidate): media?.addRemoteCandidate(candidate)
+        case .addRemoteCandidate(let candidate): media?.addRemoteCandidate(candidate, .publisher)
         case .awaitCandidates: boundGathering(context)
         case .receiveAnswer(let sdp): media?.receive(answer: sdp)
         case .stopMedia: stopMedia()
@@ -329,14 +329,15 @@ final class ConnectionHandler: WebSocketHandler {
             }
         }
         if isViewer {
-            media = services.media.engine.makeViewer(offer: offer, of: viewers, onEvent: onEvent)
+            media = services.media.engine.makeViewer(of: viewers, room: nil, onEvent: onEvent)
         } else {
             let painter = makePainter { starts in if starts { update { $0.framesArrive() } } }
             setPainter(painter, over: .webrtc)
-            media = services.media.engine.makeSession(
-                offer: offer, painter: painter, faults: script.plan, onEvent: onEvent)
+            media = services.media.engine.makeMedia(
+                painter: painter, faults: script.plan, room: nil, onEvent: onEvent)
         }
         services.media.group.enter()
+        media?.receive(offer: offer)
     }
 
     func addMediaFaults(_ faults: [Fault]) {

@@ -5,7 +5,7 @@ import ICE
 import MediaSecurity
 
 // @unchecked: mutable fields are touched on the network thread only.
-final class BareMediaSession: MediaSession, @unchecked Sendable {
+final class BareMediaSession: SessionMedia, @unchecked Sendable {
     enum Deed: Equatable {
         case dtls(FaultKind.Handshake)
         /// Echoes each packet of the client this many times.
@@ -35,13 +35,10 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
         (self.deed, iceNetwork, self.painter, self.onEvent) = (deed, network, painter, onEvent)
     }
 
-    /// Renegotiation and restarts do not apply to faults below RTP.
-    func receive(offer: String) {}
-    func receive(answer: String) {}
-    func restart(_ output: Fault.Output) {}
-
-    func start(offer text: String) {
+    /// Takes the first offer: renegotiation and restarts do not apply to faults below RTP.
+    func receive(offer text: String) {
         network.async { [self] in
+            guard offer == nil, !isOver else { return }
             guard let offer = BareOffer(text) else { return fail("this fault wants an offer that begins with video") }
             do {
                 let certificate = try DTLSCertificate.generate()
@@ -64,9 +61,7 @@ final class BareMediaSession: MediaSession, @unchecked Sendable {
         }
     }
 
-    func add(_ faults: [Fault]) {}
-
-    func addRemoteCandidate(_ candidate: CandidateMessage?) {
+    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
         network.async { [self] in
             if let candidate { agent?.addRemoteCandidate(candidate.candidate) } else { agent?.endOfRemoteCandidates() }
         }

@@ -10,19 +10,7 @@ import ICE
 import WebRTCTransport
 
 // @unchecked: mutable fields are touched on the queue of `life` only.
-final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
-    /// The options of a participant's media.
-    struct RoomTracks {
-        /// Codec of the transformed video; nil: that of the received one.
-        var codec: VideoCodec?
-        var msid: String
-        var audioMSID: String
-        /// One connection serves both directions; the participant makes all offers.
-        var isSingle: Bool
-        /// Transformed frames have the trailers of their input frames.
-        var takesTrailers: Bool
-    }
-
+final class GStreamerMedia: SessionMedia, @unchecked Sendable {
     private let life: MediaLifecycle
     private let options: MediaOptions
     private let painter: FramePainter
@@ -185,8 +173,6 @@ final class GStreamerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             }
         }
     }
-
-    func addRemoteCandidate(_ candidate: CandidateMessage?) { addRemoteCandidate(candidate, .publisher) }
 
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
         life.work("a candidate could not be taken") { [self] in

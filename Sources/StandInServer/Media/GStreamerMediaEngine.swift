@@ -19,51 +19,24 @@ package struct MediaOptions: Sendable {
 struct GStreamerMediaEngine: MediaEngine {
     let options: MediaOptions
 
-    func makeSession(
-        offer: String, painter: FramePainter, faults: FaultPlan,
+    func makeMedia(
+        painter: FramePainter, faults: FaultPlan, room: RoomTracks?,
         onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any MediaSession {
-        if let deed = faults.bareDeed {
-            let session = BareMediaSession(deed: deed, network: options.network, painter: painter, onEvent: onEvent)
-            session.start(offer: offer)
-            return session
+    ) -> any SessionMedia {
+        if room == nil, let deed = faults.bareDeed {
+            return BareMediaSession(deed: deed, network: options.network, painter: painter, onEvent: onEvent)
         }
         let media = GStreamerMedia(
-            options: options, painter: painter, faults: MediaFaults(faults), room: nil, onEvent: onEvent)
+            options: options, painter: painter, faults: MediaFaults(faults), room: room, onEvent: onEvent)
         media.start()
-        media.receive(offer: offer)
         return media
     }
 
     func makeViewer(
-        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any MediaSession {
-        let media = ViewerMedia(options: options, viewers: viewers, onEvent: onEvent)
-        media.start(answering: offer)
-        return media
-    }
-
-    func makeRoomViewer(
-        of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any RoomMedia {
-        let media = ViewerMedia(
-            options: options, viewers: viewers, msid: msid, audioMSID: audioMSID, takesTrailers: takesTrailers,
-            onEvent: onEvent)
-        media.start()
-        return media
-    }
-
-    func makeRoom(
-        painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
-        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any RoomMedia {
-        let media = GStreamerMedia(
-            options: options, painter: painter, faults: MediaFaults(faults),
-            room: .init(
-                codec: codec, msid: msid, audioMSID: audioMSID, isSingle: isSingle, takesTrailers: takesTrailers),
-            onEvent: onEvent)
-        media.start()
+        of viewers: Viewers, room: RoomTracks?, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
+    ) -> any SessionMedia {
+        let media = ViewerMedia(options: options, viewers: viewers, room: room, onEvent: onEvent)
+        if room != nil { media.start() }
         return media
     }
 }

@@ -17,53 +17,60 @@ package enum MediaSessionEvent: Sendable, Equatable {
     case failed(String)
 }
 
-/// The media of a session or of a room's participant. Calls never block, may come from any thread, and are carried out in
-/// order.
-package protocol NegotiatingMedia: AnyObject, Sendable {
-    /// Takes a later offer on the same connection and answers it like the first one.
+/// The media of a session over a direct connection, of a room's participant, or of a viewer. Calls never block, may come
+/// from any thread, and are carried out in order. Media ignore the calls of the optional part that do not apply to them.
+package protocol SessionMedia: AnyObject, Sendable {
+    /// Takes an offer, the first or a later one on the same connection; the answer is an event.
     func receive(offer: String)
+
+    /// - Parameter side: A direct connection is the publisher.
+    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide)
+
+    /// Idempotent. No event follows `completion`, which is called once for each call.
+    func stop(completion: @escaping @Sendable () -> Void)
+
+    // MARK: Optional
 
     func receive(answer: String)
 
     /// Adds faults while media flow; ignores faults that cannot begin late.
     func add(_ faults: [Fault])
 
-    /// Idempotent. No event follows `completion`, which is called once for each call.
-    func stop(completion: @escaping @Sendable () -> Void)
-}
-
-/// The media of one session over a direct connection.
-package protocol MediaSession: NegotiatingMedia {
-    /// Brings the output back in this way after the generation has restarted.
+    /// Direct connection: brings the output back in this way after the generation has restarted.
     func restart(_ output: Fault.Output)
 
-    func addRemoteCandidate(_ candidate: CandidateMessage?)
+    /// Room: makes an offer with exactly these tracks; with a single connection, puts them into the next answer instead.
+    /// Call after the previous offer is answered, and after the participant has sent media of each of these kinds once.
+    func offer(_ tracks: Set<MediaKind>)
+
+    /// Room: makes an offer with exactly these tracks and new ICE credentials, also while another offer waits for its
+    /// answer.
+    func restartICE(_ tracks: Set<MediaKind>)
+
+    /// Room: puts the video on a new m-line in our next offer.
+    func moveVideo()
+}
+
+extension SessionMedia {
+    package func receive(answer: String) {}
+    package func add(_ faults: [Fault]) {}
+    package func restart(_ output: Fault.Output) {}
+    package func offer(_ tracks: Set<MediaKind>) {}
+    package func restartICE(_ tracks: Set<MediaKind>) {}
+    package func moveVideo() {}
 }
 
 /// Creates the media of a session: the interface between the control channel and GStreamer.
 package protocol MediaEngine: Sendable {
-    /// Processes the offer immediately; the answer is an event.
-    func makeSession(
-        offer: String, painter: FramePainter, faults: FaultPlan,
+    /// Creates the media of a client. In a room the first offer is an event, unless the participant makes all offers.
+    /// - Parameter room: Nil: a direct connection, for which the client offers.
+    func makeMedia(
+        painter: FramePainter, faults: FaultPlan, room: RoomTracks?,
         onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any MediaSession
+    ) -> any SessionMedia
 
-    /// The same as `makeSession` for a viewer over a direct connection.
+    /// The same as `makeMedia` for a viewer.
     func makeViewer(
-        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any MediaSession
-
-    func makeRoomViewer(
-        of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any RoomMedia
-
-    /// Creates the media of a room's participant. The first offer is an event, unless the participant makes all offers.
-    /// - Parameters:
-    ///   - codec: Codec of the transformed video; nil: that of the participant's.
-    ///   - isSingle: One connection serves both directions, and the participant makes all offers.
-    func makeRoom(
-        painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
-        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any RoomMedia
+        of viewers: Viewers, room: RoomTracks?, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
+    ) -> any SessionMedia
 }

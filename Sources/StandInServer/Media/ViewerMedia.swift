@@ -1,6 +1,7 @@
 // The media of one viewer, over a direct connection or in a room: the session's painted frames, encoded for this viewer
 // alone. Each stream therefore begins with a keyframe, and congestion at one viewer does not affect another. Frames that
-// go back to the client as they came go to its viewers in the same way.
+// go back to the client as they came go to its viewers in the same way. Media faults act on the session, not on its
+// viewers, and painted frames resume by themselves after a restart of the generation.
 //
 // Threads: everything runs on the queue of `life`, never on the event loop; frames arrive on the thread that painted them.
 import DecartProtocol
@@ -9,13 +10,12 @@ import ICE
 import WebRTCTransport
 
 // @unchecked: mutable fields are touched on the queue of `life` only.
-final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
+final class ViewerMedia: SessionMedia, @unchecked Sendable {
     private let life: MediaLifecycle
     private let bitrate: Int
     private let viewers: Viewers
-    private let msid: String?
-    private let audioMSID: String?
-    private let takesTrailers: Bool
+    /// Nil: a direct connection.
+    private let room: RoomTracks?
     private let onEvent: @Sendable (MediaSessionEvent) -> Void
 
     // MARK: State (queue)
@@ -25,24 +25,21 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private var encoder: VideoEncoderBin?
     private var branches: [ViewerBranch] = []
 
-    /// - Parameters:
-    ///   - msid: `msid` of the video track in a room; nil: direct connection.
-    ///   - takesTrailers: The viewer gets the trailers of the frames.
     init(
-        options: MediaOptions, viewers: Viewers, msid: String? = nil, audioMSID: String? = nil,
-        takesTrailers: Bool = false, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
+        options: MediaOptions, viewers: Viewers, room: RoomTracks?,
+        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) {
         life = MediaLifecycle(label: "decart-standin.viewer", network: options.network, onEvent: onEvent)
         bitrate = options.bitrate
-        (self.viewers, self.msid, self.audioMSID) = (viewers, msid, audioMSID)
-        self.takesTrailers = takesTrailers
-        self.onEvent = onEvent
+        (self.viewers, self.room, self.onEvent) = (viewers, room, onEvent)
     }
 
     // MARK: Negotiation
 
-    func start(answering offer: String) {
+    /// Takes the first offer of a direct connection. In a room, only the room offers.
+    func receive(offer: String) {
         life.work("the offer could not be taken") { [self] in
+            guard connection == nil else { return }
             let connection = try makeConnection()
             let answer = try connection.createAnswer(to: offer)
             try sendFrames()
@@ -84,9 +81,6 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         life.work("the video could not move") { [self] in connection?.moveVideo() }
     }
 
-    /// Nothing to do: the session's painted frames resume by themselves.
-    func restart(_ output: Fault.Output) {}
-
     func receive(answer: String) {
         life.work("the answer could not be taken") { [self] in
             guard let connection else { return }
@@ -97,21 +91,12 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
         }
     }
 
-    /// Viewers send no media.
-    func receive(offer: String) {}
-
-    func addRemoteCandidate(_ candidate: CandidateMessage?) {
+    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
+        guard room == nil || side == .subscriber else { return }
         life.work("a candidate could not be taken") { [self] in
             connection?.addRemoteCandidate(candidate.map(ICECandidate.init))
         }
     }
-
-    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
-        if side == .subscriber { addRemoteCandidate(candidate) }
-    }
-
-    /// Media faults act on the session, not on its viewers.
-    func add(_ faults: [Fault]) {}
 
     func stop(completion: @escaping @Sendable () -> Void) {
         life.stop(
@@ -131,12 +116,12 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
     private func makeConnection() throws -> PeerConnection {
         var configuration = PeerConnectionConfiguration()
         configuration.bitrateRange = min(100_000, bitrate)...bitrate
-        configuration.acceptsDataChannels = msid != nil
+        configuration.acceptsDataChannels = room != nil
         // In a room the first offer has data channels only.
-        configuration.direction = msid == nil ? .sendonly : nil
-        configuration.msid = msid
-        configuration.audioMSID = audioMSID
-        configuration.audio = msid == nil ? .sendonly : nil
+        configuration.direction = room == nil ? .sendonly : nil
+        configuration.msid = room?.msid
+        configuration.audioMSID = room?.audioMSID
+        configuration.audio = room == nil ? .sendonly : nil
         if let encoded = viewers.encoded {
             EncodedEcho.prepare(&configuration)
             configuration.usableCodecs = [encoded.codec]
@@ -158,6 +143,7 @@ final class ViewerMedia: MediaSession, RoomMedia, @unchecked Sendable {
             let sender = try EncodedVideoBin.makeSender(parameters)
             return try send([sender], .encoded(source, into: sender), to: connection, "rtp_sink")
         }
+        let takesTrailers = room?.takesTrailers ?? false
         let encoder = try VideoEncoderBin(parameters: parameters, bitrate: bitrate, carriesTrailers: takesTrailers)
         self.encoder = encoder
         let queue = try Element(factory: "queue")

@@ -8,7 +8,7 @@ import NIOWebSocket
 final class WatchHandler: WebSocketHandler {
     private let admission: WatchAdmission
     private let services: MediaServices
-    private var media: (any MediaSession)?
+    private var media: (any SessionMedia)?
     private var candidateCount = 0
     var isClosing = false
 
@@ -68,7 +68,7 @@ final class WatchHandler: WebSocketHandler {
             candidateCount += 1
             let size = candidate?.candidate.utf8.count ?? 0
             guard candidateCount <= Self.maximumCandidateCount, size <= 1024 else { return }
-            media?.addRemoteCandidate(candidate.flatMap { $0.candidate.isEmpty ? nil : $0 })
+            media?.addRemoteCandidate(candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }, .publisher)
         default:
             refuse("only offer and ice-candidate are understood here", context)
         }
@@ -78,7 +78,7 @@ final class WatchHandler: WebSocketHandler {
         let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
         let eventLoop = context.eventLoop
         services.group.enter()
-        media = services.engine.makeViewer(offer: offer, of: admission.source) { [log = services.log] event in
+        media = services.engine.makeViewer(of: admission.source, room: nil) { [log = services.log] event in
             let message: ServerMessage
             switch event {
             case .answered(let sdp, _): message = .answer(sdp: sdp)
@@ -93,6 +93,7 @@ final class WatchHandler: WebSocketHandler {
                 handler.send(message, context)
             }
         }
+        media?.receive(offer: offer)
     }
 
     private func stop() {

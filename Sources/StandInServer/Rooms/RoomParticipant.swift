@@ -21,7 +21,7 @@ final class RoomParticipant: @unchecked Sendable {
     private let eventLoop: any EventLoop
     private let options: RoomAdmission.RoomJoin
     private var machine: RoomStateMachine
-    private var media: (any RoomMedia)?
+    private var media: (any SessionMedia)?
     /// Nil while the signalling connection is lost.
     private var connection: RoomHandler?
     private var removal: Scheduled<Void>?
@@ -43,7 +43,6 @@ final class RoomParticipant: @unchecked Sendable {
     }
 
     private var isViewer: Bool { options.viewer != nil }
-    private var takesTrailers: Bool { options.takesTrailers && services.rooms.options.carriesTrailers }
 
     // MARK: Connections
 
@@ -173,8 +172,10 @@ final class RoomParticipant: @unchecked Sendable {
         func identifiers(_ track: String) -> String {
             "\(room.identity.inferenceSID)|\(options.isFirefox ? track : "camera") \(track)"
         }
-        let msid = identifiers(room.identity.trackSID)
-        let audioMSID = identifiers(room.identity.audioTrackSID)
+        let tracks = RoomTracks(
+            codec: room.codec, msid: identifiers(room.identity.trackSID),
+            audioMSID: identifiers(room.identity.audioTrackSID), isSingle: options.single != nil,
+            takesTrailers: options.takesTrailers && services.rooms.options.carriesTrailers)
         let onEvent = { @Sendable [weak self, eventLoop] (event: MediaSessionEvent) in
             eventLoop.execute { [weak self] in
                 if let self, self.media != nil { self.received(event) }
@@ -182,12 +183,9 @@ final class RoomParticipant: @unchecked Sendable {
         }
         media =
             isViewer
-            ? services.media.engine.makeRoomViewer(
-                of: room.painter.viewers, msid: msid, audioMSID: audioMSID, takesTrailers: takesTrailers,
-                onEvent: onEvent)
-            : services.media.engine.makeRoom(
-                painter: room.painter, codec: room.codec, faults: faults, msid: msid, audioMSID: audioMSID,
-                isSingle: options.single != nil, takesTrailers: takesTrailers, onEvent: onEvent)
+            ? services.media.engine.makeViewer(of: room.painter.viewers, room: tracks, onEvent: onEvent)
+            : services.media.engine.makeMedia(
+                painter: room.painter, faults: faults, room: tracks, onEvent: onEvent)
     }
 
     private func received(_ event: MediaSessionEvent) {

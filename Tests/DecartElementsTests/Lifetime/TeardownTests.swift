@@ -3,7 +3,6 @@ import GStreamerKit
 import StandInServer
 import TestSupport
 import Testing
-import WebRTCTransport
 
 extension ElementTests {
     /// NULL at any moment returns, whatever the service does or does not do.
@@ -142,50 +141,22 @@ extension ElementTests {
 
 /// Takes offers and never answers.
 struct SilentEngine: MediaEngine {
-    func makeSession(
-        offer: String, painter: FramePainter, faults: FaultPlan,
+    func makeMedia(
+        painter: FramePainter, faults: FaultPlan, room: RoomTracks?,
         onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any MediaSession {
-        SilentSession()
+    ) -> any SessionMedia {
+        SilentMedia()
     }
 
     func makeViewer(
-        offer: String, of viewers: Viewers, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any MediaSession {
-        SilentSession()
-    }
-
-    func makeRoomViewer(
-        of viewers: Viewers, msid: String, audioMSID: String, takesTrailers: Bool,
-        onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any RoomMedia {
-        SilentRoom()
-    }
-
-    func makeRoom(
-        painter: FramePainter, codec: VideoCodec?, faults: FaultPlan, msid: String, audioMSID: String, isSingle: Bool,
-        takesTrailers: Bool, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
-    ) -> any RoomMedia {
-        SilentRoom()
+        of viewers: Viewers, room: RoomTracks?, onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
+    ) -> any SessionMedia {
+        SilentMedia()
     }
 }
 
-final class SilentRoom: RoomMedia {
-    func add(_ faults: [Fault]) {}
+final class SilentMedia: SessionMedia {
     func receive(offer: String) {}
-    func receive(answer: String) {}
-    func offer(_ tracks: Set<MediaKind>) {}
-    func moveVideo() {}
-    func restartICE(_ tracks: Set<MediaKind>) {}
     func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {}
-    func stop(completion: @escaping @Sendable () -> Void) { completion() }
-}
-
-final class SilentSession: MediaSession {
-    func receive(offer: String) {}
-    func receive(answer: String) {}
-    func restart(_ output: Fault.Output) {}
-    func add(_ faults: [Fault]) {}
-    func addRemoteCandidate(_ candidate: CandidateMessage?) {}
     func stop(completion: @escaping @Sendable () -> Void) { completion() }
 }

@@ -251,12 +251,12 @@ struct ControlChannelTests {
     @Test func silenceIsNotBilled() throws {
         try TestServer.run { server in
             let (client, media) = try server.negotiate()
-            _ = media.paint()
+            media.paint()
             #expect(try client.next() == .message(.generationStarted))
             #expect(try client.next() == .message(.generationTick(seconds: 1)))
             #expect(try client.next() == .message(.generationEnded(seconds: 1, reason: "timeout")))
             #expect(server.server.sessions.first?.isGenerating == false)
-            _ = media.paint()
+            media.paint()
             #expect(try client.next() == .message(.generationStarted))
             #expect(try client.next() == .message(.generationTick(seconds: 2)))
             #expect(media.stopCount == 0)
@@ -267,11 +267,11 @@ struct ControlChannelTests {
         try TestServer.run { server in
             let (client, media) = try server.negotiate()
             #expect(server.server.sessions.first?.isGenerating == false)
-            _ = media.paint()
+            media.paint()
             #expect(try client.next() == .message(.generationStarted))
-            _ = media.paint()
+            media.paint()
             #expect(try client.next() == .message(.generationTick(seconds: 1)))
-            _ = media.paint()
+            media.paint()
             #expect(try client.next() == .message(.generationTick(seconds: 2)))
             media.onEvent(.failed("the peer is gone"))
             // Another tick may already be in flight on a busy machine.
@@ -282,7 +282,7 @@ struct ControlChannelTests {
                 seconds += 1
             }
             #expect(event == .message(.generationEnded(seconds: seconds, reason: "the peer is gone")))
-            #expect(media.stops.isOne())
+            #expect(media.isStoppedOnce())
             let record = try #require(server.server.sessions.first)
             #expect(!record.isGenerating)
             #expect(record.tickCount == Int(seconds))
@@ -310,25 +310,25 @@ struct ControlChannelTests {
             _ = try one.next { $0 == .message(.error("broken")) }
             one.close()
             #expect(server.server.wait(milliseconds: 20_000) { $0.first?.isOpen == false })
-            #expect(oneMedia.stops.isOne())
-            _ = otherMedia.paint()
+            #expect(oneMedia.isStoppedOnce())
+            otherMedia.paint()
             #expect(try other.next() == .message(.generationStarted))
             other.close()
             #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
-            #expect(otherMedia.stops.isOne())
+            #expect(otherMedia.isStoppedOnce())
         }
     }
 
     @Test func stoppingTheServerSaysGoodbye() throws {
         try TestServer.run { server in
             let (client, media) = try server.negotiate()
-            _ = media.paint()
+            media.paint()
             #expect(try client.next() == .message(.generationStarted))
             server.server.stop()
             #expect(try client.next() == .message(.generationEnded(seconds: 0, reason: "server shutdown")))
             #expect(try client.next() == .closeFrame(code: 1001))
             #expect(try client.next() == .closed)
-            #expect(media.stops.isOne())
+            #expect(media.isStoppedOnce())
             #expect(throws: (any Error).self) { try server.connect() }
         }
     }

@@ -32,7 +32,7 @@ struct SessionFaultTests {
     @Test func closeWhenConnected() throws {
         try withFaults("close_1012_at_connected") { server in
             let (client, media) = try server.negotiate()
-            _ = media.paint()
+            media.paint()
             #expect(try client.next() == .message(.generationStarted))
             #expect(try client.next() == .closeFrame(code: 1012))
             #expect(try client.next() == .closed)
@@ -301,7 +301,7 @@ struct SessionFaultTests {
     ) throws -> (client: [CandidateMessage?], media: [CandidateMessage?], offer: String, answer: String) {
         var found: [CandidateMessage?] = []
         var answer = ""
-        var media: FakeMediaSession?
+        var media: FakeMedia?
         try withFaults(spec) { server in
             let client = try server.greeted()
             try client.send(.offer(sdp: Self.offer))
@@ -348,7 +348,7 @@ struct SessionFaultTests {
             #expect(try client.next() == .message(.generationEnded(seconds: nil, reason: "timeout")))
             #expect(try client.next() == .closeFrame(code: 1000))
             #expect(try client.next() == .closed)
-            #expect(media.stops.isOne())
+            #expect(media.isStoppedOnce())
         }
     }
 
@@ -358,7 +358,7 @@ struct SessionFaultTests {
     func generationEnds(spec: String, reason: String) throws {
         try withFaults(spec) { server in
             let (client, media) = try server.negotiate()
-            _ = media.paint()
+            media.paint()
             #expect(try client.next() == .message(.generationStarted))
             #expect(try generationEnd(client) == reason)
             client.ping([1])
@@ -373,7 +373,7 @@ struct SessionFaultTests {
     func generationRestarts(output: Fault.Output) throws {
         try withFaults("generation_restart:at=1.2,delay=0.3,output=\(output.rawValue)") { server in
             let (client, media) = try server.negotiate()
-            _ = media.paint()
+            media.paint()
             #expect(try client.next() == .message(.generationStarted))
             #expect(try generationEnd(client) == "timeout")
             #expect(try client.next() == .message(.generationStarted))
@@ -392,7 +392,7 @@ struct SessionFaultTests {
                 #expect(media.reported == ["restart \(output.rawValue)"])
             }
             // The tick counter continues across generations.
-            _ = media.paint()
+            media.paint()
             guard case .message(.generationTick(let seconds)) = try client.next() else { throw TestClient.TimedOut() }
             #expect((seconds ?? 0) >= 1)
             #expect(media.stopCount == 0)

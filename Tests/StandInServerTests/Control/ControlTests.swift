@@ -49,7 +49,7 @@ struct ControlTests {
         try withControl { server, port in
             let (client, media) = try server.negotiate()
             try client.send(.prompt(PromptMessage(text: "secret words", enhance: false)))
-            _ = media.paint()
+            media.paint()
             _ = try client.next { $0 == .message(.generationStarted) }
             let text = try ask(port, "GET", "/control/sessions")
             let id = try #require(server.server.sessions.first?.sessionID)

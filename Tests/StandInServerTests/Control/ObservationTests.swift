@@ -26,7 +26,7 @@ struct ObservationTests {
             let (client, media) = try server.negotiate()
             try client.send(.prompt(PromptMessage(text: "lego secret", enhance: false)))
             _ = try client.next { if case .message(.promptAck) = $0 { true } else { false } }
-            _ = media.paint()
+            media.paint()
             media.painter.noteSent()
             _ = try client.next { $0 == .message(.generationStarted) }
             let text = try ask(port, "GET", "/control/sessions")
@@ -68,7 +68,7 @@ struct ObservationTests {
             try client.send(.prompt(PromptMessage(text: "lego a", enhance: false)))
             _ = try client.next { if case .message(.promptAck) = $0 { true } else { false } }
             media.painter.noteSent()
-            _ = media.paint()
+            media.paint()
             let text = try #require(answer.wait())
             #expect(text.hasPrefix("HTTP/1.1 200 ") && text.contains("\"session\":{") && text.contains("generating"))
             // Frames before the look do not count.

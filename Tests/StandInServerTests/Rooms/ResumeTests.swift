@@ -112,7 +112,7 @@ struct ResumeTests {
             let leave = try room.leave()
             #expect(leave.action == .reconnect && leave.reason == .stateMismatch)
             try room.expectClosed()
-            #expect(server.engine.rooms.first?.stops.isOne() == true)
+            #expect(server.engine.rooms.first?.isStoppedOnce() == true)
         }
     }
 
@@ -123,7 +123,7 @@ struct ResumeTests {
             let room = try server.join(info)
             _ = try room.offer()
             room.client.close()
-            #expect(server.engine.rooms.first?.stops.isOne() == true)
+            #expect(server.engine.rooms.first?.isStoppedOnce() == true)
             let again = try server.join(info, query: "&reconnect=1&sid=PA_x")
             #expect(try again.leave().action == .reconnect)
         }
@@ -175,7 +175,7 @@ struct ResumeTests {
             let stay = try enter(server, info)
             stay.room.client.close()
             control.close()
-            #expect(server.engine.rooms.first?.stops.isOne() == true)
+            #expect(server.engine.rooms.first?.isStoppedOnce() == true)
         }
     }
 }

@@ -140,7 +140,7 @@ struct RoomFaultTests {
             let info = try server.askForRoom().info
             let room = try server.join(info)
             #expect(try room.client.next { $0 == .closed } == .closed)
-            #expect(server.engine.rooms.first?.stops.isOne() == true)
+            #expect(server.engine.rooms.first?.isStoppedOnce() == true)
             #expect(try server.join(info).offer().sdp == "offer 1")
         }
     }

@@ -47,7 +47,7 @@ struct RoomTests {
             #expect(update.participants.first?.sid == other.sid && track.type == .video)
             #expect(try room.offer().sdp == "offer 2")
             let media = try #require(server.engine.rooms.first)
-            #expect(media.msid == "\(other.sid)|camera \(track.sid)")
+            #expect(media.room?.msid == "\(other.sid)|camera \(track.sid)")
             #expect(media.reported == ["answer yes", "offer video", "track"])
 
             media.onEvent(.connected(.publisher))
@@ -63,7 +63,7 @@ struct RoomTests {
             try room.expectClosed()
             control.close()
             #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
-            #expect(media.stops.isOne())
+            #expect(media.isStoppedOnce())
             let log = server.log.joined()
             #expect(!log.contains(info.token.reveal()) && !log.contains(token))
         }
@@ -93,7 +93,8 @@ struct RoomTests {
             }
             #expect(answer)
             let media = try #require(server.engine.rooms.first)
-            #expect(media.audioMSID.hasSuffix(tracks.last?.sid ?? "?") && !media.reported.contains("track and sound"))
+            #expect(media.room?.audioMSID.hasSuffix(tracks.last?.sid ?? "?") == true)
+            #expect(!media.reported.contains("track and sound"))
             try room.answer(second)
             let third = try room.offer()
             #expect(media.reported.last == "track and sound")
@@ -244,7 +245,8 @@ struct RoomTests {
             #expect(third.midToTrackID == ["2": track.sid, "3": tone.sid])
 
             let media = try #require(server.engine.rooms.first)
-            #expect(media.isSingle && media.reported.filter { $0.hasPrefix("track") } == ["track", "track and sound"])
+            #expect(media.room?.isSingle == true)
+            #expect(media.reported.filter { $0.hasPrefix("track") } == ["track", "track and sound"])
             let session = try #require(server.server.sessions.first)
             #expect(session.room.joinCount == 1 && session.room.singleJoinCount == 1 && session.malformedCount == 0)
             #expect(!server.log.joined().contains(info.token.reveal()))
@@ -318,7 +320,7 @@ struct RoomTests {
             try second.send { $0.ping = 1 }
             _ = try second.next { if case .pong(let time) = $0 { time } else { nil } }
             #expect(server.engine.rooms.count == 2)
-            #expect(server.engine.rooms.first?.stops.isOne() == true)
+            #expect(server.engine.rooms.first?.isStoppedOnce() == true)
             #expect(server.engine.rooms.last?.stopCount == 0)
             control.close()
             let end = try second.leave()

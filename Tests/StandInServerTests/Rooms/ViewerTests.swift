@@ -37,7 +37,7 @@ struct ViewerTests {
             try room.answer(try room.offer())
             try #expect(room.offer().sdp == "offer 2")
             let media = try #require(server.engine.rooms.first)
-            #expect(media.msid.hasSuffix(track.sid) && media.reported == ["answer yes", "track"])
+            #expect(media.room?.msid.hasSuffix(track.sid) == true && media.reported == ["answer yes", "track"])
 
             try room.publish()
             let refusal = try room.next { if case .requestResponse(let response) = $0 { response } else { nil } }
@@ -51,7 +51,7 @@ struct ViewerTests {
             control.close()
             try #expect(room.leave().reason == .roomDeleted)
             try room.expectClosed()
-            #expect(media.stops.isOne())
+            #expect(media.isStoppedOnce())
             try #expect(post(server, "/watch-stream/\(name)").hasPrefix("HTTP/1.1 404"))
             #expect(throws: TestClient.Refused(status: 401)) { try server.join(viewed) }
             #expect(!server.log.contains { $0.contains(viewed.token.reveal()) })
@@ -75,7 +75,7 @@ struct ViewerTests {
             owner.close()
             _ = try viewer.next { $0 == .closeFrame(code: 1000) }
             #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen && $0.viewerCount == 0 } })
-            #expect(server.engine.sessions.count == 1 && server.engine.sessions.allSatisfy { $0.stops.isOne() })
+            #expect(server.engine.sessions.count == 1 && server.engine.sessions.allSatisfy { $0.isStoppedOnce() })
             #expect(throws: TestClient.Refused(status: 404)) { try server.connect(target) }
         }
     }

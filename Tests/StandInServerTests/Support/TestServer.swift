@@ -47,7 +47,7 @@ struct TestServer {
     }
 
     /// Connects, receives the greeting, and exchanges offer and answer: the state before media flow.
-    func negotiate() throws -> (client: TestClient, media: FakeMediaSession) {
+    func negotiate() throws -> (client: TestClient, media: FakeMedia) {
         let client = try greeted()
         try client.send(.offer(sdp: "v=0"))
         _ = try client.next { if case .message(.answer) = $0 { true } else { false } }

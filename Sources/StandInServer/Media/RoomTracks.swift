@@ -1,4 +1,3 @@
-package import DecartProtocol
 package import WebRTCTransport
 
 /// The two connections of a participant. A single connection for both directions is the publisher.
@@ -7,6 +6,18 @@ package enum RoomSide: Sendable, Hashable {
     case publisher
     /// Sends the transformed video and the audio; the room offers.
     case subscriber
+}
+
+/// The options of a participant's media.
+package struct RoomTracks: Sendable {
+    /// Codec of the transformed video; nil: that of the received one.
+    package var codec: VideoCodec?
+    package var msid: String
+    package var audioMSID: String
+    /// One connection serves both directions; the participant makes all offers.
+    package var isSingle: Bool
+    /// The participant gets the trailers of the frames.
+    package var takesTrailers: Bool
 }
 
 /// The kinds of media that the participant's offer has m-lines for.
@@ -19,16 +30,4 @@ package struct RoomLines: Sendable, Equatable {
     package var sending: Set<MediaKind> = []
 
     package init() {}
-}
-
-/// The media of a room's participant, which offers its own tracks any number of times.
-package protocol RoomMedia: NegotiatingMedia {
-    /// Makes an offer with exactly these tracks; with a single connection, puts them into the next answer instead. Call
-    /// after the previous offer is answered, and after the participant has sent media of each of these kinds once.
-    func offer(_ tracks: Set<MediaKind>)
-    /// Makes an offer with exactly these tracks and new ICE credentials, also while another offer waits for its answer.
-    func restartICE(_ tracks: Set<MediaKind>)
-    /// Puts the video on a new m-line in our next offer.
-    func moveVideo()
-    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide)
 }
