@@ -189,7 +189,7 @@ let package = Package(
         .executableTarget(
             name: "decart-bench",
             dependencies: [
-                "CGStreamer", "CYUV", "GStreamerKit", "MediaPipeline", "MediaSecurity", "MirrorElement",
+                "CGStreamer", "CYUV", "DecartProtocol", "GStreamerKit", "MediaPipeline", "MediaSecurity", "MirrorElement",
                 "WebRTCTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],

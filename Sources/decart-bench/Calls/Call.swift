@@ -45,7 +45,7 @@ final class Call: @unchecked Sendable {
 
     private func handle(_ fact: TransportEvent) {
         switch fact {
-        case .candidate(let text): send(.candidate(text))
+        case .candidate(let text): send(PeerMessage(.candidate, text))
         case .iceConnected: progress.reached(.ice)
         case .connected: progress.reached(.connected)
         case .failed(let text): progress.fail(text)
@@ -59,20 +59,22 @@ final class Call: @unchecked Sendable {
         pipeline.setState(.playing)
         try transport.prepareOffer()
         if transport.sendParameters != nil { try buildSender() }
-        try transport.offer { [send] text in send(.offer(text)) }
+        try transport.offer { [send] text in send(PeerMessage(.offer, text)) }
     }
 
     func receive(_ message: PeerMessage) {
         do {
-            switch message {
-            case .offer(let text):
+            switch message.kind {
+            case .offer:
                 pipeline.setState(.playing)
-                try transport.answer(text, ready: { try buildSender() }, then: { [send] text in send(.answer(text)) })
-            case .answer(let text):
+                try transport.answer(
+                    message.text, ready: { try buildSender() },
+                    then: { [send] text in send(PeerMessage(.answer, text)) })
+            case .answer:
                 progress.reached(.answered)
-                try transport.accept(answer: text)
+                try transport.accept(answer: message.text)
                 if source == nil { try buildSender() }
-            case .candidate(let text): transport.add(candidate: text)
+            case .candidate: transport.add(candidate: message.text)
             case .stop: break
             }
         } catch {
@@ -165,8 +167,7 @@ final class Call: @unchecked Sendable {
     /// Returns the function that finds the number of a received frame, as `captured` got it.
     private var numberOfFrame: (UnsafeRawBufferPointer) -> Int? {
         switch (receiving, sending) {
-        // The decoder pads to whole macroblocks; a width of 1280 is a multiple already, so rows are contiguous.
-        case (.decode, _): { $0.baseAddress.flatMap { TestPattern.number(in: $0, stride: TestPattern.width) } }
+        case (.decode, _): TestPattern.number
         case (.discard, .clip(let clip)): clip.finder()
         case (.discard, _): { _ in nil }
         }

@@ -29,7 +29,7 @@ final class NearCall: Sendable {
     func stop() {
         far.listen(to: number, nil)
         call.stop()
-        send(.stop)
+        send(PeerMessage(.stop))
     }
 }
 

@@ -20,7 +20,7 @@ struct PeerCommand: ParsableCommand {
         let output = Mutex(STDOUT_FILENO)
         readLines(from: STDIN_FILENO) { line in
             guard let (number, message) = PeerMessage.parse(line) else { return }
-            switch message {
+            switch message.kind {
             case .stop:
                 calls.removeValue(forKey: number)?.stop()
                 early[number] = nil

@@ -3,43 +3,25 @@ import Glibc
 import Synchronization
 
 /// A signalling message between the two peers of a call.
-enum PeerMessage: Sendable {
-    case offer(String)
-    case answer(String)
-    case candidate(String)
-    case stop
+struct PeerMessage: Sendable {
+    enum Kind: String, Sendable { case offer, answer, candidate, stop }
+
+    var kind: Kind
+    var text: String
+
+    init(_ kind: Kind, _ text: String = "") { (self.kind, self.text) = (kind, text) }
 
     /// Encodes the message as one line: call number, word, and text with escaped line ends.
     func line(call: Int) -> String {
-        let (word, text): (String, String) =
-            switch self {
-            case .offer(let text): ("offer", text)
-            case .answer(let text): ("answer", text)
-            case .candidate(let text): ("candidate", text)
-            case .stop: ("stop", "")
-            }
-        var coded = ""
-        for character in text.unicodeScalars {
-            switch character {
-            case "\r": break
-            case "\n": coded.unicodeScalars.append("\u{1}")
-            default: coded.unicodeScalars.append(character)
-            }
-        }
-        return "\(call) \(word) \(coded)\n"
+        let lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+        return "\(call) \(kind.rawValue) \(lines.joined(separator: "\u{1}"))\n"
     }
 
     static func parse(_ line: Substring) -> (call: Int, message: PeerMessage)? {
         let parts = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count == 3, let call = Int(parts[0]) else { return nil }
-        let text = parts[2].split(separator: "\u{1}", omittingEmptySubsequences: false).joined(separator: "\r\n")
-        switch parts[1] {
-        case "offer": return (call, .offer(text))
-        case "answer": return (call, .answer(text))
-        case "candidate": return (call, .candidate(text))
-        case "stop": return (call, .stop)
-        default: return nil
-        }
+        guard parts.count == 3, let call = Int(parts[0]), let kind = Kind(rawValue: String(parts[1])) else { return nil }
+        let lines = parts[2].split(separator: "\u{1}", omittingEmptySubsequences: false)
+        return (call, PeerMessage(kind, lines.joined(separator: "\r\n")))
     }
 }
 
@@ -70,12 +52,10 @@ final class FarSide: Sendable {
         DispatchQueue(label: "decart-bench.peer").async { [weak self, descriptor = child.output] in
             readLines(from: descriptor) { line in
                 guard let (call, message) = PeerMessage.parse(line) else { return }
-                self?.deliver(message, to: call)
+                self?.calls.withLock { $0[call] }?(message)
             }
         }
     }
-
-    private func deliver(_ message: PeerMessage, to call: Int) { calls.withLock { $0[call] }?(message) }
 
     /// Returns a new call's number, and a function that sends messages to its remote peer.
     func newCall() -> (number: Int, send: @Sendable (PeerMessage) -> Void) {

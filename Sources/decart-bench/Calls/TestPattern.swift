@@ -1,7 +1,8 @@
+import DecartProtocol
 import GStreamerKit
 
 /// 720p frames that cost an encoder as much as a camera's: panning coarse and fine texture with sensor noise. Each
-/// carries a number in its luma that survives a codec.
+/// carries its number as a latency marker, which survives a codec.
 struct TestPattern: Sendable {
     static let width = 1280
     static let height = 720
@@ -60,41 +61,20 @@ struct TestPattern: Sendable {
             }
             let chroma = UnsafeMutableRawBufferPointer(rebasing: bytes[luma...])
             chroma.initializeMemory(as: UInt8.self, repeating: 128)
-            Self.stamp(number, onto: bytes)
+            if let luma = Self.luma(of: bytes) { LatencyMarker.stamp(UInt16(truncatingIfNeeded: number), onto: luma) }
         }
         return buffer
     }
 
-    // MARK: Frame number
-
-    private static let block = 16
-    private static let bits = 16
-
-    private static func stamp(_ number: Int, onto luma: UnsafeMutableRawBufferPointer) {
-        // The number is followed by its complement, so that a damaged one is recognised.
-        let word = (number & 0xffff) << bits | (~number & 0xffff)
-        for bit in 0..<2 * bits {
-            let value: UInt8 = word >> (2 * bits - 1 - bit) & 1 == 1 ? 220 : 30
-            for y in 0..<block {
-                for x in 0..<block { luma[y * width + bit * block + x] = value }
-            }
-        }
+    /// Returns the number in a decoded frame, or nil if it is damaged.
+    static func number(in frame: UnsafeRawBufferPointer) -> Int? {
+        // The decoder pads to whole macroblocks; a width of 1280 is a multiple already, so rows are contiguous.
+        luma(of: UnsafeMutableRawBufferPointer(mutating: frame)).flatMap(LatencyMarker.find).map { Int($0.number) }
     }
 
-    /// Returns the number in a decoded frame, or nil if it is damaged.
-    static func number(in luma: UnsafeRawPointer, stride: Int) -> Int? {
-        var word = 0
-        for bit in 0..<2 * bits {
-            var sum = 0
-            for y in 4..<block - 4 {
-                for x in 4..<block - 4 {
-                    sum += Int(luma.load(fromByteOffset: y * stride + bit * block + x, as: UInt8.self))
-                }
-            }
-            word = word << 1 | (sum > 125 * (block - 8) * (block - 8) ? 1 : 0)
-        }
-        let number = word >> bits
-        return number == ~word & 0xffff ? number : nil
+    private static func luma(of frame: UnsafeMutableRawBufferPointer) -> LatencyMarker.Luma? {
+        guard frame.count >= width * height, let base = frame.baseAddress else { return nil }
+        return LatencyMarker.Luma(base: base, stride: width, width: width, height: height)
     }
 }
 
