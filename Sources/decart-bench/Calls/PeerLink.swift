@@ -19,7 +19,9 @@ struct PeerMessage: Sendable {
 
     static func parse(_ line: Substring) -> (call: Int, message: PeerMessage)? {
         let parts = line.split(separator: " ", maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count == 3, let call = Int(parts[0]), let kind = Kind(rawValue: String(parts[1])) else { return nil }
+        guard parts.count == 3, let call = Int(parts[0]), let kind = Kind(rawValue: String(parts[1])) else {
+            return nil
+        }
         let lines = parts[2].split(separator: "\u{1}", omittingEmptySubsequences: false)
         return (call, PeerMessage(kind, lines.joined(separator: "\r\n")))
     }

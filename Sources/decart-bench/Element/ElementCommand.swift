@@ -110,10 +110,7 @@ struct ElementCommand: ParsableCommand {
     /// Per cent of a core that the process uses while the pipeline runs, and the frames a second that reach its end.
     private func cost(_ pipeline: Pipeline) throws -> (cpu: Double, rate: Double) {
         let count = FrameCount()
-        pipeline.child(named: "end")?.staticPad("sink")?.addProbe(.buffer) { _ in
-            count.add()
-            return .pass
-        }
+        count.watch(pipeline)
         defer { pipeline.setState(.null) }
         pipeline.setState(.playing)
         let measured = try count.measure(after: 45, seconds: seconds)

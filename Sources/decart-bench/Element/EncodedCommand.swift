@@ -28,7 +28,7 @@ struct EncodedCommand: ParsableCommand {
         signal(SIGPIPE, SIG_IGN)
         GStreamerRuntime.initialise()
         try Plugin.load(plugin)
-        let clip = try Clip.encode(frames: 120)
+        let clip = try Clip(encoding: 120)
         let standIn = try StandInProcess(["--echo-encoded"])
         defer { standIn.end() }
         var (source, all, rate) = (Samples(), Samples(), Samples())
@@ -82,10 +82,7 @@ struct EncodedCommand: ParsableCommand {
             pipeline = try Pipeline(
                 description: "identity name=begin ! \(chain) ! fakesink name=end sync=false async=false")
             source = PacedSource(caps: Clip.caps, pipeline: pipeline, next: clip.player())
-            pipeline.child(named: "end")?.staticPad("sink")?.addProbe(.buffer) { _ in
-                count.add()
-                return .pass
-            }
+            count.watch(pipeline)
             pipeline.setState(.playing)
             if let pad = pipeline.child(named: "begin")?.staticPad("sink") { try source.pad.link(pad) }
             try source.start()

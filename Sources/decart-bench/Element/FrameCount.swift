@@ -1,9 +1,19 @@
+import GStreamerKit
 import Synchronization
 
 final class FrameCount: Sendable {
     private let value = Atomic(0)
-    func add() { value.wrappingAdd(1, ordering: .relaxed) }
     var now: Int { value.load(ordering: .relaxed) }
+
+    /// Counts the frames that reach the element `end`.
+    func watch(_ pipeline: Pipeline, countsGaps: Bool = true) {
+        pipeline.child(named: "end")?.staticPad("sink")?.addProbe(.buffer) { item in
+            if case .buffer(let buffer) = item, countsGaps || !buffer.isGap {
+                self.value.wrappingAdd(1, ordering: .relaxed)
+            }
+            return .pass
+        }
+    }
 
     /// Waits until `frames` have come, and counts from then on.
     /// - Returns: Per cent of a core that the process uses, frames a second, and the process at the end.

@@ -56,15 +56,13 @@ struct StartCommand: ParsableCommand {
         var (phases, total) = (Self.phases.map { _ in Samples() }, Samples())
         var first = Samples()
         for index in 0...Self.processes {
-            let child = try Child([
+            let status = try Child.run([
                 "measure", "start", "--plugin", plugin, "--transport", transport, "--codec", codec, "--url", url,
-            ])
-            child.closeInput()
-            // The first process prepares the stand-in.
-            readLines(from: child.output) { line in
+            ]) { line in
+                // The first process prepares the stand-in.
                 if index > 0, let time = line.split(separator: " ").last.flatMap({ Double($0) }) { first.add(time) }
             }
-            guard child.wait() == 0 else { throw BenchError("the first session of a process failed") }
+            guard status == 0 else { throw BenchError("the first session of a process failed") }
         }
         _ = try Self.start(transport, codec, url)
         for _ in 0..<rounds {
@@ -83,10 +81,7 @@ struct StartCommand: ParsableCommand {
                 + "! decarttransform name=element base-url=\(url) api-key=bench transport=\(transport) codec=\(codec) "
                 + "prompt=bench fallback=none ! fakesink name=end sync=false")
         let count = FrameCount()
-        pipeline.child(named: "end")?.staticPad("sink")?.addProbe(.buffer) { item in
-            if case .buffer(let buffer) = item, !buffer.isGap { count.add() }
-            return .pass
-        }
+        count.watch(pipeline, countsGaps: false)
         defer { pipeline.setState(.null) }
         // NULL to READY loads what a process needs once; `MeasureCommand.loadPlugin` measures that.
         pipeline.setState(.ready)

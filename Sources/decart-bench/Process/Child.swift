@@ -36,6 +36,14 @@ final class Child: @unchecked Sendable {
         output = up[0]
     }
 
+    /// Runs this program with other arguments, passes the lines of its output to `body`, and returns its status.
+    static func run(_ arguments: [String], _ body: (Substring) -> Void) throws -> Int32 {
+        let child = try Child(arguments)
+        child.closeInput()
+        readLines(from: child.output, body)
+        return child.wait()
+    }
+
     func write(_ text: String) { writing.withLock { if $0 { writeAll(text, to: input) } } }
 
     func closeInput() {

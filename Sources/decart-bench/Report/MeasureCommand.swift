@@ -43,7 +43,7 @@ struct MeasureCommand: ParsableCommand {
 
     private func report(_ name: String, _ value: Double) { writeAll("\(name) \(fixed(value, 4))\n", to: STDOUT_FILENO) }
 
-    private func storedClip() throws -> Clip { try clip.map { try Clip(contentsOf: $0) } ?? Clip.encode(frames: 120) }
+    private func storedClip() throws -> Clip { try clip.map { try Clip(contentsOf: $0) } ?? Clip(encoding: 120) }
 
     // MARK: Time to connected and to the first frame
 

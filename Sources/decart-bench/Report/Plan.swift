@@ -32,14 +32,11 @@ struct Plan {
                         setup.far.rawValue, "--sessions", "\(setup.sessions)",
                     ] + more
                 do {
-                    let child = try Child(arguments)
-                    child.closeInput()
-                    readLines(from: child.output) { line in
+                    let status = try Child.run(arguments) { line in
                         let parts = line.split(separator: " ")
                         guard parts.count == 2, let value = Double(parts[1]) else { return }
                         measurements[setup, default: [:]][String(parts[0]), default: Samples()].add(value)
                     }
-                    let status = child.wait()
                     if status != 0 { problems.append("`\(arguments.joined(separator: " "))` ended with \(status)") }
                 } catch { problems.append("\(error)") }
             }
@@ -47,16 +44,32 @@ struct Plan {
         return measurements
     }
 
+    /// - Parameter plugin: File of the plugin whose element is measured; nil leaves those parts out.
+    func section(_ part: RunCommand.Part, plugin: String?) -> String {
+        switch part {
+        case .plugin: loading(of: plugin)
+        case .connect: connect()
+        case .start:
+            report("From PLAYING to the first transformed frame", ["start"], plugin, rounds: quick ? "5" : "15")
+        case .load: load()
+        case .many: manySessions()
+        case .latency: latency()
+        case .growth: growth()
+        case .element: element(plugin)
+        case .encoded: report("Encoded in, encoded out", ["encoded"], plugin, rounds: quick ? "1" : "3")
+        case .scale: report("Scaling of camera formats", ["scale"], rounds: quick ? "11" : "31")
+        case .flip: report("Mirror", ["flip"], rounds: quick ? "11" : "31")
+        }
+    }
+
     private var rounds: Int { quick ? 1 : 3 }
 
     /// The report of another command, which runs in a process of its own, under a heading.
-    private func report(_ title: String, _ arguments: [String]) -> String {
+    private func report(_ title: String, _ command: [String], rounds: String) -> String {
+        let arguments = command + ["--rounds", rounds]
         var lines = ["## \(title)", "", "`decart-bench \(arguments.joined(separator: " "))`", ""]
         do {
-            let child = try Child(arguments)
-            child.closeInput()
-            readLines(from: child.output) { lines.append(String($0)) }
-            let status = child.wait()
+            let status = try Child.run(arguments) { lines.append(String($0)) }
             if status != 0 { lines.append("It ended with \(status).") }
         } catch { lines.append("\(error)") }
         return lines.joined(separator: "\n") + "\n"
@@ -65,7 +78,7 @@ struct Plan {
     /// The report of a command that needs the plugin.
     private func report(_ title: String, _ command: [String], _ plugin: String?, rounds: String) -> String {
         guard let plugin else { return "## \(title)\n\nLeft out: no `--plugin`.\n" }
-        return report(title, command + ["--plugin", plugin, "--rounds", rounds])
+        return report(title, command + ["--plugin", plugin], rounds: rounds)
     }
 
     private func table(_ header: [String], _ rows: [[String]]) -> String {
@@ -80,7 +93,7 @@ struct Plan {
 
     // MARK: Connect
 
-    func connect() -> String {
+    private func connect() -> String {
         var problems: [String] = []
         let setups = Self.compared.flatMap { far in
             Self.compared.map { Setup(implementation: $0, far: far, sessions: quick ? 4 : 8) }
@@ -111,7 +124,7 @@ struct Plan {
 
     // MARK: Load
 
-    func load() -> String {
+    private func load() -> String {
         let counts = quick ? [1, 4] : [1, 4, 16]
         var problems: [String] = []
         let setups = counts.flatMap { count in
@@ -187,7 +200,7 @@ struct Plan {
 
     // MARK: Many sessions
 
-    func manySessions() -> String {
+    private func manySessions() -> String {
         var problems: [String] = []
         let setups = Self.compared.flatMap { implementation in
             [1, 16, 64, 128].map { Setup(implementation: implementation, far: implementation, sessions: $0) }
@@ -215,7 +228,7 @@ struct Plan {
 
     // MARK: Latency
 
-    func latency() -> String {
+    private func latency() -> String {
         var problems: [String] = []
         let setups = Self.compared.map { Setup(implementation: $0) }
         let measured = measure(
@@ -236,7 +249,7 @@ struct Plan {
 
     // MARK: Growth
 
-    func growth() -> String {
+    private func growth() -> String {
         var problems: [String] = []
         var rows: [[String]] = []
         let setups = Self.compared.map { Setup(implementation: $0) }
@@ -259,9 +272,9 @@ struct Plan {
             """
     }
 
-    // MARK: Plugin, element, mirror
+    // MARK: Plugin, element
 
-    func loading(of plugin: String?) -> String {
+    private func loading(of plugin: String?) -> String {
         guard let plugin else { return "## The plugin\n\nLeft out: no `--plugin`.\n" }
         var problems: [String] = []
         let measured =
@@ -286,7 +299,7 @@ struct Plan {
             """
     }
 
-    func element(_ plugin: String?) -> String {
+    private func element(_ plugin: String?) -> String {
         ["h264", "vp8"].map { codec in
             report(
                 "Element against its codecs, \(codec)", ["element", "--codec", codec], plugin, rounds: quick ? "2" : "5"
@@ -294,17 +307,4 @@ struct Plan {
         }.joined(separator: "\n")
     }
 
-    func encoded(_ plugin: String?) -> String {
-        report("Encoded in, encoded out", ["encoded"], plugin, rounds: quick ? "1" : "3")
-    }
-
-    func start(_ plugin: String?) -> String {
-        report("From PLAYING to the first transformed frame", ["start"], plugin, rounds: quick ? "5" : "15")
-    }
-
-    func scale() -> String {
-        report("Scaling of camera formats", ["scale", "--rounds", quick ? "11" : "31"])
-    }
-
-    func mirror() -> String { report("Mirror", ["flip", "--rounds", quick ? "11" : "31"]) }
 }

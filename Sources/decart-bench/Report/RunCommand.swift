@@ -65,25 +65,9 @@ struct RunCommand: ParsableCommand {
             "Machine: \(Machine.description); \(Self.library). Load average at the start: \(load).\n\n",
             to: STDOUT_FILENO)
         let parts = only.isEmpty ? Part.allCases : only
-        if !Set(parts).isDisjoint(with: [.load, .many, .growth]) { try Clip.encode(frames: 120).write(to: clip) }
+        if !Set(parts).isDisjoint(with: [.load, .many, .growth]) { try Clip(encoding: 120).write(to: clip) }
         let plan = Plan(quick: quick, cycles: cycles ?? (quick ? 20 : 50), clip: clip)
-        for part in parts {
-            let section: String =
-                switch part {
-                case .plugin: plan.loading(of: plugin)
-                case .connect: plan.connect()
-                case .start: plan.start(plugin)
-                case .load: plan.load()
-                case .many: plan.manySessions()
-                case .latency: plan.latency()
-                case .growth: plan.growth()
-                case .element: plan.element(plugin)
-                case .encoded: plan.encoded(plugin)
-                case .scale: plan.scale()
-                case .flip: plan.mirror()
-                }
-            writeAll(section + "\n", to: STDOUT_FILENO)
-        }
+        for part in parts { writeAll(plan.section(part, plugin: plugin) + "\n", to: STDOUT_FILENO) }
         writeAll("Load average at the end: \(Machine.load).\n", to: STDOUT_FILENO)
     }
 }
