@@ -13,18 +13,26 @@ struct ClientTokenTests {
         return try ask(server.port, method, path + query, body: body, extra: field + extra)
     }
 
-    private var configuration: StandInConfiguration {
-        var configuration = StandInConfiguration()
-        configuration.keys = KeyPolicy(accepted: ["permanent"])
-        return configuration
+    private func run(
+        _ configure: (inout StandInConfiguration) -> Void = { _ in }, _ body: (TestServer) throws -> Void
+    ) throws {
+        try TestServer.run(
+            {
+                $0.keys = KeyPolicy(accepted: ["permanent"])
+                configure(&$0)
+            }, body)
+    }
+
+    private func token(in answer: String) throws -> ClientToken {
+        let start = try #require(answer.firstIndex(of: "{"), "\(answer)")
+        return try ClientToken(decoding: [UInt8](answer[start...].utf8))
     }
 
     @Test func aTokenOpensASession() throws {
-        try TestServer.run(configuration) { server in
+        try run { server in
             let answer = try post(server, key: "permanent", body: #"{"expiresIn":30,"metadata":{"a":1}}"#)
             #expect(answer.hasPrefix("HTTP/1.1 200"))
-            let start = try #require(answer.firstIndex(of: "{"))
-            let token = try ClientToken(decoding: [UInt8](answer[start...].utf8))
+            let token = try token(in: answer)
             #expect(token.expiresAt?.hasSuffix("Z") == true)
             _ = try server.greeted("/v1/stream?api_key=\(token.key.reveal())&model=m")
             #expect(throws: TestClient.Refused(status: 401)) {
@@ -38,13 +46,9 @@ struct ClientTokenTests {
 
     /// The limit is that of the request, else that of the configuration, and ends the session.
     @Test func aTokenMayLimitItsSessions() throws {
-        var configuration = configuration
-        configuration.maximumSessionDuration = 77
-        try TestServer.run(configuration) { server in
+        try run({ $0.maximumSessionDuration = 77 }) { server in
             func token(_ body: String) throws -> ClientToken {
-                let answer = try post(server, key: "permanent", body: body)
-                let start = try #require(answer.firstIndex(of: "{"), "\(answer)")
-                return try ClientToken(decoding: [UInt8](answer[start...].utf8))
+                try self.token(in: post(server, key: "permanent", body: body))
             }
             try #expect(token("{}").sessionLimit == .seconds(77))
             let short = try token(#"{"constraints":{"realtime":{"maxSessionDuration":1}}}"#)
@@ -61,7 +65,7 @@ struct ClientTokenTests {
     }
 
     @Test func requestsThatAreRefused() throws {
-        try TestServer.run(configuration) { server in
+        try run { server in
             try #expect(post(server, key: "permanent").hasPrefix("HTTP/1.1 200"))
             try #expect(post(server, key: "other").hasPrefix("HTTP/1.1 401"))
             try #expect(post(server, key: nil).hasPrefix("HTTP/1.1 401"))
@@ -77,9 +81,7 @@ struct ClientTokenTests {
 
     /// `RealtimeQuotaResponse` of the service's OpenAPI file.
     @Test func theQuotaCountsSessions() throws {
-        var configuration = configuration
-        configuration.sessionLimit = 2
-        try TestServer.run(configuration) { server in
+        try run({ $0.sessionLimit = 2 }) { server in
             func quota(_ key: String = "permanent") throws -> String {
                 try post(server, key: key, method: "GET", path: "/v1/realtime/quota")
             }

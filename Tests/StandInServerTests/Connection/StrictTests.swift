@@ -51,9 +51,7 @@ struct StrictTests {
         (#"{"type":"set_image","image_data":null,"url":"x"}"#, "unknown field url in set_image"),
     ])
     func anythingElseIsNamedAndTheChannelCloses(message: String, excerpt: String) throws {
-        var configuration = StandInConfiguration()
-        configuration.isStrict = true
-        try TestServer.run(configuration) { server in
+        try TestServer.run({ $0.isStrict = true }) { server in
             let client = try server.greeted()
             client.sendText(message.utf8)
             guard case .message(.error(let error, _)) = try client.next() else { throw TestClient.TimedOut() }

@@ -36,35 +36,6 @@ struct ControlTests {
         }
     }
 
-    @Test func itAnswersWhileTheServiceRefuses() throws {
-        try withControl { server, port in
-            _ = try ask(port, "POST", "/control/faults", body: "refuse")
-            #expect(throws: RawSocket.ConnectError.self) { try RawSocket(port: server.port) }
-            _ = try ask(port, "DELETE", "/control/faults")
-            try server.connect().close()
-        }
-    }
-
-    @Test func sessionsAreTold() throws {
-        try withControl { server, port in
-            let (client, media) = try server.negotiate()
-            try client.send(.prompt(PromptMessage(text: "secret words", enhance: false)))
-            media.paint()
-            _ = try client.next { $0 == .message(.generationStarted) }
-            let text = try ask(port, "GET", "/control/sessions")
-            let id = try #require(server.server.sessions.first?.sessionID)
-            #expect(text.contains("application/json"))
-            for part in [
-                "\"id\":\"\(id)\"", "\"model\":\"lucy-2.5\"", "\"state\":\"generating\"", "\"prompts\":1",
-                "\"frames_in\":1",
-            ] {
-                #expect(text.contains(part), "\(text)")
-            }
-            #expect(!text.contains("secret words"))
-            client.close()
-        }
-    }
-
     @Test func oneSessionIsClosedAndAnotherDropped() throws {
         try withControl { server, port in
             let first = try server.connect()

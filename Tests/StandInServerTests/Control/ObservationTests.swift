@@ -1,7 +1,6 @@
 import DecartProtocol
-import Dispatch
 import StandInServer
-import Synchronization
+import TestSupport
 import Testing
 
 /// Requests to the control port that observe a running stand-in.
@@ -30,11 +29,13 @@ struct ObservationTests {
             media.painter.noteSent()
             _ = try client.next { $0 == .message(.generationStarted) }
             let text = try ask(port, "GET", "/control/sessions")
+            let id = try #require(server.server.sessions.first?.sessionID)
             for part in [
-                "\"transport\":\"webrtc\"", "\"look\":\"mosaic\"", "\"offers\":1", "\"frames_out\":1",
-                "\"frames_by_look\":{\"mosaic\":1}", "\"width\":", "\"user_agent\":null",
-                "\"offered_before_state\":true",
-                "\"watches\":null", "\"tracks\":[]", "\"malformed\":0",
+                "application/json", "\"id\":\"\(id)\"", "\"model\":\"lucy-2.5\"", "\"state\":\"generating\"",
+                "\"prompts\":1", "\"frames_in\":1", "\"transport\":\"webrtc\"", "\"look\":\"mosaic\"",
+                "\"offers\":1", "\"frames_out\":1", "\"frames_by_look\":{\"mosaic\":1}", "\"width\":",
+                "\"user_agent\":null", "\"offered_before_state\":true", "\"watches\":null", "\"tracks\":[]",
+                "\"malformed\":0",
             ] {
                 #expect(text.contains(part), "\(part): \(text)")
             }
@@ -58,10 +59,11 @@ struct ObservationTests {
 
     @Test func aWaitEndsWithTheSession() throws {
         try withControl { server, port in
-            let answer = Answer()
-            DispatchQueue.global().async {
+            let answer = Watched<String?>(nil)
+            detachThread {
                 let query = "state=generating&frames=1&look=lego&prompt=lego+a&timeout=30"
-                answer.set(try? ask(port, "GET", "/control/wait?\(query)"))
+                let text = try? ask(port, "GET", "/control/wait?\(query)")
+                answer.change { $0 = text ?? "none" }
             }
             let (client, media) = try server.negotiate()
             for _ in 0..<3 { media.painter.noteSent() }
@@ -69,7 +71,8 @@ struct ObservationTests {
             _ = try client.next { if case .message(.promptAck) = $0 { true } else { false } }
             media.painter.noteSent()
             media.paint()
-            let text = try #require(answer.wait())
+            #expect(answer.wait { $0 != nil })
+            let text = try #require(answer.value)
             #expect(text.hasPrefix("HTTP/1.1 200 ") && text.contains("\"session\":{") && text.contains("generating"))
             // Frames before the look do not count.
             #expect(try ask(port, "GET", "/control/wait?look=lego&frames=3&timeout=0").hasPrefix("HTTP/1.1 408 "))
@@ -180,21 +183,5 @@ struct ObservationTests {
             #expect(try ask(port, "POST", "/control/prompt?session=none", body: "x").hasPrefix("HTTP/1.1 404 "))
             client.close()
         }
-    }
-}
-
-/// A text from another thread.
-private final class Answer: Sendable {
-    private let done = DispatchSemaphore(value: 0)
-    private let text = Mutex<String?>(nil)
-
-    func set(_ text: String?) {
-        self.text.withLock { $0 = text }
-        done.signal()
-    }
-
-    func wait() -> String? {
-        _ = done.wait(timeout: .now() + .seconds(40))
-        return text.withLock { $0 }
     }
 }

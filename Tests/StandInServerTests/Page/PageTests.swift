@@ -6,12 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(1)))
 struct PageTests {
     private func withPage(_ isOn: Bool = true, _ body: (TestServer, Int) throws -> Void) throws {
-        var configuration = StandInConfiguration()
-        configuration.controlPort = 0
-        configuration.servesPage = isOn
-        try TestServer.run(configuration) { server in
-            try body(server, try #require(server.server.controlPort))
-        }
+        try withControl({ $0.servesPage = isOn }, body)
     }
 
     /// - Parameter headers: lines without line ends; `PORT` stands for the port.
@@ -19,13 +14,12 @@ struct PageTests {
         _ port: Int, _ method: String, _ target: String, _ headers: [String] = [], host: String = "127.0.0.1:PORT",
         body: String = ""
     ) throws -> String {
-        let client = try RawSocket(port: port)
-        let lines =
-            ["\(method) \(target) HTTP/1.1", "Host: \(host)"] + headers + ["Content-Length: \(body.utf8.count)"]
-        client.send(
-            lines.joined(separator: "\r\n").replacing("PORT", with: "\(port)") + "\r\n\r\n" + body)
-        #expect(client.read() == .finished)
-        return client.text
+        try StandInServerTests.ask(
+            port, method, target, body: body, host: fields(["Host: \(host)"], port), extra: fields(headers, port))
+    }
+
+    private func fields(_ lines: [String], _ port: Int) -> String {
+        lines.map { $0.replacing("PORT", with: "\(port)") + "\r\n" }.joined()
     }
 
     private static let own = ["Origin: http://127.0.0.1:PORT", "Sec-Fetch-Site: same-origin"]
@@ -132,12 +126,7 @@ struct PageTests {
 
     private func upgrade(_ port: Int, _ target: String, _ headers: [String]) throws -> RawSocket {
         let socket = try RawSocket(port: port)
-        let lines =
-            [
-                "GET \(target) HTTP/1.1", "Host: 127.0.0.1:PORT", "Connection: Upgrade", "Upgrade: websocket",
-                "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
-            ] + headers
-        socket.send(lines.joined(separator: "\r\n").replacing("PORT", with: "\(port)") + "\r\n\r\n")
+        socket.request(target, host: "127.0.0.1:\(port)", extra: fields(headers, port))
         return socket
     }
 

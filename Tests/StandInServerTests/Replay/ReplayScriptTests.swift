@@ -113,15 +113,14 @@ import Testing
     }
 
     @Test func sessionsTakeTheAttemptsInOrderAndTheLastAgain() throws {
-        var configuration = StandInConfiguration()
-        configuration.replay = ControlRecording([
+        let recording = ControlRecording([
             .init(attempt: 1, time: 0, event: .failed(httpStatus: 503, reason: "busy")),
             .init(attempt: 2, time: 5, event: .failed(httpStatus: nil, reason: "")),
             .init(attempt: 4, time: 9, event: .opened),
             .init(attempt: 4, time: 109, event: .received(.plain(.status("hello")))),
             .init(attempt: 4, time: 309, event: .closed(code: 4002, reason: "bye")),
         ])
-        try TestServer.run(configuration) { server in
+        try TestServer.run({ $0.replay = recording }) { server in
             for status: UInt in [503, 502] {
                 #expect(throws: TestClient.Refused(status: status)) { try server.connect() }
             }

@@ -81,9 +81,7 @@ struct ViewerTests {
     }
 
     @Test func requestsThatAreNone() throws {
-        var configuration = StandInConfiguration()
-        configuration.keys = KeyPolicy(rejected: ["bad"])
-        try TestServer.run(configuration) { server in
+        try TestServer.run({ $0.keys = KeyPolicy(rejected: ["bad"]) }) { server in
             try #expect(post(server, "/watch-stream/nowhere").hasPrefix("HTTP/1.1 404"))
             try #expect(post(server, "/watch-stream/nowhere", key: "bad").hasPrefix("HTTP/1.1 401"))
             try #expect(post(server, "/watch-stream/nowhere", method: "GET").hasPrefix("HTTP/1.1 405"))

@@ -108,9 +108,7 @@ final class RawSocket {
 
 /// Runs `body` with a server that has these faults.
 func withFaults(_ specs: String..., body: (TestServer) throws -> Void) throws {
-    var configuration = StandInConfiguration()
-    configuration.faults = try FaultPlan(parsing: specs).faults
-    try TestServer.run(configuration, body)
+    try TestServer.run({ $0.faults = try FaultPlan(parsing: specs).faults }, body)
 }
 
 /// Returns the whole response to a request. The server then closes the connection.

@@ -55,6 +55,12 @@ struct RoomClient {
         try next { if case .offer(let offer) = $0 { offer } else { nil } }
     }
 
+    /// Returns when the server has read all that was sent before.
+    func awaitPong() throws {
+        try send { $0.ping = 1 }
+        _ = try next { if case .pong(let time) = $0 { time } else { nil } }
+    }
+
     func leave() throws -> LiveKitLeaveRequest {
         try next { if case .leave(let leave) = $0 { leave } else { nil } }
     }

@@ -1,5 +1,4 @@
 import DecartProtocol
-import Dispatch
 import EventLoopThreads
 import NIOCore
 import NIOHTTP1
@@ -7,7 +6,8 @@ import NIOPosix
 import NIOSSL
 import NIOWebSocket
 import StandInServer
-import Synchronization
+import TestSupport
+import Testing
 
 /// A WebSocket client without checks: it sends any frame and keeps every event. Calls block, each with a timeout.
 final class TestClient: Sendable {
@@ -29,7 +29,7 @@ final class TestClient: Sendable {
         var received: [String] = []
     }
 
-    private let inbox = Inbox()
+    private let inbox = Watched(Inbox())
     private let channel: any Channel
 
     /// - Parameter trust: a PEM certificate; nil connects without TLS.
@@ -101,9 +101,10 @@ final class TestClient: Sendable {
 
     /// Returns the next event in order, of any kind.
     func next(milliseconds: Int = 20_000) throws -> Event {
-        guard let event = inbox.take(within: .milliseconds(milliseconds)) else {
-            throw TimedOut(received: inbox.history)
-        }
+        _ = inbox.wait(.milliseconds(milliseconds)) { !$0.events.isEmpty }
+        var event: Event?
+        inbox.change { if !$0.events.isEmpty { event = $0.events.removeFirst() } }
+        guard let event else { throw TimedOut(received: inbox.value.history) }
         return event
     }
 
@@ -114,6 +115,15 @@ final class TestClient: Sendable {
             if fits(event) { return event }
         }
     }
+
+    /// Sends a prompt and expects its acknowledgement as the next event.
+    func expectAccepted(_ prompt: String = "lego", sourceLocation: SourceLocation = #_sourceLocation) throws {
+        try send(.prompt(PromptMessage(text: prompt, enhance: false)))
+        let ack = PromptAck(prompt: prompt, success: true)
+        #expect(try next() == .message(.promptAck(ack)), sourceLocation: sourceLocation)
+    }
+
+    func awaitAnswer() throws { _ = try next { if case .message(.answer) = $0 { true } else { false } } }
 
     func expectGreeting() throws -> SessionIdentity {
         guard case .message(.status("ready")) = try next(), case .message(.sessionID(let identity)) = try next() else {
@@ -132,51 +142,40 @@ enum TestLoop {
     static let group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
 }
 
-/// Passes events from the client's event loop to the test's thread.
-private final class Inbox: Sendable {
-    private let events = Mutex<[TestClient.Event]>([])
-    private let names = Mutex<[String]>([])
-    private let arrived = DispatchSemaphore(value: 0)
-
+/// The events that the test has not taken yet.
+private struct Inbox: Sendable {
+    var events: [TestClient.Event] = []
     /// Kinds of all messages so far.
-    var history: [String] { names.withLock { $0 } }
+    var history: [String] = []
 
-    func put(_ event: TestClient.Event) {
-        if case .message(let message) = event {
-            names.withLock { $0.append(message.type) }
-        } else {
-            names.withLock { $0.append("\(event)") }
-        }
-        events.withLock { $0.append(event) }
-        arrived.signal()
-    }
-
-    func take(within time: DispatchTimeInterval) -> TestClient.Event? {
-        guard arrived.wait(timeout: .now() + time) == .success else { return nil }
-        return events.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+    mutating func put(_ event: TestClient.Event) {
+        if case .message(let message) = event { history.append(message.type) } else { history.append("\(event)") }
+        events.append(event)
     }
 }
 
 private final class FrameReader: ChannelInboundHandler {
     typealias InboundIn = WebSocketFrame
-    private let inbox: Inbox
+    private let inbox: Watched<Inbox>
 
-    init(inbox: Inbox) { self.inbox = inbox }
+    init(inbox: Watched<Inbox>) { self.inbox = inbox }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let frame = unwrapInboundIn(data)
         var payload = frame.unmaskedData
         let bytes = Array(payload.readableBytesView)
         switch frame.opcode {
-        case .text: inbox.put((try? ServerMessage(decoding: bytes)).map { .message($0) } ?? .unreadable(bytes))
-        case .binary: inbox.put(.binary(bytes))
-        case .pong: inbox.put(.pong(bytes))
-        case .connectionClose: inbox.put(.closeFrame(code: payload.readInteger()))
+        case .text: put((try? ServerMessage(decoding: bytes)).map { .message($0) } ?? .unreadable(bytes))
+        case .binary: put(.binary(bytes))
+        case .pong: put(.pong(bytes))
+        case .connectionClose: put(.closeFrame(code: payload.readInteger()))
         default: break
         }
     }
 
-    func channelInactive(context: ChannelHandlerContext) { inbox.put(.closed) }
+    private func put(_ event: TestClient.Event) { inbox.change { $0.put(event) } }
+
+    func channelInactive(context: ChannelHandlerContext) { put(.closed) }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 }

@@ -15,10 +15,11 @@ struct TestServer {
 
     /// Overrides the configuration's port and log.
     static func run(
-        _ configuration: StandInConfiguration = StandInConfiguration(), _ body: (TestServer) throws -> Void
+        _ configure: (inout StandInConfiguration) throws -> Void = { _ in }, _ body: (TestServer) throws -> Void
     ) throws {
         let lines = LogLines()
-        var configuration = configuration
+        var configuration = StandInConfiguration()
+        try configure(&configuration)
         configuration.port = 0
         configuration.log = { lines.add($0) }
         let engine = FakeMediaEngine()
@@ -50,7 +51,7 @@ struct TestServer {
     func negotiate() throws -> (client: TestClient, media: FakeMedia) {
         let client = try greeted()
         try client.send(.offer(sdp: "v=0"))
-        _ = try client.next { if case .message(.answer) = $0 { true } else { false } }
+        try client.awaitAnswer()
         guard let media = engine.sessions.last else { throw TestClient.TimedOut() }
         return (client, media)
     }
@@ -77,10 +78,10 @@ private final class LogLines: Sendable {
 func withControl(
     _ configure: (inout StandInConfiguration) -> Void = { _ in }, _ body: (TestServer, Int) throws -> Void
 ) throws {
-    var configuration = StandInConfiguration()
-    configuration.controlPort = 0
-    configure(&configuration)
-    try TestServer.run(configuration) { server in try body(server, try #require(server.server.controlPort)) }
+    try TestServer.run({
+        $0.controlPort = 0
+        configure(&$0)
+    }) { server in try body(server, try #require(server.server.controlPort)) }
 }
 
 /// Runs `body` with a stand-in that has real media.
