@@ -7,13 +7,35 @@ protocol WebSocketHandler: ChannelInboundHandler where InboundIn == WebSocketFra
     var isClosing: Bool { get set }
     /// The `mute` fault: nothing is written any more.
     var isMute: Bool { get }
+    /// The `no_pong` fault.
+    var ignoresPings: Bool { get }
+    /// - Parameter opcode: text or binary.
+    func receive(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext)
     func willClose(code: UInt16?)
+    func receivedClose(code: UInt16?)
     func log(_ text: String)
 }
 
 extension WebSocketHandler {
     var isMute: Bool { false }
+    var ignoresPings: Bool { false }
     func willClose(code: UInt16?) {}
+    func receivedClose(code: UInt16?) {}
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isClosing else { return }
+        let frame = unwrapInboundIn(data)
+        var payload = frame.unmaskedData
+        switch frame.opcode {
+        case .text, .binary: receive(frame.opcode, payload, context)
+        case .ping where !ignoresPings: write(.pong, payload, context)
+        case .connectionClose:
+            receivedClose(code: payload.getInteger(at: payload.readerIndex))
+            // RFC 6455 §5.5.1: echo the status code.
+            close(payload.readSlice(length: min(2, payload.readableBytes)) ?? ByteBuffer(), context)
+        default: break
+        }
+    }
 
     func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
         guard !isClosing, !isMute, context.channel.isActive else { return }
@@ -30,12 +52,6 @@ extension WebSocketHandler {
         data.write(webSocketErrorCode: code)
         data.writeString(reason)
         close(data, context)
-    }
-
-    /// Answers the client's close frame: RFC 6455 §5.5.1, echo the status code.
-    func close(echoing frame: WebSocketFrame, _ context: ChannelHandlerContext) {
-        var data = frame.unmaskedData
-        close(data.readSlice(length: min(2, data.readableBytes)) ?? ByteBuffer(), context)
     }
 
     private func close(_ data: ByteBuffer, _ context: ChannelHandlerContext) {

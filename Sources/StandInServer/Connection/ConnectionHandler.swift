@@ -102,27 +102,6 @@ final class ConnectionHandler: WebSocketHandler {
         if let session { services.board.update(session.number) { $0.viewerCount += change } }
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard !isClosing else { return }
-        let frame = unwrapInboundIn(data)
-        switch frame.opcode {
-        case .text:
-            receive(frame.unmaskedData, context)
-        case .binary:
-            malformed("binary frames are not understood", size: frame.data.readableBytes, context)
-        case .ping where ignoresPings:
-            break
-        case .ping:
-            write(.pong, frame.unmaskedData, context)
-        case .connectionClose:
-            let data = frame.unmaskedData
-            journal.noteClose(.received, code: data.getInteger(at: data.readerIndex))
-            close(echoing: frame, context)
-        default:
-            break
-        }
-    }
-
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case is ShutdownNotice:
@@ -169,7 +148,10 @@ final class ConnectionHandler: WebSocketHandler {
 
     // MARK: Control messages
 
-    private func receive(_ data: ByteBuffer, _ context: ChannelHandlerContext) {
+    func receive(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        guard opcode == .text else {
+            return malformed("binary frames are not understood", size: data.readableBytes, context)
+        }
         let bytes = Array(data.readableBytesView)
         if services.isStrict, let value = try? JSONValue(decoding: bytes), let text = StrictRules.unknown(in: value) {
             return refuse(text, context)
@@ -369,6 +351,7 @@ final class ConnectionHandler: WebSocketHandler {
     }
 
     func willClose(code: UInt16?) { journal.noteClose(.sent, code: code) }
+    func receivedClose(code: UInt16?) { journal.noteClose(.received, code: code) }
 
     func log(_ text: String) {
         services.media.log("session \(number): \(text)")

@@ -24,18 +24,6 @@ final class WatchHandler: WebSocketHandler {
         admission.viewers.watch(context.channel)
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard !isClosing else { return }
-        let frame = unwrapInboundIn(data)
-        switch frame.opcode {
-        case .text: receive(Array(frame.unmaskedData.readableBytesView), context)
-        case .ping: write(.pong, frame.unmaskedData, context)
-        case .connectionClose: close(echoing: frame, context)
-        case .binary: refuse("binary frames are not understood", context)
-        default: break
-        }
-    }
-
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event is SessionEnded || event is ShutdownNotice { return close(.normalClosure, context) }
         context.fireUserInboundEventTriggered(event)
@@ -53,10 +41,11 @@ final class WatchHandler: WebSocketHandler {
 
     // MARK: Messages
 
-    private func receive(_ bytes: [UInt8], _ context: ChannelHandlerContext) {
+    func receive(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        guard opcode == .text else { return refuse("binary frames are not understood", context) }
         let message: ClientMessage
         do {
-            message = try ClientMessage(decoding: bytes, maximumSize: Self.maximumMessageSize)
+            message = try ClientMessage(decoding: Array(data.readableBytesView), maximumSize: Self.maximumMessageSize)
         } catch {
             return refuse(error.message, context)
         }

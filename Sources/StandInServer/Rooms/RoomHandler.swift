@@ -57,25 +57,6 @@ final class RoomHandler: WebSocketHandler {
         participant.resume(over: self, join.single.flatMap { $0.hasSyncState ? $0.syncState : nil })
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard !isClosing else { return }
-        let frame = unwrapInboundIn(data)
-        switch frame.opcode {
-        case .binary:
-            receive(frame.unmaskedData)
-        case .text:
-            // LiveKit's own servers also accept protobuf's JSON format.
-            log("text frames are not understood")
-            close(.unacceptableData, context)
-        case .ping:
-            write(.pong, frame.unmaskedData, context)
-        case .connectionClose:
-            close(echoing: frame, context)
-        default:
-            break
-        }
-    }
-
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         switch event {
         case is ShutdownNotice:
@@ -100,7 +81,12 @@ final class RoomHandler: WebSocketHandler {
 
     // MARK: Signal messages
 
-    private func receive(_ data: ByteBuffer) {
+    func receive(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
+        guard opcode == .binary else {
+            // LiveKit's own servers also accept protobuf's JSON format.
+            log("text frames are not understood")
+            return close(.unacceptableData, context)
+        }
         guard let request = try? LiveKitSignalRequest(serializedBytes: Array(data.readableBytesView)) else {
             log("received a malformed message")
             services.board.update(room.number) { $0.malformedCount += 1 }
