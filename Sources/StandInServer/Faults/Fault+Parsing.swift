@@ -2,18 +2,10 @@
 // mistake gets an explanation, nothing traps, and quoted parts of the text are short and printable.
 import DecartProtocol
 
-package struct FaultSyntaxError: Error, Sendable, Equatable, CustomStringConvertible {
-    package let description: String
-
-    init(_ description: String) {
-        self.description = description
-    }
-}
-
 extension Fault {
-    package init(parsing text: String) throws(FaultSyntaxError) {
+    package init(parsing text: String) throws(StandInError) {
         let text = text.trimmingWhitespace()
-        guard text.utf8.count <= 1024 else { throw FaultSyntaxError("a fault has more than 1024 bytes") }
+        guard text.utf8.count <= 1024 else { throw StandInError("a fault has more than 1024 bytes") }
         let colon = text.firstIndex(of: ":")
         let name = text[..<(colon ?? text.endIndex)]
         guard let kind = FaultKind(name: name) else { throw Self.unknown(String(name)) }
@@ -23,13 +15,13 @@ extension Fault {
         for pair in text[text.index(after: colon)...].split(separator: ",", omittingEmptySubsequences: false) {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2 else {
-                throw FaultSyntaxError("\(kind.name): \"\(LogText.clean(String(pair)))\" is no key=value")
+                throw StandInError("\(kind.name): \"\(LogText.clean(String(pair)))\" is no key=value")
             }
             guard let key = Key(rawValue: String(parts[0])), Self.allowedKeys(kind).contains(key) else {
-                throw FaultSyntaxError(
+                throw StandInError(
                     "\(kind.name) has no key \"\(LogText.clean(String(parts[0])))\"; it has \(Self.list(kind))")
             }
-            guard seen.insert(key).inserted else { throw FaultSyntaxError("\(kind.name): \(key.rawValue) comes twice") }
+            guard seen.insert(key).inserted else { throw StandInError("\(kind.name): \(key.rawValue) comes twice") }
             try set(key, String(parts[1]))
         }
     }
@@ -43,15 +35,15 @@ extension Fault {
         allowedKeys(kind).map(\.rawValue).joined(separator: ", ")
     }
 
-    private static func unknown(_ name: String) -> FaultSyntaxError {
-        guard !name.isEmpty else { return FaultSyntaxError("a fault needs a name") }
+    private static func unknown(_ name: String) -> StandInError {
+        guard !name.isEmpty else { return StandInError("a fault needs a name") }
         // Suggest similar names: a typical mistake is only a part of a name, or another moment of the same fault.
         let near = FaultKind.all.map(\.name).filter { $0.hasPrefix(name) || name.hasPrefix($0) }.prefix(6)
         let hint = near.isEmpty ? "--help lists them" : "did you mean \(near.joined(separator: ", "))?"
-        return FaultSyntaxError("there is no fault \"\(LogText.clean(name))\": \(hint)")
+        return StandInError("there is no fault \"\(LogText.clean(name))\": \(hint)")
     }
 
-    private mutating func set(_ key: Key, _ text: String) throws(FaultSyntaxError) {
+    private mutating func set(_ key: Key, _ text: String) throws(StandInError) {
         switch key {
         case .at: at = try seconds(key, text)
         case .for: self.for = try seconds(key, text)
@@ -64,32 +56,32 @@ extension Fault {
         case .reason:
             // RFC 6455 §5.5: a close frame has room for 123 bytes.
             guard text.utf8.count <= 123, !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7f })
-            else { throw FaultSyntaxError("\(kind.name): reason is at most 123 printable bytes") }
+            else { throw StandInError("\(kind.name): reason is at most 123 printable bytes") }
             reason = text
         case .type:
             guard ErrorTypes.all.contains(text) else {
-                throw FaultSyntaxError("\(kind.name): type is one of \(ErrorTypes.all.joined(separator: ", "))")
+                throw StandInError("\(kind.name): type is one of \(ErrorTypes.all.joined(separator: ", "))")
             }
             type = text
         case .output:
             guard let value = Output(rawValue: text) else {
-                throw FaultSyntaxError(
+                throw StandInError(
                     "\(kind.name): output is one of \(Output.allCases.map(\.rawValue).joined(separator: ", "))")
             }
             output = value
         }
     }
 
-    private func seconds(_ key: Key, _ text: String) throws(FaultSyntaxError) -> Double {
+    private func seconds(_ key: Key, _ text: String) throws(StandInError) -> Double {
         guard let value = Double(text), value.isFinite, (0...86_400).contains(value) else {
-            throw FaultSyntaxError("\(kind.name): \(key.rawValue) is a number of seconds from 0 to 86400")
+            throw StandInError("\(kind.name): \(key.rawValue) is a number of seconds from 0 to 86400")
         }
         return value
     }
 
-    private func number(_ key: Key, _ text: String, _ range: ClosedRange<Int>) throws(FaultSyntaxError) -> Int {
+    private func number(_ key: Key, _ text: String, _ range: ClosedRange<Int>) throws(StandInError) -> Int {
         guard let value = Int(text), range.contains(value) else {
-            throw FaultSyntaxError(
+            throw StandInError(
                 "\(kind.name): \(key.rawValue) is a number from \(range.lowerBound) to \(range.upperBound)")
         }
         return value

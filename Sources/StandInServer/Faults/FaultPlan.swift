@@ -12,13 +12,13 @@ package struct FaultPlan: Sendable, Equatable {
     }
 
     /// Parses one SPEC per line; skips empty lines and lines that begin with `#`.
-    package init(parsing lines: [String]) throws(FaultSyntaxError) {
+    package init(parsing lines: [String]) throws(StandInError) {
         faults = []
         for line in lines {
             let line = line.trimmingWhitespace()
             if line.isEmpty || line.hasPrefix("#") { continue }
             guard faults.count < Self.maximumCount else {
-                throw FaultSyntaxError("there are more than \(Self.maximumCount) faults")
+                throw StandInError("there are more than \(Self.maximumCount) faults")
             }
             faults.append(try Fault(parsing: line))
         }
@@ -26,15 +26,15 @@ package struct FaultPlan: Sendable, Equatable {
 
     /// Parses the query items `fault=SPEC` of a request target. They apply to this connection only: a client that
     /// reconnects has to repeat them.
-    init(target: String) throws(FaultSyntaxError) {
+    init(target: String) throws(StandInError) {
         let specs = PercentEncoding.queryItems(ofTarget: target).filter { $0.name == "fault" }.map(\.value)
         try self.init(parsing: specs)
         for fault in faults {
             if fault.kind.scope == .listener || fault.kind.scope == .transport {
-                throw FaultSyntaxError("\(fault.kind.name) acts before the URL is read: give it to the stand-in")
+                throw StandInError("\(fault.kind.name) acts before the URL is read: give it to the stand-in")
             }
             if fault.count != nil || fault.after != nil {
-                throw FaultSyntaxError("count and after are for the stand-in's own faults, not for a URL")
+                throw StandInError("count and after are for the stand-in's own faults, not for a URL")
             }
         }
     }

@@ -32,7 +32,7 @@ struct ControlRequest: Sendable {
     private var path: String { String(target.prefix { $0 != "?" }) }
 
     /// Errors are JSON, where answers are.
-    var isJSON: Bool {
+    private var isJSON: Bool {
         ["/health", "/control/sessions", "/control/wait", "/control/journal", "/control/prompt"].contains(path)
     }
 
@@ -82,8 +82,7 @@ struct ControlRequest: Sendable {
             case ("GET", let path) where server.pageAccess != nil && PageFiles.paths.contains(path):
                 return server.pageFile(path, host: host)
             case ("GET", "/control"), ("GET", "/"): return HTTPAnswer(200, Self.help)
-            case (_, "/control/wait"), (_, "/control/journal"), (_, "/control/sessions"), (_, "/control/prompt"),
-                (_, "/health"):
+            case _ where isJSON:
                 return HTTPAnswer(error: "this path does not know \(LogText.clean(method))", status: 405)
             default: return HTTPAnswer(404, Self.help)
             }
@@ -93,7 +92,7 @@ struct ControlRequest: Sendable {
         }
     }
 
-    private func specs() throws(FaultSyntaxError) -> [Fault] {
+    private func specs() throws(StandInError) -> [Fault] {
         try FaultPlan(parsing: body.split(whereSeparator: \.isNewline).map(String.init)).faults
     }
 

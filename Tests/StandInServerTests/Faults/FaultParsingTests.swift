@@ -67,7 +67,7 @@ struct FaultParsingTests {
         ] as [(String, String?)])
     func whatIsWrittenIsRead(spec: String, canonical: String?) throws {
         guard let canonical else {
-            #expect(throws: FaultSyntaxError.self) { try Fault(parsing: spec) }
+            #expect(throws: StandInError.self) { try Fault(parsing: spec) }
             return
         }
         let fault = try Fault(parsing: spec)
@@ -103,7 +103,7 @@ struct FaultParsingTests {
     @Test func aPlanSkipsCommentsAndIsBounded() throws {
         let plan = try FaultPlan(parsing: ["# a comment", "", "no_pong", "  http_500:count=1 "])
         #expect(plan.faults.map(\.kind.name) == ["no_pong", "http_500"])
-        #expect(throws: FaultSyntaxError.self) {
+        #expect(throws: StandInError.self) {
             try FaultPlan(parsing: [String](repeating: "no_pong", count: FaultPlan.maximumCount + 1))
         }
     }
