@@ -53,34 +53,6 @@ final class MediaFaults: Sendable {
     }
 }
 
-/// A copy of one frame, to be shown instead of later frames of the same size.
-struct FrozenFrame {
-    private let planes: [[UInt8]]
-    private let width: Int
-    private let height: Int
-
-    init(_ frame: I420Frame) {
-        width = frame.luma.width
-        height = frame.luma.height
-        planes = frame.planes.map { plane in
-            (0..<plane.height).flatMap { UnsafeBufferPointer(start: plane.row($0), count: plane.width) }
-        }
-    }
-
-    func show(on frame: I420Frame) {
-        guard frame.luma.width == width, frame.luma.height == height else { return }
-        for (plane, bytes) in zip(frame.planes, planes) {
-            for y in 0..<plane.height {
-                for x in 0..<plane.width { plane.row(y)[x] = bytes[y * plane.width + x] }
-            }
-        }
-    }
-}
-
-extension I420Frame {
-    fileprivate var planes: [Plane] { [luma, blueChroma, redChroma] }
-}
-
 /// Overwrites an encoded frame with random bytes, except its beginning, so that it still passes as a frame.
 enum Garbage {
     /// VP8's frame header is 10 bytes (RFC 6386 §9.1); NAL units of H.264 begin within the first few dozen.

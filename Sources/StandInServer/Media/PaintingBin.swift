@@ -30,7 +30,8 @@ struct PaintingBin {
         // Used only by the one streaming thread that pushes into this pad.
         var video: VideoInfo?
         var current: Caps?
-        var frozen: FrozenFrame?
+        /// The frame that replaces later ones with the same caps.
+        var frozen: (frame: Buffer, caps: Caps)?
         let size = bin.child(named: "size")
         var isHalved = false
         let behindQueue = bin.child(named: "convert")?.staticPad("sink")
@@ -61,11 +62,15 @@ struct PaintingBin {
                     Self.halve(size, video)
                 }
                 // Drop a frame that cannot be painted: it must not go back untransformed.
-                let output = Self.paint(buffer, video, painter) { frame in
-                    guard faults.isOn(.freeze) else { return frozen = nil }
-                    if let frozen { frozen.show(on: frame) } else { frozen = FrozenFrame(frame) }
+                guard var output = Self.paint(buffer, video, painter) else { return .drop }
+                if !faults.isOn(.freeze) {
+                    frozen = nil
+                } else if let shown = frozen {
+                    if shown.caps == current { output = output.showing(shown.frame) }
+                } else {
+                    frozen = output.copyOfMetadata().map { ($0, current) }
                 }
-                guard let output, !faults.isOn(.silent) else { return .drop }
+                guard !faults.isOn(.silent) else { return .drop }
                 Self.measure(output, now: size?.currentRunningTime, painter)
                 if hold > 0 { output.pts = output.pts.map { $0 &+ UInt64(hold) } }
                 Self.stamp(output, now: size?.currentRunningTime)
@@ -120,17 +125,23 @@ struct PaintingBin {
     /// receiver's latency.
     private static let usualDelay: ClockTime = 50_000_000
 
-    private static func paint(
-        _ buffer: Buffer, _ video: VideoInfo, _ painter: FramePainter, _ distort: (I420Frame) -> Void
-    ) -> Buffer? {
+    private static func paint(_ buffer: Buffer, _ video: VideoInfo, _ painter: FramePainter) -> Buffer? {
         guard let writable = buffer.madeWritable() else { return nil }
         let isPainted = writable.withVideoPlanes(video, writable: true) { planes in
             guard let frame = I420Frame(planes) else { return false }
             painter.paint(frame)
-            distort(frame)
             return true
         }
         return isPainted == true ? writable : nil
+    }
+}
+
+extension Buffer {
+    /// Another frame's pixels at the time of this frame.
+    fileprivate func showing(_ other: Buffer) -> Buffer {
+        guard let copy = other.copyOfMetadata() else { return self }
+        (copy.pts, copy.dts, copy.duration, copy.attachment) = (pts, dts, duration, attachment)
+        return copy
     }
 }
 
