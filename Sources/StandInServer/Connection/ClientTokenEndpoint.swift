@@ -1,18 +1,8 @@
 import DecartProtocol
 import NIOHTTP1
 
-/// A request for a client token, `POST …/v1/client/tokens`.
-struct ClientTokenEndpoint {
-    static let path = "/v1/client/tokens"
-    private let isPost: Bool
-    private let key: String?
-
-    init?(_ head: HTTPRequestHead) {
-        guard head.uri.prefix(while: { $0 != "?" }).hasSuffix(Self.path) else { return nil }
-        isPost = head.method == .POST
-        key = head.headers.first(name: "x-api-key")
-    }
-
+/// Requests for a client token, `POST …/v1/client/tokens`.
+enum ClientTokenEndpoint {
     private struct Body: Decodable {
         var expiresIn: Int?
         var constraints: Constraints?
@@ -23,16 +13,17 @@ struct ClientTokenEndpoint {
         var realtime: Realtime?
     }
 
-    /// Allowed models and origins are accepted, and mean nothing here.
+    /// Returns nil for another path. Allowed models and origins are accepted, and mean nothing here.
     /// - Parameters:
     ///   - limit: session limit of tokens that request none, seconds; nil: unlimited.
     ///   - now: seconds since 1970.
-    func answer(
-        _ body: [UInt8], _ keys: KeyPolicy, _ tokens: ClientTokens, limit: Int? = nil, now: Int
-    ) -> HTTPAnswer {
-        guard isPost else { return HTTPAnswer(405, "client tokens are requested by POST") }
-        guard keys.admits(key) else { return HTTPAnswer(401, "invalid api key") }
-        guard key?.hasPrefix(ClientTokens.prefix) != true else {
+    static func answer(
+        _ head: HTTPRequestHead, _ body: [UInt8], _ keys: KeyPolicy, _ tokens: ClientTokens, limit: Int?, now: Int
+    ) -> HTTPAnswer? {
+        guard head.path.hasSuffix("/v1/client/tokens") else { return nil }
+        guard head.method == .POST else { return HTTPAnswer(405, "client tokens are requested by POST") }
+        guard keys.admits(head.apiKey) else { return HTTPAnswer(401, "invalid api key") }
+        guard head.apiKey?.hasPrefix(ClientTokens.prefix) != true else {
             return HTTPAnswer(403, "permission denied: a client token makes no client tokens")
         }
         let lifetime: Int

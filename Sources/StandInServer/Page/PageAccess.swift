@@ -29,9 +29,8 @@ struct PageAccess: Sendable {
         guard isSameOrigin(head.headers), sites.allSatisfy({ $0 == "same-origin" || $0 == "none" }) else {
             return HTTPAnswer(error: "not for pages of other origins", status: 403)
         }
-        let path = String(head.uri.prefix { $0 != "?" })
         // The user opens the page itself; it has no token yet, and changes nothing.
-        if head.method == .GET, PageFiles.paths.contains(path) { return nil }
+        if head.method == .GET, PageFiles.paths.contains(String(head.path)) { return nil }
         guard hasToken(head.headers[Self.header]) else {
             return HTTPAnswer(error: "the token of the page is missing or wrong", status: 403)
         }

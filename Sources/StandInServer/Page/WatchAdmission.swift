@@ -12,7 +12,7 @@ struct WatchAdmission {
     let side: Side
 
     init?(_ head: HTTPRequestHead, _ access: PageAccess, _ board: ViewerBoard) {
-        guard head.uri.utf8.count <= 1024, head.uri.prefix(while: { $0 != "?" }) == Self.path,
+        guard head.uri.utf8.count <= 1024, head.path == Self.path,
             access.refusal(ofUpgrade: head) == nil
         else { return nil }
         let items = PercentEncoding.firstQueryItems(ofTarget: head.uri)

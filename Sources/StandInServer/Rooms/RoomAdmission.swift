@@ -45,8 +45,7 @@ enum RoomAdmission {
     private static let notSingle = HTTPAnswer(404, "not found")
 
     init(_ head: HTTPRequestHead, _ rooms: RoomBoard) {
-        let target = head.uri.prefix { $0 != "?" }
-        guard let path = Path.allCases.first(where: { target.hasSuffix($0.rawValue) }) else {
+        guard let path = Path.allCases.first(where: { head.path.hasSuffix($0.rawValue) }) else {
             self = .other
             return
         }
@@ -72,7 +71,7 @@ enum RoomAdmission {
                 RoomJoin(
                     autoSubscribe: single?.connectionSettings.autoSubscribe ?? isOn("auto_subscribe", default: true),
                     isResume: single?.reconnect ?? isOn("reconnect", default: false), viewer: viewer,
-                    host: head.headers.first(name: "Host"), path: String(target), single: single,
+                    host: head.host, path: String(head.path), single: single,
                     takesTrailers: single?.clientInfo.capabilities.contains(.capPacketTrailer)
                         ?? capabilities.contains("CAP_PACKET_TRAILER"),
                     isFirefox: single == nil && head.headers.first(name: "User-Agent")?.contains("Firefox/") == true))

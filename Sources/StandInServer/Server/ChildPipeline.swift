@@ -77,18 +77,18 @@ struct ChildPipeline: Sendable {
     private func watchStream(_ head: HTTPRequestHead, _ plan: FaultPlan, _ channel: any Channel) -> Admission? {
         guard let request = WatchStreamRequest(head) else { return nil }
         if let answer = plan.answer { return .refused(answer) }
-        let url = RoomAddress.url(host: head.headers.first(name: "Host"), channel)
+        let url = RoomAddress.url(host: head.host, channel)
         return .refused(request.answer(services.rooms, keys, url: url))
     }
 
     /// Returns nil unless this is a request for a client token or for the quota.
     private func accountAnswer(_ head: HTTPRequestHead, _ body: [UInt8], _ plan: FaultPlan) -> HTTPAnswer? {
-        let (token, quota) = (ClientTokenEndpoint(head), QuotaEndpoint(head))
-        guard token != nil || quota != nil else { return nil }
-        if let answer = (plan + ((try? FaultPlan(target: head.uri)) ?? FaultPlan())).answer { return answer }
-        return token?.answer(
-            body, keys, clientTokens, limit: configuration.maximumSessionDuration, now: WallClock.seconds)
-            ?? quota?.answer(keys, limit: configuration.sessionLimit, active: services.board.ownSessionCount)
+        let answer =
+            ClientTokenEndpoint.answer(
+                head, body, keys, clientTokens, limit: configuration.maximumSessionDuration, now: WallClock.seconds)
+            ?? QuotaEndpoint.answer(
+                head, keys, limit: configuration.sessionLimit, active: services.board.ownSessionCount)
+        return answer.map { (plan + ((try? FaultPlan(target: head.uri)) ?? FaultPlan())).answer ?? $0 }
     }
 
     private var keys: KeyPolicy {
@@ -107,8 +107,7 @@ struct ChildPipeline: Sendable {
 
     private func admit(_ head: HTTPRequestHead, _ plan: FaultPlan, _ ticket: ReplayTicket?) -> Admission {
         let admission = Admission(
-            target: head.uri, host: head.headers.first(name: "Host"),
-            userAgent: head.headers.first(name: "User-Agent"), keys: keys,
+            target: head.uri, host: head.host, userAgent: head.headers.first(name: "User-Agent"), keys: keys,
             isFull: services.board.openCount >= configuration.maximumSessionCount, limitAnswer: limitAnswer, plan: plan,
             isSession: { services.viewers.viewers(of: $0) != nil })
         guard case .admitted(let request, _) = admission, request.viewedSessionID == nil,

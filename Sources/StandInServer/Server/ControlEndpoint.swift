@@ -113,7 +113,7 @@ final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
         }
         let request = ControlRequest(
             method: head.method.rawValue, target: head.uri, body: String(buffer: body),
-            host: head.headers.first(name: "Host") ?? "")
+            host: head.host ?? "")
         let answered = context.eventLoop.makePromise(of: ControlRequest.Reply.self)
         // Leave the event loop: some requests block until sockets are closed or bound. A serial queue gets a thread at
         // once; the global queue has only as many as the machine has cores.
