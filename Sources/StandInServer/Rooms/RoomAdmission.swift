@@ -15,6 +15,7 @@ enum RoomAdmission {
 
     /// The options of a participant's connection.
     struct RoomJoin: Sendable {
+        /// Tracks need no subscription request.
         var autoSubscribe: Bool
         /// The participant wants to resume a former connection.
         var isResume: Bool
@@ -29,6 +30,11 @@ enum RoomAdmission {
         var takesTrailers = false
         /// Firefox does not show a track's ID to its page: the stream's ID has to name the track.
         var isFirefox = false
+
+        /// The participant publishes nothing; the video track exists from the beginning.
+        var isViewer: Bool { viewer != nil }
+        /// One connection serves both directions; the participant makes all offers.
+        var isSingle: Bool { single != nil }
     }
 
     private enum Path: String, CaseIterable {

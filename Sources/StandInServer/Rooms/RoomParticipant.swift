@@ -36,13 +36,11 @@ final class RoomParticipant: @unchecked Sendable {
         options = join
         machine = RoomStateMachine(
             .init(
-                room: room.identity.joined(by: identity), autoSubscribe: join.autoSubscribe,
-                isViewer: join.viewer != nil, isSingle: join.single != nil, ice: services.rooms.options.ice,
-                carriesTrailers: services.rooms.options.carriesTrailers, takesTrailers: join.takesTrailers,
+                room: room.identity.joined(by: identity), join: join, options: services.rooms.options,
                 watchedTrailers: room.trailers.withLock { $0 }, watchesAudio: room.painter.viewers.hasAudio))
     }
 
-    private var isViewer: Bool { options.viewer != nil }
+    private var isViewer: Bool { options.isViewer }
 
     // MARK: Connections
 
@@ -53,7 +51,7 @@ final class RoomParticipant: @unchecked Sendable {
                 $0.viewerCount += 1
             } else {
                 $0.room.joinCount += 1
-                if options.single != nil { $0.room.singleJoinCount += 1 }
+                if options.isSingle { $0.room.singleJoinCount += 1 }
             }
         }
         timers.every(Self.refreshInterval, on: eventLoop) { [self] _ in
@@ -174,7 +172,7 @@ final class RoomParticipant: @unchecked Sendable {
         }
         let tracks = RoomTracks(
             codec: room.codec, msid: identifiers(room.identity.trackSID),
-            audioMSID: identifiers(room.identity.audioTrackSID), isSingle: options.single != nil,
+            audioMSID: identifiers(room.identity.audioTrackSID), isSingle: options.isSingle,
             takesTrailers: options.takesTrailers && services.rooms.options.carriesTrailers)
         let onEvent = { @Sendable [weak self, eventLoop] (event: MediaSessionEvent) in
             eventLoop.execute { [weak self] in

@@ -27,17 +27,8 @@ struct RoomStateMachine {
 
     struct Stay {
         var room: RoomIdentity
-        /// Tracks need no subscription request.
-        var autoSubscribe: Bool
-        /// Publishes nothing; the video track exists from the beginning.
-        var isViewer: Bool
-        /// One connection serves both directions; the participant makes all offers.
-        var isSingle: Bool
-        var ice: RoomICE
-        /// The server supports trailers of frames (`FrameTrailer`).
-        var carriesTrailers: Bool
-        /// The participant's client supports them.
-        var takesTrailers: Bool
+        var join: RoomAdmission.RoomJoin
+        var options: RoomOptions
         /// A viewer: features of the trailers in the watched session.
         var watchedTrailers: [LiveKitPacketTrailerFeature]
         /// A viewer: the watched session has audio.
@@ -77,8 +68,8 @@ struct RoomStateMachine {
     init(_ stay: Stay) {
         self.stay = stay
         videoSID = stay.room.trackSID
-        announced = stay.isViewer ? stay.watchesAudio ? [.video, .audio] : [.video] : []
-        wanted = stay.autoSubscribe ? Set(MediaKind.allCases) : []
+        announced = stay.join.isViewer ? stay.watchesAudio ? [.video, .audio] : [.video] : []
+        wanted = stay.join.autoSubscribe ? Set(MediaKind.allCases) : []
     }
 
     // MARK: Joining
@@ -91,8 +82,8 @@ struct RoomStateMachine {
         join.otherParticipants = [inferenceServer, owner].compactMap(\.self)
         join.serverVersion = Self.serverInfo.version
         join.serverInfo = Self.serverInfo
-        join.subscriberPrimary = !stay.isSingle
-        stay.ice.fill(&join)
+        join.subscriberPrimary = !stay.join.isSingle
+        stay.options.ice.fill(&join)
         join.pingInterval = 5
         join.pingTimeout = 15
         join.enabledPublishCodecs = ["video/VP8", "video/H264", "video/VP9"].map { mime in .with { $0.mime = mime } }
@@ -123,14 +114,14 @@ struct RoomStateMachine {
         let greeting: [Action] = [
             .send(
                 .with {
-                    stay.ice.fill(&$0.reconnect)
+                    stay.options.ice.fill(&$0.reconnect)
                     $0.reconnect.serverInfo = Self.serverInfo
                 }), .send(.with { $0.update.participants = [participant, inferenceServer] }),
             .send(.with { $0.roomUpdate.room = roomMessage }), .send(.with { $0.refreshToken = token }),
         ]
         // Answers to the offers of the lost connection would be taken for answers to later ones.
         offerIDs = []
-        guard !stay.isSingle else { return greeting + offerIfDue() }
+        guard !stay.join.isSingle else { return greeting + offerIfDue() }
         offered = announced.intersection(wanted)
         isStable = false
         return greeting + [.restartICE(offered)]
@@ -157,7 +148,7 @@ struct RoomStateMachine {
         info.version = participantVersion
         // Without it, LiveKit's client for browsers does not publish.
         info.permission = .with {
-            ($0.canSubscribe, $0.canPublish, $0.canPublishData) = (true, !stay.isViewer, !stay.isViewer)
+            ($0.canSubscribe, $0.canPublish, $0.canPublishData) = (true, !stay.join.isViewer, !stay.join.isViewer)
         }
         info.tracks = publishedTracks.values.sorted { $0.sid < $1.sid }
         info.isPublisher = !publishedTracks.isEmpty
@@ -188,8 +179,8 @@ struct RoomStateMachine {
 
     /// Trailers of the frames that the participant gets: those of its own frames, or of the session that it watches.
     private var trailerFeatures: [LiveKitPacketTrailerFeature] {
-        guard stay.takesTrailers else { return [] }
-        return stay.isViewer
+        guard stay.join.takesTrailers else { return [] }
+        return stay.join.isViewer
             ? stay.watchedTrailers : publishedTracks.values.first { $0.type == .video }?.packetTrailerFeatures ?? []
     }
 
@@ -207,7 +198,7 @@ struct RoomStateMachine {
         guard !isOver else { return [] }
         switch request.message {
         case .offer(let description):
-            guard !stay.isViewer else { return [] }
+            guard !stay.join.isViewer else { return [] }
             guard offerIDs.count < Self.maximumOpenOfferCount else { return leave(.disconnect, reason: .stateMismatch) }
             offerIDs.append(description.id)
             return [.receiveOffer(description.sdp)]
@@ -262,8 +253,9 @@ struct RoomStateMachine {
 
     private mutating func received(_ request: LiveKitAddTrackRequest) -> [Action] {
         let isKnown = publishedTracks[request.cid] != nil
-        guard request.type != .data, !stay.isViewer, isKnown || publishedTracks.count < Self.maximumTrackCount else {
-            let reason = stay.isViewer ? "viewers publish nothing" : "this track is not taken"
+        guard request.type != .data, !stay.join.isViewer, isKnown || publishedTracks.count < Self.maximumTrackCount
+        else {
+            let reason = stay.join.isViewer ? "viewers publish nothing" : "this track is not taken"
             let refusal = LiveKitRequestResponse.with {
                 ($0.reason, $0.message, $0.addTrack) = (.notAllowed, reason, request)
             }
@@ -279,7 +271,7 @@ struct RoomStateMachine {
         track.muted = request.muted
         track.layers = Array(request.layers.prefix(3))
         track.stream = request.stream
-        if stay.carriesTrailers {
+        if stay.options.carriesTrailers {
             for feature in request.packetTrailerFeatures.prefix(8) where !track.packetTrailerFeatures.contains(feature)
             {
                 track.packetTrailerFeatures.append(feature)
@@ -307,7 +299,7 @@ struct RoomStateMachine {
         answer.id = offerIDs.removeFirst()
         for (kind, mid) in lines.sendMids where lines.sending.contains(kind) { answer.midToTrackID[mid] = sid(kind) }
         sendMids = Set(lines.sendMids.keys)
-        if stay.isSingle { isStable = true }
+        if stay.join.isSingle { isStable = true }
         let receiving = lines.receiving
         let actions = [Action.send(.with { $0.answer = answer })] + unpublished(self.receiving.subtracting(receiving))
         self.receiving = receiving
@@ -326,8 +318,8 @@ struct RoomStateMachine {
 
     /// The audio of the session that a viewer watches has come or gone.
     mutating func audioChanged(_ isThere: Bool) -> [Action] {
-        guard !isOver, stay.isViewer, announced.contains(.audio) != isThere else { return [] }
-        if !isThere, !stay.autoSubscribe { wanted.remove(.audio) }
+        guard !isOver, stay.join.isViewer, announced.contains(.audio) != isThere else { return [] }
+        if !isThere, !stay.join.autoSubscribe { wanted.remove(.audio) }
         return announce(isThere ? announced.union([.audio]) : announced.subtracting([.audio]))
     }
 
@@ -336,7 +328,7 @@ struct RoomStateMachine {
         isWithdrawn = true
         guard announced.contains(.video) else { return [] }
         // A participant without auto-subscribe has to subscribe again.
-        if !stay.autoSubscribe { wanted.remove(.video) }
+        if !stay.join.autoSubscribe { wanted.remove(.video) }
         return announce(announced.subtracting([.video]))
     }
 
@@ -345,8 +337,8 @@ struct RoomStateMachine {
         isWithdrawn = false
         if output == .newSID { videoSID = RoomIdentity.sid("TR") }
         // With a single connection, the participant chooses the m-line.
-        let move: [Action] = output == .newMID && !stay.isSingle ? [.moveVideo] : []
-        return move + (stay.isViewer || receiving.contains(.video) ? announce(announced.union([.video])) : [])
+        let move: [Action] = output == .newMID && !stay.join.isSingle ? [.moveVideo] : []
+        return move + (stay.join.isViewer || receiving.contains(.video) ? announce(announced.union([.video])) : [])
     }
 
     /// Reports tracks that the participant has stopped sending as unpublished; it has to announce them again to publish
@@ -374,7 +366,7 @@ struct RoomStateMachine {
         let due = announced.intersection(wanted)
         guard isStable, isSignalling, due != offered else { return [] }
         offered = due
-        guard stay.isSingle else {
+        guard stay.join.isSingle else {
             isStable = false
             return [.offer(due)]
         }
