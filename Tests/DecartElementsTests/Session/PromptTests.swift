@@ -5,77 +5,6 @@ import Testing
 
 extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(3))) struct PromptTests {
-        @Test func aNewPromptShowsInTheFrame() throws {
-            let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
-                    for prompt in ["anime", "Lego World", "film noir"] {
-                        pipeline.transform.set("prompt", GValueBox(prompt))
-                        #expect(pipeline.waitForFrame(raw.applying(prompt: prompt)), "\(prompt)")
-                    }
-                    #expect(pipeline.current.leaks == 0)
-                    let session = try #require(standIn.sessions.first)
-                    #expect(session.prompts == ["film noir", "anime", "Lego World", "film noir"])
-                    // No renegotiation.
-                    #expect(
-                        session.offerCount == MediaWay.current.offerCount
-                            && session.room.joinCount == MediaWay.current.roomJoinCount)
-                    #expect(pipeline.current.capsTexts.count == 1)
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
-                #expect(standIn.sessions.count == 1)
-                standIn.expectGoodConduct()
-            }
-        }
-
-        @Test func promptPropertiesSetTogetherAreOneMessage() throws {
-            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
-                pipeline.play()
-                #expect(pipeline.waitForFrames(1))
-                pipeline.transform.set(together: [("enrich", GValueBox(true)), ("prompt", GValueBox("anime"))])
-                // A separate change follows: when it arrives, every message of the first one has arrived too.
-                pipeline.transform.set("prompt", GValueBox("lego"))
-                #expect(standIn.wait { $0.first?.prompts.last == "lego" })
-                #expect(standIn.sessions.first?.prompts == ["film noir", "anime", "lego"])
-            }
-        }
-
-        @Test func anEmptyPromptIsPassthrough() throws {
-            let raw = try Reference.input()
-            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
-                pipeline.play()
-                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
-                pipeline.transform.set("prompt", GValueBox(""))
-                #expect(pipeline.waitForFrame(raw, within: 3))
-                #expect(standIn.sessions.first?.passthroughCount == 1)
-                pipeline.transform.set("prompt", GValueBox("anime"))
-                #expect(pipeline.waitForFrame(raw.applying(prompt: "anime")))
-            }
-        }
-
-        @Test func aRefusedInitialPromptIsAnErrorAndNothingIsOffered() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "please refuse-me now")) { pipeline in
-                    pipeline.play()
-                    let error = try #require(pipeline.waitForError())
-                    #expect(error.source == "t")
-                    #expect(error.text.contains("refused by moderation"))
-                    #expect(error.details?.string("code") == "MODERATION_VIOLATION")
-                    let errors = pipeline.collect(milliseconds: 100).filter { $0.kind == .error }
-                    #expect(errors.count == 1)
-                    #expect(pipeline.frames == 0)
-                    #expect(eventually { pipeline.connectionState == "error" })
-                }
-                let session = try #require(standIn.sessions.first)
-                // A room may refuse when the track is already published; even then no frame comes back.
-                #expect(session.offerCount == 0)
-                #expect(session.frames.painted == 0)
-                standIn.expectGoodConduct()
-            }
-        }
-
         @Test func aLaterRefusalIsAWarningAndTheVideoStays() throws {
             let raw = try Reference.input()
             try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", forbidden: raw) }) { pipeline, _ in
@@ -154,16 +83,6 @@ extension ElementTests {
                     #expect(pipeline.waitForError()?.text.contains("65537 bytes") == true)
                 }
                 #expect(standIn.sessions.count == 1)
-            }
-        }
-
-        @Test func aPromptSetWhileConnectingIsTheOneThatIsShown() throws {
-            let raw = try Reference.input()
-            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", forbidden: raw) }) { pipeline, _ in
-                pipeline.play()
-                pipeline.transform.set("prompt", GValueBox("anime"))
-                #expect(pipeline.waitForFrame(raw.applying(prompt: "anime")))
-                #expect(pipeline.current.leaks == 0)
             }
         }
     }
