@@ -111,48 +111,6 @@ extension ElementTests {
             }
         }
 
-        /// A viewer and the client lose their signalling connections; both stay in the room.
-        @Test func aViewerIsResumed() throws {
-            let expected = try Reference.input().applying(prompt: "film noir")
-            let lines = Watched<[String]>([])
-            try TransformPipeline.run(
-                with: { try .init($0, Self.room, prompt: "film noir") },
-                standIn: {
-                    $0.transports = [.livekit]
-                    $0.log = { line in lines.change { $0.append(line) } }
-                }
-            ) { owner, standIn in
-                owner.play()
-                #expect(owner.waitForFrame(expected, within: ViewerTests.limit))
-                let token = try #require(owner.transform.string("subscribe-token"))
-                try TransformPipeline.run(try .camera(standIn, "subscribe-token=\(token) fallback=black")) {
-                    viewer in
-                    viewer.play()
-                    #expect(viewer.waitForFrame(expected, within: ViewerTests.limit))
-                    try standIn.server.inject([Fault(parsing: "room_cut")])
-                    #expect(eventually { viewer.stats?.int("resumes") == 1 })
-                    #expect(eventually { owner.stats?.int("resumes") == 1 })
-                    #expect(viewer.waitForFrames(3))
-                    #expect(standIn.sessions.count == 1 && standIn.sessions.first?.viewerCount == 1)
-                    #expect(viewer.takeProblems().isEmpty && owner.takeProblems().isEmpty)
-                }
-            }
-        }
-
-        @Test func theLatestPromptComesBackWithTheRoom() throws {
-            let expected = try Reference.input().applying(prompt: "anime street")
-            try withFault("") { standIn, pipeline in
-                #expect(pipeline.waitForFrames(3))
-                pipeline.transform.set("prompt", GValueBox("anime street"))
-                #expect(pipeline.waitForFrame(expected))
-                try standIn.server.inject([Fault(parsing: "room_restart")])
-                #expect(standIn.wait { $0.count > 1 && $0.last?.prompts == ["anime street"] })
-                #expect(standIn.wait { $0.last?.frames.painted ?? 0 > 0 })
-                #expect(pipeline.waitForFrames(3))
-                #expect(pipeline.waitForFrame(expected))
-            }
-        }
-
         @Test func aRefusedTokenIsAFailedAttemptWithoutTheToken() throws {
             try withFault("room_token_refused", "\(Self.room) max-retries=0") { _, pipeline in
                 let error = try #require(pipeline.waitForError())
@@ -160,30 +118,6 @@ extension ElementTests {
                 let said = error.text + error.debug + (error.details?.description ?? "")
                 #expect(!said.contains("eyJhbGciOi"))
                 #expect(pipeline.frames == 0)
-            }
-        }
-
-        @Test func aRoomThatIsNamedLate() throws {
-            try withFault("room_info_slow:delay=1") { _, pipeline in
-                #expect(pipeline.waitForFrames(5))
-                #expect(pipeline.stats?.string("transport") == "livekit")
-            }
-        }
-
-        @Test func aRoomWithoutAPathIsATimeout() throws {
-            try withFault("room_ice_none", "\(Self.room) max-retries=0 connection-timeout=1") { _, pipeline in
-                let error = try #require(pipeline.waitForError())
-                #expect(error.details?.string("code") == "CONNECTION_TIMEOUT")
-            }
-        }
-
-        @Test func aServiceWithoutRoomsIsNamed() throws {
-            try TransformPipeline.run(
-                with: { try .init($0, Self.retrying, prompt: "noir") }, standIn: { $0.transports = [.webrtc] }
-            ) { pipeline, _ in
-                pipeline.play()
-                let error = try #require(pipeline.waitForError())
-                #expect(error.text.contains("transport=webrtc"))
             }
         }
 
@@ -235,17 +169,6 @@ extension ElementTests {
                 #expect(pipeline.waitForFrames(5))
                 #expect(pipeline.stats?.string("track-layers") == "")
                 #expect(standIn.sessions.first?.simulcastStreams == [])
-            }
-        }
-
-        /// The passthrough request is sent exactly once, when the track is published.
-        @Test func withoutAPromptPassthroughIsAskedForInTheRoom() throws {
-            let raw = try Reference.input()
-            try TransformPipeline.run(with: { try .init($0, Self.retrying) }, standIn: { $0.transports = [.livekit] }) {
-                pipeline, standIn in
-                pipeline.play()
-                #expect(pipeline.waitForFrame(raw, within: 6))
-                #expect(standIn.wait { $0.first?.passthroughCount == 1 })
             }
         }
 
