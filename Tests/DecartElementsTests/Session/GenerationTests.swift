@@ -54,56 +54,5 @@ extension ElementTests {
                 #expect(pipeline.timesRise)
             }
         }
-
-        /// A viewer sees what the session shows: it stays connected through the pause and needs no new token.
-        @Test(arguments: Verification.cases(returns, gate: 2)) func aViewerStays(output: Fault.Output) throws {
-            let expected = try Reference.input().applying(prompt: Self.prompt)
-            try TransformPipeline.run(with: { try .init($0, "max-retries=5", prompt: Self.prompt) }) { owner, standIn in
-                owner.play()
-                #expect(owner.waitForFrame(expected, within: ViewerTests.limit))
-                let token = try #require(owner.transform.string("subscribe-token"))
-                try TransformPipeline.run(
-                    try .camera(standIn, "subscribe-token=\(token) fallback=black max-retries=5")
-                ) { viewer in
-                    viewer.play()
-                    #expect(viewer.waitForFrame(expected, within: ViewerTests.limit))
-                    #expect(standIn.wait { $0.first?.viewerCount == 1 })
-                    let count = standIn.sessions.count
-                    let black = viewer.current.blackFrames
-                    let fault = "generation_restart:delay=\(Self.pause(output)),output=\(output.rawValue)"
-                    try inject(fault, standIn)
-                    #expect(viewer.wait { $0.blackFrames > black })
-                    #expect(standIn.wait { $0.first?.isGenerating == true })
-                    #expect(viewer.waitForFrame(expected, within: ViewerTests.limit), "\(output)")
-                    #expect(viewer.connectionState == "connected")
-                    #expect(standIn.sessions.count == count && standIn.sessions.first?.viewerCount == 1)
-                    #expect(viewer.takeProblems().isEmpty && owner.takeProblems().isEmpty)
-                    #expect(owner.transform.string("subscribe-token") == token)
-                }
-            }
-        }
-
-        /// The user must learn why the generation ended: a warning immediately, and a permanent error once the service
-        /// closes.
-        @Test(arguments: [
-            ("insufficient_credits", "INSUFFICIENT_CREDITS"), ("moderation_violation", "MODERATION_VIOLATION"),
-        ])
-        func aCauseIsTold(reason: String, code: String) throws {
-            try TransformPipeline.run(with: { try .init($0, "fallback=black max-retries=5", prompt: Self.prompt) }) {
-                pipeline, standIn in
-                pipeline.play()
-                #expect(pipeline.waitForFrames(5))
-                #expect(eventually { pipeline.connectionState == "generating" })
-                try inject("generation_ended:reason=\(reason)", standIn)
-                let warning = try #require(pipeline.waitForProblem(.warning))
-                #expect(warning.details?.string("code") == code && warning.details?["permanent"]?.bool == false)
-                #expect(pipeline.waitForFrames(5))
-                #expect(standIn.sessions.count == 1 && pipeline.isConnected)
-                standIn.server.closeSessions(code: 1000)
-                let error = try #require(pipeline.waitForError())
-                #expect(error.details?.string("code") == code && error.details?["permanent"]?.bool == true)
-                #expect(standIn.sessions.count == 1)
-            }
-        }
     }
 }

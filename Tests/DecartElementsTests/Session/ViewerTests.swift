@@ -163,30 +163,6 @@ extension ElementTests {
 
         // MARK: End of session and reconnects
 
-        @Test func theSessionsEndIsTold() throws {
-            try StandIn.run { standIn in
-                let owner = try TransformPipeline(standIn, prompt: Self.prompt)
-                defer { owner.pipeline.setState(.null) }
-                owner.play()
-                try #expect(shows(owner))
-                let token = try #require(owner.transform.string("subscribe-token"))
-                try TransformPipeline.run(try viewer(standIn, token, "max-retries=5 fallback=freeze")) { viewer in
-                    viewer.play()
-                    try #expect(shows(viewer))
-                    owner.pipeline.setState(.null)
-                    // The session might come back, so the viewer tries once more; the 404 is then final.
-                    let warning = try #require(viewer.waitForProblem(.warning))
-                    #expect(warning.details?["permanent"]?.bool == false)
-                    let error = try #require(viewer.waitForError())
-                    #expect(error.text.contains("session to watch does not exist"))
-                    #expect(error.details?.int("http-status") == 404)
-                    #expect(error.details?["permanent"]?.bool == true)
-                    // Frames continue, as `fallback=freeze` requires.
-                    #expect(viewer.waitForFrames(5))
-                }
-            }
-        }
-
         /// A reconnect of the owner makes a new session, whose viewers need its new token.
         @Test func theOwnerReconnects() throws {
             try withSession("max-retries=5") { standIn, owner, token in
@@ -238,18 +214,6 @@ extension ElementTests {
             }
         }
 
-        /// A temporary refusal (HTTP 500) is retried as for any session, whereas 404 is final.
-        @Test func aBusyServiceIsAskedAgain() throws {
-            try withSession { standIn, _, token in
-                try standIn.server.setFaults([Fault(parsing: "http_500:count=1")])
-                try TransformPipeline.run(try viewer(standIn, token, "max-retries=5 fallback=black")) { viewer in
-                    viewer.play()
-                    #expect(viewer.waitForProblem(.warning) != nil)
-                    try #expect(shows(viewer))
-                }
-            }
-        }
-
         // MARK: Refusals
 
         @Test(arguments: [
@@ -281,19 +245,6 @@ extension ElementTests {
                 #expect(error.details?.int("http-status") == 404)
                 #expect(error.details?["permanent"]?.bool == true)
                 #expect(!viewer.takeProblems().contains { $0.kind == .warning })
-            }
-        }
-
-        @Test func aKeyThatIsRefused() throws {
-            let token = try unknown.encoded()
-            try StandIn.run { standIn in
-                let properties = "max-retries=5 api-key=\(StandIn.rejectedKey)"
-                try TransformPipeline.run(try viewer(standIn, token, properties)) { viewer in
-                    viewer.play()
-                    let error = try #require(viewer.waitForError())
-                    #expect(error.name == "resource 15" || error.details?.string("code") == "INVALID_API_KEY")
-                    #expect(!error.text.contains(StandIn.rejectedKey) && error.details?["permanent"]?.bool == true)
-                }
             }
         }
 
