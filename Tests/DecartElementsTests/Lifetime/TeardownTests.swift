@@ -115,27 +115,6 @@ extension ElementTests {
                 #expect(pipeline.timesRise)
             }
         }
-
-        @Test func itPlaysAgainAfterNull() throws {
-            let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
-                    var counted = 0
-                    for round in 1...3 {
-                        #expect(pipeline.play() != .failure)
-                        #expect(pipeline.waitForFrames(5), "round \(round)")
-                        #expect(pipeline.pipeline.setState(round == 2 ? .ready : .null) == .success)
-                        #expect(pipeline.connectionState == "idle" || pipeline.connectionState == "Not started")
-                        // Counters live as long as the element.
-                        #expect(pipeline.count("frames-in") > counted)
-                        counted = pipeline.count("frames-in")
-                    }
-                    #expect(pipeline.current.leaks == 0)
-                }
-                #expect(standIn.sessions.count == 3)
-                standIn.expectGoodConduct()
-            }
-        }
     }
 }
 

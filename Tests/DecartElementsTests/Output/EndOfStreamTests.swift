@@ -63,23 +63,5 @@ extension ElementTests {
                 }
             }
         }
-
-        @Test func itPlaysAgainAfterTheEnd() throws {
-            let raw = try Reference.input()
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", forbidden: raw)) { pipeline in
-                    for round in 1...2 {
-                        pipeline.play()
-                        #expect(pipeline.waitForFrames(5), "round \(round)")
-                        pipeline.pipeline.send(Event.eos())
-                        #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
-                        #expect(pipeline.pipeline.setState(.null) == .success)
-                    }
-                    #expect(pipeline.current.leaks == 0)
-                }
-                #expect(standIn.sessions.count == 2)
-                standIn.expectGoodConduct()
-            }
-        }
     }
 }

@@ -49,30 +49,6 @@ extension ElementTests {
             }
         }
 
-        /// A withdrawn track stops the media, which must not trigger the media watchdog: under `scripts/verify` the
-        /// wait is longer than its timeout.
-        @Test func theSessionLivesWithoutIt() throws {
-            let shown = try shown()
-            let lego = try Reference.input().applying(prompt: "lego")
-            try TransformPipeline.runWell(with: { try .init($0, "fallback=freeze", prompt: Self.look) }) {
-                pipeline, standIn in
-                pipeline.play()
-                #expect(pipeline.waitForFrame(shown))
-                pipeline.transform.set("publish-video", false)
-                #expect(isGone(pipeline, standIn))
-                let problem = pipeline.waitForMessage(seconds: Verification.count(9, gate: 1)) {
-                    $0.kind == .error || $0.kind == .warning
-                }
-                #expect(problem == nil)
-                // The last frame stays.
-                #expect(pipeline.latestFrame.map { $0.difference(from: shown) < 6 } == true)
-                pipeline.transform.set("prompt", GValueBox("lego"))
-                pipeline.transform.set("publish-video", true)
-                #expect(pipeline.waitForFrame(lego, within: 8))
-                #expect(standIn.sessions.count == 1)
-            }
-        }
-
         @Test func itCanBeWithheldFromTheStart() throws {
             let shown = try shown()
             try TransformPipeline.runWell(with: {

@@ -37,6 +37,7 @@ extension ElementTests {
                     return nil
                 }
                 let audio = try pipeline.watchAudio()
+                #expect(pipeline.stats?.int("session-duration") == 0)
                 pipeline.play()
                 #expect(pipeline.waitForFrame(expected))
                 #expect(audio.waitForTone(440))

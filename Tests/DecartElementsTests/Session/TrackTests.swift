@@ -57,30 +57,6 @@ extension ElementTests {
             }
         }
 
-        /// A client token limits the duration of its sessions, and that limit is announced like one set by the user.
-        @Test(.indifferentToTransport) func theTokensLimitEndsTheSession() throws {
-            let claims = #"{"constraints":{"realtime":{"maxSessionDuration":2}}}"#
-            let key = ["{}", claims, "signature"].map { Base64.encode([UInt8]($0.utf8), alphabet: .url) }
-                .joined(separator: ".")
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .init(standIn, "max-retries=5 api-key=\(key)")) { pipeline in
-                    #expect(pipeline.stats?.int("session-duration") == 0)
-                    pipeline.play()
-                    let ending = pipeline.waitForMessage { $0.structure?.name == "decart-session-ending" }
-                    #expect(ending?.structure?.double("seconds-left").map { $0 > 0 && $0 <= 1 } == true)
-                    #expect(pipeline.stats?.int("session-duration") == 2)
-                    let error = try #require(pipeline.waitForError())
-                    #expect(error.text.contains("Session expired") && error.details?["permanent"]?.bool == true)
-                    #expect(standIn.sessions.count == 1)
-                }
-                try TransformPipeline.run(try .init(standIn)) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(1))
-                    #expect(pipeline.stats?.int("session-duration") == 0)
-                }
-            }
-        }
-
         @Test(.indifferentToTransport) func aSessionExpiresWithAWord() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, "max-session-duration=2")) { pipeline in
