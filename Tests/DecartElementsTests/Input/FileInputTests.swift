@@ -6,76 +6,34 @@ import Testing
 extension ElementTests {
     /// Input that is not live is paced by the clock and loses no frame.
     @Suite(.serialized, .timeLimit(.minutes(2)), .indifferentToTransport) struct FileInputTests {
-        private static let frameCount = Verification.count(40, gate: 20)
-
-        private func expectAllSent(
-            _ pipeline: TransformPipeline, _ standIn: StandIn, count: Int,
-            test: String = #function, sourceLocation: SourceLocation = #_sourceLocation
-        ) throws {
-            let clock = ContinuousClock()
-            pipeline.play()
-            #expect(pipeline.waitForFrames(1), sourceLocation: sourceLocation)
-            let start = clock.now
-            #expect(pipeline.wait { $0.isEnded }, "no EOS", sourceLocation: sourceLocation)
-            let time = clock.now - start
-            // At 20 fps the last frame is due 50 ms after the one before it; EOS follows within a second. The first
-            // frame may come back late, so that the time is short.
-            let due = Double(50 * (count - 1))
-            measure("time", time / .milliseconds(1), atLeast: due - 400, unit: "ms", test: test)
-            measure("time", time / .milliseconds(1), atMost: due + 2000, unit: "ms", test: test)
-            let stats = try #require(pipeline.stats)
-            // Congestion control may take a busy machine for a slow network, and thin the input.
-            let skipped = try #require(stats.int("frames-skipped"))
-            measure("skipped", Double(skipped), atMost: 0, unit: "frames", test: test)
-            #expect(stats.int("frames-in") == count, sourceLocation: sourceLocation)
-            #expect(stats.int("frames-dropped") == 0, sourceLocation: sourceLocation)
-            #expect(stats.int("frames-sent") == count - skipped, sourceLocation: sourceLocation)
-            // The session may end before the last one or two frames are encoded.
-            let back = Double(pipeline.frames)
-            measure("came back", back, atLeast: Double(count - 2), unit: "frames", test: test)
-            #expect(pipeline.frames > count / 2 && pipeline.frames <= count, sourceLocation: sourceLocation)
-            let session = try #require(standIn.sessions.first, sourceLocation: sourceLocation)
-            measure("arrived", Double(session.frames.painted), atLeast: Double(count - 1), unit: "frames", test: test)
-            #expect(session.frames.painted <= count, "\(session.frames.painted)", sourceLocation: sourceLocation)
-            #expect(pipeline.takeProblems().isEmpty, sourceLocation: sourceLocation)
-        }
-
         @Test func aSourceThatIsNotLiveIsPacedAndLosesNothing() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                let source = TransformPipeline.source("num-buffers=\(Self.frameCount)")
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source, forbidden: raw)) {
-                    pipeline in
-                    try expectAllSent(pipeline, standIn, count: Self.frameCount)
-                    #expect(pipeline.current.leaks == 0)
-                }
-                standIn.expectGoodConduct()
-            }
-        }
-
-        @Test func aFileIsSentWhole() throws {
-            try TemporaryFolder.with { folder in
-                let path = folder.path("input.webm")
-                let writer = try Pipeline(
-                    description: """
-                        \(TransformPipeline.source("num-buffers=\(Self.frameCount)")) ! vp8enc deadline=1 cpu-used=16 \
-                        target-bitrate=4000000 ! webmmux ! filesink location=\(path)
-                        """)
-                writer.setState(.playing)
-                var isWritten = false
-                while !isWritten, let message = writer.bus.next(timeout: .seconds(20)) {
-                    isWritten = message.kind == .eos
-                    #expect(message.kind != .error)
-                }
-                writer.setState(.null)
-                #expect(isWritten)
-                try StandIn.run { standIn in
-                    let source = "filesrc location=\(path) ! matroskademux ! vp8dec"
-                    try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
-                        try expectAllSent(pipeline, standIn, count: Self.frameCount)
-                    }
-                    standIn.expectGoodConduct()
-                }
+            let count = Verification.count(40, gate: 20)
+            let source = TransformPipeline.source("num-buffers=\(count)")
+            try TransformPipeline.runWell(with: {
+                try .init($0, prompt: "film noir", source: source, forbidden: raw)
+            }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(1))
+                let time = duration { #expect(pipeline.wait { $0.isEnded }, "no EOS") }
+                // At 20 fps the last frame is due 50 ms after the one before it; EOS follows within a second. The first
+                // frame may come back late, so that the time is short.
+                let due = Double(50 * (count - 1))
+                measure("time", time / .milliseconds(1), atLeast: due - 400, unit: "ms")
+                measure("time", time / .milliseconds(1), atMost: due + 2000, unit: "ms")
+                let stats = try #require(pipeline.stats)
+                // Congestion control may take a busy machine for a slow network, and thin the input.
+                let skipped = try #require(stats.int("frames-skipped"))
+                measure("skipped", Double(skipped), atMost: 0, unit: "frames")
+                #expect(stats.int("frames-in") == count && stats.int("frames-dropped") == 0)
+                #expect(stats.int("frames-sent") == count - skipped)
+                // The session may end before the last one or two frames are encoded.
+                measure("came back", Double(pipeline.frames), atLeast: Double(count - 2), unit: "frames")
+                #expect(pipeline.frames > count / 2 && pipeline.frames <= count)
+                let session = try #require(standIn.sessions.first)
+                measure("arrived", Double(session.frames.painted), atLeast: Double(count - 1), unit: "frames")
+                #expect(session.frames.painted <= count, "\(session.frames.painted)")
+                #expect(pipeline.takeProblems().isEmpty && pipeline.current.leaks == 0)
             }
         }
 
