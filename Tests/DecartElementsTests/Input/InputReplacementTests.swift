@@ -21,28 +21,6 @@ extension ElementTests {
             #expect(pipeline.takeProblems().isEmpty)
         }
 
-        @Test func anInputSelectorBeforeIt() throws {
-            let (one, two) = (try Reference.input(), try otherFrame())
-            try StandIn.run { standIn in
-                let source = """
-                    \(TransformPipeline.liveSource) ! s.sink_0 \(Self.other) ! s.sink_1 \
-                    input-selector name=s sync-streams=false
-                    """
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
-                    let selector = try #require(pipeline.pipeline.child(named: "s"))
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(2))
-                    let id = pipeline.transform.string("session-id")
-                    for (pad, frame) in [("sink_1", two), ("sink_0", one), ("sink_1", two)] {
-                        selector.set("active-pad", GValueBox(object: try #require(selector.staticPad(pad))))
-                        #expect(pipeline.waitForFrame(frame.applying(prompt: "film noir")), "\(pad)")
-                    }
-                    expectUndisturbed(pipeline, standIn, id)
-                }
-                standIn.expectGoodConduct()
-            }
-        }
-
         @Test func anotherSourceIsLinked() throws {
             let (one, two) = (try Reference.input(), try otherFrame())
             try TransformPipeline.runWell(with: {

@@ -72,33 +72,6 @@ extension ElementTests {
             }
         }
 
-        /// A file muxer trusts the frame rate in the caps, so exactly that many frames must leave the element. The grid
-        /// begins again after a gap, which only a busy machine causes here.
-        @Test(arguments: [10, 40]) func downstreamMayFixTheFrameRate(rate: Int) throws {
-            let raw = try Reference.input()
-            try TransformPipeline.run(with: {
-                try .init($0, prompt: "film noir", downstream: "video/x-raw,framerate=\(rate)/1")
-            }) { pipeline, _ in
-                pipeline.play()
-                // The grid starts again when frames take the place of the fallback, whenever that is.
-                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
-                let start = pipeline.current.times.count
-                #expect(pipeline.waitForFrames(Verification.count(2 * rate, gate: 10)))
-                let seen = pipeline.current
-                #expect(seen.latest?.caps.contains("framerate=(fraction)\(rate)/1") == true)
-                let times = seen.times.dropFirst(start).compactMap { $0 }
-                let first = try #require(times.first)
-                let last = try #require(times.last)
-                let perSecond = Double(times.count - 1) * 1e9 / Double(last - first)
-                let error = abs(perSecond - Double(rate))
-                measure("\(rate)/1, error of the rate", error, atMost: Double(rate) / 20, unit: "/s")
-                let steps = zip(times, times.dropFirst()).map { $1 &- $0 }
-                let off = steps.count { $0 != 1_000_000_000 / UInt64(rate) }
-                #expect(off < steps.count / 2, "\(steps)")
-                measure("\(rate)/1, steps off the grid", Double(off), atMost: 0, unit: "steps")
-            }
-        }
-
         @Test func theFrameRateMayBeVariable() throws {
             let raw = try Reference.input()
             try TransformPipeline.run(with: {
@@ -132,17 +105,6 @@ extension ElementTests {
                 let error = try #require(pipeline.waitForError())
                 #expect(error.text == "Nothing is linked to 'src'. Put videoconvert behind the element.")
                 #expect(error.domain == "gst-core-error-quark")
-            }
-        }
-
-        @Test func receivedSizeFollowsTheService() throws {
-            try TransformPipeline.run(with: { try .init($0, "output-size=received", prompt: "film noir") }) {
-                pipeline, _ in
-                pipeline.play()
-                #expect(pipeline.waitForFrames(5))
-                let frame = try #require(pipeline.latestFrame)
-                #expect(frame.width == 320 && frame.height == 176)
-                #expect(pipeline.takeProblems().isEmpty)
             }
         }
     }
