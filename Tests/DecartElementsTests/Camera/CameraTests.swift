@@ -274,22 +274,6 @@ extension ElementTests {
             #expect(source.setState(.null) == .success)
         }
 
-        @Test func itRunsAgainAfterNull() throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, Self.still, prompt: "film noir", preview: true)) {
-                    pipeline in
-                    for _ in 0..<3 {
-                        pipeline.play()
-                        #expect(pipeline.waitForFrames(1))
-                        pipeline.pipeline.setState(.null)
-                    }
-                    #expect(pipeline.takeProblems().isEmpty)
-                }
-                #expect(standIn.sessions.count == 3)
-                standIn.expectGoodConduct()
-            }
-        }
-
         @Test func anEndIsSentThrough() throws {
             try TransformPipeline.run(with: { try .camera($0, Self.still, prompt: "film noir", preview: true) }) {
                 pipeline, _ in

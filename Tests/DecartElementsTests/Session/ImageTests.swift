@@ -30,11 +30,11 @@ extension ElementTests {
             return Look(prompt: nil, imageHash: StableHash.fnv1a(bytes))
         }
 
-        @Test(arguments: ["pngenc", "jpegenc"]) func anImageTints(encoder: String) throws {
+        @Test func anImageTints() throws {
             let raw = try Reference.input()
             try TemporaryFolder.with { folder in
-                let first = try Self.makeImage(folder, "first", encoder: encoder, pattern: "red")
-                let second = try Self.makeImage(folder, "second", encoder: encoder, pattern: "ball")
+                let first = try Self.makeImage(folder, "first", encoder: "pngenc", pattern: "red")
+                let second = try Self.makeImage(folder, "second", encoder: "jpegenc", pattern: "ball")
                 let (withFirst, withSecond) = (raw.applying(try tint(first)), raw.applying(try tint(second)))
                 try TransformPipeline.runWell(with: { try .init($0, "reference-image=\(first)", forbidden: raw) }) {
                     pipeline, standIn in
@@ -92,18 +92,9 @@ extension ElementTests {
             }
         }
 
-        @Test(
-            arguments: Verification.cases(
-                ["/nonexistent/image.png", "text", "large", "/dev/zero", "/", "empty"], gate: 4))
-        func whatIsNoImageIsNotSent(file: String) throws {
+        @Test func whatIsNoImageIsNotSent() throws {
             try TemporaryFolder.with { folder in
-                let path =
-                    switch file {
-                    case "text": try folder.write("text.png", Array("this is no picture\n".utf8))
-                    case "large": try folder.makeSparse("large.png", size: (10 << 20) + 1)
-                    case "empty": try folder.write("empty.png", [])
-                    default: file
-                    }
+                let path = try folder.write("text.png", Array("this is text\n".utf8))
                 try StandIn.run { standIn in
                     // An invalid image is an error at the start, because the requested result is impossible.
                     try TransformPipeline.run(try .init(standIn, "reference-image=\(path)")) { pipeline in

@@ -25,15 +25,6 @@ struct TemporaryFolder {
         return path(name)
     }
 
-    /// Creates a file of the given size that takes no disk space.
-    func makeSparse(_ name: String, size: Int) throws -> String {
-        let descriptor = open(path(name), O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw Failure() }
-        defer { close(descriptor) }
-        guard ftruncate(descriptor, size) == 0 else { throw Failure() }
-        return path(name)
-    }
-
     private func remove() {
         if let folder = opendir(root) {
             while let entry = readdir(folder) {
