@@ -17,11 +17,11 @@ extension ElementTests {
         static let webcam = VirtualCamera(
             name: "USB = Webcam", id: "virtual:usb", caps: "video/x-raw,format=YUY2,\(size)", pattern: "smpte75")
 
-        private static func frame(_ camera: VirtualCamera) throws -> CopiedFrame {
+        fileprivate static func frame(_ camera: VirtualCamera) throws -> CopiedFrame {
             try Reference.frame("videotestsrc num-buffers=1 pattern=\(camera.pattern) ! \(camera.raw ?? camera.caps)")
         }
 
-        private func run(
+        static func run(
             _ cameras: [VirtualCamera], _ properties: String = "", preview: Bool = false,
             _ body: (TransformPipeline, StandIn) throws -> Void
         ) throws {
@@ -40,16 +40,11 @@ extension ElementTests {
             FrameWatch(try #require(pipeline.pipeline.child(named: "camera-tee")?.staticPad("sink")))
         }
 
-        private func isShown(_ camera: VirtualCamera, mirrored: Bool = false, _ pipeline: TransformPipeline) -> Bool {
-            guard let frame = try? Self.frame(camera) else { return false }
-            return pipeline.waitForFrame((mirrored ? frame.mirrored : frame).applying(prompt: "film noir"))
-        }
-
         // MARK: Discovery
 
         @Test(arguments: [ElementState.null, .playing]) func devicesAreListed(state: ElementState) throws {
             let mapping = "device-positions=\"<(string)\\\"USB = Webcam=back\\\">\""
-            try run([Self.front, Self.webcam, Self.back], mapping) { pipeline, _ in
+            try Self.run([Self.front, Self.webcam, Self.back], mapping) { pipeline, _ in
                 if state == .playing {
                     pipeline.play()
                     #expect(pipeline.waitForFrames(1))
@@ -69,7 +64,7 @@ extension ElementTests {
                 video/x-raw,format=(string){YUY2,NV12},width=640,height=360,framerate=(fraction){15/1,30/1};\
                 video/x-raw,format=I420,width=320,height=176,framerate=(fraction)[5/1,60/1];image/jpeg,width=1280,height=720,framerate=30/1
                 """
-            try run([camera, Self.back]) { pipeline, _ in
+            try Self.run([camera, Self.back]) { pipeline, _ in
                 let list = pipeline.transform.emit("list-formats", [GValueBox("virtual:front")])?.structures ?? []
                 #expect(list.map { $0.int("width") } == [320, 640, 640, 1280])
                 #expect(list.map { $0.string("format") } == ["I420", "YUY2", "NV12", nil])
@@ -104,7 +99,7 @@ extension ElementTests {
         func theFormatIsChosenForTheModel(formats: String, size: String, rate: Int) throws {
             var camera = Self.front
             camera.caps = formats.split(separator: " ").map { "video/x-raw,format=I420,\($0)" }.joined(separator: ";")
-            try run([camera]) { pipeline, _ in
+            try Self.run([camera]) { pipeline, _ in
                 let pad = try #require(pipeline.pipeline.child(named: "camera-selector")?.staticPad("src"))
                 let watch = FrameWatch(pad)
                 pipeline.play()
@@ -118,9 +113,9 @@ extension ElementTests {
             var camera = Self.front
             // RGB, because jpegenc takes YUV samples as full range whatever their caps say.
             (camera.caps, camera.raw) = ("image/jpeg,\(Self.size)", "video/x-raw,format=RGB,\(Self.size)")
-            try run([camera]) { pipeline, _ in
+            try Self.run([camera]) { pipeline, _ in
                 pipeline.play()
-                #expect(isShown(camera, pipeline))
+                #expect(pipeline.shows(camera))
             }
         }
 
@@ -129,7 +124,7 @@ extension ElementTests {
         @Test func aCameraIsListedOnce() throws {
             var again = Self.front
             again.name = "The Same Camera"
-            try run([Self.front, again, Self.webcam]) { pipeline, _ in
+            try Self.run([Self.front, again, Self.webcam]) { pipeline, _ in
                 pipeline.play()
                 let list = pipeline.transform.emit("list-devices")?.structures ?? []
                 #expect(list.map { $0.string("name") } == ["Front Camera", "USB = Webcam"])
@@ -142,7 +137,7 @@ extension ElementTests {
             var camera = Self.front
             camera.caps =
                 "video/x-raw,format=I420,\(Self.size);video/x-raw,format=I420,width=640,height=360,framerate=30/1"
-            try run([camera], "capture-caps=\"video/x-raw,width=640\"") { pipeline, _ in
+            try Self.run([camera], "capture-caps=\"video/x-raw,width=640\"") { pipeline, _ in
                 let watch = FrameWatch(
                     try #require(pipeline.pipeline.child(named: "camera-selector")?.staticPad("src")))
                 pipeline.play()
@@ -152,7 +147,7 @@ extension ElementTests {
         }
 
         @Test func captureCapsThatItCannotDeliverAreAnError() throws {
-            try run([Self.front], "capture-caps=\"video/x-raw,width=99\"") { pipeline, _ in
+            try Self.run([Self.front], "capture-caps=\"video/x-raw,width=99\"") { pipeline, _ in
                 #expect(pipeline.play() == .failure)
                 let error = try #require(pipeline.waitForError())
                 #expect(error.name == "resource 13" && error.text.contains("Front Camera"), "\(error.text)")
@@ -165,7 +160,7 @@ extension ElementTests {
             ("device=\"Other Camera\"", 1, ["'Other Camera'", "Front Camera", "virtual:front"]),
         ])
         func noCameraIsAnErrorThatNamesWhatWasLookedFor(properties: String, count: Int, words: [String]) throws {
-            try run(Array([Self.front].prefix(count)), properties) { pipeline, _ in
+            try Self.run(Array([Self.front].prefix(count)), properties) { pipeline, _ in
                 #expect(pipeline.play() == .failure)
                 let error = try #require(pipeline.waitForError())
                 #expect(error.name == "resource 3")
@@ -181,9 +176,9 @@ extension ElementTests {
                 ], gate: 3))
         func theCameraIsChosen(properties: String, index: Int) throws {
             let cameras = [Self.front, Self.back, Self.webcam]
-            try run(cameras, properties) { pipeline, _ in
+            try Self.run(cameras, properties) { pipeline, _ in
                 pipeline.play()
-                #expect(isShown(cameras[index], pipeline))
+                #expect(pipeline.shows(cameras[index]))
                 #expect(pipeline.transform.string("current-device") == cameras[index].id)
             }
         }
@@ -191,18 +186,18 @@ extension ElementTests {
         // MARK: Switching
 
         @Test func switchingKeepsTheSession() throws {
-            try run([Self.front, Self.back], "mirror=auto", preview: true) { pipeline, standIn in
+            try Self.run([Self.front, Self.back], "mirror=auto", preview: true) { pipeline, standIn in
                 let preview = FrameWatch(try #require(pipeline.pipeline.child(named: "preview")?.staticPad("sink")))
                 let (watch, output) = (try sent(pipeline), FrameWatch(pipeline.sink))
                 pipeline.play()
-                #expect(isShown(Self.front, mirrored: true, pipeline))
+                #expect(pipeline.shows(Self.front, mirrored: true))
                 let id = try #require(pipeline.transform.string("session-id"))
                 let start = ContinuousClock.now
                 for (camera, mirrored) in [(Self.back, false), (Self.front, true), (Self.back, false)] {
                     #expect(pipeline.transform.emit("switch-camera")?.string == camera.id)
                     let frame = try Self.frame(camera)
                     #expect(preview.wait(for: mirrored ? frame.mirrored : frame))
-                    #expect(isShown(camera, mirrored: mirrored, pipeline))
+                    #expect(pipeline.shows(camera, mirrored: mirrored))
                     #expect(eventually { pipeline.transform.string("current-device") == camera.id })
                     #expect(pipeline.transform.string("position") == camera.position)
                 }
@@ -217,9 +212,9 @@ extension ElementTests {
 
         /// A request counts from the call on, although the change waits for the thread of the cameras.
         @Test func quickSwitchesAlternate() throws {
-            try run([Self.front, Self.back]) { pipeline, _ in
+            try Self.run([Self.front, Self.back]) { pipeline, _ in
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 let (entered, leave) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
                 pipeline.transform.connect("notify::current-device") { _ in
                     entered.signal()
@@ -232,7 +227,7 @@ extension ElementTests {
                     #expect(pipeline.transform.emit("switch-camera")?.string == camera.id)
                 }
                 for _ in 0..<10 { leave.signal() }
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 #expect(eventually { pipeline.transform.string("current-device") == Self.front.id })
             }
         }
@@ -240,16 +235,16 @@ extension ElementTests {
         @Test func withoutAnotherSideItIsTheNextOne() throws {
             var third = Self.back
             third.position = nil
-            try run([Self.front, Self.webcam, third]) { pipeline, _ in
+            try Self.run([Self.front, Self.webcam, third]) { pipeline, _ in
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 for camera in [Self.webcam, third, Self.front] {
                     #expect(pipeline.transform.emit("switch-camera")?.string == camera.id)
-                    #expect(isShown(camera, pipeline))
+                    #expect(pipeline.shows(camera))
                     #expect(eventually { pipeline.transform.string("current-device") == camera.id })
                 }
             }
-            try run([Self.front]) { pipeline, _ in
+            try Self.run([Self.front]) { pipeline, _ in
                 pipeline.play()
                 #expect(pipeline.waitForFrames(1))
                 #expect(pipeline.transform.emit("switch-camera")?.string == nil)
@@ -257,16 +252,16 @@ extension ElementTests {
         }
 
         @Test func aDeviceAndAPositionCanBeChosen() throws {
-            try run([Self.front, Self.back, Self.webcam]) { pipeline, standIn in
+            try Self.run([Self.front, Self.back, Self.webcam]) { pipeline, standIn in
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 #expect(pipeline.transform.emit("select-device", [GValueBox("USB = Webcam")])?.bool == true)
-                #expect(isShown(Self.webcam, pipeline))
+                #expect(pipeline.shows(Self.webcam))
                 #expect(pipeline.transform.emit("select-device", [GValueBox("nobody's")])?.bool == false)
                 pipeline.transform.set("position", "back")
-                #expect(isShown(Self.back, pipeline))
+                #expect(pipeline.shows(Self.back))
                 #expect(pipeline.transform.emit("select-device", [GValueBox("virtual:front")])?.bool == true)
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 #expect(standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().isEmpty)
             }
@@ -276,10 +271,10 @@ extension ElementTests {
             var camera = Self.front
             camera.caps =
                 "video/x-raw,format=I420,\(Self.size);video/x-raw,format=I420,width=640,height=352,framerate=30/1"
-            try run([camera]) { pipeline, standIn in
+            try Self.run([camera]) { pipeline, standIn in
                 let watch = try sent(pipeline)
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 let start = ContinuousClock.now
                 for format in pipeline.transform.emit("list-formats", [GValueBox(String?.none)])?.structures?.reversed()
                     ?? []
@@ -301,12 +296,12 @@ extension ElementTests {
         }
 
         @Test func theCameraIsLetGoAndTakenAgain() throws {
-            try run([Self.front, Self.back], "fallback=freeze") { pipeline, standIn in
+            try Self.run([Self.front, Self.back], "fallback=freeze") { pipeline, standIn in
                 let watch = try sent(pipeline)
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 pipeline.transform.emit("switch-camera")
-                #expect(isShown(Self.back, pipeline))
+                #expect(pipeline.shows(Self.back))
                 let id = pipeline.transform.string("session-id")
                 pipeline.transform.emit("stop-capture")
                 #expect(eventually { pipeline.transform.string("current-device") == nil })
@@ -318,7 +313,7 @@ extension ElementTests {
                 #expect(isStill)
                 pipeline.transform.emit("start-capture")
                 #expect(watch.waitForFrames(1))
-                #expect(isShown(Self.back, pipeline))
+                #expect(pipeline.shows(Self.back))
                 #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().isEmpty)
             }
@@ -327,24 +322,24 @@ extension ElementTests {
         // MARK: Hotplug
 
         @Test func whenUnpluggedTheNextOneTakesOver() throws {
-            try run([Self.front, Self.back, Self.webcam], "mirror=auto fallback=freeze") { pipeline, standIn in
+            try Self.run([Self.front, Self.back, Self.webcam], "mirror=auto fallback=freeze") { pipeline, standIn in
                 let output = FrameWatch(pipeline.sink)
                 pipeline.play()
-                #expect(isShown(Self.front, mirrored: true, pipeline))
+                #expect(pipeline.shows(Self.front, mirrored: true))
                 let start = ContinuousClock.now
                 // A camera without a known position counts as front, so it precedes the one at the back.
                 VirtualCameras.unplug(Self.front.id)
-                #expect(isShown(Self.webcam, mirrored: true, pipeline))
+                #expect(pipeline.shows(Self.webcam, mirrored: true))
                 let warning = try #require(pipeline.waitForProblem(.warning))
                 #expect(
                     warning.text.contains("Front Camera") && warning.text.contains("USB = Webcam"), "\(warning.text)")
                 VirtualCameras.unplug(Self.webcam.id)
-                #expect(isShown(Self.back, pipeline))
+                #expect(pipeline.shows(Self.back))
                 VirtualCameras.unplug(Self.back.id)
                 #expect(eventually { pipeline.transform.string("current-device") == nil })
                 #expect(pipeline.waitForFrames(3))
                 VirtualCameras.plug(Self.front)
-                #expect(isShown(Self.front, mirrored: true, pipeline))
+                #expect(pipeline.shows(Self.front, mirrored: true))
                 measure("gap out", output.longestGap(since: start), atMost: .milliseconds(500))
                 #expect(standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().allSatisfy { $0.kind == .warning })
@@ -356,9 +351,9 @@ extension ElementTests {
         @Test func aCameraThatFailsIsReplacedAndNotTakenAgain() throws {
             var broken = Self.front
             broken.then = "identity error-after=20"
-            try run([broken, Self.back], "fallback=freeze") { pipeline, standIn in
+            try Self.run([broken, Self.back], "fallback=freeze") { pipeline, standIn in
                 pipeline.play()
-                #expect(isShown(Self.back, pipeline))
+                #expect(pipeline.shows(Self.back))
                 #expect(pipeline.waitForProblem(.warning)?.text.contains("Front Camera") == true)
                 #expect(pipeline.transform.emit("list-devices")?.structures?.count == 1)
                 // An explicit selection retries the failed camera.
@@ -379,20 +374,20 @@ extension ElementTests {
         @Test func whatCannotBeStartedLeavesTheOldOne() throws {
             var broken = Self.back
             broken.then = "no-such-element"
-            try run([Self.front, broken]) { pipeline, _ in
+            try Self.run([Self.front, broken]) { pipeline, _ in
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 pipeline.transform.emit("switch-camera")
                 #expect(pipeline.waitForProblem(.warning) != nil)
                 #expect(pipeline.waitForFrames(10))
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
             }
         }
 
         /// Signals and hotplug on several threads, while the element starts and stops, neither deadlock nor leave it
         /// unusable.
         @Test func anythingAtAnyTime() throws {
-            try run([Self.front, Self.back, Self.webcam]) { pipeline, _ in
+            try Self.run([Self.front, Self.back, Self.webcam]) { pipeline, _ in
                 let (source, target) = (pipeline.transform, pipeline.pipeline)
                 ThreadGroup.run(threads: 3, rounds: Verification.count(20, gate: 10)) { thread, round in
                     if thread == 0 {
@@ -416,8 +411,16 @@ extension ElementTests {
                 // An earlier `switch-camera` may have set the position to back, where no camera is left.
                 pipeline.transform.set("position", "front")
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
             }
         }
+    }
+}
+
+extension TransformPipeline {
+    /// Waits for a frame of this camera, as a prompt of "film noir" changes it.
+    func shows(_ camera: VirtualCamera, mirrored: Bool = false) -> Bool {
+        guard let frame = try? ElementTests.CameraTestsDevices.frame(camera) else { return false }
+        return waitForFrame((mirrored ? frame.mirrored : frame).applying(prompt: "film noir"))
     }
 }

@@ -9,31 +9,6 @@ extension ElementTests {
     @Suite(.serialized, .timeLimit(.minutes(2)), .indifferentToTransport) struct CameraTestsMute {
         private static let (front, back) = (CameraTestsDevices.front, CameraTestsDevices.back)
 
-        private func run(
-            _ cameras: [VirtualCamera], _ properties: String = "mute-releases-camera=true",
-            _ body: (TransformPipeline, StandIn) throws -> Void
-        ) throws {
-            try #require(ElementTests.isReady)
-            VirtualCameras.set(cameras)
-            defer { VirtualCameras.set([]) }
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, properties, prompt: "film noir")) {
-                    try body($0, standIn)
-                }
-                standIn.expectGoodConduct()
-            }
-        }
-
-        private func isShown(_ camera: VirtualCamera, _ pipeline: TransformPipeline) -> Bool {
-            guard
-                let raw = try? Reference.frame(
-                    "videotestsrc num-buffers=1 pattern=\(camera.pattern) ! \(camera.caps)")
-            else {
-                return false
-            }
-            return pipeline.waitForFrame(raw.applying(prompt: "film noir"))
-        }
-
         private func isBlack(_ pipeline: TransformPipeline) -> Bool {
             pipeline.waitForBlack(upTo: 39)
         }
@@ -44,9 +19,9 @@ extension ElementTests {
         }
 
         @Test func theCameraIsClosedWhileMuted() throws {
-            try run([Self.front, Self.back]) { pipeline, standIn in
+            try CameraTestsDevices.run([Self.front, Self.back], "mute-releases-camera=true") { pipeline, standIn in
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 let id = pipeline.transform.string("session-id")
                 for _ in 1...2 {
                     pipeline.transform.set("mute-video", true)
@@ -55,7 +30,7 @@ extension ElementTests {
                     #expect(isBlack(pipeline))
                     #expect(pipeline.waitForFrames(5))
                     pipeline.transform.set("mute-video", false)
-                    #expect(isShown(Self.front, pipeline))
+                    #expect(pipeline.shows(Self.front))
                     #expect(eventually { pipeline.transform.string("current-device") == Self.front.id })
                 }
                 #expect(pipeline.transform.string("session-id") == id && standIn.sessions.count == 1)
@@ -66,9 +41,9 @@ extension ElementTests {
         }
 
         @Test func itStaysOpenUnlessThatIsAskedFor() throws {
-            try run([Self.front], "") { pipeline, _ in
+            try CameraTestsDevices.run([Self.front]) { pipeline, _ in
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 pipeline.transform.set("mute-video", true)
                 #expect(isBlack(pipeline))
                 #expect(isOpen(pipeline) && pipeline.transform.string("current-device") == Self.front.id)
@@ -82,21 +57,21 @@ extension ElementTests {
         }
 
         @Test func mutedFromTheStartItIsNotOpened() throws {
-            try run([Self.front], "mute-releases-camera=true mute-video=true") { pipeline, standIn in
+            try CameraTestsDevices.run([Self.front], "mute-releases-camera=true mute-video=true") { pipeline, standIn in
                 pipeline.play()
                 #expect(isBlack(pipeline))
                 #expect(!isOpen(pipeline) && pipeline.count("frames-in") == 0)
                 pipeline.transform.set("mute-video", false)
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 #expect(standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
         @Test func stopCaptureCountsByItself() throws {
-            try run([Self.front]) { pipeline, _ in
+            try CameraTestsDevices.run([Self.front], "mute-releases-camera=true") { pipeline, _ in
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 pipeline.transform.emit("stop-capture")
                 pipeline.transform.set("mute-video", true)
                 #expect(eventually { !isOpen(pipeline) })
@@ -104,19 +79,20 @@ extension ElementTests {
                 _ = pipeline.collect(milliseconds: 300)
                 #expect(!isOpen(pipeline))
                 pipeline.transform.emit("start-capture")
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
             }
         }
 
         @Test func aCameraThatIsGoneByThenIsReplaced() throws {
-            try run([Self.front, Self.back], "mute-releases-camera=true fallback=freeze") { pipeline, standIn in
+            try CameraTestsDevices.run([Self.front, Self.back], "mute-releases-camera=true fallback=freeze") {
+                pipeline, standIn in
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 pipeline.transform.set("mute-video", true)
                 #expect(eventually { !isOpen(pipeline) })
                 VirtualCameras.unplug(Self.front.id)
                 pipeline.transform.set("mute-video", false)
-                #expect(isShown(Self.back, pipeline))
+                #expect(pipeline.shows(Self.back))
                 pipeline.transform.set("mute-video", true)
                 #expect(eventually { !isOpen(pipeline) })
                 VirtualCameras.unplug(Self.back.id)
@@ -124,16 +100,17 @@ extension ElementTests {
                 #expect(pipeline.waitForProblem(.warning)?.text.contains("No camera") == true)
                 #expect(pipeline.waitForFrames(3))
                 VirtualCameras.plug(Self.front)
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 #expect(standIn.sessions.count == 1)
                 #expect(pipeline.takeProblems().allSatisfy { $0.kind == .warning })
             }
         }
 
         @Test func oneThatCannotBeOpenedAgainIsALostOne() throws {
-            try run([Self.front, Self.back], "mute-releases-camera=true fallback=freeze") { pipeline, _ in
+            try CameraTestsDevices.run([Self.front, Self.back], "mute-releases-camera=true fallback=freeze") {
+                pipeline, _ in
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
                 pipeline.transform.set("mute-video", true)
                 #expect(eventually { !isOpen(pipeline) })
                 // Another application has taken the camera meanwhile.
@@ -144,13 +121,13 @@ extension ElementTests {
                 pipeline.transform.set("mute-video", false)
                 let warning = try #require(pipeline.waitForProblem(.warning))
                 #expect(warning.text.contains("Front Camera") && warning.text.contains("failed: "), "\(warning.text)")
-                #expect(isShown(Self.back, pipeline))
+                #expect(pipeline.shows(Self.back))
                 #expect(pipeline.takeProblems().allSatisfy { $0.kind == .warning })
             }
         }
 
         @Test func anythingAtAnyTime() throws {
-            try run([Self.front, Self.back], "") { pipeline, _ in
+            try CameraTestsDevices.run([Self.front, Self.back]) { pipeline, _ in
                 let (source, target) = (pipeline.transform, pipeline.pipeline)
                 ThreadGroup.run(threads: 3, rounds: Verification.count(24, gate: 12)) { thread, round in
                     if thread == 0 {
@@ -174,7 +151,7 @@ extension ElementTests {
                 // An earlier `switch-camera` may have set the position to back, where no camera is left.
                 source.set("position", "front")
                 pipeline.play()
-                #expect(isShown(Self.front, pipeline))
+                #expect(pipeline.shows(Self.front))
             }
         }
     }
