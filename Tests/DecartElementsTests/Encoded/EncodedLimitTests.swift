@@ -146,6 +146,7 @@ extension ElementTests {
             try tests.run(EncodedTests.h264(), "", "fallback=black", echo: false) { run in
                 run.pipeline.play()
                 #expect(run.pipeline.waitForFrame(shown, within: 8))
+                #expect(tests.codecs(run).allSatisfy { !$0.contains("enc") })
                 run.pipeline.transform.set("standby", true)
                 #expect(run.pipeline.wait { $0.latest.map { $0.image.planes[0].allSatisfy { $0 == 16 } } ?? false })
                 #expect(run.pipeline.takeProblems().isEmpty)
