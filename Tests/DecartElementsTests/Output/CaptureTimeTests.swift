@@ -155,17 +155,6 @@ extension ElementTests {
             }
         }
 
-        /// The element falls back to markers in a room without trailers.
-        @Test(.enabled(if: MediaWay.current.isRoom, "only rooms have it")) func aRoomWithoutTrailers() throws {
-            try run("timestamps=capture", trailers: false) { _, pipeline, frames in
-                pipeline.play()
-                #expect(frames.waitForShown(Verification.count(60, gate: 10)))
-                #expect(frames.shown.allSatisfy { $0.unixTime == nil } && frames.markedCount == 0)
-                expectGlassToGlassTime(pipeline)
-                measureMedian(frames, 30, atMost: Self.frame)
-            }
-        }
-
         /// The element covers a returned marker with the same corner of the previous frame, so that no marker is
         /// visible.
         @Test func theMarkIsNotSeen() throws {
