@@ -73,11 +73,9 @@ final class EncodedRecord: Sendable {
     }
 
     var current: Seen { seen.value }
-    func wait(seconds: Double = 60, until condition: (Seen) -> Bool) -> Bool {
-        seen.wait(seconds: seconds, until: condition)
-    }
-    func waitForFrames(_ count: Int, seconds: Double = 60) -> Bool {
+    func wait(until condition: (Seen) -> Bool) -> Bool { seen.wait(until: condition) }
+    func waitForFrames(_ count: Int) -> Bool {
         let target = seen.read(\.frames.count) + count
-        return wait(seconds: seconds) { $0.frames.count >= target }
+        return wait { $0.frames.count >= target }
     }
 }

@@ -51,11 +51,9 @@ final class PacketRecord: @unchecked Sendable {
     }
 
     var current: Seen { seen.value }
-    func wait(seconds: Double = 60, until condition: (Seen) -> Bool) -> Bool {
-        seen.wait(seconds: seconds, until: condition)
-    }
-    func waitForPackets(_ count: Int, seconds: Double = 60) -> Bool {
+    func wait(until condition: (Seen) -> Bool) -> Bool { seen.wait(until: condition) }
+    func waitForPackets(_ count: Int) -> Bool {
         let target = seen.read(\.hashes.count) + count
-        return wait(seconds: seconds) { $0.hashes.count >= target }
+        return wait { $0.hashes.count >= target }
     }
 }

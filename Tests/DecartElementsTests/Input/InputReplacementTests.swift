@@ -52,23 +52,21 @@ extension ElementTests {
             let turned = try Reference.frame(
                 TransformPipeline.source("num-buffers=1") + " ! videoflip video-direction=180")
             #expect(turned.difference(from: one) > 10)
-            try StandIn.run { standIn in
-                let source = """
-                    \(TransformPipeline.liveSource) ! taginject tags="image-orientation=rotate-180" ! s.sink_0 \
-                    \(Self.other) ! s.sink_1 input-selector name=s sync-streams=false
-                    """
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir", source: source)) { pipeline in
-                    let selector = try #require(pipeline.pipeline.child(named: "s"))
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(2))
-                    let id = pipeline.transform.string("session-id")
-                    for (pad, frame) in [("sink_0", turned), ("sink_1", two), ("sink_0", turned)] {
-                        selector.set("active-pad", GValueBox(object: try #require(selector.staticPad(pad))))
-                        #expect(pipeline.waitForFrame(frame.applying(prompt: "film noir")), "\(pad)")
-                    }
-                    expectUndisturbed(pipeline, standIn, id)
+            let source = """
+                \(TransformPipeline.liveSource) ! taginject tags="image-orientation=rotate-180" ! s.sink_0 \
+                \(Self.other) ! s.sink_1 input-selector name=s sync-streams=false
+                """
+            try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", source: source) }) {
+                pipeline, standIn in
+                let selector = try #require(pipeline.pipeline.child(named: "s"))
+                pipeline.play()
+                #expect(pipeline.waitForFrames(2))
+                let id = pipeline.transform.string("session-id")
+                for (pad, frame) in [("sink_0", turned), ("sink_1", two), ("sink_0", turned)] {
+                    selector.set("active-pad", GValueBox(object: try #require(selector.staticPad(pad))))
+                    #expect(pipeline.waitForFrame(frame.applying(prompt: "film noir")), "\(pad)")
                 }
-                standIn.expectGoodConduct()
+                expectUndisturbed(pipeline, standIn, id)
             }
         }
     }

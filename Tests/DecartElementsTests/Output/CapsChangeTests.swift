@@ -1,6 +1,5 @@
 import GStreamerKit
 import StandInServer
-import TestSupport
 import Testing
 
 extension ElementTests {

@@ -1,7 +1,6 @@
 import DecartElements
 import GStreamerKit
 import StandInServer
-import TestSupport
 import Testing
 
 extension ElementTests {

@@ -1,7 +1,6 @@
 import DecartProtocol
 import GStreamerKit
 import StandInServer
-import TestSupport
 import Testing
 
 extension ElementTests {
@@ -10,18 +9,13 @@ extension ElementTests {
         /// The candidates of a direct connection are in the answer or trickle in after it; both must connect.
         @Test(arguments: [false, true]) func candidatesMayTrickle(trickles: Bool) throws {
             let raw = try Reference.input()
-            try StandIn.run {
-                $0.transports = [.webrtc]
-                $0.tricklesCandidates = trickles
-            } _: { standIn in
-                try TransformPipeline.run(
-                    try .init(standIn, "transport=webrtc", prompt: "film noir", forbidden: raw)
-                ) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
-                    #expect(pipeline.current.leaks == 0)
-                }
-                standIn.expectGoodConduct()
+            try TransformPipeline.runWell(
+                with: { try .init($0, "transport=webrtc", prompt: "film noir", forbidden: raw) },
+                standIn: { ($0.transports, $0.tricklesCandidates) = ([.webrtc], trickles) }
+            ) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "film noir")))
+                #expect(pipeline.current.leaks == 0)
                 #expect(standIn.sessions.count == 1)
             }
         }

@@ -1,4 +1,3 @@
-import CGStreamer
 import DecartProtocol
 import GStreamerKit
 import StandInServer
@@ -296,10 +295,7 @@ extension ElementTests {
                             return ContinuousClock.now > stop
                         }
                         said += pipeline.stats?.description ?? ""
-                        let dot = gst_debug_bin_to_dot_data(
-                            pipeline.pipeline.raw.assumingMemoryBound(to: GstBin.self), GST_DEBUG_GRAPH_SHOW_ALL)
-                        let drawn = dot.map { String(cString: $0) } ?? ""
-                        g_free(dot)
+                        let drawn = pipeline.pipeline.dotDescription()
                         // The graph does show properties that are not secret.
                         #expect(drawn.contains("connection-state="))
                         said += drawn

@@ -59,7 +59,7 @@ final class AudioBranch: @unchecked Sendable {
 
     /// Waits for `audio_src` and returns its watch.
     func audio() throws -> AudioWatch {
-        _ = watch.wait(seconds: 60) { $0 != nil }
+        _ = watch.wait { $0 != nil }
         return try #require(watch.value, "audio_src has not come")
     }
 

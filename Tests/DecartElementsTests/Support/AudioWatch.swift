@@ -88,13 +88,9 @@ final class AudioWatch: @unchecked Sendable {
         }
     }
 
-    func wait(seconds: Double = 60, until condition: (Seen) -> Bool) -> Bool {
-        seen.wait(seconds: seconds, until: condition)
-    }
-    func waitForTone(_ frequency: Float, seconds: Double = 60) -> Bool {
-        wait(seconds: seconds) { $0.sounds(frequency) }
-    }
-    func waitForSilence(seconds: Double = 60) -> Bool { wait(seconds: seconds, until: \.isSilent) }
+    func wait(until condition: (Seen) -> Bool) -> Bool { seen.wait(until: condition) }
+    func waitForTone(_ frequency: Float) -> Bool { wait { $0.sounds(frequency) } }
+    func waitForSilence() -> Bool { wait(until: \.isSilent) }
 
     /// Returns the longest time without a buffer since `start`.
     func longestGap(since start: ContinuousClock.Instant) -> Duration {

@@ -12,7 +12,6 @@ final class CodedFrames: Sendable {
         /// Running times of the input frame and of the output frame, ns.
         var input: UInt64
         var output: UInt64
-        var isMarked = false
         /// Time of day of the capture, as the output frame states it, ns.
         var unixTime: UInt64?
         /// Output minus input, ms.
@@ -24,7 +23,6 @@ final class CodedFrames: Sendable {
         var shown: [Shown] = []
         /// Output frames that still have a latency marker in the bottom-left corner.
         var marked = 0
-        var isMarkSent = false
     }
     private let state = Watched(State())
 
@@ -49,10 +47,7 @@ final class CodedFrames: Sendable {
             state.change { state in
                 if isMarked == true { state.marked += 1 }
                 guard let number = number ?? nil, let input = state.sent[number] else { return }
-                state.shown.append(
-                    Shown(
-                        number: number, input: input, output: time, isMarked: isMarked == true,
-                        unixTime: buffer.unixTime))
+                state.shown.append(Shown(number: number, input: input, output: time, unixTime: buffer.unixTime))
             }
             return nil
         }
@@ -96,9 +91,9 @@ final class CodedFrames: Sendable {
     var shown: [Shown] { state.read(\.shown) }
     var markedCount: Int { state.read(\.marked) }
 
-    func waitForShown(_ count: Int, seconds: Double = 60) -> Bool {
+    func waitForShown(_ count: Int) -> Bool {
         let target = shown.count + count
-        return state.wait(seconds: seconds) { $0.shown.count >= target }
+        return state.wait { $0.shown.count >= target }
     }
 }
 

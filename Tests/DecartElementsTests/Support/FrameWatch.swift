@@ -13,8 +13,6 @@ final class FrameWatch: @unchecked Sendable {
         var times: [ContinuousClock.Instant] = []
         /// Running time of each frame, ns.
         var stamps: [UInt64] = []
-        var streams = 0
-        var isEnded = false
     }
     let seen = Watched(Seen())
     private var video: VideoInfo?
@@ -24,9 +22,7 @@ final class FrameWatch: @unchecked Sendable {
         pad.addProbe([.buffer, .downstreamEvent]) { [self] item in
             switch item {
             case .event(let event):
-                if event.kind == .streamStart { seen.change { $0.streams += 1 } }
                 if event.kind == .segment { segment = event }
-                if event.kind == .eos { seen.change { $0.isEnded = true } }
                 if let info = event.caps.flatMap(VideoInfo.init(caps:)) {
                     video = info
                     let size = "\(info.width)x\(info.height)"
@@ -47,13 +43,13 @@ final class FrameWatch: @unchecked Sendable {
         }
     }
 
-    func wait(for frame: CopiedFrame, within limit: Double = 2, seconds: Double = 60) -> Bool {
-        seen.wait(seconds: seconds) { $0.latest.map { $0.difference(from: frame) < limit } ?? false }
+    func wait(for frame: CopiedFrame, within limit: Double = 2) -> Bool {
+        seen.wait { $0.latest.map { $0.difference(from: frame) < limit } ?? false }
     }
 
-    func waitForFrames(_ count: Int, seconds: Double = 60) -> Bool {
+    func waitForFrames(_ count: Int) -> Bool {
         let target = seen.read(\.count) + count
-        return seen.wait(seconds: seconds) { $0.count >= target }
+        return seen.wait { $0.count >= target }
     }
 
     /// Returns the longest time without a frame since `start`.

@@ -31,7 +31,7 @@ enum Reference {
             return .pass
         }
         pipeline.setState(.playing)
-        #expect(frame.wait(seconds: 60) { $0 != nil })
+        #expect(frame.wait { $0 != nil })
         return try #require(frame.value)
     }
 }

@@ -35,8 +35,8 @@ struct StandIn {
 
     var sessions: [SessionRecord] { server.sessions }
 
-    func wait(seconds: Double = 60, until condition: ([SessionRecord]) -> Bool) -> Bool {
-        server.wait(milliseconds: Int(seconds * 1000), until: condition)
+    func wait(until condition: ([SessionRecord]) -> Bool) -> Bool {
+        server.wait(milliseconds: 60_000, until: condition)
     }
 
     /// Checks that every client disconnected, and that none sent an offer before its initial state was accepted: the

@@ -202,12 +202,11 @@ final class TransformPipeline: @unchecked Sendable {
     /// - Parameter judgesConduct: checks at the end that the element conducted itself well; see `runWell`.
     static func run(
         with make: (StandIn) throws -> TransformPipeline,
-        standIn configure: (inout StandInConfiguration) -> Void = { _ in }, engine: (any MediaEngine)? = nil,
-        judgesConduct: Bool = false,
+        standIn configure: (inout StandInConfiguration) -> Void = { _ in }, judgesConduct: Bool = false,
         sourceLocation: SourceLocation = #_sourceLocation, test: String = #function, file: String = #fileID,
         _ body: (TransformPipeline, StandIn) throws -> Void
     ) throws {
-        try StandIn.run(configure, engine: engine) { standIn in
+        try StandIn.run(configure) { standIn in
             try run(try make(standIn), sourceLocation: sourceLocation, test: test, file: file) {
                 try body($0, standIn)
                 if $0.hasMissedFrames {
@@ -223,13 +222,13 @@ final class TransformPipeline: @unchecked Sendable {
     /// The same, and checks at the end that the element conducted itself well.
     static func runWell(
         with make: (StandIn) throws -> TransformPipeline,
-        standIn configure: (inout StandInConfiguration) -> Void = { _ in }, engine: (any MediaEngine)? = nil,
+        standIn configure: (inout StandInConfiguration) -> Void = { _ in },
         sourceLocation: SourceLocation = #_sourceLocation, test: String = #function, file: String = #fileID,
         _ body: (TransformPipeline, StandIn) throws -> Void
     ) throws {
         try run(
-            with: make, standIn: configure, engine: engine, judgesConduct: true, sourceLocation: sourceLocation,
-            test: test, file: file, body)
+            with: make, standIn: configure, judgesConduct: true, sourceLocation: sourceLocation, test: test, file: file,
+            body)
     }
 
     // MARK: Observed output
@@ -241,8 +240,8 @@ final class TransformPipeline: @unchecked Sendable {
     /// Sets the frame that counts as a leak from now on.
     func forbid(_ image: CopiedFrame?) { forbidden.change { $0 = image } }
 
-    func wait(seconds: Double = 60, until condition: (Seen) -> Bool) -> Bool {
-        let holds = seen.wait(seconds: seconds, until: condition)
+    func wait(until condition: (Seen) -> Bool) -> Bool {
+        let holds = seen.wait(until: condition)
         if !holds {
             for problem in takeProblems() { Issue.record("\(problem.kind): \(problem.text) (\(problem.debug))") }
             hasMissedFrames = true
@@ -261,22 +260,20 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     /// Waits for `count` more frames.
-    func waitForFrames(_ count: Int, seconds: Double = 60) -> Bool {
+    func waitForFrames(_ count: Int) -> Bool {
         let target = frames + count
-        return wait(seconds: seconds) { $0.frames >= target }
+        return wait { $0.frames >= target }
     }
 
     /// Waits for a frame that differs from the given one by less than `limit` code values.
-    func waitForFrame(_ image: CopiedFrame, within limit: Double = 6, seconds: Double = 60) -> Bool {
-        wait(seconds: seconds) { seen in
-            seen.latest.map { $0.image.difference(from: image) < limit } ?? false
-        }
+    func waitForFrame(_ image: CopiedFrame, within limit: Double = 6) -> Bool {
+        wait { seen in seen.latest.map { $0.image.difference(from: image) < limit } ?? false }
     }
 
     /// Waits for a black frame: that of `fallback=black`, whose luma is 16, or one of muted video, which the service
     /// has transformed and two codecs have changed a little.
-    func waitForBlack(upTo luma: UInt8 = 16, seconds: Double = 60) -> Bool {
-        wait(seconds: seconds) { $0.latest?.image.planes[0].allSatisfy { $0 <= luma } == true }
+    func waitForBlack(upTo luma: UInt8 = 16) -> Bool {
+        wait { $0.latest?.image.planes[0].allSatisfy { $0 <= luma } == true }
     }
 
     /// Timestamps of the output so far increase from frame to frame.
@@ -296,10 +293,10 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     /// Waits for the first error.
-    func waitForError(seconds: Int = 60) -> Problem? { waitForProblem(.error, seconds: seconds) }
+    func waitForError() -> Problem? { waitForProblem(.error) }
 
-    func waitForProblem(_ kind: Message.Kind, seconds: Int = 60) -> Problem? {
-        let deadline = ContinuousClock.now + .seconds(seconds)
+    func waitForProblem(_ kind: Message.Kind) -> Problem? {
+        let deadline = ContinuousClock.now + .seconds(60)
         while true {
             if let problem = takeProblems().first(where: { $0.kind == kind }) { return problem }
             let left = deadline - ContinuousClock.now
