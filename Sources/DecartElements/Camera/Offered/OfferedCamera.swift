@@ -17,6 +17,16 @@ final class OfferedCamera: @unchecked Sendable {
         case signals(LiveViewRequests)
         /// Called for each live view, because the token may have changed.
         case whep(@Sendable () throws(ElementFailure) -> WHEPResource.Configuration)
+
+        /// Time that an offer should wait for candidates.
+        var gatheringLimit: Duration {
+            switch self {
+            // The offer should be complete, because there is no way for later candidates.
+            case .signals: .seconds(2)
+            // Candidates of this host come at once; those of a STUN or TURN server may follow by PATCH.
+            case .whep: .milliseconds(250)
+            }
+        }
     }
 
     struct Settings: Sendable {
@@ -73,13 +83,7 @@ final class OfferedCamera: @unchecked Sendable {
         video = StreamJoint(name: "video")
         audio = settings.takesAudio ? StreamJoint(name: "audio") : nil
         loggers = SessionLoggers(host.element.unowned.name)
-        machine = LiveViewMachine(
-            gatheringLimit: {
-                switch settings.service {
-                case .signals: SignalExchange.gatheringLimit
-                case .whep: WHEPExchange.gatheringLimit
-                }
-            }())
+        machine = LiveViewMachine(gatheringLimit: settings.service.gatheringLimit)
         for (name, joint) in [("src", video), ("audio_src", audio)] as [(String, StreamJoint?)] {
             guard let joint else { continue }
             let pad = GhostPad(name: name, direction: .source)
@@ -169,9 +173,7 @@ final class OfferedCamera: @unchecked Sendable {
                 encoded: settings.encodedCodecs?())
             configuration.offersAudioVideoData = offersAudioVideoData
             configuration.loggers = loggers.transport.naming("camera")
-            let exchange = try makeExchange { [weak self] event in
-                self?.host.perform(nil) { [weak self] in self?.handle(event, of: number) }
-            }
+            let exchange = try makeExchange(number)
             let connection = try CameraConnection(
                 configuration, number: number, in: bin, video: video, decodes: settings.encodedCodecs == nil,
                 audio: audio, talkback: talkback, logger: loggers.media, perform: { [host] in host.perform(nil, $0) }
@@ -192,12 +194,11 @@ final class OfferedCamera: @unchecked Sendable {
         }
     }
 
-    private func makeExchange(
-        onEvent: @escaping @Sendable (OfferExchangeEvent) -> Void
-    ) throws(ElementFailure) -> any OfferExchange {
-        switch settings.service {
-        case .signals(let requests): SignalExchange(host.element, requests, onEvent: onEvent)
-        case .whep(let configuration): WHEPExchange(try configuration(), onEvent: onEvent)
+    private func makeExchange(_ number: Int) throws(ElementFailure) -> any OfferExchange {
+        let onEvent = { @Sendable [weak self] (event: LiveViewMachine.Event) -> Void in self?.enqueue(event) }
+        return switch settings.service {
+        case .signals(let requests): SignalExchange(host.element, requests, view: number, onEvent: onEvent)
+        case .whep(let configuration): WHEPExchange(try configuration(), view: number, onEvent: onEvent)
         }
     }
 
@@ -254,15 +255,6 @@ final class OfferedCamera: @unchecked Sendable {
             (view.candidates, view.isAdding) = ([], false)
             self.view = view
             view.exchange.add(view.offer, candidates: candidates, isComplete: view.isComplete)
-        }
-    }
-
-    private func handle(_ event: OfferExchangeEvent, of number: Int) {
-        switch event {
-        case .granted(let grant): handle(.granted(view: number, grant))
-        case .refused(let failure): handle(.failed(view: number, failure))
-        case .extended(let duration): handle(.extended(view: number, duration))
-        case .extensionRefused(let reason): handle(.extensionRefused(view: number, reason: reason))
         }
     }
 

@@ -34,8 +34,6 @@ final class LiveViewRequests: Sendable {
 
 // @unchecked: mutable state is in the mutex.
 final class SignalExchange: OfferExchange, @unchecked Sendable {
-    /// The offer should be complete, because there is no way for later candidates.
-    static let gatheringLimit = Duration.seconds(2)
     private static let maximumAnswer = 64 << 10
     private static let maximumID = 1024
 
@@ -47,13 +45,14 @@ final class SignalExchange: OfferExchange, @unchecked Sendable {
     private let state = Mutex(State())
     private let element: ElementHandle
     private let requests: LiveViewRequests
-    private let onEvent: @Sendable (OfferExchangeEvent) -> Void
+    private let view: Int
+    private let onEvent: @Sendable (LiveViewMachine.Event) -> Void
 
     init(
-        _ element: ElementHandle, _ requests: LiveViewRequests,
-        onEvent: @escaping @Sendable (OfferExchangeEvent) -> Void
+        _ element: ElementHandle, _ requests: LiveViewRequests, view: Int,
+        onEvent: @escaping @Sendable (LiveViewMachine.Event) -> Void
     ) {
-        (self.element, self.requests, self.onEvent) = (element, requests, onEvent)
+        (self.element, self.requests, self.view, self.onEvent) = (element, requests, view, onEvent)
     }
 
     func start(_ offer: OfferText, candidates: [String], isComplete: Bool) {
@@ -99,9 +98,9 @@ final class SignalExchange: OfferExchange, @unchecked Sendable {
                 element.unowned.emit("live-view-ended", [GValueBox(id)])
                 return
             }
-            onEvent(.granted(LiveViewGrant(answer: answer, duration: try Self.duration(structure))))
+            onEvent(.granted(view: view, LiveViewGrant(answer: answer, duration: try Self.duration(structure))))
         } catch {
-            onEvent(.refused(error))
+            onEvent(.failed(view: view, error))
         }
     }
 
@@ -116,9 +115,9 @@ final class SignalExchange: OfferExchange, @unchecked Sendable {
                     state.id = id
                 }
             }
-            onEvent(.extended(duration))
+            onEvent(.extended(view: view, duration))
         } catch {
-            onEvent(.extensionRefused(error.reason))
+            onEvent(.extensionRefused(view: view, reason: error.reason))
         }
     }
 

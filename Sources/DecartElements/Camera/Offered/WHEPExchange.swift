@@ -4,24 +4,27 @@ import Signalling
 import WebRTCTransport
 
 struct WHEPExchange: OfferExchange {
-    /// Candidates of this host come at once; those of a STUN or TURN server may follow by PATCH.
-    static let gatheringLimit = Duration.milliseconds(250)
     /// Time for the DELETE.
     private static let endLimit = Duration.seconds(1)
 
     private let resource: WHEPResource
-    private let onEvent: @Sendable (OfferExchangeEvent) -> Void
+    private let view: Int
+    private let onEvent: @Sendable (LiveViewMachine.Event) -> Void
 
-    init(_ configuration: WHEPResource.Configuration, onEvent: @escaping @Sendable (OfferExchangeEvent) -> Void) {
+    init(
+        _ configuration: WHEPResource.Configuration, view: Int,
+        onEvent: @escaping @Sendable (LiveViewMachine.Event) -> Void
+    ) {
         resource = WHEPResource(configuration)
-        self.onEvent = onEvent
+        (self.view, self.onEvent) = (view, onEvent)
     }
 
     func start(_ offer: OfferText, candidates: [String], isComplete: Bool) {
-        resource.start(offer: offer.with(candidates: candidates, isComplete: isComplete)) { [onEvent] result in
+        resource.start(offer: offer.with(candidates: candidates, isComplete: isComplete)) { [view, onEvent] result in
             switch result {
-            case .success(let answer): onEvent(.granted(LiveViewGrant(answer: answer)))
-            case .failure(let error): onEvent(.refused(LiveViewFailure(error)))
+            case .success(let answer): onEvent(.granted(view: view, LiveViewGrant(answer: answer)))
+            case .failure(let error):
+                onEvent(.failed(view: view, LiveViewFailure(reason: error.message, retryAfter: error.retryAfter)))
             }
         }
     }
@@ -30,13 +33,7 @@ struct WHEPExchange: OfferExchange {
         resource.add(fragment: offer.fragment(candidates: candidates, isComplete: isComplete))
     }
 
-    func extend() { onEvent(.extensionRefused("a WHEP server grants no durations")) }
+    func extend() { onEvent(.extensionRefused(view: view, reason: "a WHEP server grants no durations")) }
 
     func end() { resource.end(wait: Self.endLimit) }
-}
-
-extension LiveViewFailure {
-    init(_ error: SessionError) {
-        self.init(reason: error.message, retryAfter: error.retryAfter)
-    }
 }
