@@ -41,6 +41,8 @@ final class MediaPath: @unchecked Sendable {
     private let sendBranch: any SendBranch
     private let receiveBranch: VideoReceiveBranch
     let audio: AudioPath
+    var isSendingAudio = false
+    var isReceivingAudio = false
     private var connections: [PeerConnection] = []
     /// Set by `init` only.
     private var markers: LatencyMarkers?

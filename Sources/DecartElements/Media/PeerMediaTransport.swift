@@ -20,7 +20,6 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     private var offered = DesiredMedia()
     private var isOffering = true
     private var isConnected = false
-    private var audio = AudioNegotiation()
 
     init(path: MediaPath, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
         self.path = path
@@ -102,7 +101,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     /// Brings sending and receiving in line with the negotiated directions.
     private func applyNegotiated(_ connection: PeerConnection) throws {
         path.setPublished(desired.video && connection.videoDirection?.sends ?? false)
-        try audio.update(path, isWanted: desired.audio, sender: connection, receiver: connection)
+        try path.updateAudio(isWanted: desired.audio, sender: connection, receiver: connection)
     }
 
     func rollbackOffer() {
@@ -133,7 +132,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     func stop() {
         path.count(connections, isLast: true)
         connection?.close()
-        audio.stop(path)
+        path.stopAudio()
         path.stop()
         connection = nil
     }
@@ -148,7 +147,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
 
     func setAudio(_ isWanted: Bool) {
         desired.audio = isWanted
-        if !isWanted { audio.stop(path) }
+        if !isWanted { path.stopAudio() }
         offerIfDue()
     }
 

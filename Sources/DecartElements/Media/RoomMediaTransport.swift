@@ -11,19 +11,17 @@ import MediaPipeline
 import Synchronization
 import WebRTCTransport
 
-// @unchecked: the fields belong to the session's queue, except `subscriber` and `sid`, which are locked; `path`
-// protects itself.
+// @unchecked: the fields belong to the session's queue, except `peers` and `sid`, which are locked; `path` protects
+// itself.
 final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     let path: MediaPath
     private let scheduler: any SessionScheduler
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var room: RoomConnection?
-    private var peers: (publisher: PeerConnection?, subscriber: PeerConnection)?
-    private let subscriber = Mutex<PeerConnection?>(nil)
+    private let peers = Mutex<(publisher: PeerConnection?, subscriber: PeerConnection)?>(nil)
     private var desired = DesiredMedia()
     private var isSending = false
     private var isReceiving = false
-    private var audio = AudioNegotiation()
     private let sid = Mutex<String?>(nil)
     /// Kinds that the application mutes, and those that the room mutes.
     private var muted: Set<MediaKind> = []
@@ -41,7 +39,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     var connections: [ConnectionStatistics] {
         guard let sender = path.sender else { return [] }
-        let receiver = subscriber.withLock { $0 }
+        let receiver = peers.withLock { $0?.subscriber }
         // A viewer's only connection is the subscriber.
         let name = path.settings.isViewer ? "subscriber" : "publisher"
         let first = ConnectionStatistics(name: name, statistics: sender.statistics())
@@ -103,15 +101,15 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         path.count(connections, isLast: true)
         room?.stop()
         room = nil
-        subscriber.withLock { $0 = nil }
-        audio.stop(path)
+        path.stopAudio()
         path.stop()
-        peers = nil
+        // Released outside the lock.
+        _ = peers.withLock { $0.take() }
     }
 
     func setAudio(_ isWanted: Bool) {
         desired.audio = isWanted
-        if !isWanted { audio.stop(path) }
+        if !isWanted { path.stopAudio() }
         room?.publish(desired)
     }
 
@@ -134,9 +132,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private func handle(_ event: RoomConnectionEvent) {
         switch event {
         case .peers(let publisher, let subscriber):
-            peers = (publisher, subscriber)
+            peers.withLock { $0 = (publisher, subscriber) }
             if let publisher { path.add(publisher) }
-            self.subscriber.withLock { $0 = subscriber }
             path.add(subscriber)
         case .published(let sid):
             self.sid.withLock { $0 = sid }
@@ -162,7 +159,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     private func startSending() throws {
-        guard let publisher = peers?.publisher else { return }
+        guard let publisher = peers.withLock({ $0?.publisher }) else { return }
         if !isSending, publisher.sendParameters != nil {
             isSending = true
             try path.send(through: publisher)
@@ -173,7 +170,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     /// Runs before the answer leaves, so that the branches exist when the first packet arrives.
     private func startReceiving() throws {
-        guard let subscriber = peers?.subscriber else { return }
+        guard let subscriber = peers.withLock({ $0?.subscriber }) else { return }
         if !isReceiving, subscriber.negotiatedCodec != nil {
             isReceiving = true
             try path.receive(from: subscriber)
@@ -182,8 +179,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     private func updateAudio() throws {
-        guard let peers else { return }
-        try audio.update(path, isWanted: desired.audio, sender: peers.publisher, receiver: peers.subscriber)
+        guard let (publisher, subscriber) = peers.withLock({ $0 }) else { return }
+        try path.updateAudio(isWanted: desired.audio, sender: publisher, receiver: subscriber)
     }
 
     private func failOnError(_ body: () throws -> Void) {
