@@ -38,17 +38,12 @@ struct Margins: Sendable, Equatable {
 }
 
 /// Geometry of a video stream.
-struct FrameGeometry: Sendable, Equatable {
+struct FrameGeometry {
     var width: Int
     var height: Int
     var pixelAspectRatio: (Int, Int)
     /// An orientation tag rotates the frame by 90 or 270 degrees.
     var isTurned: Bool
-
-    static func == (a: FrameGeometry, b: FrameGeometry) -> Bool {
-        a.width == b.width && a.height == b.height && a.pixelAspectRatio == b.pixelAspectRatio
-            && a.isTurned == b.isTurned
-    }
 
     /// Returns the margins around the requested part.
     func margins(_ request: CropRequest) -> Margins {

@@ -15,11 +15,7 @@ final class TransportCache: Sendable {
     /// Number of entries; each further one replaces the oldest.
     static let capacity = 64
 
-    private struct Entry {
-        let service: Service
-        let transport: MediaTransportKind
-    }
-    private let entries = Mutex<[Entry]>([])
+    private let entries = Mutex<[(service: Service, transport: MediaTransportKind)]>([])
 
     func transport(of service: Service) -> MediaTransportKind? {
         entries.withLock { $0.last { $0.service == service }?.transport }
@@ -31,7 +27,7 @@ final class TransportCache: Sendable {
             entries.removeAll { $0.service == service }
             guard let transport else { return }
             if entries.count >= Self.capacity { entries.removeFirst() }
-            entries.append(Entry(service: service, transport: transport))
+            entries.append((service, transport))
         }
     }
 

@@ -43,12 +43,7 @@ extension TransformSettings.Encoding {
     /// H.264 in a room if it is installed.
     func videoCodec(_ transport: MediaTransportKind) -> VideoCodec {
         let own = TransportDefaults(transport).codec
-        return switch codec {
-        case .auto: encoderCodec ?? (own.isAvailable ? own : .vp8)
-        case .vp8: .vp8
-        case .h264: .h264
-        case .vp9: .vp9
-        }
+        return VideoCodec(rawValue: codec.rawValue) ?? encoderCodec ?? (own.isAvailable ? own : .vp8)
     }
 
     /// Found by name: the name of every encoder in GStreamer contains its codec.
@@ -85,11 +80,5 @@ extension TransportChoice {
 }
 
 extension TransformSettings.Resolution {
-    var query: String? {
-        switch self {
-        case .standard: nil
-        case .hd: "720p"
-        case .fullHD: "1080p"
-        }
-    }
+    var query: String? { self == .standard ? nil : rawValue }
 }

@@ -80,5 +80,5 @@ enum ConnectionStructure {
             ("packets-lost", from.packetsLost.map { GValueBox(int64: $0) }), ("jitter", seconds(from.jitter)))
     }
 
-    private static func seconds(_ time: Duration?) -> GValueBox? { time.map { GValueBox(double: $0.inSeconds) } }
+    private static func seconds(_ time: Duration?) -> GValueBox? { time.map { GValueBox(double: $0 / .seconds(1)) } }
 }

@@ -83,13 +83,13 @@ enum TransformStatistics {
         stats["frames-per-second-sent"] = GValueBox(double: Double(from.track.sentRate))
         stats["frames-per-second-received"] = GValueBox(double: Double(from.track.receivedRate))
         stats["freeze-count"] = GValueBox(uint64: from.track.freezes.count)
-        stats["total-freezes-duration"] = GValueBox(double: from.track.freezes.total.inSeconds)
+        stats["total-freezes-duration"] = GValueBox(double: from.track.freezes.total / .seconds(1))
         stats["encoder"] = GValueBox(from.codecs.encoder)
         stats["decoder"] = GValueBox(from.codecs.decoder)
         stats["frames-encoded"] = GValueBox(uint64: from.totals.encoding.frames)
-        stats["total-encode-time"] = GValueBox(double: from.totals.encoding.total.inSeconds)
+        stats["total-encode-time"] = GValueBox(double: from.totals.encoding.total / .seconds(1))
         stats["frames-decoded"] = GValueBox(uint64: from.totals.decoding.frames)
-        stats["total-decode-time"] = GValueBox(double: from.totals.decoding.total.inSeconds)
+        stats["total-decode-time"] = GValueBox(double: from.totals.decoding.total / .seconds(1))
     }
 
     private static func audio(_ from: Sources, _ stats: Structure) {
@@ -109,7 +109,7 @@ enum TransformStatistics {
         let totals = from.totals
         stats["packets-sent"] = GValueBox(uint64: totals.packetsSent)
         stats["bytes-sent"] = GValueBox(uint64: totals.bytesSent)
-        stats["total-packet-send-delay"] = GValueBox(double: totals.sendDelay.inSeconds)
+        stats["total-packet-send-delay"] = GValueBox(double: totals.sendDelay / .seconds(1))
         stats["packets-received"] = GValueBox(uint64: totals.packetsReceived)
         stats["bytes-received"] = GValueBox(uint64: totals.bytesReceived)
         stats["packets-refused"] = GValueBox(uint64: totals.packetsRefused)
@@ -196,12 +196,5 @@ enum TransformStatistics {
     private static func nanoseconds(_ duration: Duration?) -> GValueBox {
         guard let duration else { return GValueBox(int64: -1) }
         return GValueBox(int64: Int(clamping: duration.clockTime))
-    }
-}
-
-extension Duration {
-    /// As webrtc-stats counts time.
-    var inSeconds: Double {
-        self / .seconds(1)
     }
 }
