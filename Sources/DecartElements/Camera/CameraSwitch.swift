@@ -25,7 +25,7 @@ final class CameraSwitch: @unchecked Sendable {
         /// Called when the current camera has changed.
         let onChange: @Sendable () -> Void
         /// Settings of the camera that answers offers, and the pad for its audio; nil for another source.
-        let offered: @Sendable () throws(ElementFailure) -> (OfferedCamera.Settings, audioEntry: Pad?)?
+        let offered: @Sendable () throws(ElementProblem) -> (OfferedCamera.Settings, audioEntry: Pad?)?
     }
 
     private struct State {
@@ -87,7 +87,7 @@ final class CameraSwitch: @unchecked Sendable {
     // MARK: State changes
 
     /// Called in READY to PAUSED, before the parent class. Throws the error to post.
-    func start() throws(ElementFailure) {
+    func start() throws(ElementProblem) {
         state.withLock { $0.isUp = true }
         if isAutomatic {
             let list = CameraList()
@@ -95,7 +95,7 @@ final class CameraSwitch: @unchecked Sendable {
             list.start { [weak self] device, isThere in self?.deviceChanged(device, isThere) }
         }
         if state.withLock(\.wantsCapture) {
-            do throws(ElementFailure) {
+            do throws(ElementProblem) {
                 let capture = try make(try plan())
                 state.withLock { $0.current = capture }
             } catch {
@@ -150,7 +150,7 @@ final class CameraSwitch: @unchecked Sendable {
 
     // MARK: Choice of the source
 
-    private func plan() throws(ElementFailure) -> CapturePlan {
+    private func plan() throws(ElementProblem) -> CapturePlan {
         let settings = host.settings()
         if let (offered, entry) = try host.offered() {
             return CapturePlan(
@@ -161,7 +161,7 @@ final class CameraSwitch: @unchecked Sendable {
         case SourceSettings.automatic:
             let camera = try camera(settings)
             if let wanted = settings.captureCaps, let offered = camera.device.caps, !offered.canIntersect(wanted) {
-                throw ElementFailure(
+                throw ElementProblem(
                     .resourceSettings,
                     "The camera '\(camera.name)' (\(camera.id)) has no format that matches capture-caps. "
                         + "The signal list-formats returns its formats."
@@ -208,7 +208,7 @@ final class CameraSwitch: @unchecked Sendable {
         }
     }
 
-    private func camera(_ settings: SourceSettings) throws(ElementFailure) -> Camera {
+    private func camera(_ settings: SourceSettings) throws(ElementProblem) -> Camera {
         let cameras = cameras()
         let found =
             cameras.isEmpty
@@ -216,13 +216,13 @@ final class CameraSwitch: @unchecked Sendable {
             : cameras.map { "'\($0.name)' (\($0.id), \($0.position.rawValue))" }.joined(separator: ", ")
         if let wanted = state.withLock(\.chosen)?.id ?? settings.device {
             guard let camera = cameras.first(where: { $0.matches(wanted) }) else {
-                throw ElementFailure(.resourceNotFound, "No camera matches '\(wanted)'. Available: \(found).")
+                throw ElementProblem(.resourceNotFound, "No camera matches '\(wanted)'. Available: \(found).")
             }
             return camera
         }
         guard let camera = cameras.first(where: { $0.looks(to: settings.position) }) else {
             let side = settings.position == .unspecified ? "" : " that faces the \(settings.position.rawValue)"
-            throw ElementFailure(
+            throw ElementProblem(
                 .resourceNotFound,
                 "No camera\(side) was found. Available: \(found). "
                     + "Plug one in, or change position or device-positions.")
@@ -232,7 +232,7 @@ final class CameraSwitch: @unchecked Sendable {
 
     // MARK: Captures (on the queue, or in `start`)
 
-    private func make(_ plan: CapturePlan) throws(ElementFailure) -> Capture {
+    private func make(_ plan: CapturePlan) throws(ElementProblem) -> Capture {
         let number = state.withLock { state in
             state.captures &+= 1
             return state.captures
@@ -244,7 +244,7 @@ final class CameraSwitch: @unchecked Sendable {
                 onEnd: { [weak self] in self?.ended($0) ?? true })
         } catch {
             remove(capture)
-            throw ElementFailure(
+            throw ElementProblem(
                 .resourceFailed, "The output of \(plan.label) cannot be linked as raw video: \(error.message).")
         }
         return capture
@@ -265,7 +265,7 @@ final class CameraSwitch: @unchecked Sendable {
         // `release` notifies the application, whose handler may have stopped the element.
         guard state.withLock(\.isRunning) else { return }
         host.log(.info, host.element.unowned, "starting \(plan.label)")
-        do throws(ElementFailure) {
+        do throws(ElementProblem) {
             let capture = try make(plan)
             let isWanted = state.withLock { state in
                 if state.isRunning { state.starting = capture }
@@ -277,7 +277,7 @@ final class CameraSwitch: @unchecked Sendable {
                 return
             }
             awaitFirst(capture)
-        } catch { host.element.unowned.postWarning(error.problem) }
+        } catch { host.element.unowned.postWarning(error) }
     }
 
     private func awaitFirst(_ capture: Capture) {
@@ -373,9 +373,9 @@ final class CameraSwitch: @unchecked Sendable {
 
     /// Starts the source that the settings ask for or, if it is missing, any camera that is present.
     private func retake() {
-        do throws(ElementFailure) { change(to: try plan()) } catch {
+        do throws(ElementProblem) { change(to: try plan()) } catch {
             guard isAutomatic, let other = cameras().first else {
-                host.element.unowned.postWarning(error.problem)
+                host.element.unowned.postWarning(error)
                 return
             }
             change(to: plan(for: other, host.settings()))

@@ -51,7 +51,7 @@ final class Capture: @unchecked Sendable {
     private let state = Mutex(State())
 
     /// - Parameter number: makes the bin's name unique in the element, for logs and graphs.
-    init(_ plan: CapturePlan, number: Int) throws(ElementFailure) {
+    init(_ plan: CapturePlan, number: Int) throws(ElementProblem) {
         self.plan = plan
         bin = Bin(name: "capture-\(number)")
         do throws(GStreamerError) {
@@ -65,9 +65,9 @@ final class Capture: @unchecked Sendable {
         } catch {
             switch error.code {
             case .missingElement:
-                throw ElementFailure(missing: error.message)
+                throw ElementProblem.missing(error.message)
             default:
-                throw ElementFailure(
+                throw ElementProblem(
                     .resourceSettings, "\(plan.label.capitalizedFirst) cannot be created: \(error.message).")
             }
         }

@@ -123,7 +123,7 @@ final class DecartSource: ElementImplementation {
                 },
                 onFirst: { mirror.set("position", $0.position.rawValue) },
                 onChange: { [weak self] in self?.handle.unowned.notify("current-device") },
-                offered: { [weak self] () throws(ElementFailure) in try self?.offeredCamera(transform) }))
+                offered: { [weak self] () throws(ElementProblem) in try self?.offeredCamera(transform) }))
         return Parts(
             transform: ProxiedElement(transform, of: DecartTransform.elementClass, in: handle, own: Self.own),
             mirror: mirror, selector: selector, tee: tee, stage: stage, camera: camera)
@@ -357,7 +357,7 @@ final class DecartSource: ElementImplementation {
         parts.mirror.set("position", settings.position.rawValue)
         parts.updateShape()
         talkback.start(latency: 0, playout: Playout(), isViewer: false) { OutputTimeline() }
-        do throws(ElementFailure) {
+        do throws(ElementProblem) {
             if captures {
                 try checkEncodedCamera(settings, parts)
                 try requestCameraAudio(settings, parts.transform.element)
@@ -372,7 +372,7 @@ final class DecartSource: ElementImplementation {
             parts.camera.stop()
             releaseCameraAudio(parts.transform.element)
             parts.transform.disconnectAnsweredSignals()
-            handle.unowned.postError(error.problem)
+            handle.unowned.postError(error)
             return false
         }
     }
@@ -389,7 +389,7 @@ final class DecartSource: ElementImplementation {
     /// Called when a capture is made; nil for another source.
     private func offeredCamera(
         _ transform: Element
-    ) throws(ElementFailure) -> (OfferedCamera.Settings, audioEntry: Pad?)? {
+    ) throws(ElementProblem) -> (OfferedCamera.Settings, audioEntry: Pad?)? {
         let (settings, entry, isEncoded) = state.withLock { ($0.settings, $0.cameraAudio, $0.bypass != nil) }
         let hasHandler = handle.unowned.hasHandler("request-live-view")
         guard let transform = transform.implementation as? DecartTransform,
@@ -400,12 +400,12 @@ final class DecartSource: ElementImplementation {
         return (offered, entry)
     }
 
-    private func checkEncodedCamera(_ settings: SourceSettings, _ parts: Parts) throws(ElementFailure) {
+    private func checkEncodedCamera(_ settings: SourceSettings, _ parts: Parts) throws(ElementProblem) {
         guard settings.sendsEncodedCamera else { return }
         let property = (parts.transform.element.implementation as? DecartTransform)?.propertyForRawInput
         let hasPreview = state.withLock { $0.preview != nil }
         if let text = settings.conflictWithEncodedCamera(transform: property, hasPreview: hasPreview) {
-            throw ElementFailure(.resourceSettings, text)
+            throw ElementProblem(.resourceSettings, text)
         }
     }
 
@@ -432,10 +432,10 @@ final class DecartSource: ElementImplementation {
         }
     }
 
-    private func requestCameraAudio(_ settings: SourceSettings, _ transform: Element) throws(ElementFailure) {
+    private func requestCameraAudio(_ settings: SourceSettings, _ transform: Element) throws(ElementProblem) {
         guard settings.audioSource == SourceSettings.cameraAudio else { return }
         guard settings.answersOffers else {
-            throw ElementFailure(
+            throw ElementProblem(
                 .resourceSettings, "audio-source=camera needs source=live-view or source=whep:URL. Set one of them.")
         }
         guard let entry = transform.requestPad("audio_sink") else { throw Microphone.noOpus }

@@ -16,31 +16,31 @@ final class Microphone: @unchecked Sendable {
     private let isLost = Mutex(false)
 
     /// Returns nil if no audio is wanted.
-    init?(_ source: String) throws(ElementFailure) {
+    init?(_ source: String) throws(ElementProblem) {
         let made: Element
         switch source {
         case SourceSettings.noAudio, SourceSettings.cameraAudio: return nil
         case SourceSettings.automatic:
             guard let device = Self.defaultDevice else {
-                throw ElementFailure(
+                throw ElementProblem(
                     .resourceNotFound,
                     "No microphone was found. Plug one in, or set audio-source to none or to a description.")
             }
             guard let element = device.makeElement() else {
-                throw ElementFailure(.resourceFailed, "The microphone '\(device.displayName)' cannot be opened.")
+                throw ElementProblem(.resourceFailed, "The microphone '\(device.displayName)' cannot be opened.")
             }
             (made, label) = (element, device.displayName)
         default:
             do throws(GStreamerError) {
                 made = try DescribedSource.bin(source)
             } catch {
-                throw ElementFailure(.resourceSettings, "audio-source is not a valid description: \(error.message).")
+                throw ElementProblem(.resourceSettings, "audio-source is not a valid description: \(error.message).")
             }
             label = nil
         }
         bin.add(made)
         guard let last = made.staticPad("src"), let output = try? GhostPad(name: "src", target: last) else {
-            throw ElementFailure(.resourceSettings, "audio-source must have exactly one unlinked source pad.")
+            throw ElementProblem(.resourceSettings, "audio-source must have exactly one unlinked source pad.")
         }
         self.output = output
         bin.add(output)
@@ -54,17 +54,17 @@ final class Microphone: @unchecked Sendable {
         return devices.first { $0.properties?["is-default"]?.bool == true } ?? devices.first
     }
 
-    static let noOpus = ElementFailure(
-        missing: DebianPackage.list(["opusenc", "opusdec", "rtpopuspay", "rtpopusdepay"]))
+    static let noOpus = ElementProblem.missing(
+        DebianPackage.list(["opusenc", "opusdec", "rtpopuspay", "rtpopusdepay"]))
 
     /// Called before the element starts.
-    func attach(to element: Bin, _ transform: Element) throws(ElementFailure) {
+    func attach(to element: Bin, _ transform: Element) throws(ElementProblem) {
         guard let entry = transform.requestPad("audio_sink") else { throw Self.noOpus }
         self.entry = entry
         element.add(bin)
         do throws(GStreamerError) { try output.link(entry) } catch {
             remove(from: element, transform)
-            throw ElementFailure(
+            throw ElementProblem(
                 .resourceSettings,
                 "audio-source delivers neither raw audio nor Opus: \(error.message). Put a decoder at its end.")
         }

@@ -19,16 +19,16 @@ extension CameraAccess {
     ///   - encoded: the codecs that are forwarded without being decoded; nil: the video is decoded.
     func configuration(
         audio: MediaDirection?, encoded: [VideoCodec]? = nil
-    ) throws(ElementFailure) -> PeerConnectionConfiguration {
+    ) throws(ElementProblem) -> PeerConnectionConfiguration {
         let codecs = encoded ?? VideoCodec.decodable
         guard let first = codecs.first else {
             guard encoded == nil else {
-                throw ElementFailure(
+                throw ElementProblem(
                     .resourceSettings,
                     "camera-encoded takes H.264 and VP8, but codec or downstream allows neither. Unset codec, decode behind "
                         + "the element, or set camera-encoded=false.")
             }
-            throw ElementFailure(missing: "a decoder, " + DebianPackage.list(["vp8dec", "vp9dec", "avdec_h264"]))
+            throw ElementProblem.missing("a decoder, " + DebianPackage.list(["vp8dec", "vp9dec", "avdec_h264"]))
         }
         var configuration = connection
         configuration.codec = first

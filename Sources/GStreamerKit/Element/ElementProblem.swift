@@ -2,7 +2,7 @@ internal import CGStreamer
 
 /// The content of an error or warning message: GStreamer's domain and code, a sentence for the user, and details for a
 /// program.
-package struct ElementProblem: Sendable {
+package struct ElementProblem: Error {
     package enum Code: Sendable, Equatable {
         case resourceNotFound, resourceBusy, resourceFailed, resourceOpenReadWrite, resourceNotAuthorized, resourceRead
         case resourceSettings, streamFormat, streamDecode, streamFailed

@@ -16,7 +16,7 @@ final class OfferedCamera: @unchecked Sendable {
         /// The application carries offers to the camera's service.
         case signals(LiveViewRequests)
         /// Called for each live view, because the token may have changed.
-        case whep(@Sendable () throws(ElementFailure) -> WHEPResource.Configuration)
+        case whep(@Sendable () throws(ElementProblem) -> WHEPResource.Configuration)
 
         /// Time that an offer should wait for candidates.
         var gatheringLimit: Duration {
@@ -76,7 +76,7 @@ final class OfferedCamera: @unchecked Sendable {
 
     private static let origin = ContinuousClock.now
 
-    init(_ settings: Settings, host: Host) throws(ElementFailure) {
+    init(_ settings: Settings, host: Host) throws(ElementProblem) {
         (self.settings, self.host) = (settings, host)
         // Wrong settings fail the start of the element, not each live view.
         _ = try settings.access.configuration(audio: nil, encoded: settings.encodedCodecs?())
@@ -194,7 +194,7 @@ final class OfferedCamera: @unchecked Sendable {
         }
     }
 
-    private func makeExchange(_ number: Int) throws(ElementFailure) -> any OfferExchange {
+    private func makeExchange(_ number: Int) throws(ElementProblem) -> any OfferExchange {
         let onEvent = { @Sendable [weak self] (event: LiveViewMachine.Event) -> Void in self?.enqueue(event) }
         return switch settings.service {
         case .signals(let requests): SignalExchange(host.element, requests, view: number, onEvent: onEvent)
@@ -262,7 +262,7 @@ final class OfferedCamera: @unchecked Sendable {
         switch error {
         case let error as PeerConnectionError: error.message
         case let error as GStreamerError: error.message
-        case let error as ElementFailure: error.problem.text
+        case let error as ElementProblem: error.text
         default: "the connection could not be made"
         }
     }

@@ -18,7 +18,7 @@ extension SourceSettings {
     func offeredCamera(
         _ transform: DecartTransform, liveViews: LiveViewRequests, talkback: AudioTrack, hasHandler: Bool,
         isEncoded: Bool, current: @escaping @Sendable () -> SourceSettings
-    ) throws(ElementFailure) -> OfferedCamera.Settings? {
+    ) throws(ElementProblem) -> OfferedCamera.Settings? {
         guard answersOffers else { return nil }
         let service: OfferedCamera.Service
         let label: String
@@ -29,22 +29,22 @@ extension SourceSettings {
             if let url {
                 // Wrong settings fail the start of the element, not each live view.
                 _ = try whep(url, access)
-                service = .whep { () throws(ElementFailure) in try current().whep(url, access) }
+                service = .whep { () throws(ElementProblem) in try current().whep(url, access) }
                 label = "the WHEP camera at \(url.host)"
             } else {
                 guard hasHandler else {
-                    throw ElementFailure(
+                    throw ElementProblem(
                         .resourceSettings,
                         "source=live-view needs the application: connect a handler to the signal request-live-view.")
                 }
                 (service, label) = (.signals(liveViews), "the camera of the application")
             }
-        } catch let error as ElementFailure {
+        } catch let error as ElementProblem {
             throw error
         } catch let error as SessionError {
-            throw ElementFailure(.resourceSettings, error.message)
+            throw ElementProblem(.resourceSettings, error.message)
         } catch {
-            throw ElementFailure(.resourceSettings, (error as? ProtocolError)?.message ?? "source cannot be used.")
+            throw ElementProblem(.resourceSettings, (error as? ProtocolError)?.message ?? "source cannot be used.")
         }
         let encodedCodecs: @Sendable () -> [VideoCodec] = { [weak transform] in transform?.encodedCodecs ?? [] }
         return OfferedCamera.Settings(
@@ -53,7 +53,7 @@ extension SourceSettings {
             encodedCodecs: isEncoded ? encodedCodecs : nil)
     }
 
-    private func whep(_ url: HTTPURL, _ access: CameraAccess) throws(ElementFailure) -> WHEPResource.Configuration {
+    private func whep(_ url: HTTPURL, _ access: CameraAccess) throws(ElementProblem) -> WHEPResource.Configuration {
         var configuration = WHEPResource.Configuration(url: url)
         configuration.http = HTTPConfiguration(
             trust: access.trust, route: access.route, userAgent: DecartElements.userAgent)
@@ -63,11 +63,11 @@ extension SourceSettings {
             guard whepToken.reveal().utf8.count <= 4096,
                 whepToken.reveal().utf8.allSatisfy({ (0x21...0x7E).contains($0) })
             else {
-                throw ElementFailure(
+                throw ElementProblem(
                     .resourceSettings, "whep-token has more than 4096 bytes, or a character that a token cannot have.")
             }
             guard url.protectsToken || access.allowsInsecure else {
-                throw ElementFailure(
+                throw ElementProblem(
                     .resourceSettings,
                     "source=whep:http:// is unencrypted and \(url.host) is not this machine: whep-token would travel in "
                         + "clear. Use https://, or set insecure=true.")
