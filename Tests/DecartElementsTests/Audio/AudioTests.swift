@@ -321,21 +321,27 @@ extension ElementTests {
             }
         }
 
-        @Test func thePadGoesFromASinkThatStandsStill() throws {
-            try TransformPipeline.run(with: { try .init($0) }) { pipeline, _ in
+        /// Pauses the branch's sink. Audio that arrives then queues in the output, which counts it as late.
+        private func hold(_ branch: AudioBranch, _ pipeline: TransformPipeline) {
+            branch.pauseSink()
+            let late = pipeline.count("audio-buffers-late")
+            #expect(eventually { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
+        }
+
+        /// From a sink that stands still, and from one that synchronizes: that holds EOS for the latency, and the pad waits
+        /// for it.
+        @Test(arguments: [true, false]) func thePadGoesWithoutAFlush(isHeld: Bool) throws {
+            try TransformPipeline.run(with: { try .init($0, isHeld ? "" : "latency=2000") }) { pipeline, _ in
                 pipeline.play()
                 #expect(pipeline.waitForFrames(1))
-                let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
+                let branch = try AudioBranch(TransformPipeline.tone(440), isSynchronized: !isHeld, on: pipeline)
                 let audioOut = try branch.audio()
                 #expect(audioOut.waitForTone(440))
-                branch.pauseSink()
-                // Audio that arrives meanwhile queues in the output, which counts it as late.
-                let late = pipeline.count("audio-buffers-late")
-                #expect(eventually { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
+                if isHeld { hold(branch, pipeline) }
                 let base = pipeline.pipeline.baseTime
                 branch.release()
-                let isGone = branch.isGone.wait { $0 }
-                #expect(isGone, "the pad stays")
+                #expect(branch.isGone.wait { $0 }, "the pad stays")
+                #expect(isHeld || audioOut.seen.value.isEnded)
                 // A flush would reset the running time of the whole pipeline.
                 #expect(branch.flushes.value == 0 && pipeline.pipeline.baseTime == base)
                 #expect(pipeline.waitForFrames(3))
@@ -349,32 +355,13 @@ extension ElementTests {
                 #expect(pipeline.waitForFrames(1))
                 let branch = try AudioBranch(TransformPipeline.tone(440), on: pipeline)
                 #expect(try branch.audio().waitForTone(440))
-                branch.pauseSink()
-                let late = pipeline.count("audio-buffers-late")
-                #expect(eventually { pipeline.count("audio-buffers-late") > late }, "the sink goes on")
+                hold(branch, pipeline)
                 branch.release()
                 pipeline.transform.setLockedState(true)
                 #expect(pipeline.transform.setState(.null) == .success)
                 #expect(branch.isGone.value && pipeline.transform.staticPad("audio_src") == nil)
                 branch.end()
                 pipeline.transform.setLockedState(false)
-            }
-        }
-
-        /// A sink that synchronizes holds EOS for the latency; the pad waits for that.
-        @Test func theEndOfTheSoundReachesALateSink() throws {
-            try TransformPipeline.run(with: { try .init($0, "latency=2000") }) { pipeline, _ in
-                pipeline.play()
-                #expect(pipeline.waitForFrames(1))
-                let branch = try AudioBranch(TransformPipeline.tone(440), isSynchronized: true, on: pipeline)
-                let audioOut = try branch.audio()
-                #expect(audioOut.waitForTone(440))
-                let base = pipeline.pipeline.baseTime
-                branch.release()
-                #expect(branch.isGone.wait { $0 }, "the pad stays")
-                #expect(audioOut.seen.value.isEnded)
-                #expect(branch.flushes.value == 0 && pipeline.pipeline.baseTime == base)
-                branch.end()
             }
         }
 

@@ -22,20 +22,18 @@ extension ElementTests {
             _ audio: String, _ downstream: String, _ properties: String = "",
             _ body: (TransformPipeline, StandIn) throws -> Void
         ) throws {
-            try StandIn.run({ $0.media.echoesEncoded = true }) { standIn in
-                try TransformPipeline.run(
+            try TransformPipeline.runWell(
+                with: {
                     try TransformPipeline(
                         description: """
-                            decarttransform name=t \(TransformPipeline.bare) base-url=\(standIn.url) \
+                            decarttransform name=t \(TransformPipeline.bare) base-url=\($0.url) \
                             api-key=\(TransformPipeline.key) \(TransformPipeline.custom) \(properties) \
                             \(EncodedTests.h264()) ! t.sink \
                             t.src ! capsfilter caps=video/x-h264 ! fakesink name=out sync=false \
                             \(audio) ! t.audio_sink \
                             t.audio_src ! \(downstream) ! fakesink name=audio-out sync=false async=false
                             """, settings: [("prompt", "lego")])
-                ) { pipeline in try body(pipeline, standIn) }
-                standIn.expectGoodConduct()
-            }
+                }, standIn: { $0.media.echoesEncoded = true }, body)
         }
 
         /// Factories of the element's own audio codecs.
