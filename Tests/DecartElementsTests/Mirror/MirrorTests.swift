@@ -157,6 +157,8 @@ extension ElementTests {
                 #expect(try pushed(harness) == .topToBottom)
                 harness.push(Event.streamStart(id: "another", groupID: 3))
                 #expect(try pushed(harness) == .leftToRight)
+                harness.pushTag(orientation: "nonsense")
+                #expect(try pushed(harness) == .leftToRight)
             }
         }
 
