@@ -12,13 +12,14 @@ extension ElementTests {
         private static let retrying = "\(room) max-retries=5"
 
         private func withFault(
-            _ fault: String, _ properties: String = RoomTests.retrying, prompt: String = "film noir",
+            _ fault: String, _ properties: String = RoomTests.retrying,
             _ body: (StandIn, TransformPipeline) throws -> Void
         ) throws {
             let raw = try Reference.input()
             try StandIn.run({ $0.transports = [.webrtc, .livekit] }) { standIn in
                 if !fault.isEmpty { try standIn.server.setFaults([Fault(parsing: fault)]) }
-                try TransformPipeline.run(try .init(standIn, properties, prompt: prompt, forbidden: raw)) { pipeline in
+                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", forbidden: raw)) {
+                    pipeline in
                     pipeline.play()
                     try body(standIn, pipeline)
                     #expect(pipeline.current.leaks == 0)
