@@ -18,14 +18,14 @@ extension ElementTests {
             "num-buffers=1", caps: "format=I420,width=320,height=352,framerate=20/1")
 
         private func expect(
-            _ properties: String, source: String, reference: CopiedFrame, width: Int = 320, height: Int = 176,
-            within limit: Double = 5, sourceLocation: SourceLocation = #_sourceLocation
+            _ properties: String, source: String, reference: CopiedFrame,
+            sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             try TransformPipeline.runWell(
                 with: { try .init($0, properties, source: source) }, sourceLocation: sourceLocation
             ) { pipeline, _ in
                 pipeline.play()
-                let isRight = pipeline.waitForFrame(reference, within: limit)
+                let isRight = pipeline.waitForFrame(reference, within: 5)
                 let latest = pipeline.latestFrame
                 #expect(
                     isRight,

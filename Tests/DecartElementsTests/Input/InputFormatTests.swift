@@ -9,12 +9,11 @@ extension ElementTests {
         static let prompt = "film noir"
 
         private func expect(
-            source: String, _ properties: String = "fit=stretch orientation=landscape", reference: String? = nil,
-            within limit: Double = 7,
-            sourceLocation: SourceLocation = #_sourceLocation
+            source: String, within limit: Double = 7, sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
             // Stretched, as the reference pipeline scales it.
-            let raw = try Reference.frame(reference ?? source.replacing("is-live=true", with: "num-buffers=1"))
+            let properties = "fit=stretch orientation=landscape"
+            let raw = try Reference.frame(source.replacing("is-live=true", with: "num-buffers=1"))
             let expected = raw.applying(prompt: Self.prompt)
             try TransformPipeline.runWell(
                 with: { try .init($0, properties, prompt: Self.prompt, source: source, forbidden: raw) },
@@ -45,14 +44,6 @@ extension ElementTests {
                 within: 10)
         }
 
-        @Test func interlacedInputBecomesWholeFrames() throws {
-            let source = TransformPipeline.source()
-            try expect(
-                source: source
-                    + " ! capssetter caps=\"video/x-raw,interlace-mode=interleaved,field-order=top-field-first\"",
-                reference: source.replacing("is-live=true", with: "num-buffers=1"))
-        }
-
         /// A slow encoder must not block a live source: it keeps its pace, and the newest frames are sent.
         @Test func aLiveInputIsNeverHeldUp() throws {
             try TransformPipeline.run(with: { try .init($0, prompt: Self.prompt) }) { pipeline, _ in
@@ -69,15 +60,6 @@ extension ElementTests {
                 #expect(pipeline.waitForMessage { $0.kind == .qos && $0.sourceName == "t" } != nil)
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
-        }
-
-        @Test func pixelsThatAreNotSquareAreAccountedFor() throws {
-            // 160 × 176 with a pixel aspect ratio of 2:1 has the session's shape, so that nothing is cropped.
-            try expect(
-                source: TransformPipeline.source(
-                    caps: "format=I420,width=160,height=176,framerate=20/1,pixel-aspect-ratio=2/1"), "fit=crop",
-                reference: TransformPipeline.source(
-                    "num-buffers=1", caps: "format=I420,width=160,height=176,framerate=20/1"))
         }
     }
 }
