@@ -40,23 +40,6 @@ extension ElementTests {
             }
         }
 
-        /// Muted from the start, the element needs no input frame for a session: the camera may stay closed.
-        @Test(arguments: ["orientation=landscape", "orientation=auto"]) func noInputIsNeeded(orientation: String) throws
-        {
-            try TransformPipeline.run(with: {
-                try .init(
-                    $0, "mute-video=true \(orientation)", prompt: "film noir",
-                    source:
-                        "appsrc is-live=true format=time caps=video/x-raw,format=I420,width=320,height=176,framerate=20/1"
-                )
-            }) { pipeline, _ in
-                pipeline.play()
-                #expect(pipeline.waitForBlack(upTo: 39))
-                #expect(pipeline.count("frames-in") == 0)
-                #expect(pipeline.count("frames-sent") > 0)
-            }
-        }
-
         @Test(.indifferentToTransport) func aSessionExpiresWithAWord() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, "max-session-duration=2")) { pipeline in
