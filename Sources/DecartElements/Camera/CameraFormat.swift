@@ -1,14 +1,14 @@
 // The formats that a camera can deliver, and the choice among them.
-import DecartProtocol
-import GStreamerKit
+package import DecartProtocol
+package import GStreamerKit
 
 /// One frame size and pixel format, with the frame rates that the camera offers for it.
-struct CameraFormat: Sendable, Equatable {
+package struct CameraFormat: Sendable, Equatable {
     var mediaType: String
     /// nil for compressed video.
     var pixelFormat: String?
-    var width: Int
-    var height: Int
+    package var width: Int
+    package var height: Int
     /// Ascending; empty if the camera reports none.
     var rates: [ClosedRange<Fraction>]
 
@@ -21,7 +21,7 @@ struct CameraFormat: Sendable, Equatable {
 
     /// Returns all formats in a device's caps, ordered by frame area. A size given as a range contributes its minimum,
     /// its maximum and `wished`.
-    static func all(in caps: Caps, wished: VideoFormat?) -> [CameraFormat] {
+    package static func all(in caps: Caps, wished: VideoFormat?) -> [CameraFormat] {
         var found: [CameraFormat] = []
         for structure in caps.structures where [raw, jpeg].contains(structure.name) {
             let sizes = Self.sizes(structure, wished)
@@ -59,7 +59,7 @@ struct CameraFormat: Sendable, Equatable {
     /// none, it chooses the fastest format among those that cover the model's size, or else, at the largest size, one
     /// that reaches the frame rate or is the fastest. Among equals it prefers the pixel format that needs no decoding
     /// or conversion.
-    static func best(of formats: [CameraFormat], for model: VideoFormat) -> CameraFormat? {
+    package static func best(of formats: [CameraFormat], for model: VideoFormat) -> CameraFormat? {
         let (short, long) = (min(model.width, model.height), max(model.width, model.height))
         let covering = formats.filter { min($0.width, $0.height) >= short && max($0.width, $0.height) >= long }
         func reaches(_ format: CameraFormat) -> Bool {
@@ -86,7 +86,7 @@ struct CameraFormat: Sendable, Equatable {
     }
 
     /// Returns the slowest rate that is not below the model's, or else the fastest.
-    func rate(for model: VideoFormat) -> Fraction? {
+    package func rate(for model: VideoFormat) -> Fraction? {
         let wanted = Fraction(model.framerate, 1)
         if rates.contains(where: { $0.contains(wanted) }) { return wanted }
         return rates.map(\.lowerBound).filter { $0 >= wanted }.min() ?? fastest
