@@ -213,50 +213,51 @@ extension ElementTests {
 
         @Test func signalsGoBothWays() throws {
             let raw = try Reference.input()
-            try StandIn.run { standIn in
-                let description =
-                    "decartsrc name=t \(TransformPipeline.bare) base-url=\(standIn.url) \(TransformPipeline.custom) \(Self.still) ! fakesink name=out sync=false"
-                let results = Watched<[UInt64]>([])
-                let reported = Watched<[String]>([])
-                try TransformPipeline.run(try TransformPipeline(description: description)) { pipeline in
-                    let source = pipeline.transform
-                    // Nothing handles `request-api-key` yet, so there is no key.
-                    #expect(pipeline.play() == .failure)
-                    #expect(pipeline.waitForError()?.name == "resource 15")
-                    pipeline.pipeline.setState(.null)
-                    source.connect("request-api-key") { _ in GValueBox(TransformPipeline.key) }
-                    source.connect("encoder-setup") { arguments in
-                        reported.change { $0.append(arguments.first?.element?.factoryName ?? "none") }
-                        return nil
-                    }
-                    source.connect("prompt-result") { arguments in
-                        results.change { $0.append(UInt64(arguments.first?.int ?? 0)) }
-                        return nil
-                    }
-                    let states = Watched<[String]>([])
-                    source.connect("notify::connection-state") { [unowned source] _ in
-                        states.change { $0.append(source.string("connection-state") ?? "") }
-                        return nil
-                    }
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3))
-                    let id = source.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])?.int
-                    #expect(results.wait { $0.contains(UInt64(id ?? -1)) })
-                    #expect(pipeline.waitForFrame(raw.applying(prompt: "anime")))
-                    #expect(
-                        reported.value.count == 1 && reported.value.first?.hasSuffix("enc") == true, "\(reported.value)"
-                    )
-                    #expect(
-                        states.wait {
-                            $0.contains("generating") || $0.contains("Generating") || $0.count >= 2
-                        })
-                    #expect(source.int("stats") == nil)
-                    #expect(eventually { (source.structure("stats")?.int("frames-sent") ?? 0) > 0 })
-                    source.emit("disconnect")
-                    #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
-                    source.emit("connect")
-                    #expect(standIn.wait { $0.filter(\.isOpen).count == 1 })
+            let (results, reported) = (Watched<[UInt64]>([]), Watched<[String]>([]))
+            try TransformPipeline.run(with: {
+                try TransformPipeline(
+                    description: """
+                        decartsrc name=t \(TransformPipeline.bare) base-url=\($0.url) \(TransformPipeline.custom) \
+                        \(Self.still) ! fakesink name=out sync=false
+                        """)
+            }) { pipeline, standIn in
+                let source = pipeline.transform
+                // Nothing handles `request-api-key` yet, so there is no key.
+                #expect(pipeline.play() == .failure)
+                #expect(pipeline.waitForError()?.name == "resource 15")
+                pipeline.pipeline.setState(.null)
+                source.connect("request-api-key") { _ in GValueBox(TransformPipeline.key) }
+                source.connect("encoder-setup") { arguments in
+                    reported.change { $0.append(arguments.first?.element?.factoryName ?? "none") }
+                    return nil
                 }
+                source.connect("prompt-result") { arguments in
+                    results.change { $0.append(UInt64(arguments.first?.int ?? 0)) }
+                    return nil
+                }
+                let states = Watched<[String]>([])
+                source.connect("notify::connection-state") { [unowned source] _ in
+                    states.change { $0.append(source.string("connection-state") ?? "") }
+                    return nil
+                }
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3))
+                let id = source.emit("set-prompt", [GValueBox("anime"), GValueBox(false)])?.int
+                #expect(results.wait { $0.contains(UInt64(id ?? -1)) })
+                #expect(pipeline.waitForFrame(raw.applying(prompt: "anime")))
+                #expect(
+                    reported.value.count == 1 && reported.value.first?.hasSuffix("enc") == true, "\(reported.value)"
+                )
+                #expect(
+                    states.wait {
+                        $0.contains("generating") || $0.contains("Generating") || $0.count >= 2
+                    })
+                #expect(source.int("stats") == nil)
+                #expect(eventually { (source.structure("stats")?.int("frames-sent") ?? 0) > 0 })
+                source.emit("disconnect")
+                #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } })
+                source.emit("connect")
+                #expect(standIn.wait { $0.filter(\.isOpen).count == 1 })
             }
         }
 
@@ -291,12 +292,10 @@ extension ElementTests {
             ("device=/dev/nothing", "resource 3", "/dev/nothing"),
         ])
         func whatCannotBeCapturedIsAnError(properties: String, name: String, excerpt: String) throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, properties, prompt: "film noir")) { pipeline in
-                    #expect(pipeline.play() == .failure)
-                    let error = try #require(pipeline.waitForError())
-                    #expect(error.name == name && error.text.contains(excerpt), "\(error.name) \(error.text)")
-                }
+            try TransformPipeline.run(with: { try .camera($0, properties, prompt: "film noir") }) { pipeline, standIn in
+                #expect(pipeline.play() == .failure)
+                let error = try #require(pipeline.waitForError())
+                #expect(error.name == name && error.text.contains(excerpt), "\(error.name) \(error.text)")
                 #expect(standIn.sessions.isEmpty)
             }
         }

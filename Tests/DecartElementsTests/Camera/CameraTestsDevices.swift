@@ -28,12 +28,8 @@ extension ElementTests {
             try #require(ElementTests.isReady)
             VirtualCameras.set(cameras)
             defer { VirtualCameras.set([]) }
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try .camera(standIn, properties, prompt: "film noir", preview: preview)) {
-                    try body($0, standIn)
-                }
-                standIn.expectGoodConduct()
-            }
+            try TransformPipeline.runWell(
+                with: { try .camera($0, properties, prompt: "film noir", preview: preview) }, body)
         }
 
         private func sent(_ pipeline: TransformPipeline) throws -> FrameWatch {

@@ -79,17 +79,15 @@ extension ElementTests {
 
         /// A session that shows frames; returns the name of its decoder.
         private func run() throws -> String? {
-            try StandIn.run { standIn in
-                var name: String?
-                try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    #expect(pipeline.waitForFrames(3), "no frame came back")
-                    name = pipeline.stats?.string("decoder")
-                    #expect(pipeline.takeProblems().isEmpty)
-                    #expect(standIn.sessions.count == 1)
-                }
-                return name
+            var name: String?
+            try TransformPipeline.run(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(3), "no frame came back")
+                name = pipeline.stats?.string("decoder")
+                #expect(pipeline.takeProblems().isEmpty)
+                #expect(standIn.sessions.count == 1)
             }
+            return name
         }
 
         @Test func theRankDecides() throws {
@@ -110,18 +108,16 @@ extension ElementTests {
 
         /// The codec that the service is asked for, and the decoder of what it sends.
         private func received(_ properties: String, downstream: String = "") throws -> [String?] {
-            try StandIn.run { standIn in
-                var decoder: String?
-                try TransformPipeline.run(
-                    try .init(standIn, properties, prompt: "film noir", downstream: downstream)
-                ) { pipeline in
-                    let rendered = pipeline.countRendered()
-                    pipeline.play()
-                    #expect(rendered.wait { $0 >= 3 }, "no frame came back")
-                    decoder = pipeline.stats?.string("decoder")
-                }
-                return [standIn.sessions.first?.request.serverCodec, decoder]
+            var received: [String?] = []
+            try TransformPipeline.run(with: {
+                try .init($0, properties, prompt: "film noir", downstream: downstream)
+            }) { pipeline, standIn in
+                let rendered = pipeline.countRendered()
+                pipeline.play()
+                #expect(rendered.wait { $0 >= 3 }, "no frame came back")
+                received = [standIn.sessions.first?.request.serverCodec, pipeline.stats?.string("decoder")]
             }
+            return received
         }
 
         /// The service sends H.264 unless the URL names another codec (DecartAI/sdk, `prepare-connection.ts`).

@@ -84,15 +84,15 @@ extension ElementTests {
         ])
         func aRefusalIsDialledOnce(fault: String, code: String, excerpt: String) throws {
             let faults = [try Fault(parsing: fault)]
-            try StandIn.run({ $0.faults = faults }) { standIn in
-                try TransformPipeline.run(try .init(standIn, "max-retries=5", prompt: "film noir")) { pipeline in
-                    pipeline.play()
-                    let error = try #require(pipeline.waitForError())
-                    #expect(error.details?.string("code") == code && error.details?["permanent"]?.bool == true)
-                    #expect(error.text.contains(excerpt), "\(error.text)")
-                    #expect(pipeline.collect(milliseconds: 100).count == 1)
-                    #expect(pipeline.count("reconnects") == 0)
-                }
+            try TransformPipeline.run(
+                with: { try .init($0, "max-retries=5", prompt: "film noir") }, standIn: { $0.faults = faults }
+            ) { pipeline, standIn in
+                pipeline.play()
+                let error = try #require(pipeline.waitForError())
+                #expect(error.details?.string("code") == code && error.details?["permanent"]?.bool == true)
+                #expect(error.text.contains(excerpt), "\(error.text)")
+                #expect(pipeline.collect(milliseconds: 100).count == 1)
+                #expect(pipeline.count("reconnects") == 0)
                 #expect(standIn.sessions.count == (fault.hasPrefix("http") ? 0 : 1))
             }
         }

@@ -16,14 +16,14 @@ extension ElementTests {
             _ body: (StandIn, TransformPipeline) throws -> Void
         ) throws {
             let raw = try Reference.input()
-            try StandIn.run({ $0.transports = [.webrtc, .livekit] }) { standIn in
-                if !fault.isEmpty { try standIn.server.setFaults([Fault(parsing: fault)]) }
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", forbidden: raw)) {
-                    pipeline in
-                    pipeline.play()
-                    try body(standIn, pipeline)
-                    #expect(pipeline.current.leaks == 0)
-                }
+            let faults = try fault.isEmpty ? [] : [Fault(parsing: fault)]
+            try TransformPipeline.run(
+                with: { try .init($0, properties, prompt: "film noir", forbidden: raw) },
+                standIn: { ($0.transports, $0.faults) = ([.webrtc, .livekit], faults) }
+            ) { pipeline, standIn in
+                pipeline.play()
+                try body(standIn, pipeline)
+                #expect(pipeline.current.leaks == 0)
             }
         }
 
@@ -137,24 +137,22 @@ extension ElementTests {
         /// Simulcast sends three layers and the best one comes back; at a low bitrate only the smaller layers are sent.
         @Test(arguments: [(3_500_000, "f h q", 1280), (400_000, "h q", 640)])
         func inThreeSizes(bitrate: Int, sent: String, width: Int) throws {
-            try StandIn.run({ $0.transports = [.livekit] }) { standIn in
-                let properties =
-                    "transport=livekit simulcast=true max-bitrate=\(bitrate) width=1280 height=704 framerate=15"
-                let source =
-                    "videotestsrc is-live=true pattern=smpte ! video/x-raw,width=1280,height=704,framerate=15/1"
-                try TransformPipeline.run(try .init(standIn, properties, prompt: "film noir", source: source)) {
-                    pipeline in
-                    pipeline.play()
-                    #expect(eventually { pipeline.stats?.string("track-layers") == sent })
-                    #expect(eventually { pipeline.stats?.int("received-width") == width })
-                    #expect(
-                        standIn.wait {
-                            Set($0.first?.simulcastStreams ?? []) == Set(sent.split(separator: " ").map(String.init))
-                        })
-                    #expect(pipeline.waitForFrames(3))
-                    #expect(!pipeline.takeProblems().contains { $0.kind == .error })
-                }
-                standIn.expectGoodConduct()
+            let properties =
+                "transport=livekit simulcast=true max-bitrate=\(bitrate) width=1280 height=704 framerate=15"
+            let source = "videotestsrc is-live=true pattern=smpte ! video/x-raw,width=1280,height=704,framerate=15/1"
+            try TransformPipeline.runWell(
+                with: { try .init($0, properties, prompt: "film noir", source: source) },
+                standIn: { $0.transports = [.livekit] }
+            ) { pipeline, standIn in
+                pipeline.play()
+                #expect(eventually { pipeline.stats?.string("track-layers") == sent })
+                #expect(eventually { pipeline.stats?.int("received-width") == width })
+                #expect(
+                    standIn.wait {
+                        Set($0.first?.simulcastStreams ?? []) == Set(sent.split(separator: " ").map(String.init))
+                    })
+                #expect(pipeline.waitForFrames(3))
+                #expect(!pipeline.takeProblems().contains { $0.kind == .error })
             }
         }
 

@@ -219,13 +219,11 @@ extension ElementTests {
             "nonsense!", "e30=", "bnVsbA==", "eyJyb29tX25hbWUiOiIuLiJ9", "eyJzaWQiOiJzIiwiaXAiOiJ4IiwicG9ydCI6MH0",
         ])
         func aBadTokenIsToldBeforeAnythingIsSent(token: String) throws {
-            try StandIn.run { standIn in
-                try TransformPipeline.run(try viewer(standIn, token)) { viewer in
-                    #expect(viewer.play() == .failure)
-                    let error = try #require(viewer.waitForError())
-                    #expect(error.details?.string("code") == "INVALID_INPUT")
-                    #expect(error.text.contains("subscribe-token") && !error.text.contains(token))
-                }
+            try TransformPipeline.run(with: { try viewer($0, token) }) { viewer, standIn in
+                #expect(viewer.play() == .failure)
+                let error = try #require(viewer.waitForError())
+                #expect(error.details?.string("code") == "INVALID_INPUT")
+                #expect(error.text.contains("subscribe-token") && !error.text.contains(token))
                 #expect(standIn.sessions.isEmpty)
             }
         }
