@@ -106,7 +106,6 @@ def script_steps():
     yield Step("Faults", [f"{REPO}/Tests/System/Faults/check_faults.py"])
     for name, variable, script in [
         ("Rooms", "DECART_TEST_PYTHON", "check_rooms.py"), ("SDK", "DECART_TEST_PYTHON", "check_sdk.py"),
-        ("Peers", "DECART_TEST_PYTHON", "selftest.py"),
         ("EncodedPeers", "DECART_TEST_PYTHON", "check_encoded_peers.py"),
         ("FirstGeneration", "DECART_TEST_FIRST_GENERATION_PYTHON", "check_first_generation.py"),
     ]:

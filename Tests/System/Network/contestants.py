@@ -205,6 +205,11 @@ def run_webrtcbin(tally, options):
             socket.send(json.dumps({"type": kind, **fields}))
 
     class Peer(webrtcbin_peer.Peer):
+        BITRATE = BITRATE
+
+        def source(self):
+            return "appsrc name=frames is-live=true format=time do-timestamp=true"
+
         def on_pad_added(self, _webrtc, pad):
             if pad.get_direction() == Gst.PadDirection.SRC:
                 branch = Gst.parse_bin_from_description("rtpvp8depay wait-for-keyframe=true request-keyframe=true"
@@ -220,9 +225,9 @@ def run_webrtcbin(tally, options):
                 GLib.idle_add(peer.handle_line, text)
 
     webrtcbin_peer.emit = send
-    # An echo's source is an appsrc, which gets the frames. Both descriptions have all candidates.
-    peer = Peer(types.SimpleNamespace(role="offer", codec="vp8", echo=True, bitrate=BITRATE, direction="sendrecv",
-                                      address=[], no_trickle=True, wrong_fingerprint=False))
+    # Both descriptions have all candidates.
+    peer = Peer(types.SimpleNamespace(role="offer", codec="vp8", direction="sendrecv", address=[], no_trickle=True,
+                                      wrong_fingerprint=False))
     peer.pipeline.get_bus().connect("message::latency", lambda *_: peer.pipeline.recalculate_latency())
     for work in (read, peer.loop.run):
         threading.Thread(target=work, daemon=True).start()

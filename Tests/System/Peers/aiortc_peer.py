@@ -55,7 +55,7 @@ class Pattern(VideoStreamTrack):
         super().__init__()
         self.width, self.height, self.fps = options.width, options.height, options.fps
         self.index, self.clock = 0, Clock()
-        red, green, blue = (int(options.background[at:at + 2], 16) for at in (0, 2, 4))
+        red, green, blue = common.BACKGROUND
         # BT.601, limited range: VP8's colour space 0 (RFC 6386 9.2).
         self.luma = round(16 + 0.257 * red + 0.504 * green + 0.098 * blue)
         self.chroma = (round(128 - 0.148 * red - 0.291 * green + 0.439 * blue),
@@ -76,24 +76,6 @@ class Pattern(VideoStreamTrack):
         await self.clock.wait(self.index / self.fps)
         frame.pts, frame.time_base = self.index * 90000 // self.fps, CLOCK
         self.index += 1
-        return frame
-
-
-class Echo(VideoStreamTrack):
-    """Sends each received frame back when it arrives; the newest replaces an unsent one."""
-
-    def __init__(self):
-        super().__init__()
-        self.frames, self.clock = asyncio.Queue(maxsize=1), Clock()
-
-    def offer(self, frame):
-        if self.frames.full():
-            self.frames.get_nowait()
-        self.frames.put_nowait(frame)
-
-    async def recv(self):
-        frame = await self.frames.get()
-        frame.pts, frame.time_base = int(self.clock.elapsed() * 90000), CLOCK
         return frame
 
 
@@ -141,7 +123,7 @@ class Peer:
         self.connection.on("connectionstatechange", self.report_state)
         self.connection.on("iceconnectionstatechange", self.report_state)
         self.connection.on("track", self.consume)
-        self.source = Echo() if options.echo else Pattern(options)
+        self.source = Pattern(options)
 
     def report_state(self):
         emit("state", connectionState=self.connection.connectionState,
@@ -267,8 +249,6 @@ class Peer:
             if self.frames_decoded == 1:
                 emit("first-frame", milliseconds=round((time.monotonic() - self.started) * 1000),
                      width=frame.width, height=frame.height)
-            if self.options.echo:
-                self.source.offer(frame)
 
     async def request_keyframe(self):
         for transceiver in self.connection.getTransceivers():

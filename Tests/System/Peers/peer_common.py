@@ -21,6 +21,8 @@ import re
 import sys
 import threading
 
+# Red, green and blue behind the moving square.
+BACKGROUND = (0x28, 0x78, 0xC8)
 _output = threading.Lock()
 
 
@@ -38,14 +40,11 @@ def parse_arguments(description, codecs):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("role", choices=["offer", "answer"])
     parser.add_argument("codec", nargs="?", default="vp8", choices=["vp8", "h264", "vp9"])
-    parser.add_argument("--echo", action="store_true", help="send back what is received instead of the test pattern")
     parser.add_argument("--wrong-fingerprint", action="store_true", help="state a fingerprint that is not ours")
     parser.add_argument("--no-trickle", action="store_true", help="put the candidates into the SDP")
     parser.add_argument("--address", action="append", default=[], help="use this local address only (repeatable)")
     parser.add_argument("--size", default="640x360")
     parser.add_argument("--fps", type=int, default=20)
-    parser.add_argument("--background", default="2878c8", help="RRGGBB behind the moving square")
-    parser.add_argument("--bitrate", type=int, default=800_000, help="bit/s (webrtcbin; aiortc decides by itself)")
     parser.add_argument("--dtls-role", choices=["active", "passive"], help="of the answer (aiortc)")
     parser.add_argument("--direction", choices=["sendrecv", "sendonly", "recvonly"], default="sendrecv")
     parser.add_argument("--tone", type=float, help="Hz of a sine that is sent as audio (aiortc)")

@@ -68,6 +68,8 @@ def description(kind, sdp):
 
 
 class Peer:
+    BITRATE = 800_000  # bit/s
+
     def __init__(self, options):
         self.options = options
         self.started = time.monotonic()
@@ -219,25 +221,26 @@ class Peer:
 
     # Sending
 
+    def source(self):
+        """Describes the source of the frames, which may be an appsrc `frames`."""
+        background = 0xFF000000 | int.from_bytes(common.BACKGROUND, "big")
+        return (f"videotestsrc is-live=true pattern=ball background-color={background}"
+                f" ! video/x-raw,format=I420,width={self.options.width},height={self.options.height},"
+                f"framerate={self.options.fps}/1,colorimetry=bt601")
+
     def add_source(self, payload_type):
         options = self.options
-        encoder = usable(ENCODERS[options.codec]).format(bitrate=options.bitrate, kilobitrate=options.bitrate // 1000)
+        encoder = usable(ENCODERS[options.codec]).format(bitrate=self.BITRATE, kilobitrate=self.BITRATE // 1000)
         caps = (f"application/x-rtp,media=video,encoding-name={options.codec.upper()},"
                 f"payload={payload_type},clock-rate=90000,{FEEDBACK}{FORMATS.get(options.codec, '')}")
-        if options.echo:
-            head = "appsrc name=echo is-live=true format=time do-timestamp=true"
-        else:
-            head = (f"videotestsrc is-live=true pattern=ball background-color={0xFF000000 | int(options.background, 16)}"
-                    f" ! video/x-raw,format=I420,width={options.width},height={options.height},"
-                    f"framerate={options.fps}/1,colorimetry=bt601")
         branch = Gst.parse_bin_from_description(
-            f"{head} ! queue name=leaky max-size-buffers=2 max-size-bytes=0 max-size-time=0 leaky=downstream"
+            f"{self.source()} ! queue name=leaky max-size-buffers=2 max-size-bytes=0 max-size-time=0 leaky=downstream"
             f" ! videoconvert ! {encoder} ! {PAYLOADERS[options.codec]} pt={payload_type} name=payloader"
             f" ! queue max-size-time=0 max-size-bytes=0 max-size-buffers=500 leaky=downstream"
             f" ! capsfilter name=out caps={caps.replace(' ', '')}", False)
         out = branch.get_by_name("out").get_static_pad("src")
         branch.add_pad(Gst.GhostPad.new("src", out))
-        self.appsrc = branch.get_by_name("echo")
+        self.appsrc = branch.get_by_name("frames")
         into = branch.get_by_name("payloader").get_static_pad("sink")
         into.add_probe(Gst.PadProbeType.EVENT_UPSTREAM, self.on_upstream_event)
         self.pipeline.add(branch)
@@ -266,26 +269,24 @@ class Peer:
             emit("error", message=f"received {name}")
             return
         pad.add_probe(Gst.PadProbeType.BUFFER | Gst.PadProbeType.BUFFER_LIST, self.on_packets)
-        # One branch scales frames down for the mean colour (leaky, so that it cannot block the echo), the other echoes.
+        # The frames are scaled down for the mean colour.
         # webrtcbin may copy its own sender's sprop-parameter-sets into the received stream's caps: remove them.
         caps = (f"application/x-rtp,media=video,clock-rate=90000,encoding-name={name},"
                 f"payload={received.get_int('payload')[1]}")
         branch = Gst.parse_bin_from_description(
-            f"capssetter name=in join=false replace=true caps={caps} ! {usable(DECODERS[name])} ! tee name=frames"
-            " frames. ! queue max-size-buffers=2 leaky=downstream ! videoconvert ! videoscale add-borders=false"
+            f"capssetter name=in join=false replace=true caps={caps} ! {usable(DECODERS[name])} ! queue name=decoded"
+            " max-size-buffers=2 leaky=downstream ! videoconvert ! videoscale add-borders=false"
             " ! video/x-raw,format=RGB,width=16,height=16,pixel-aspect-ratio=1/1"
-            " ! appsink name=small emit-signals=true sync=false max-buffers=1 drop=true"
-            " frames. ! queue max-size-buffers=4 leaky=downstream"
-            " ! appsink name=whole emit-signals=true sync=false max-buffers=2 drop=true", False)
+            " ! appsink name=small emit-signals=true sync=false max-buffers=1 drop=true", False)
         into = branch.get_by_name("in").get_static_pad("sink")
         branch.add_pad(Gst.GhostPad.new("sink", into))
-        branch.get_by_name("frames").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.on_decoded)
+        decoded = branch.get_by_name("decoded").get_static_pad("sink")
+        decoded.add_probe(Gst.PadProbeType.BUFFER, self.on_decoded)
         branch.get_by_name("small").connect("new-sample", self.on_small)
-        branch.get_by_name("whole").connect("new-sample", self.on_whole)
         self.pipeline.add(branch)
         branch.sync_state_with_parent()
         pad.link(branch.get_static_pad("sink"))
-        self.decoder_pads.append(branch.get_by_name("frames").get_static_pad("sink"))
+        self.decoder_pads.append(decoded)
 
     def on_packets(self, _pad, info):
         if info.type & Gst.PadProbeType.BUFFER_LIST:
@@ -309,15 +310,6 @@ class Peer:
     def on_small(self, sink):
         buffer = sink.emit("pull-sample").get_buffer()
         self.last_frame = buffer.extract_dup(0, buffer.get_size())
-        return Gst.FlowReturn.OK
-
-    def on_whole(self, sink):
-        sample = sink.emit("pull-sample")
-        if self.appsrc is not None:
-            # Received timestamps are meaningless to the sender: appsrc sets new ones.
-            copy = sample.get_buffer().copy()
-            copy.pts = copy.dts = Gst.CLOCK_TIME_NONE
-            self.appsrc.emit("push-sample", Gst.Sample.new(copy, sample.get_caps(), None, None))
         return Gst.FlowReturn.OK
 
     def request_keyframe(self):
