@@ -63,16 +63,16 @@ SUBJECTS = {
         swift(r"^WebRTCTransportTests\.Transport/CycleTests"), *checks("check_manager.py")], repeats=False),
     "cpu": Subject("half of the CPU that a session needs", [[f"{SYSTEM}/Host/measure_cpu.py"]]),
     "host": Subject("the checks in host programs, with all their cases and figures", checks(
-        "check_camera.py", "check_commands.py", "check_control.py", "check_encoded.py", "check_examples.py", "check_exit.py",
-        "check_gl.py", "check_live_view.py", "check_logs.py", "check_metrics.py", "check_network.py", "check_replay.py",
-        "check_secrets.py", "check_stats.py"), repeats=False),
+        "check_camera.py", "check_commands.py", "check_examples.py", "check_exit.py", "check_gl.py", "check_live_view.py",
+        "check_logs.py", "check_metrics.py", "check_network.py", "check_replay.py", "check_secrets.py",
+        "check_stats.py"), repeats=False),
     "field": Subject("situations that users of other projects have reported, and random operations of an application",
                      [[f"{SYSTEM}/Field/{name}"] for name in ("check_field.py", "check_images.py")], repeats=False),
     "recipes": Subject("the commands of docs/RECIPES.md", checks("check_recipes.py"), repeats=False),
     "browser": Subject("the stand-in's page, and Chromium and Firefox as peers",
                        [*checks("check_web.py", "check_firefox.py"), [FAULTS, "browser"]]),
     "peers": Subject("webrtcbin, aiortc, LiveKit's and Decart's SDK", [
-        [PYTHON, f"{SYSTEM}/Peers/selftest.py"], [PYTHON, f"{SYSTEM}/Peers/check_encoded_peers.py"],
+        [PYTHON, f"{SYSTEM}/Peers/check_encoded_peers.py"],
         [PYTHON, f"{SYSTEM}/Peers/check_rooms.py"], [PYTHON, f"{SYSTEM}/Peers/check_sdk.py"],
         [FIRST_GENERATION, f"{SYSTEM}/Peers/check_first_generation.py"], [f"{SYSTEM}/Peers/check_models.py"]], repeats=False),
     "packages": Subject("the packages in fresh systems of Debian 12 and 13, the example in Rust, the container file, and the "

@@ -423,7 +423,7 @@ def check_rtsp(name, url, control, environment):
             server.wait_for_line("^a viewer came$")
         for number, viewer in enumerate(viewers, 1):
             wait_until(f"a transformed frame at viewer {number}", lambda: look(pull(viewer)) == "cyberpunk")
-        ours = [each for each in sessions(control) if each["number"] not in before and each["prompts"]]
+        ours = [each for each in sessions(control) if each["number"] not in before and each["prompt_texts"] == ["Cyberpunk"]]
         report("rtsp: two viewers receive transformed frames")
         viewers.pop(0).set_state(Gst.State.NULL)
         server.wait_for_line("^a viewer left$")
@@ -434,7 +434,7 @@ def check_rtsp(name, url, control, environment):
         server.wait_for_line("^a viewer left$")
         wait_until("the end of the session", lambda: not open_sessions(control, before))
         new = {each["number"] for each in sessions(control)} - before
-        expect(len(new) == 1, f"{len(new)} sessions for two viewers: {ours}")
+        expect(len(new) == len(ours) == 1, f"{len(new)} sessions for two viewers, with the prompt: {ours}")
         report(name)
     finally:
         for viewer in viewers:
@@ -589,7 +589,7 @@ def main():
         environment = gstreamer(work, os.environ)
         Gst.init(None)
         # The sessions of rtsp.py are counted: it has a stand-in of its own.
-        with running_standin() as url, ControlledStandIn() as counting:
+        with running_standin() as url, ControlledStandIn("--show-prompts") as counting:
             checks = itertools.chain(
                 [("rtsp: all viewers share one session, which ends with the last of them", check_rtsp, counting.url,
                   counting.control, environment)],
