@@ -1,10 +1,9 @@
 #!/usr/bin/python3
 """A host program with one decarttransform, which the fault suite observes.
 
-    client.py [pattern=PATTERN] [keys] [PROPERTY=VALUE...]
+    client.py [pattern=PATTERN] [PROPERTY=VALUE...]
 
-PATTERN is a videotestsrc pattern. With `keys` the program answers the signal request-api-key with key-1, key-2 and so
-on. PROPERTY=VALUE sets properties of the element, in gst-launch syntax.
+PATTERN is a videotestsrc pattern. PROPERTY=VALUE sets properties of the element, in gst-launch syntax.
 
 Writes one line per event, with times on CLOCK_MONOTONIC:
 
@@ -12,15 +11,14 @@ Writes one line per event, with times on CLOCK_MONOTONIC:
                                             without colour (prompt "noir"), c any other new frame
     {"t": TIME, "m": NAME, ...}             a bus message, or the reply to a command
 
-Executes JSON lines from standard input: {"do": "prompt" | "prompts" | "connect" | "disconnect" | "stats" | "memory" |
-"clock" | "set" | "play" | "pause" | "stop"}. Ends when its standard input ends.
+Executes JSON lines from standard input: {"do": "prompt" | "connect" | "disconnect" | "stats" | "memory" | "clock" |
+"set" | "stop"}. Ends when its standard input ends.
 """
 
 import ctypes
 import json
 import os
 import sys
-import threading
 import time
 
 import gi
@@ -85,12 +83,10 @@ class Client:
         self.decart = self.pipeline.get_by_name("decart")
         self.loop = GLib.MainLoop()
         self.classifier = FrameClassifier()
-        self.keys = None
         bus = self.pipeline.get_bus()
         bus.add_signal_watch()
         bus.connect("message", self.message)
         self.pipeline.get_by_name("sink").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.buffer)
-        self.decart.connect("request-api-key", self.key)
 
     def run(self):
         GLib.io_add_watch(0, GLib.PRIORITY_DEFAULT, GLib.IOCondition.IN | GLib.IOCondition.HUP, self.commands)
@@ -122,13 +118,6 @@ class Client:
             report("error" if is_error else "warning", domain=error.domain, code=error.code, text=error.message,
                    source=message.src.get_name(), details=plain(details) if details else {})
 
-    def key(self, _element):
-        if self.keys is None:
-            return None
-        self.keys += 1
-        report("key", number=self.keys)
-        return f"key-{self.keys}"
-
     # Commands
 
     def commands(self, descriptor, _condition):
@@ -145,8 +134,6 @@ class Client:
         action = command["do"]
         if action == "prompt":
             self.prompt(command["text"])
-        elif action == "prompts":
-            threading.Thread(target=self.prompts, args=(command["count"], command["rate"]), daemon=True).start()
         elif action in ("connect", "disconnect"):
             self.decart.emit(action)
             report(action)
@@ -159,21 +146,11 @@ class Client:
         elif action == "set":
             self.decart.set_property(command["name"], command["value"])
             report("set")
-        elif action in ("play", "pause"):
-            self.pipeline.set_state(Gst.State.PLAYING if action == "play" else Gst.State.PAUSED)
-            report(action)
         elif action == "stop":
             self.loop.quit()
 
     def prompt(self, text):
         report("request", id=self.decart.emit("set-prompt", text, False), text=text)
-
-    def prompts(self, count, rate):
-        begun = time.monotonic()
-        for number in range(count):
-            time.sleep(max(0, begun + number / rate - time.monotonic()))
-            self.prompt(f"noir {number}")
-        report("prompts", count=count)
 
 
 class Mallinfo2(ctypes.Structure):
@@ -208,9 +185,7 @@ def main():
     Gst.init(None)
     words = sys.argv[1:]
     pattern = next((word[len("pattern="):] for word in words if word.startswith("pattern=")), "smpte")
-    client = Client([word for word in words if word != "keys" and not word.startswith("pattern=")], pattern)
-    client.keys = 0 if "keys" in words else None
-    client.run()
+    Client([word for word in words if not word.startswith("pattern=")], pattern).run()
 
 
 if __name__ == "__main__":

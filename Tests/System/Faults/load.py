@@ -1,46 +1,11 @@
-"""Rows for load and ordering: many prompts, many reconnects, a stalled network, fresh keys, `disconnect`."""
+"""Rows for load: many reconnects, a stalled network and service, `disconnect`."""
 
 import signal
-import socket
-import threading
 import time
 
-import netlab
-from session import VERIFYING, StandIn, long, row
+from session import VERIFYING, long, row
 
 MIB = 1 << 20
-
-
-@row("many prompts", 75, "1,000 prompts at 20/s, the service closes the WebSocket three times meanwhile")
-def prompts(run):
-    client = run.start("max-retries=-1")
-    since, count = time.monotonic(), long(1000, 200)
-    client.send("prompts", count=count, rate=20)
-    for closes, at in enumerate(long((10, 22, 36), (2, 5, 8)), 1):
-        time.sleep(max(0, at - (time.monotonic() - since)))
-        run.standin.control("POST", "close?code=1012")
-        # Each close ends a session, not an attempt.
-        client.wait(20, f"session {closes + 1}", lambda closes=closes: True if client.state().get("connected") and len(
-            {message["session-id"] for message in client.all("decart-state") if message["connected"]}) > closes else None)
-    client.message("prompts", since, 60)
-    requested = {message["id"]: message["text"] for message in client.all("request", since)}
-    client.wait(25, "a result for each prompt", lambda: True if len(
-        {message["id"] for message in client.all("decart-prompt-result", since)}) >= len(requested) else None)
-    time.sleep(2)
-    results = client.all("decart-prompt-result", since)
-    result_ids = [message["id"] for message in results]
-    run.expect(len(requested) == count, f"{len(requested)} requests")
-    run.expect(sorted(result_ids) == sorted(requested),
-               f"{len(result_ids)} results for {len(set(result_ids))} of {len(requested)} requests")
-    run.expect(all(requested.get(message["id"]) == message["text"] for message in results),
-               "a result of another prompt")
-    accepted = [message for message in results if message["accepted"]]
-    refused = {message["error"] for message in results if not message["accepted"]}
-    run.expect(accepted and accepted[-1]["text"] == f"noir {count - 1}", "the last one was not acknowledged")
-    slowest = max(message["milliseconds"] for message in accepted) / 1000
-    run.note(f"{len(accepted)} acknowledged, {count - len(accepted)} reported otherwise "
-             f"({'; '.join(sorted(map(str, refused))) or 'none'}), each once; slowest {slowest:.1f} s")
-    run.finish(dials=4)
 
 
 def settle(run):
@@ -129,81 +94,6 @@ row("stalled service", 85, "the service is stopped (SIGSTOP) for 60 s, its socke
             lambda run: run.standin.process.send_signal(signal.SIGCONT)))
 
 
-def accepting_keys(used):
-    """Options for a stand-in that refuses the keys used so far. It accepts several: an attempt before it listens uses one."""
-    return [word for number in range(used + 1, used + 21) for word in ("--api-key", f"key-{number}")]
-
-
-def restart_with_next_keys(run, client, used):
-    """Restarts the stand-in twice. Each one would refuse the keys of its predecessor permanently."""
-    for _ in range(2):
-        session, since, options = client.session(), time.monotonic(), accepting_keys(used())
-        run.standin.kill()
-        run.standin.start(*options)
-        run.recovered(since, session, 12)
-
-
-@row("fresh key by signal", 14, "request-api-key: the service accepts each key once")
-def key_signal(run):
-    run.network()
-    run.standin = StandIn(run, *accepting_keys(0))
-    client = run.start("keys", "max-retries=-1")
-    restart_with_next_keys(run, client, lambda: len(client.all("key")))
-    run.expect(len(client.all("key")) == run.lab.dials(), f"{len(client.all('key'))} keys for {run.lab.dials()} dials")
-    run.finish()
-
-
-class Backend:
-    """A user's backend, which returns a new key for each POST; it records the requests, so that rows can check them."""
-
-    def __init__(self, run, port=8080):
-        self.requests = []
-        with netlab.inside(run.lab.client):
-            self.listener = socket.create_server(("127.0.0.1", port))
-        self.thread = threading.Thread(target=self.serve, daemon=True)
-        self.thread.start()
-        run.open_labs.callback(self.close)
-
-    def serve(self):
-        while True:
-            try:
-                connection, _ = self.listener.accept()
-            except OSError:
-                return
-            with connection:
-                connection.settimeout(5)
-                try:
-                    head = b""
-                    while b"\r\n\r\n" not in head and (chunk := connection.recv(65536)):
-                        head += chunk
-                    self.requests.append(head.decode(errors="replace"))
-                    body = '{"apiKey":"key-%d","expiresAt":"2099-01-01T00:00:00Z"}' % len(self.requests)
-                    connection.sendall(("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
-                                        f"Content-Length: {len(body)}\r\n\r\n{body}").encode())
-                except OSError:
-                    pass
-
-    def close(self):
-        # `close` alone does not wake `accept`.
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        self.thread.join(5)
-
-
-@row("fresh key by URL", 14, "api-key-url: a POST for each attempt, the service accepts each key once")
-def key_url(run):
-    run.network()
-    backend = Backend(run)
-    run.standin = StandIn(run, *accepting_keys(0))
-    client = run.start("api-key-url=http://127.0.0.1:8080/key", 'api-key-headers="headers,X-Password=swordfish"')
-    restart_with_next_keys(run, client, lambda: len(backend.requests))
-    posts = len(backend.requests)
-    run.expect(posts == run.lab.dials(), f"{posts} requests for {run.lab.dials()} dials")
-    run.expect(all(request.startswith("POST /key ") and "swordfish" in request for request in backend.requests),
-               "not a POST with the password")
-    run.finish()
-
-
 @row("disconnect", 45,
      "the action signal disconnect, in a session and between two attempts: no dial follows; the action signal connect "
      "dials")
@@ -232,18 +122,3 @@ def disconnect(run):
     time.sleep(2)
     off("between two attempts")
     run.finish()
-
-
-@row("paused", 85, "PAUSED for a minute: no media flow in either direction, and the session is kept")
-def paused(run):
-    client = run.start()
-    session = client.session()
-    client.send("pause")
-    time.sleep(long(60, 8))
-    since = time.monotonic()
-    client.send("play")
-    run.measure("frames after PLAYING", client.wait(
-        5, "new frame", lambda: next((one.time for one in client.frames if one.is_new and one.time > since), None))
-        - since, 1)
-    run.expect(client.session() == session and not client.all("warning"), "a reconnect")
-    run.finish(dials=1, gaps=False)

@@ -53,7 +53,7 @@ def available():
     if os.geteuid():
         return "needs root for network namespaces"
     try:
-        with Lab(family="none"):
+        with Lab():
             return ""
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         return f"no network namespaces: {error}"
@@ -102,7 +102,7 @@ def enter(namespace):
 
 
 class Lab:
-    """`family`: 4, 6, "both", or "none" (a single namespace with loopback only). `link`: settings of a `Link`."""
+    """`family`: 4, 6 or "both". `link`: settings of a `Link`."""
 
     def __init__(self, family="4", link=None, seed=1, mtu=1500):
         self.stem = f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
@@ -111,9 +111,6 @@ class Lab:
         self.settings = link
         self.link = None
         self.processes = []
-        self.alone = family == "none"
-        if self.alone:
-            self.server = self.client
 
     def __enter__(self):
         try:
@@ -127,14 +124,13 @@ class Lab:
         self.close()
 
     def names(self):
-        return [self.client] if self.alone else [self.client, self.router, self.server]
+        return [self.client, self.router, self.server]
 
     def build(self):
         for name in self.names():
             run("ip", "netns", "add", name)
             self.ip(name, "link set lo up")
-        if not self.alone:
-            self.join()
+        self.join()
         self.watch()
 
     def join(self):
@@ -181,17 +177,16 @@ class Lab:
                 tcp dport != {{ {PORT}, {CONTROL}, 3478 }} tcp flags & (syn | ack) == syn add @elsewhere {{ tcp sport }}
             }}
         }}""")
-        if not self.alone:
-            # Media: SRTP's first byte is 128..191 (RFC 7983). Counted where the devices have cut large buffers.
-            self.nft(self.router, """table inet lab {
-                counter media { }
-                counter large { }
-                chain passing { type filter hook prerouting priority 0;
-                    meta l4proto udp @th,64,2 2 counter name media
-                    udp length > 1208 counter name large
-                }
-                chain faults { type filter hook forward priority 0; }
-            }""")
+        # Media: SRTP's first byte is 128..191 (RFC 7983). Counted where the devices have cut large buffers.
+        self.nft(self.router, """table inet lab {
+            counter media { }
+            counter large { }
+            chain passing { type filter hook prerouting priority 0;
+                meta l4proto udp @th,64,2 2 counter name media
+                udp length > 1208 counter name large
+            }
+            chain faults { type filter hook forward priority 0; }
+        }""")
 
     # Faults
 

@@ -12,7 +12,7 @@ import threading
 import time
 
 import netlab
-from session import Client, StandIn, row
+from session import StandIn, row
 
 RENEWALS = int(os.environ.get("DECART_RENEWALS", "2"))
 OPTIONS = os.environ.get("DECART_RENEWAL_OPTIONS", "").split()
@@ -119,39 +119,6 @@ def one_session(run):
     run.measure("new session", run.recovered(lost, session, 10) - lost, 6)
     run.expect(len(client.all("warning")) == 1, f"warnings: {[w['text'] for w in client.all('warning')]}")
     run.finish()
-
-
-def limited(answer):
-    def body(run):
-        client = run.start(standin=("--limit", "2", "--limit-answer", answer))
-        others = [Client(run), None]
-        others[0].frame()
-        before = run.lab.dials()
-        others[1] = Client(run)
-        waiting = others[1].message("decart-state", seconds=10, **{"service-status": "waiting-for-session"})
-        run.expect(waiting["state"] == "connecting", f"state {waiting['state']} during the wait")
-        began = waiting["t"]
-        time.sleep(max(0, 8 - (time.monotonic() - began)))
-        freed = time.monotonic()
-        others[0].send("disconnect")
-        run.measure("connected after a session ended", others[1].frame(seconds=15).time - freed, 6)
-        took = time.monotonic() - began
-        dials = run.lab.dials() - before
-        run.expect(dials <= 1 + took / 5 + 0.1, f"{dials} dials within {took:.1f} s")
-        run.expect(others[1].stats()["retries"] == 0, "the wait counts as a retry")
-        warnings = others[1].all("warning")
-        run.expect([w["details"]["code"] for w in warnings] == ["CONCURRENCY_LIMIT"], f"warnings: {warnings}")
-        run.expect(not others[1].all("error"), "an error")
-        for other in others:
-            other.send("stop")
-            other.message("stopped", seconds=10)
-        run.expect(not client.all("warning"), "a running session noticed the limit")
-        run.finish()
-    return body
-
-
-for _answer in ("error", "close", "http"):
-    row(f"F29 limit, {_answer}", 26, f"a third session where two are permitted ({_answer})")(limited(_answer))
 
 
 @row("F29 limit, a fleet", FLEET + 20, "three processes share two sessions of the account", measures=True)

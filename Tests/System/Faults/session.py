@@ -80,14 +80,13 @@ class StandIn:
         self.process = None
         self.start()
 
-    def start(self, *options):
+    def start(self):
         log = open(os.path.join(self.run.folder, "standin.log"), "ab")
-        host = ["--host", self.host] if self.host else []
         self.process = self.run.lab.start(
             self.run.lab.server,
             # The rows and their bounds assume direct connections.
-            [STANDIN, "--port", str(netlab.PORT), "--control", str(netlab.CONTROL), "--transport", "webrtc", *host,
-             *(options or self.options)],
+            [STANDIN, "--port", str(netlab.PORT), "--control", str(netlab.CONTROL), "--transport", "webrtc",
+             "--host", self.host, *self.options],
             stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, env=self.run.environment)
         log.close()
         lines = [self.process.stdout.readline() for _ in range(2)]
@@ -141,7 +140,7 @@ class Client:
         self.changed = threading.Condition()
         url = base_url or f"ws://{netlab.SERVER}:{netlab.PORT}"
         words = [f"base-url={url}", "insecure=true", 'prompt="Lego World"', *properties]
-        if not any(word.startswith(("api-key=", "api-key-url=")) or word == "keys" for word in words):
+        if not any(word.startswith(("api-key=", "api-key-url=")) for word in words):
             words.append("api-key=x")
         with open(os.path.join(run.folder, "client.log"), "ab") as log:
             self.process = run.lab.start(
