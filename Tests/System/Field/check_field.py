@@ -32,7 +32,7 @@ import traceback
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
 from checks import NAMESPACES, VERIFYING, Results, compile_c, gstreamer, lacking  # noqa: E402
-from standin import ControlledStandIn, tell  # noqa: E402
+from standin import StandIn, running_standin  # noqa: E402
 from cases import BOTH, CASES, DIRECT, OWN, RAW_OUT, SPEECH, TIGHT, TIGHT_SOURCE, Case, appsrc, tight  # noqa: E402
 from numbered_frames import (  # noqa: E402
     APPSRC, H264, HEIGHT, LIMIT, MS, RATE, RAW, WIDTH, Bench, Problem, i420, write_file)
@@ -70,7 +70,7 @@ class Here:
     """What a row gets."""
 
     url: str
-    control: str
+    standin: StandIn
     transport: str
     folder: str
 
@@ -403,8 +403,8 @@ def default_appsrc(here):
     bench = here.bench(f'appsrc name=in format=time do-timestamp=true caps="{RAW}"', "max-retries=-1")
     bench.play().feed(lambda n: None)
     bench.wait_numbers(20)
-    tell(here.control, "faults", b"refuse:for=5")
-    tell(here.control, "drop")
+    here.standin.faults("refuse:for=5")
+    here.standin.request("POST", "/control/drop")
     bench.wait("the connection is lost", lambda: bench.stats("reconnects")["reconnects"])
     bench.mark()
     bench.wait_numbers(40, above=bench.pushed)
@@ -666,7 +666,7 @@ def parameter_sets_once(here):
     pad.add_probe(Gst.PadProbeType.BUFFER, strip)
     bench.play().feed()
     bench.wait_numbers(30)
-    tell(here.control, "close?code=1011")
+    here.standin.request("POST", "/control/close", code=1011)
     bench.wait("the connection is lost", lambda: bench.stats("reconnects")["reconnects"])
     bench.wait_numbers(30, above=bench.pushed)
     return finish(bench, warnings="closed the connection")
@@ -914,11 +914,9 @@ for _ in $(seq 100); do ip address show tentative | grep -q . || break; sleep 0.
 @row("many networks", "Kurento/bugtracker#278, Eyevinn/whip-mpegts#3, mudler/LocalAI#11466",
      "A container host has 24 bridges: more addresses than libnice can rank.", setup=NETWORKS, gate=("webrtc",))
 def many_networks(here):
-    with ControlledStandIn() as standin:
-        here.url = standin.url
-        bench = here.bench(APPSRC).play().feed()
-        bench.wait_numbers(40)
-        return finish(bench)
+    bench = here.bench(APPSRC).play().feed()
+    bench.wait_numbers(40)
+    return finish(bench)
 
 
 @row("paused and resumed", OWN, "PAUSED for 3 s, then PLAYING; an appsrc with do-timestamp=true.")
@@ -1003,12 +1001,14 @@ def stopped_host(here):
 
 # --- The process of a row, and the parent ------------------------------------------------------------------------------
 
-def run_child(name, transport, url, control, folder):
+def run_child(name, transport, folder):
     faulthandler.enable()
     faulthandler.dump_traceback_later(WATCHDOG - 20, exit=True)
     Gst.init(None)
     try:
-        figures = ROWS[name].perform(Here(url, control, transport, folder))
+        # The parent ends it with the process group.
+        standin = StandIn()
+        figures = ROWS[name].perform(Here(standin.url, standin, transport, folder))
     except Problem as problem:
         end_child("why", *str(problem).split())
     except Exception:
@@ -1025,14 +1025,13 @@ def end_child(*words):
 
 def run_row(each, transport, environment):
     """Returns why the row failed, and its figures."""
-    with ControlledStandIn() as standin, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         own = dict(environment)
         if each.criticals:
             own["G_DEBUG"] = "fatal-criticals"
         log = os.path.join(folder, "log")
         with open(log, "wb") as output:
-            command = [sys.executable, os.path.abspath(__file__), "--child", each.name, transport, standin.url,
-                       standin.control, folder]
+            command = [sys.executable, os.path.abspath(__file__), "--child", each.name, transport, folder]
             if each.setup:
                 command = [*NAMESPACES, "bash", "-c", f'{each.setup}\nexec "$@"', "bash", *command]
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
@@ -1076,9 +1075,9 @@ def ending(status):
 
 def run_operations(program, seed, environment):
     """Returns why the seed failed, and its figures."""
-    with ControlledStandIn("--transport", "both") as standin:
+    with running_standin("--transport", "both") as url:
         try:
-            done = subprocess.run([program, str(SEED_SECONDS), str(seed), standin.url], stdin=subprocess.DEVNULL,
+            done = subprocess.run([program, str(SEED_SECONDS), str(seed), url], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
                                   timeout=SEED_SECONDS + WATCHDOG, env=dict(environment, G_DEBUG="fatal-criticals"))
         except subprocess.TimeoutExpired:

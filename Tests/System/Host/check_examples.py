@@ -25,7 +25,7 @@ import threading
 from checkout import checkout, run_script
 from checks import RELEASE, REPO, VERIFYING, Problem, Results, compile_c, end_process, gstreamer, measured, read, wait_until
 from gst import Gst
-from standin import ControlledStandIn, running_standin, sessions
+from standin import StandIn, running_standin
 
 EXAMPLES = os.path.join(REPO, "pipelines", "examples")
 LIVE = os.path.join(EXAMPLES, "live.py")
@@ -400,15 +400,14 @@ def build_cameras(work):
 # --- RTSP -------------------------------------------------------------------------------------------------------------
 
 
-def check_rtsp(name, url, control, environment):
+def check_rtsp(name, standin, environment):
     decoder = next((each for each in ("avdec_h264", "openh264dec") if Gst.ElementFactory.find(each)), None)
     encoder = Gst.ElementFactory.find("x264enc")
     if not decoder or not encoder:
         report.skip(f"{name}: no {'decoder of H.264' if encoder else 'x264enc'}")
         return
-    before = {each["number"] for each in sessions(control)}
     server = Program([os.path.join(REPO, "pipelines", "rtsp.py"), "--port", "0",
-                      f"( {VIDEO} ! decarttransform base-url={url} api-key=x prompt=Cyberpunk"
+                      f"( {VIDEO} ! decarttransform base-url={standin.url} api-key=x prompt=Cyberpunk"
                       f" width={WIDTH} height={HEIGHT} framerate=20"
                       " ! x264enc tune=zerolatency speed-preset=ultrafast bitrate=1000 key-int-max=20"
                       " ! rtph264pay name=pay0 config-interval=-1 )"], environment)
@@ -423,7 +422,7 @@ def check_rtsp(name, url, control, environment):
             server.wait_for_line("^a viewer came$")
         for number, viewer in enumerate(viewers, 1):
             wait_until(f"a transformed frame at viewer {number}", lambda: look(pull(viewer)) == "cyberpunk")
-        ours = [each for each in sessions(control) if each["number"] not in before and each["prompt_texts"] == ["Cyberpunk"]]
+        prompts = [each["prompt_texts"] for each in standin.sessions]
         report("rtsp: two viewers receive transformed frames")
         viewers.pop(0).set_state(Gst.State.NULL)
         server.wait_for_line("^a viewer left$")
@@ -432,18 +431,13 @@ def check_rtsp(name, url, control, environment):
         expect_look("cyberpunk", frame, "the other viewer's frame after one viewer has left")
         viewers.pop(0).set_state(Gst.State.NULL)
         server.wait_for_line("^a viewer left$")
-        wait_until("the end of the session", lambda: not open_sessions(control, before))
-        new = {each["number"] for each in sessions(control)} - before
-        expect(len(new) == len(ours) == 1, f"{len(new)} sessions for two viewers, with the prompt: {ours}")
+        wait_until("the end of the session", lambda: all(each["state"] == "closed" for each in standin.sessions))
+        expect(len(standin.sessions) == 1 and prompts == [["Cyberpunk"]], f"sessions for two viewers: {standin.sessions}")
         report(name)
     finally:
         for viewer in viewers:
             viewer.set_state(Gst.State.NULL)
         end_process(server.process)
-
-
-def open_sessions(control, before):
-    return [each for each in sessions(control) if each["number"] not in before and each["state"] != "closed"]
 
 
 # --- Scripts ----------------------------------------------------------------------------------------------------------
@@ -589,10 +583,9 @@ def main():
         environment = gstreamer(work, os.environ)
         Gst.init(None)
         # The sessions of rtsp.py are counted: it has a stand-in of its own.
-        with running_standin() as url, ControlledStandIn("--show-prompts") as counting:
+        with running_standin() as url, StandIn("--show-prompts") as counting:
             checks = itertools.chain(
-                [("rtsp: all viewers share one session, which ends with the last of them", check_rtsp, counting.url,
-                  counting.control, environment)],
+                [("rtsp: all viewers share one session, which ends with the last of them", check_rtsp, counting, environment)],
                 ((name, body, work) for name, body in SCRIPTS + (TIMED_SCRIPTS if VERIFYING or words else [])),
                 programs_checks(url, work, environment))
             in_parallel(each for each in checks if not words or any(word in each[0] for word in words))

@@ -19,7 +19,7 @@ import threading
 import time
 
 from checks import Results, read
-from standin import ControlledStandIn, sessions
+from standin import StandIn
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Peers"))
 from check_rooms import ADDRESS, LIMIT, enter_namespace  # noqa: E402
@@ -99,7 +99,7 @@ def main():
         return report.skip(f"no network namespace: {trouble}")
     # A page gets the address of the default route only.
     subprocess.run(["ip", "route", "add", "default", "dev", "room0"], check=True)
-    standin = ControlledStandIn("--host", ADDRESS, "--allow-browser")
+    standin = StandIn("--host", ADDRESS, "--allow-browser")
     reports = queue.Queue()
     try:
         options = {"url": f"{standin.url}/v1/stream?api_key=x&model=lucy-restyle-2", "pause": 0}
@@ -107,7 +107,7 @@ def main():
         server = serve(PAGE % (client, json.dumps(options)), reports)
         with firefox(f"http://127.0.0.1:{server.server_port}/"):
             posted = reports.get(timeout=2 * LIMIT)
-            why = problem(posted, sessions(standin.control))
+            why = problem(posted, standin.sessions)
     except queue.Empty:
         why = f"the page does not report within {2 * LIMIT} s"
     finally:

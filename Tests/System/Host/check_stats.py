@@ -20,7 +20,7 @@ import time
 
 from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, output_of, swift_sources, wait_until
 from gst import GObject, Gst
-from standin import ControlledStandIn, tell
+from standin import StandIn
 
 LIMIT = 90  # s, for every wait
 SIZE = "width=320 height=176 framerate=20"
@@ -277,7 +277,7 @@ def live_long(standin, transport):
                         and session.state == "generating")
             counts.append(session.get("reconnects"))
             if reconnects < 2:
-                tell(standin.control, "drop")
+                standin.request("POST", "/control/drop")
                 life.follow("the loss", lambda stats: stats.get_value("reconnects") > reconnects)
         report(f"{transport}: reconnects counts them", "" if counts == [0, 1, 2] else counts)
         # The stand-in resets the control channel's connection.
@@ -398,7 +398,7 @@ def main():
         check_errors()
         check_models()
         # `drop` ends all sessions of a stand-in.
-        with (ControlledStandIn() as kinds, ControlledStandIn() as direct, ControlledStandIn() as room,
+        with (StandIn() as kinds, StandIn() as direct, StandIn() as room,
               concurrent.futures.ThreadPoolExecutor() as pool):
             list(pool.map(lambda part: report.perform(*part), [
                 ("the kinds of sessions", compare_kinds, kinds), ("webrtc: reconnects", live_long, direct, "webrtc"),

@@ -23,7 +23,7 @@ import urllib.request
 
 import chromium
 from checks import STANDIN, VERIFYING, Results, end_process, gstreamer, measured, output_of
-from standin import ControlledStandIn
+from standin import StandIn
 
 FPS, DELAY, PROMPT_TIME = 15, 300, 2.0  # frames/s, ms, s
 LIMIT = 90  # s, for every wait
@@ -332,7 +332,8 @@ def main():
     options = parser.parse_args()
     if not chromium.PROGRAM:
         return report.skip("the page in a browser: chromium is not installed")
-    standin, browser = ControlledStandIn("--web"), None
+    standin, browser = StandIn("--web"), None
+    standin.page = standin.process.stdout.readline().split()[-1]
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(gstreamer(folder))
         try:

@@ -15,8 +15,9 @@ import struct
 import sys
 import zlib
 
-from check_rooms import LIMIT, enter_namespace, start_standin
-from checks import Results, end_process
+from check_rooms import ADDRESS, LIMIT, enter_namespace
+from checks import Results
+from standin import StandIn
 
 WIDTH, HEIGHT = 640, 352
 # A grey frame has chroma 128; the codec's error stays below this.
@@ -166,7 +167,7 @@ async def view(url, client, viewed, count):
         await viewer.disconnect()
 
 
-async def publish(url):
+async def publish(url, _):
     """Checks the first prompt, frames, a later prompt and ticks."""
     async with connected(url, "lucy-restyle-2", "Noir film") as (client, screen):
         ticks = []
@@ -182,12 +183,12 @@ async def publish(url):
             raise Failed(f"the SDK is {client.get_connection_state()}")
 
 
-async def refuse(url):
+async def refuse(url, _):
     async with connected(url, "lucy-restyle-2", "Noir film") as (client, screen):
         await refuse_prompt(client, screen)
 
 
-async def image(url):
+async def image(url, _):
     """Connects without a state, then sets a reference image."""
     async with connected(url, "lucy-2.1") as (client, screen):
         await screen.wait_for_more(5, is_grey=False)
@@ -195,7 +196,7 @@ async def image(url):
         await screen.wait_for_more(5, is_grey=False)
 
 
-async def watch(url):
+async def watch(url, _):
     async with connected(url, "lucy-restyle-2", "Noir film") as (client, screen):
         await screen.wait_for_more(5, is_grey=True)
         await view(url, client, Screen(), 15)
@@ -210,28 +211,26 @@ CHECKS = [
 ]
 
 
-def check(body, *options):
-    """Returns the reason of the failure, or None. The body gets the address of the stand-in and, with the option `--control`,
-    of its control port."""
+def check(body):
+    """Returns the reason of the failure, or None. The body gets the address of a strict stand-in, and the stand-in."""
     problems = Problems()
     logger = logging.getLogger("decart")
     logger.addHandler(problems)
     logger.propagate = False
-    standin, url = start_standin(*options)
+    standin = StandIn("--host", ADDRESS, "--strict")
     try:
-        addresses = [url, standin.stdout.readline().split()[-1]] if "--control" in options else [url]
-        asyncio.run(asyncio.wait_for(body(*addresses), 2 * LIMIT))
+        asyncio.run(asyncio.wait_for(body(standin.url, standin), 2 * LIMIT))
         if problems.unexpected():
             return "the SDK logs: " + "; ".join(problems.unexpected()).replace("\n", " ")[:1000]
-        if standin.poll() is not None:
-            return f"the stand-in ended with {standin.returncode}"
+        if standin.process.poll() is not None:
+            return f"the stand-in ended with {standin.process.returncode}"
         return None
     except Exception as error:  # pylint: disable=broad-exception-caught  # any exception of the SDK fails this check
         problems = "; ".join(problems.unexpected()).replace("\n", " ")[:1000]
         return f"{type(error).__name__}: {error} (the SDK's log: {problems})".replace("\n", " ")
     finally:
         logger.removeHandler(problems)
-        end_process(standin)
+        standin.close()
 
 
 def main():
@@ -242,7 +241,7 @@ def main():
         return 0
     for name, body in CHECKS:
         if len(sys.argv) < 2 or sys.argv[1] in name:
-            report(name, check(body, "--strict"))
+            report(name, check(body))
     return report.failed
 
 

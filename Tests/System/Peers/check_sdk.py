@@ -15,7 +15,6 @@ import check_first_generation
 from check_first_generation import Failed, check_ticks, png, refuse_prompt, view
 from check_rooms import LIMIT, enter_namespace
 from checks import VERIFYING, Results
-from standin import tell
 
 MODELS = ("lucy-2.1", "lucy-2.5", "lucy-2.6", "lucy-vton-3.5", "lucy-vton-3.6", "lucy-restyle-2", "lucy-latest",
           "lucy-vton-latest", "lucy-restyle-latest")
@@ -104,12 +103,12 @@ def whole_session(codec):
     return body
 
 
-async def reconnect(url, control):
+async def reconnect(url, standin):
     """The SDK dials again by itself, with a passthrough instead of the prompt."""
     async with Session(url) as session:
         await session.screen.wait_for_more(5, is_grey=True)
         session_id = session.client.session_id
-        await asyncio.to_thread(tell, control, "close?code=1012")
+        await asyncio.to_thread(standin.request, "POST", "/control/close", code=1012)
         await session.screen.wait("another session", lambda: session.client.session_id != session_id)
         await session.screen.wait_for_more(10, is_grey=False)
         if "reconnecting" not in session.states or not session.client.is_connected():
@@ -158,7 +157,7 @@ def main():
         return report.skip(f"no network namespace: {problem}")
     for name, body, is_short in CHECKS:
         if any(word in name for word in sys.argv[1:]) if len(sys.argv) > 1 else VERIFYING or is_short:
-            report(name, check_first_generation.check(body, "--strict", "--control", "0"))
+            report(name, check_first_generation.check(body))
     return report.failed
 
 
