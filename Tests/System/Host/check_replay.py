@@ -1,18 +1,14 @@
 #!/usr/bin/python3
-"""Records a session with each fault of the control channel, replays it, and compares what the pipeline sees.
+"""Records a session with a fault of each kind of the control channel, replays it, and compares what the pipeline sees.
 
     check_replay.py [WORD...]
 
-For each fault, with DECART_VERIFY=1 or words: a pipeline goes through `decart-check --record` to a stand-in with the
-fault, and then to `decart-standin --replay` with the recording. The second one must post the same bus messages: states,
-places in the queue, retries, errors, warnings, prompt results, progress. Messages of different kinds may overtake each
-other, and the replay may go on for longer. A replay of a session goes through `decart-check --record` too: what the
-pipeline sees of a connection that ends at once is the same then. Where the fault ends control channel and media together,
-the pipeline may notice either first: such a case is recorded again if its replay differs, twice at most, and that is
-counted. With words only the faults whose name contains one of them.
-
-scripts/test takes one fault of each kind (GATE). A recording ends by an event instead of a time, the later prompt is sent
-once the session generates, and of a fault that the pipeline may notice in two ways only the states are compared.
+For each fault, a pipeline goes through `decart-check --record` to a stand-in with the fault, and then to `decart-standin
+--replay` with the recording. The second one must post the same bus messages: states, places in the queue, retries, errors,
+warnings, prompt results, progress. Messages of different kinds may overtake each other, and the replay may go on for longer.
+A replay of a session goes through `decart-check --record` too: what the pipeline sees of a connection that ends at once is
+the same then. A recording ends by an event, the later prompt is sent once the session generates, and of a fault that the
+pipeline may notice in two ways only the states are compared. With words only the faults whose name contains one of them.
 
 Prints "ok NAME: figures" or "not ok NAME: why". Uses loopback only.
 """
@@ -27,42 +23,25 @@ import tempfile
 import threading
 import time
 
-from checks import RELEASE, STANDIN, VERIFYING, Results, end_process, gstreamer, measured, output_of, read, write
+from checks import RELEASE, STANDIN, Results, end_process, gstreamer, read, write
 from gst import Gst, text_of
 from standin import running_standin
 
 KEY, PROMPT, LATER_PROMPT = "canary-key-0d9c2b71", "Canary Lego", "Canary noir"
-# They act before a WebSocket exists or below it, or in the media: a recording of the control channel has nothing of them.
-OTHERS = re.compile(r"refuse$|rst_on_accept$|tls_|slow_tls$|slow_upgrade$|sdp_|ice_|dtls_|media_|room_(?!info_slow)")
-# So that the fault acts within the seconds of a run.
-KEYS = {
-    "error_permanent": "at=2", "error_transient": "at=2", "error_decoy401": "at=2",
-    "error_type": "at=2,type=upstream_timeout", "queue_n": "interval=0.3",
-    "queue_forever": "interval=0.3", "queue_jump": "interval=0.3", "drop_tcp_at_T": "at=2", "mute": "at=2",
-    "ping_flood": "n=1000", "ack_none": "skip=1", "ack_late": "delay=1,skip=1", "ack_twice": "", "ack_fail": "skip=1",
-    "session_limit_at_T": "at=2", "generation_ended": "at=2", "generation_restart": "at=2,delay=1",
-    "room_info_slow": "delay=1",
-}
-ENDS = re.compile(r"close_|drop_|session_limit|ws_|bad_json_(size|utf8)")
-RECORDINGS = 3
-TIMED = re.compile(r"close_\d+_at_T$|bad_json_|ws_")
 FIELDS = ("state", "service-status", "queue-position", "queue-size", "retries", "generation-seconds", "error-code",
           "error-message")
-LIMIT = 90  # s, for every wait in scripts/test
-SECONDS = 5  # of a recording that no event ends
-lock = threading.Lock()
-repeated = 0  # recordings
+LIMIT = 90  # s, for every wait
 report = Results("replay")
 
 
 @dataclasses.dataclass
 class Case:
     name: str
-    query: str = ""
-    options: str = ""
-    # Holds for the messages when a recording may end; None: it ends after some seconds.
-    until: object = None
-    # Sends a later prompt once the session generates. Otherwise, without `until`, after 1.5 s.
+    query: str
+    options: str
+    # Holds for the messages when a recording may end.
+    until: object
+    # Sends a later prompt once the session generates.
     prompts: bool = False
     kinds: tuple = ()  # of the messages that are compared; empty: all
 
@@ -76,7 +55,7 @@ def billed(seen):
     return seen["results"] and any((value or 0) > 0 for value in seen["generation-seconds"])
 
 
-GATE = [
+CASES = [
     Case("no fault, in a room", "", "", billed, prompts=True),
     Case("no fault, on a direct connection", "", "transport=webrtc", billed, prompts=True),
     Case("a place in the queue", "/?fault=queue_n:interval=0.3", "transport=livekit", generated()),
@@ -88,16 +67,6 @@ GATE = [
          lambda seen: any((value or 0) >= 1 for value in seen["retries"]), kinds=("state",)),
     Case("a close of a session", "/?fault=close_1012_at_T:at=4", "transport=webrtc", generated(2), kinds=("state",)),
 ]
-
-
-def faults():
-    """The faults of `decart-standin --help` that a recording can have, with keys."""
-    text = output_of(STANDIN, "--help")
-    names = re.findall(r"^  ([a-z0-9_]+T?) {2,}\S", text.split("\nFAULTS\n")[-1].split("\nCONTROL\n")[0], re.M)
-    for name in names:
-        if not OTHERS.match(name):
-            keys = KEYS.get(name, "at=2" if TIMED.match(name) else "")
-            yield f"{name}:{keys}" if keys else name
 
 
 class Watch:
@@ -116,8 +85,7 @@ class Watch:
         for name, value in (("base-url", url), ("api-key", key), ("prompt", PROMPT), ("stun-server", "")):
             self.element.set_property(name, value)
         self.pipeline.get_bus().set_sync_handler(self.on_message)
-        # Between two attempts to connect, which come after 0, 1 and 3 s.
-        self.later = threading.Timer(0 if case.until else 1.5, lambda: self.element.emit("set-prompt", LATER_PROMPT, True))
+        self.later = threading.Thread(target=lambda: self.element.emit("set-prompt", LATER_PROMPT, True))
 
     def note(self, kind, value):
         if isinstance(value, str):
@@ -151,21 +119,14 @@ class Watch:
         """Plays until the condition holds for the messages, and `more` seconds after that; returns the messages that the
         condition saw."""
         self.pipeline.set_state(Gst.State.PLAYING)
-        if not self.case.until:
-            self.later.start()
         until(self)
         with self.changed:
             seen = {kind: list(values) for kind, values in self.seen.items()}
         time.sleep(more)
-        self.later.cancel()
         if self.later.ident:
             self.later.join()
         self.pipeline.set_state(Gst.State.NULL)
         return seen
-
-
-def for_seconds(seconds):
-    return lambda watch: time.sleep(seconds)
 
 
 def until_event(case):
@@ -176,11 +137,11 @@ def until_event(case):
     return wait
 
 
-def until_as_many(recorded, seconds):
+def until_as_many(recorded):
     def wait(watch):
         with watch.changed:
             watch.changed.wait_for(lambda: all(len(watch.seen[kind]) >= len(values) for kind, values in recorded.items()),
-                                   seconds)
+                                   LIMIT)
     return wait
 
 
@@ -199,23 +160,12 @@ def record(path, url, case, until, more=0):
             raise RuntimeError(f"decart-check ends with status {check.returncode}: {check.stdout.read()}")
 
 
-def compare(case, *arguments):
-    """Records and replays until both are equal, as often as the fault permits."""
-    global repeated
-    for left in reversed(range(RECORDINGS if ENDS.match(case.name) else 1)):
-        why, figures = difference(case, *arguments)
-        if not (why and left):
-            return report(case.name, why, figures)
-        with lock:
-            repeated += 1
-
-
 def difference(case, url, work):
     """Why the replay is not as the recording, and figures."""
     path = os.path.join(work, re.sub(r"\W", "-", case.name) + ".jsonl")
     try:
         # The pipeline may notice by the media what the control channel says a moment later: the recording is longer.
-        recorded, key = record(path, url + case.query, case, until_event(case) if case.until else for_seconds(SECONDS), more=1)
+        recorded, key = record(path, url + case.query, case, until_event(case), more=1)
         recorded = {kind: values for kind, values in recorded.items() if kind in (case.kinds or recorded)}
         text = read(path)
         if '"event":"opened"' not in text and '"event":"failed"' not in text:
@@ -224,7 +174,7 @@ def difference(case, url, work):
         if secrets:
             return f"the recording contains {secrets}", ""
         with running_standin("--replay", path) as url:
-            until = until_as_many(recorded, LIMIT if case.until else SECONDS + 10)
+            until = until_as_many(recorded)
             # The relay puts the words of a refusal into words of its own.
             replayed = (record(f"{path}.again", url, case, until)[0] if '"event":"opened"' in text
                         else Watch(url, "x", case).run(until))
@@ -259,25 +209,14 @@ def refused(work):
 def main():
     words = sys.argv[1:]
     os.environ.pop("DECART_API_KEY", None)
-    cases = [Case("no fault, in a room"), Case("no fault, on a direct connection", "", "transport=webrtc")]
-    cases += [Case(fault, f"/?fault={fault}", "transport=livekit") for fault in faults()]
-    cases += [Case(f"{fault}, on a direct connection", f"/?fault={fault}", "transport=webrtc")
-              for fault in ("ack_twice", "no_first_message", "ack_fail:skip=1", "queue_n:interval=0.3",
-                            "generation_restart:at=2,delay=1")]
-    if len(cases) < 40:
-        report("the help lists the faults", f"{len(cases)} cases")
-    if not VERIFYING and not words:
-        cases = GATE
-    cases = [case for case in cases if not words or any(word in case.name for word in words)]
+    cases = [case for case in CASES if not words or any(word in case.name for word in words)]
     with tempfile.TemporaryDirectory() as work:
         os.environ.update(gstreamer(work))
         Gst.init(None)
         if not words:
             refused(work)
         with running_standin() as url, concurrent.futures.ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(lambda case: compare(case, url, work), cases))
-    if VERIFYING:
-        measured("replay: recordings that were repeated", repeated, "recordings", at_most=0)
+            list(pool.map(lambda case: report(case.name, *difference(case, url, work)), cases))
     sys.exit(report.failed)
 
 

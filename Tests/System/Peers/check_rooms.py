@@ -5,8 +5,8 @@ address. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why" per check, the
 
     check_rooms.py [WORD...]
 
-scripts/test runs the checks that differ, with few frames, side by side; scripts/verify (DECART_VERIFY=1) all of them one
-after the other, and the number of the simulcast layers. With words, those whose name contains one of them.
+scripts/test runs the checks with few frames, side by side; scripts/verify (DECART_VERIFY=1) one after the other, and
+measures the number of the simulcast layers. With words, those whose name contains one of them.
 """
 
 import concurrent.futures
@@ -36,8 +36,6 @@ class Check:
     peer: list  # options
     condition: object = None  # of the peer's report
     is_good: bool = True  # the peer succeeds
-    # Only scripts/verify runs it: another check of scripts/test goes the same way.
-    is_repetition: bool = False
     # Number of simulcast layers that the SDK sends on an idle machine.
     layers: int = 0
 
@@ -89,8 +87,6 @@ CHECKS = [
           lambda report: resumed(report, CUTS) and has_tone(report)),
     Check("the SDK mutes its track", [], [*FEW, "--mute"],
           lambda report: report["mutes"] == [True, False] and report["generations_ended"] == 1),
-    Check("resume", [*TWO, "--fault", "room_cut:at=4"], [*FEW, "--resumes", "1"], lambda report: resumed(report, 1),
-          is_repetition=True),
     Check("resume of one connection", ["--fault", "room_cut:at=4"], [*FEW, "--resumes", "1"], lambda report: resumed(report, 1)),
     Check("resume refused", [*TWO, "--fault", "room_cut:at=4", "--fault", "room_resume_refused"], [*FEW, "--resumes", "1"],
           lambda report: reconnected(report) and "cannot resume" in report["log"] and report["log"].count("room: joined") >= 2),
@@ -103,17 +99,11 @@ CHECKS = [
     Check("two viewers", [], ["--frames", "40" if VERIFYING else "10", "--viewers", "2"],
           lambda report: [each["frames"] >= 10 and each["is_grey"] for each in report["viewers"]] == [True, True]),
     Check("VP8", TWO, FEW, lambda report: report["size"] == [640, 352]),
-    Check("H.264", TWO, [*FEW, "--codec", "h264"], is_repetition=True),
-    Check("VP8 by one connection", [], FEW, lambda report: report["size"] == [640, 352], is_repetition=True),
     Check("H.264 by one connection", [], [*FEW, "--codec", "h264"]),
-    Check("simulcast", TWO, [*FEW, "--simulcast"], layers=2, is_repetition=True),
     Check("H.264 with simulcast", TWO, [*FEW, "--codec", "h264", "--simulcast"], layers=2),
     Check("simulcast by one connection", [], [*FEW, "--simulcast"], layers=2),
     # As Decart's SDK for Python 0.2.4 publishes VP9: `decart/realtime/livekit_connection.py` sets the codec and nothing else.
     Check("VP9 with layers by one connection", [], ["--frames", "60", "--codec", "vp9", "--simulcast"], has_layers),
-    Check("VP9 with layers", [*TWO, "--server-codec", "vp9"], ["--frames", "60", "--codec", "vp9", "--simulcast"], has_layers,
-          is_repetition=True),
-    Check("audio", TWO, [*FEW, "--tone", "440"], has_tone, is_repetition=True),
     Check("audio by one connection", [], [*FEW, "--tone", "440"], has_tone),
     Check("only rooms", ["--transport", "livekit"], FEW),
     Check("frame metadata with VP8", TWO, [*FEW, "--metadata"], all_metadata),
@@ -193,8 +183,8 @@ class Processes:
         self.started.append(process)
         return process
 
-    def element(self, script, *options):
-        return self.start(["/usr/bin/python3", os.path.join(HERE, script), self.url, *options], self.environment)
+    def element(self, *options):
+        return self.start(["/usr/bin/python3", os.path.join(HERE, "encoded_element.py"), self.url, *options], self.environment)
 
     def sdk(self, *options):
         return self.start([sys.executable, os.path.join(HERE, "livekit_peer.py"), self.url, *options])
@@ -212,8 +202,8 @@ class Processes:
 
 def check_our_mute():
     """The SDK, as a viewer, must see that our element mutes its track in standby. Returns the reason of the failure."""
-    with Processes() as processes:
-        publisher = processes.element("standby_element.py")
+    with Processes("--echo-encoded") as processes:
+        publisher = processes.element()
         viewer = processes.sdk("--watch", line_of(publisher))
         if line_of(viewer) != "watching":
             return "the viewer cannot join"
@@ -236,7 +226,7 @@ def near(colour, wanted):
 def check_our_encoded_input():
     """The SDK decodes the H.264 that our element was given: no one between them decodes it. As above."""
     with Processes("--echo-encoded") as processes:
-        publisher = processes.element("encoded_element.py")
+        publisher = processes.element()
         viewer = processes.sdk("--see", line_of(publisher), "--frames", "40")
         seen = json.loads(viewer.communicate(timeout=2 * LIMIT)[0] or "{}")
         report = json.loads(publisher.communicate(timeout=LIMIT)[0] or "{}")
@@ -249,7 +239,7 @@ def check_our_encoded_output():
     """The H.264 of the SDK leaves our element as it is, and is decoded behind it. As above."""
     with Processes("--echo-encoded") as processes:
         publisher = processes.sdk("--codec", "h264", "--frames", "20", "--announce", "--stay")
-        viewer = processes.element("encoded_element.py", line_of(publisher))
+        viewer = processes.element(line_of(publisher))
         report = json.loads(viewer.communicate(timeout=2 * LIMIT)[0] or "{}")
         if report.get("frames", 0) < 40 or not near(report["colour"], (30, 60, 200)) or report["coders"] != []:
             return f"the element: {report}"
@@ -276,7 +266,7 @@ def main():
         report.skip(f"no network namespace: {problem}")
         return 0
     words = sys.argv[1:]
-    jobs = OURS + [(check.name, lambda check=check: perform(check)) for check in CHECKS if VERIFYING or words or not check.is_repetition]
+    jobs = OURS + [(check.name, lambda check=check: perform(check)) for check in CHECKS]
     jobs = [(name, body) for name, body in jobs if not words or any(word in name for word in words)]
     # They mostly wait. The SDK's layers depend on a machine that is not busy.
     with concurrent.futures.ThreadPoolExecutor(max_workers=1 if VERIFYING else 4) as pool:

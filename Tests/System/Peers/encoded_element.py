@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """A session in a room that sends H.264, or the viewer of one that returns H.264, for `check_rooms.py`.
 
-Usage: encoded_element.py BASE-URL         sends red frames; prints the subscribe token once frames come back, and a report
-                                           at the end of its standard input
+Usage: encoded_element.py BASE-URL         sends red frames; prints the subscribe token once frames come back. Each line on
+                                           standard input changes `standby`; the answer is a line, "standby" or "frames", the
+                                           latter once frames came back. Prints a report at the end of its standard input
        encoded_element.py BASE-URL TOKEN   watches the session and prints a report after forty frames
 The report is a JSON line: frames that left the element, their mean colour, and the element's encoders and decoders.
 """
@@ -42,15 +43,24 @@ def main():
         return Gst.PadProbeReturn.OK
 
     pipeline.get_by_name("seen").get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, seen)
+
+    def wait_for_frames(count):
+        target, end = report["frames"] + count, time.monotonic() + 90
+        while report["frames"] < target and time.monotonic() < end:
+            time.sleep(0.05)
+        return report["frames"] >= target
+
     pipeline.set_state(Gst.State.PLAYING)
-    end = time.monotonic() + 90
-    while report["frames"] < (40 if token else 10) and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_for_frames(40 if token else 10)
+    element = pipeline.get_by_name("t")
     if not token:
-        print(pipeline.get_by_name("t").get_property("subscribe-token"), flush=True)
-        sys.stdin.read()
+        print(element.get_property("subscribe-token"), flush=True)
+        while sys.stdin.readline():
+            standby = not element.get_property("standby")
+            element.set_property("standby", standby)
+            print("standby" if standby else "frames" if wait_for_frames(10) else "no frames", flush=True)
     names = []
-    pipeline.get_by_name("t").iterate_recurse().foreach(lambda each: names.append(each.get_factory().get_name()))
+    element.iterate_recurse().foreach(lambda each: names.append(each.get_factory().get_name()))
     report["coders"] = [name for name in names if name.endswith(("enc", "dec")) or name.startswith("avdec")]
     print(json.dumps(report), flush=True)
     pipeline.set_state(Gst.State.NULL)
