@@ -1,22 +1,19 @@
 /* A host application that compares its own state before and after it has loaded the plugin.
  *
  *   host_probe load PLUGIN.so       checks how loading and creating elements change the process
- *   host_probe states PLUGIN.so     takes every element, without properties, through the states: no hang, no
- *                                   crash, no leak
  *   host_probe session PLUGIN.so URL
  *                                   checks how a session with the service at URL changes the signals
  *
  * Prints "ok NAME" or "not ok NAME: why". The program knows only the plugin's file. */
 #include <dirent.h>
 #include <gst/gst.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Seconds. They only guard against a hang. */
-enum { LONGEST_STATE_CHANGE = 60, CHILD_LIMIT = 60 };
+/* Seconds. It only guards against a hang. */
+enum { CHILD_LIMIT = 60 };
 
 static gboolean failed = FALSE;
 
@@ -217,101 +214,17 @@ static void check_session (const char *path, const char *url)
     release (&after);
 }
 
-/* --- States ------------------------------------------------------------------------------------------------------ */
-
-static const char *current_step = "";
-
-static void on_alarm (int number)
-{
-    (void) number;
-    static const char text[] = "not ok states: a state change hangs: ";
-    /* A signal handler may only call async-signal-safe functions. */
-    if (write (STDOUT_FILENO, text, sizeof text - 1) < 0 ||
-        write (STDOUT_FILENO, current_step, strlen (current_step)) < 0 || write (STDOUT_FILENO, "\n", 1) < 0)
-        _exit (2);
-    _exit (1);
-}
-
-static void on_disposed (gpointer data, GObject *was)
-{
-    (void) was;
-    g_atomic_int_set ((gint *) data, TRUE);
-}
-
-/* The longest change to NULL, in ms. */
-static gint64 longest = 0;
-
-static void cycle (const char *element_name, const GstState *order, int steps, const char *order_name)
-{
-    gint disposed = FALSE;
-    GstElement *element = gst_object_ref_sink (gst_element_factory_make (element_name, NULL));
-    GstBus *bus = gst_bus_new ();
-    gst_element_set_bus (element, bus);
-    g_object_weak_ref (G_OBJECT (element), on_disposed, &disposed);
-    g_autoptr (GString) problems = g_string_new (NULL);
-    for (int at = 0; at < steps; at++) {
-        g_autofree char *step = g_strdup_printf ("%s to %s", element_name, gst_element_state_get_name (order[at]));
-        current_step = step;
-        alarm (LONGEST_STATE_CHANGE);
-        gint64 started = g_get_monotonic_time ();
-        GstStateChangeReturn answer = gst_element_set_state (element, order[at]);
-        gint64 taken = (g_get_monotonic_time () - started) / 1000;
-        alarm (0);
-        if (order[at] == GST_STATE_NULL) {
-            longest = MAX (longest, taken);
-            if (answer != GST_STATE_CHANGE_SUCCESS)
-                g_string_append_printf (problems, "%s: %s; ", step, gst_element_state_change_return_get_name (answer));
-        }
-        current_step = "";
-    }
-    gst_element_set_bus (element, NULL);
-    gst_bus_set_flushing (bus, TRUE);
-    gst_object_unref (bus);
-    gst_object_unref (element);
-    /* A thread of the element may hold its last reference for a moment. */
-    for (int wait = 0; wait < 600 && !g_atomic_int_get (&disposed); wait++)
-        g_usleep (100000);
-    g_autofree char *name = g_strdup_printf ("states: %s %s", element_name, order_name);
-    if (!g_atomic_int_get (&disposed))
-        g_string_append (problems, "the element is still referenced");
-    report (problems->len == 0, name, "%s", problems->str);
-}
-
-static void check_states (const char *path)
-{
-    static const GstState up[] = { GST_STATE_READY, GST_STATE_PAUSED, GST_STATE_PLAYING, GST_STATE_PAUSED,
-                                   GST_STATE_READY, GST_STATE_NULL };
-    static const GstState jump[] = { GST_STATE_PLAYING, GST_STATE_NULL, GST_STATE_PLAYING, GST_STATE_NULL };
-    static const GstState ready[] = { GST_STATE_READY, GST_STATE_NULL, GST_STATE_READY, GST_STATE_NULL };
-    static const GstState none[] = { GST_STATE_NULL };
-    g_autoptr (GstPlugin) plugin = load (path);
-    if (plugin == NULL)
-        return;
-    signal (SIGALRM, on_alarm);
-    g_auto (GStrv) names = elements_of (plugin);
-    for (char **name = names; *name != NULL; name++) {
-        cycle (*name, none, G_N_ELEMENTS (none), "unused");
-        cycle (*name, ready, G_N_ELEMENTS (ready), "NULL-READY-NULL twice");
-        cycle (*name, up, G_N_ELEMENTS (up), "step by step to PLAYING and back");
-        cycle (*name, jump, G_N_ELEMENTS (jump), "NULL-PLAYING-NULL twice");
-    }
-    /* NULL has one second, whatever the element is doing: a figure for scripts/verify. */
-    printf ("measured plugin: longest change to NULL: %d ms <= 1000\n", (int) longest);
-}
-
 int main (int count, char **arguments)
 {
     gst_init (&count, &arguments);
     if (count < 3) {
-        fprintf (stderr, "usage: host_probe load|states PLUGIN.so, or session PLUGIN.so URL\n");
+        fprintf (stderr, "usage: host_probe load PLUGIN.so, or session PLUGIN.so URL\n");
         return 2;
     }
     if (count == 4)
         check_session (arguments[2], arguments[3]);
-    else if (strcmp (arguments[1], "load") == 0)
-        check_load (arguments[2]);
     else
-        check_states (arguments[2]);
+        check_load (arguments[2]);
     /* The leak tracer reports what is still alive here. */
     gst_deinit ();
     return failed ? 1 : 0;
