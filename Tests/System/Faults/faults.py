@@ -89,33 +89,6 @@ def f5(run):
     run.finish(dials=(long(10, 2), 12))
 
 
-def generation(output):
-    def body(run):
-        client, session, since = run.begin()
-        run.standin.inject(f"generation_restart:at={long(4, 1)},delay={long(8, 4)},output={output}")
-        ended = client.message("decart-state", since, 10, state="connected")["t"]
-        sent = client.stats()["frames-sent"]
-        restarted = client.message("decart-state", ended, 15, state="generating")["t"]
-        sent_meanwhile = client.stats()["frames-sent"] - sent
-        run.expect(sent_meanwhile > 0, "the element sent no frame without a generation")
-        run.measure("frames sent meanwhile", sent_meanwhile / (restarted - ended), 20, "fps", at_most=False)
-        run.measure("transformed frames after the restart", client.frame(restarted).time - restarted, 1)
-        # Frames in flight at the end have left the jitter buffer long before, and the first ones after the restart may come
-        # before the message that tells it.
-        run.expect(not any(frame.is_new for frame in client.frames if ended + 2 < frame.time < restarted - 0.5),
-                   "a transformed frame without a generation")
-        time.sleep(long(6, 2))
-        run.expect(client.session() == session, "another session")
-        run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
-        run.finish(dials=1)
-    return body
-
-
-for _output in ("same", "new_ssrc", "new_mid"):
-    row(f"F27 generation, {_output}", 28,
-        f"the generation ends after 4 s and restarts 8 s later ({_output}), same session")(generation(_output))
-
-
 def stall(*options, standin=(), dials=1):
     def body(run):
         client, session, since = run.begin(*options, standin=standin)

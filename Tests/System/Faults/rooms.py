@@ -1,14 +1,9 @@
 """Rows for LiveKit rooms: a stay that loses its signalling connection, its server or its address is resumed."""
 
-import contextlib
 import os
-import queue
-import socket
-import threading
 import time
 
-import netlab
-from session import Client, StandIn, long, row
+from session import long, row
 
 ROOM = ("transport=livekit",)
 STANDIN = ("--transport", "livekit")
@@ -93,135 +88,6 @@ def resumed(run):
     run.expect(all(now <= bound for now, bound in zip(count(run.client), most)),
                f"threads and descriptors {figures}, a minute after 20 resumes {count(run.client)}")
     run.finish(dials=(7, 60))
-
-
-@row("room resume refused", 25, "a room's signalling is cut, and the room refuses to resume")
-def refused(run):
-    client = run.start(*ROOM, standin=STANDIN)
-    session = client.session()
-    run.standin.inject("room_resume_refused")
-    since = time.monotonic()
-    run.standin.inject("room_cut")
-    run.measure("new session", run.recovered(since, session, 20) - since, 3)
-    session, since = client.session(), time.monotonic()
-    run.standin.inject("room_restart")
-    run.measure("new session after a restart of the media server", run.recovered(since, session, 20) - since, 3)
-    run.expect(client.stats()["resumes"] == 0, "a resume was counted")
-    run.finish()
-
-
-class Proxy:
-    """Forwards TCP connections in the client's namespace, what the service sends `delay` seconds late. It can stop those
-    to a room without closing them."""
-
-    def __init__(self, run, port=9100, delay=0):
-        self.run, self.delay = run, delay
-        self.stalled = []
-        self.connections = []
-        with netlab.inside(run.lab.client):
-            self.listener = socket.create_server(("127.0.0.1", port))
-        self.url = f"ws://127.0.0.1:{port}"
-        threading.Thread(target=self.accept, daemon=True).start()
-        run.open_labs.callback(self.close)
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self.listener.accept()
-                threading.Thread(target=self.serve, args=(near,), daemon=True).start()
-
-    def serve(self, near):
-        with contextlib.suppress(OSError):
-            first = near.recv(65536)
-            far = self.run.lab.connect(self.run.lab.client, netlab.SERVER, netlab.PORT)
-            far.settimeout(None)
-            far.sendall(first)
-            pair = {"near": near, "far": far, "room": b"/rtc" in first.split(b"\r\n")[0], "stalled": False}
-            self.connections.append(pair)
-            threading.Thread(target=self.forward, args=(pair, far, near, self.delay), daemon=True).start()
-            self.forward(pair, near, far)
-
-    def forward(self, pair, source, target, delay=0):
-        chunks = queue.SimpleQueue()
-        threading.Thread(target=self.deliver, args=(pair, chunks, target), daemon=True).start()
-        try:
-            while chunk := source.recv(65536):
-                chunks.put((time.monotonic() + delay, chunk))
-        except OSError:
-            pass  # a reset, which ends the other connection like an orderly end
-        chunks.put((time.monotonic() + delay, b""))
-
-    def deliver(self, pair, chunks, target):
-        with contextlib.suppress(OSError):
-            while True:
-                due, chunk = chunks.get()
-                time.sleep(max(0, due - time.monotonic()))
-                if not pair["stalled"]:
-                    target.sendall(chunk) if chunk else target.shutdown(socket.SHUT_RDWR)
-                if not chunk:
-                    return
-
-    def stall(self):
-        """Nothing passes on the connections to rooms any more; they stay open."""
-        for pair in self.connections:
-            pair["stalled"] = pair["room"]
-
-    def close(self):
-        self.listener.close()
-        for pair in self.connections:
-            pair["near"].close()
-            pair["far"].close()
-
-
-@row("room signalling stalled", 40, "a proxy stops forwarding a room's signalling without closing it")
-def stalled(run):
-    run.network()
-    proxy = Proxy(run)
-    run.start(*ROOM, standin=STANDIN, base_url=proxy.url)
-    stay = Stay(run)
-    proxy.stall()
-    stay.resumed(1, 30)
-    # A connection is lost if nothing arrives for 5 s after a ping.
-    run.measure("resumed", time.monotonic() - stay.since, 10)
-    stay.continues("stalled", 0)
-    run.finish(gaps=False)
-
-
-def open_sessions(run):
-    return [each["number"] for each in run.standin.sessions() if each["state"] != "closed"]
-
-
-@row("slow service", 90, "each message of the service comes 7 s late: the first connection and retries")
-def slow(run):
-    run.network()
-    proxy = Proxy(run, delay=long(7, 1))
-    run.standin = StandIn(run)
-    run.client = client = Client(run, base_url=proxy.url)
-    client.frame(seconds=40)
-    run.expect(client.prompt("noir street")["accepted"], "the prompt was not accepted")
-    for _ in range(2):
-        session, since = client.session(), time.monotonic()
-        run.standin.control("POST", "close?code=1012")
-        run.recovered(since, session, 60)
-    run.dialled(3)
-    run.expect(len(open_sessions(run)) == 1, f"open sessions: {open_sessions(run)}")
-    run.finish()
-
-
-@row("slow service, given up", 12, "no answer of the service comes in time: no session is left there")
-def given_up(run):
-    run.network()
-    proxy = Proxy(run, delay=600)
-    run.standin = StandIn(run)
-    run.client = client = Client(run, "connection-timeout=1", "max-retries=2", base_url=proxy.url)
-    client.message("error", seconds=20)
-    run.dialled(1, 3)
-    until = time.monotonic() + 60
-    while (open_sessions(run) or not run.standin.sessions()) and time.monotonic() < until:
-        time.sleep(0.2)
-    run.expect(run.standin.sessions(), "no dial reached the service: this proves nothing")
-    run.expect(not open_sessions(run), f"open sessions: {open_sessions(run)}")
-    run.finish(errors=1)
 
 
 @row("room, another address", 30, "the client's address is replaced while it is in a room")
