@@ -42,7 +42,7 @@ def browser_restarts(run):
     run.expect(all(after["frames"] - before["frames"] > 50 for before, after in zip(rounds, rounds[1:])),
                f"frames were lost: {[each['frames'] for each in rounds]}")
     run.expect(report["ended"] is None and report["state"] in ("connected", "completed"), f"{report}")
-    sessions = run.standin.sessions()
+    sessions = run.standin.sessions
     run.expect(len(sessions) == 1, f"{len(sessions)} sessions")
 
 

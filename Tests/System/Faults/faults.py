@@ -24,7 +24,7 @@ from session import GAP, Client, Skipped, StandIn, long, row
 def closes(code):
     def body(run):
         client, session, since = run.begin()
-        run.standin.control("POST", "drop" if code == 1006 else f"close?code={code}")
+        run.standin.request("POST", "/control/drop" if code == 1006 else f"/control/close?code={code}")
         run.measure("new session", run.recovered(since, session, 10) - since, 3)
         run.expect(len(client.all("warning", since)) == 1, "not exactly one warning")
         run.finish(dials=2)
@@ -62,33 +62,6 @@ for _away, _bound, _dials in ((5, 9, 4), (10, 17, 5), (18, 27, 6)):
         measures=_away > 5)(killed(_away, _bound, _dials))
 
 
-@row("F4 away longer than the retries", 70, "the service is away for longer than the retries last")
-def f4(run):
-    retries = long(5, 2)
-    client = run.start(f"max-retries={retries}")
-    since = time.monotonic()
-    run.standin.kill()
-    after = client.message("error", since, 40)["t"] - since
-    run.measure("gives up", after, long(26, 5))
-    run.expect(after >= earliest(retries), f"gave up after {after:.1f} s: too early")
-    run.expect(client.state().get("state") == "error", f"state is {client.state().get('state')}")
-    run.dialled(1 + retries)
-    time.sleep(long(30, 4))
-    run.finish(dials=1 + retries, errors=1)
-
-
-@row("F5 away, max-retries=-1", 85, "the service is away for a minute, max-retries=-1")
-def f5(run):
-    client, session, since = run.begin("max-retries=-1")
-    run.standin.kill()
-    time.sleep(long(60, 10))
-    run.standin.start()
-    back = time.monotonic()
-    run.measure("new session after the return", run.recovered(since, session, 30) - back, 12)
-    # Dials at 1, 3, 7, 15, 25, 35, 45, 55 and 65 s at the latest; jitter adds up to two more.
-    run.finish(dials=(long(10, 2), 12))
-
-
 def stall(*options, standin=(), dials=1):
     def body(run):
         client, session, since = run.begin(*options, standin=standin)
@@ -101,7 +74,7 @@ def stall(*options, standin=(), dials=1):
         run.expect(client.session() == session, "another session")
         run.expect(len(client.all("warning")) == 1, f"warnings: {[w['text'] for w in client.all('warning')]}")
         run.expect(client.stats()["ice-restarts"] > 0, "ICE was not restarted")
-        run.expect(len(run.standin.sessions()) == 1, f"{len(run.standin.sessions())} sessions, not 1")
+        run.expect(len(run.standin.sessions) == 1, f"{len(run.standin.sessions)} sessions, not 1")
         run.finish(dials=dials)
     return body
 
@@ -413,7 +386,7 @@ def f15(run):
     names = NameServer(run, netlab.SERVER, v4=netlab.SERVER)
     client, session, since = run.begin(base_url=f"ws://service.test:{netlab.PORT}")
     names.silent = True
-    run.standin.control("POST", "close?code=1012")
+    run.standin.request("POST", "/control/close?code=1012")
     # The first retry begins after a second at most, and its name lookup times out 5 s later.
     client.message("warning", since + 0.5, 10)
     run.measure("noticed", client.all("warning", since + 0.5)[0]["t"] - since, 1 + 5)

@@ -30,7 +30,7 @@ def reconnects(run):
 
     def until(count, seconds):
         run.standin.faults("close_1011_at_connected")
-        run.standin.control("POST", "close?code=1011")
+        run.standin.request("POST", "/control/close?code=1011")
         client.wait(seconds, f"session {count}", lambda: True if sessions() >= count else None)
         run.standin.faults()
 
@@ -112,7 +112,7 @@ def disconnect(run):
         run.expect(client.state()["state"] == "disconnected", f"state is {client.state()['state']}")
 
     off("in a session")
-    run.expect(all(one["state"] == "closed" for one in run.standin.sessions()), "the stand-in still has the session")
+    run.expect(all(one["state"] == "closed" for one in run.standin.sessions), "the stand-in still has the session")
     session, since = client.session(), time.monotonic()
     client.send("connect")
     run.measure("new session", run.recovered(since, session, 10) - since, 2)

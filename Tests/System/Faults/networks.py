@@ -42,7 +42,7 @@ def preset(name):
         before, since = client.stats(), time.monotonic()
         time.sleep(long(30, 5))
         until, after = time.monotonic(), client.stats()
-        service = run.standin.sessions()[-1]
+        service = run.standin.sessions[-1]
         sent = after["frames-sent"] - before["frames-sent"]
         returned = sum(frame.is_new and since <= frame.time < until for frame in client.frames)
         run.expect(sent > 0 and returned > 0, f"{returned} of {sent} frames returned")

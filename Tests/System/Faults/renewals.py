@@ -4,7 +4,6 @@ DECART_RENEWALS=N makes the first rows count N renewals instead of 2, with the p
 """
 
 import collections
-import json
 import os
 import statistics
 import subprocess
@@ -148,7 +147,7 @@ def fleet(run):
     for thread in threads:
         thread.join()
     ticks = collections.Counter()
-    for session in json.loads(run.standin.control("GET", "sessions"))["sessions"]:
+    for session in run.standin.sessions:
         ticks[session["model"]] += session["ticks"] or 0
     run.note(f"billed seconds: {dict(ticks)}")
     run.measure("least share of the slot time", min(ticks[f"fleet-{number}"] for number in range(3)) / sum(ticks.values()) * 100, 20, "%",

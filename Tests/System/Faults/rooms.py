@@ -27,7 +27,7 @@ class Stay:
 
     def start(self):
         self.before, self.since = self.client.stats(), time.monotonic()
-        self.record = self.run.standin.sessions()[-1]
+        self.record = self.run.standin.sessions[-1]
 
     def resumed(self, count, seconds=10):
         """Waits until the stand-in has served at least this many resumes in all."""
@@ -49,7 +49,7 @@ class Stay:
         run, client = self.run, self.client
         client.frame(time.monotonic())
         time.sleep(long(2, 1))
-        after, record = client.stats(), run.standin.sessions()[-1]
+        after, record = client.stats(), run.standin.sessions[-1]
         # Counted since the first fault, so that lost frames add up. As many as the latency holds may be in flight.
         sent, received = (after[name] - self.first[name] for name in ("frames-sent", "frames-received"))
         run.measure(f"{what}: frames lost", abs(sent - received), 3, "frames")
@@ -136,7 +136,7 @@ def outage(run):
     time.sleep(long(10, 4))
     run.expect(client.session() == session and client.stats()["track-sid"] == sid, "another session or track")
     # An attempt at another session may have begun while nothing passed; it is given up when frames come again.
-    joins = [record["room_joins"] for record in run.standin.sessions() if record["id"] == session]
+    joins = [record["room_joins"] for record in run.standin.sessions if record["id"] == session]
     run.expect(joins == [1], "the room was joined again")
     run.note(f"{client.stats()['resumes']} resumes")
     run.finish()

@@ -20,6 +20,7 @@ import netlab
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(os.path.dirname(HERE), "Host"))
 from checks import PLUGIN, REPO, STANDIN, VERIFYING, Results, measured, system_path  # noqa: E402, F401
+import standin  # noqa: E402
 
 CLIENT = os.path.join(HERE, "client.py")
 
@@ -70,14 +71,14 @@ def environment(folder):
             "GST_REGISTRY_1_0": os.path.join(folder, "registry")}
 
 
-class StandIn:
+class StandIn(standin.StandIn):
     """decart-standin in a namespace; it may be killed and restarted on the same address."""
 
     def __init__(self, run, *options, host=netlab.SERVER):
         self.run = run
         self.options = options
         self.host = host
-        self.process = None
+        self.control, self.timeout = f"http://127.0.0.1:{netlab.CONTROL}", 20
         self.start()
 
     def start(self):
@@ -98,27 +99,10 @@ class StandIn:
         self.process.wait()
         self.process.stdout.close()
 
-    def control(self, method, path, body=""):
-        """Sends an HTTP request to the control endpoint from inside its namespace."""
-        with self.run.lab.connect(self.run.lab.server, "127.0.0.1", netlab.CONTROL) as connection:
-            connection.sendall(f"{method} /control/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-                               f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
-            answer = b""
-            while chunk := connection.recv(65536):
-                answer += chunk
-        head, _, content = answer.partition(b"\r\n\r\n")
-        if b" 200 " not in head.split(b"\r\n")[0]:
-            raise Failed(f"control {method} {path}: {answer[:200]!r}")
-        return content.decode()
-
-    def faults(self, *specs):
-        self.control("POST" if specs else "DELETE", "faults", "\n".join(specs))
-
-    def inject(self, *specs):
-        self.control("POST", "inject", "\n".join(specs))
-
-    def sessions(self):
-        return json.loads(self.control("GET", "sessions"))["sessions"]
+    def request(self, *words, **options):
+        """Sends a request to the control endpoint from inside its namespace."""
+        with netlab.inside(self.run.lab.server):
+            return super().request(*words, **options)
 
 
 class Frame:

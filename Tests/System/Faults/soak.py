@@ -46,8 +46,8 @@ def choose(rng, lab, service, client, in_room):
         spec = rng.choice(resumes)
         return Fault(spec, lambda: service.inject(spec), bound=1, same=True)
     return rng.choice((
-        Fault(f"F1 close {code}", lambda: service.control("POST", f"close?code={code}"), bound=wait + CONNECT),
-        Fault("F1 reset", lambda: service.control("POST", "drop"), bound=wait + CONNECT),
+        Fault(f"F1 close {code}", lambda: service.request("POST", f"/control/close?code={code}"), bound=wait + CONNECT),
+        Fault("F1 reset", lambda: service.request("POST", "/control/drop"), bound=wait + CONNECT),
         Fault("F2 killed", service.kill, service.start, rng.uniform(1, 12), ANY),
         Fault("F6 nothing passes", lab.drop, lab.heal, moment, 1, same=True),
         Fault("F7 nothing passes", lab.drop, lab.heal, rng.uniform(7, 12), ANY, same=None),

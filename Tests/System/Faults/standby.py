@@ -18,7 +18,7 @@ def sent_bytes(run):
 
 
 def ticks(run):
-    return run.standin.sessions()[-1]["ticks"]
+    return run.standin.sessions[-1]["ticks"]
 
 
 def standby(rounds, quiet, bound, *standin, properties=(), dials=1):

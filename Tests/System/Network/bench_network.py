@@ -100,12 +100,12 @@ def perform(network, who, number, options, folder):
         standin = session.StandIn(run, "--transport", "both", "--echo-encoded")
         client = start_client(run, who, options)
         began = answer(run, client, 60)["began"]
-        before = standin.sessions()[-1]["frames_in"]
+        before = standin.sessions[-1]["frames_in"]
         for at in sorted(settings)[1:]:
             time.sleep(max(0, began + at - time.monotonic()))
             run.lab.link.set(**settings[at])
         time.sleep(max(0, began + options.seconds - time.monotonic()))
-        arrived = standin.sessions()[-1]["frames_in"] - before
+        arrived = standin.sessions[-1]["frames_in"] - before
         result = answer(run, client, 30)
         seen = [one for one in run.lab.link.seen if began <= one["t"] <= began + options.seconds]
     finally:
