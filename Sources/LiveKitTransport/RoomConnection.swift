@@ -304,7 +304,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .bitrateTarget(let target): emit(.bitrateTarget(target))
         case .disconnected: handle(.pathLost(target))
         case .reconnected, .iceRestarted(succeeded: true): handle(.pathRestored(target))
-        case .iceConnected, .iceRestarted, .remoteBitrateEstimate, .stateChanged, .codecArrived, .streamArrived: break
+        case .iceConnected, .iceRestarted, .stateChanged, .codecArrived, .streamArrived: break
         }
     }
 
@@ -425,7 +425,7 @@ package final class RoomConnection: @unchecked Sendable {
         configuration.loggers = configuration.loggers.naming(target == .publisher ? "publisher" : "subscriber")
         return try PeerConnection(configuration: configuration) { [weak self, scheduler] event in
             switch event {
-            case .iceConnected, .remoteBitrateEstimate, .codecArrived, .streamArrived: break
+            case .iceConnected, .codecArrived, .streamArrived: break
             case .bitrateTarget(let bitrate):
                 // A remote peer may send feedback at any rate, so at most one work item waits for it on the queue.
                 guard latest.put(bitrate) else { return }

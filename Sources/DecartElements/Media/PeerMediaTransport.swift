@@ -201,7 +201,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         case .bitrateTarget(let target): path.apply(target: target)
         case .disconnected: onEvent(.pathLost)
         case .reconnected: onEvent(.pathRecovered)
-        case .iceConnected, .iceRestarted, .remoteBitrateEstimate, .stateChanged, .codecArrived, .streamArrived:
+        case .iceConnected, .iceRestarted, .stateChanged, .codecArrived, .streamArrived:
             break
         }
     }

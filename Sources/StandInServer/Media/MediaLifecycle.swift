@@ -92,8 +92,8 @@ final class MediaLifecycle: @unchecked Sendable {
             queue.asyncAfter(deadline: .now() + 2) { [weak self] in self?.fail(text) }
         case .bitrateTarget(let target): onTarget(target.target)
         case .streamArrived(let rid): onEvent(.streamArrived(rid: rid))
-        case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .remoteBitrateEstimate,
-            .codecArrived, .relaysMissing:
+        case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .codecArrived,
+            .relaysMissing:
             break
         }
     }

@@ -6,7 +6,6 @@ package struct RemoteVideo: Sendable {
     /// Further codecs that we can use.
     package var alternatives: [NegotiatedCodec]
     package var extensions: HeaderExtensionIDs
-    package var extmap: [String]
     package var direction: MediaDirection
     /// SSRCs that the remote peer declares; it need not declare any.
     package var ssrcs: [UInt32]

@@ -38,11 +38,11 @@ final class ICETransport: @unchecked Sendable {
     private var gatheringStartedAt: ContinuousClock.Instant?
     private var connectedAt: ContinuousClock.Instant?
     private var restarts = 0
-    private var restartTime: Duration?
     /// The connection has failed or is closed.
     private var isOver = false
 
-    static let restartTimeout = Duration.seconds(15)
+    /// Time for an ICE restart from its offer or answer to a path.
+    private static let restartTimeout = Duration.seconds(15)
     private static let retirement = Duration.seconds(2)
 
     /// - Parameter videoSent: counts the RTP packets of our video, which require feedback.
@@ -138,7 +138,6 @@ final class ICETransport: @unchecked Sendable {
         }
         path?.cannotCheck = false
         restarts &+= 1
-        restartTime = .now - session.startedAt
         arrived(.consent, now: MonotonicTime.now)
         log.restartEnds(session.agent.selectedPair, after: .now - session.startedAt)
         onEvent(.iceRestarted(succeeded: true))
@@ -300,7 +299,7 @@ final class ICETransport: @unchecked Sendable {
 
     func fill(_ statistics: inout PeerConnectionStatistics) {
         statistics.selectedPair = current?.agent.selectedPair
-        (statistics.iceRestarts, statistics.iceRestartTime) = (restarts, restartTime)
+        statistics.iceRestarts = restarts
         statistics.iceTime = gatheringStartedAt.flatMap { from in connectedAt.map { $0 - from } }
     }
 

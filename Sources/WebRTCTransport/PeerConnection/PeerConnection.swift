@@ -33,9 +33,6 @@ package final class PeerConnection: @unchecked Sendable {
     private var state = PeerConnectionState.new
     private var tickTimer: NetworkTimer?
 
-    /// Time for an ICE restart from its offer or answer to a path.
-    package static let restartTimeout = ICETransport.restartTimeout
-
     /// Generates the DTLS certificate and builds the RTP sessions. The ICE agent is created with the first offer or
     /// answer; nothing is sent before that.
     package init(

@@ -102,8 +102,6 @@ package enum PeerConnectionEvent: Sendable {
     /// The ICE restart is over. If it succeeded, packets go over the new path; otherwise the previous path stays.
     case iceRestarted(succeeded: Bool)
     case stateChanged(PeerConnectionState)
-    /// The remote peer's REMB, bit/s.
-    case remoteBitrateEstimate(Int)
     /// The new target of the encoder; the first one follows the DTLS handshake.
     case bitrateTarget(BitrateTarget)
     /// Video arrives in another codec or payload type than before; at first, than the first one in the answer.

@@ -34,14 +34,11 @@ package struct PeerConnectionStatistics: Sendable {
     package var selectedPair: ICECandidatePair?
     package var iceTime: Duration?
     package var dtlsTime: Duration?
-    /// Completed ICE restarts, and the time that the latest one took.
+    /// Completed ICE restarts.
     package var iceRestarts = 0
-    package var iceRestartTime: Duration?
     package var dtls: DTLSParameters?
     /// Dropped inbound packets: malformed, not authentic, replayed, or of an SSRC beyond the limit.
     package var packetsRefused: UInt64 = 0
-    /// SRTP packets received before the keys: a DTLS server may send media before its own last flight.
-    package var packetsWithoutKeys: UInt64 = 0
     package var audio: AudioStatistics?
     package init() {}
 }

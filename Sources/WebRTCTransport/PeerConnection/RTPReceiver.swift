@@ -23,7 +23,6 @@ final class RTPReceiver: @unchecked Sendable {
         var video = (packets: UInt64(0), bytes: UInt64(0))
         var audio = (packets: UInt64(0), bytes: UInt64(0))
         var refused: UInt64 = 0
-        var withoutKeys: UInt64 = 0
         /// The latest REMB, bit/s.
         var remoteEstimate: Int?
     }
@@ -98,10 +97,8 @@ final class RTPReceiver: @unchecked Sendable {
     }
 
     private func receiveSRTP(_ datagram: UnsafeMutableRawBufferPointer) {
-        guard let srtp else {
-            counters.withoutKeys &+= 1
-            return
-        }
+        // A DTLS server may send media before its own last flight.
+        guard let srtp else { return }
         let now = MonotonicTime.now
         guard let (packet, isRTCP) = unprotect(datagram, srtp, now) else {
             counters.refused &+= 1
@@ -142,10 +139,7 @@ final class RTPReceiver: @unchecked Sendable {
     // MARK: RTCP
 
     private func receive(_ compound: RTCPCompound, _ now: Duration) {
-        if let estimate = compound.remoteBitrateEstimate {
-            counters.remoteEstimate = estimate
-            onEvent(.remoteBitrateEstimate(estimate))
-        }
+        counters.remoteEstimate = compound.remoteBitrateEstimate ?? counters.remoteEstimate
         sender.received(compound)
         // Each reporter needs a place because the RTP session keeps its state, and a compound packet has room for 180.
         for ssrc in compound.reporters {
@@ -214,7 +208,7 @@ final class RTPReceiver: @unchecked Sendable {
 
     func fill(_ statistics: inout PeerConnectionStatistics) {
         (statistics.packetsReceived, statistics.bytesReceived) = counters.video
-        (statistics.packetsRefused, statistics.packetsWithoutKeys) = (counters.refused, counters.withoutKeys)
+        statistics.packetsRefused = counters.refused
         statistics.remoteBitrateEstimate = counters.remoteEstimate
         statistics.rtp = rtp.video.currentStatistics
         guard let session = rtp.audio?.currentStatistics else { return }

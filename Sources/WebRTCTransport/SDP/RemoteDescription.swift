@@ -203,10 +203,9 @@ package struct RemoteDescription: Sendable {
                 "no video codec in common: the remote peer has "
                     + "\(names.isEmpty ? "none" : names.joined(separator: ", ")); check the property codec")
         }
-        let extmap = sdp.values("extmap") + media.values("extmap")
         return RemoteVideo(
             mediaIndex: index, mid: mid, codec: codec, alternatives: usable.filter { $0 != codec },
-            extensions: HeaderExtensionIDs(extmap: extmap), extmap: extmap,
+            extensions: HeaderExtensionIDs(extmap: sdp.values("extmap") + media.values("extmap")),
             direction: direction(of: media, in: sdp), ssrcs: ssrcs(of: media),
             rtxSSRCs: rtxSSRCs(of: media), sentLayers: layers("send", of: media),
             receivedLayers: layers("recv", of: media))

@@ -57,8 +57,8 @@ final class CameraConnection: @unchecked Sendable {
             case .gatheringComplete: onEvent(.gathered)
             case .codecArrived(let codec): onEvent(.codecArrived(codec))
             case .stateChanged(.failed(let error)): onEvent(.failed(error.message))
-            case .stateChanged, .iceConnected, .iceRestarted, .disconnected, .reconnected, .remoteBitrateEstimate,
-                .bitrateTarget, .streamArrived, .relaysMissing:
+            case .stateChanged, .iceConnected, .iceRestarted, .disconnected, .reconnected, .bitrateTarget,
+                .streamArrived, .relaysMissing:
                 break
             }
         }
