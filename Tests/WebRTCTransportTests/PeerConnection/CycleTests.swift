@@ -25,7 +25,6 @@ extension Transport {
                 "^WebRTCTransportTests[./].*CycleTests",
                 environment: ["DECART_TEST_CYCLES": "1", "GST_TRACERS": "leaks"], within: .seconds(150))
             let text = output.joined(separator: "\n")
-            for line in output where line.hasPrefix("measured ") { print(line) }
             #expect(status == 0, "\(text)")
             #expect(text.contains("after \(Self.cycles) cycles"), "the worker did not get to its end: \(text)")
         }

@@ -129,5 +129,7 @@ func runInChild(
         let text = String(decoding: line, as: UTF8.self)
         output.change { $0.append(text) }
     }
-    return (worker.end(within: limit), output.value)
+    let status = worker.end(within: limit)
+    for line in output.value where line.hasPrefix("measured ") { print(line) }
+    return (status, output.value)
 }
