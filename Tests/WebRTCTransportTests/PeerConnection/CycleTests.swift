@@ -59,8 +59,7 @@ extension Transport {
             #expect(a.waitForConnected() && b.waitForConnected())
             var before = Footprint()
             for count in 1...Self.restarts {
-                let answer = try b.connection.createAnswer(to: a.connection.createOffer(restartsICE: true))
-                try a.connection.setAnswer(answer)
+                try renegotiate(a, b, restartsICE: true)
                 for peer in [a, b] { #expect(peer.seen.wait(.seconds(20)) { $0.restarts.count == count }) }
                 // The session before a restart is closed after 2 s.
                 if count == 2 { before = lowest() }

@@ -240,7 +240,7 @@ extension Transport {
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
             }
             // Now the peer that offered first offers again.
-            try a.connection.setAnswer(try b.connection.createAnswer(to: try a.connection.createOffer()))
+            try renegotiate(a, b)
             #expect(a.waitForFrames(10) && b.waitForFrames(10))
         }
 

@@ -81,10 +81,7 @@ extension Transport {
 
         @Test func restartsInARowEndWithTheLatest() throws {
             try withPair { a, b in
-                for _ in 0..<3 {
-                    let answer = try b.connection.createAnswer(to: a.connection.createOffer(restartsICE: true))
-                    try a.connection.setAnswer(answer)
-                }
+                for _ in 0..<3 { try renegotiate(a, b, restartsICE: true) }
                 #expect(a.seen.wait(.seconds(20)) { !$0.restarts.isEmpty })
                 let frames = a.frames
                 #expect(a.waitForFrames(frames + Self.frameCount) && a.error == nil && b.error == nil)
@@ -104,8 +101,7 @@ extension Transport {
                 #expect(first.wait(.seconds(20)) { $0.fragments.count == 2 })
                 first.change { $0.isOver = true }
                 #expect(!a.seen.wait(.milliseconds(300)) { $0.connected != nil })
-                let answer = try b.connection.createAnswer(to: a.connection.createOffer(restartsICE: true))
-                try a.connection.setAnswer(answer)
+                try renegotiate(a, b, restartsICE: true)
                 #expect(a.waitForConnected() && b.waitForConnected())
                 try TestPeer.startMedia(a, b)
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))

@@ -217,10 +217,9 @@ func withConnection<Result>(
 }
 
 /// Negotiates again with an offer of `a`.
-func renegotiate(
-    _ a: TestPeer, _ b: TestPeer, mangleAnswer: (String) -> String = { $0 }
-) throws {
-    try a.connection.setAnswer(mangleAnswer(b.connection.createAnswer(to: a.connection.createOffer())))
+func renegotiate(_ a: TestPeer, _ b: TestPeer, restartsICE: Bool = false) throws {
+    let offer = try a.connection.createOffer(restartsICE: restartsICE)
+    try a.connection.setAnswer(b.connection.createAnswer(to: offer))
 }
 
 /// Joins two peers by passing descriptions and candidates directly.
