@@ -63,13 +63,14 @@ package struct PlaneLayout: Equatable, Sendable {
 
     init?(_ format: UnsafePointer<GstVideoFormatInfo>, plane: Int, width: Int, height: Int) {
         let format = format.pointee
-        let components = (0..<min(4, Int(format.n_components))).filter { Int(element($0, of: format.plane)) == plane }
-        guard let first = components.first, width > 0, height > 0 else { return nil }
+        let components = 0..<min(4, Int(format.n_components))
+        func isInPlane(_ index: Int) -> Bool { Int(element(index, of: format.plane)) == plane }
+        guard let first = components.first(where: isInPlane), width > 0, height > 0 else { return nil }
         let size = Int(element(first, of: format.pixel_stride))
         guard size > 0 else { return nil }
         rows = Self.scaled(height, Int(element(first, of: format.h_sub)))
         // Luma and chroma with different pixel strides in one plane: packed 4:2:2.
-        if components.contains(where: { Int(element($0, of: format.pixel_stride)) != size }) {
+        if components.contains(where: { isInPlane($0) && Int(element($0, of: format.pixel_stride)) != size }) {
             unit = element(first, of: format.poffset) == 0 ? .pairsLumaFirst : .pairsChromaFirst
             columns = width
         } else {

@@ -244,8 +244,8 @@ package final class LatencyMarkers: Sendable {
 extension Buffer {
     /// Returns nil if the frame cannot be mapped. Writing copies memory that is shared with other buffers first.
     fileprivate func withLuma<R>(_ video: VideoInfo, writable: Bool, _ body: (LatencyMarker.Luma) -> R) -> R? {
-        let result = withVideoPlanes(video, writable: writable) { planes -> R? in
-            guard let plane = planes.first,
+        let result = withVideoFrame(video, writable: writable) { frame -> R? in
+            guard let plane = frame.plane(0),
                 let luma = LatencyMarker.Luma(
                     base: plane.base, stride: plane.stride, width: video.width, height: video.height)
             else { return nil }
