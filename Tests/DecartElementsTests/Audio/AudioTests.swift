@@ -97,7 +97,7 @@ extension ElementTests {
         }
 
         /// A session is billed, so it begins with the first video.
-        @Test func audioAloneBeginsNoSession() throws {
+        @Test(.indifferentToTransport) func audioAloneBeginsNoSession() throws {
             try withAudioAlone { pipeline, standIn in
                 pipeline.play()
                 let warning = try #require(pipeline.waitForProblem(.warning))
@@ -113,7 +113,7 @@ extension ElementTests {
             }
         }
 
-        @Test func theEndOfAudioAloneIsTheEnd() throws {
+        @Test(.indifferentToTransport) func theEndOfAudioAloneIsTheEnd() throws {
             try withAudioAlone { pipeline, standIn in
                 pipeline.play()
                 pipeline.pipeline.child(named: "tone")?.send(Event.eos())
@@ -124,7 +124,7 @@ extension ElementTests {
             }
         }
 
-        @Test func thereIsOneOfEach() throws {
+        @Test(.indifferentToTransport) func thereIsOneOfEach() throws {
             try TransformPipeline.run(with: { try .init($0) }) { pipeline, _ in
                 // The first round is in NULL; the second, after the release, in PLAYING.
                 for _ in 0..<2 {
@@ -311,7 +311,7 @@ extension ElementTests {
         // MARK: Blocked inputs and sinks
 
         /// A live source must never block: while there is no session its audio is dropped.
-        @Test func aLiveInputIsNeverHeldUp() throws {
+        @Test(.indifferentToTransport) func aLiveInputIsNeverHeldUp() throws {
             try TransformPipeline.run(with: { try .withAudio($0, "auto-connect=false") }) { pipeline, _ in
                 pipeline.play()
                 #expect(eventually { pipeline.count("audio-buffers-in") > 30 })
@@ -424,6 +424,7 @@ extension ElementTests {
         // MARK: Inputs
 
         @Test(
+            .indifferentToTransport,
             arguments: Verification.cases(
                 [
                     "format=F32LE,rate=44100,channels=2", "format=S16LE,rate=48000,channels=2,layout=non-interleaved",
@@ -445,7 +446,7 @@ extension ElementTests {
 
         /// Audio that is not live waits for the session and is then paced by the clock; otherwise it would arrive in
         /// one burst.
-        @Test func whatIsNotLiveIsPaced() throws {
+        @Test(.indifferentToTransport) func whatIsNotLiveIsPaced() throws {
             try TransformPipeline.run(with: {
                 try .withAudio(
                     $0, audio: "audiotestsrc freq=440 volume=0.4 samplesperbuffer=480 num-buffers=150",

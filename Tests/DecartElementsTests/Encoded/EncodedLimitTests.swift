@@ -10,15 +10,18 @@ extension ElementTests {
         private var tests: EncodedTests { EncodedTests() }
 
         /// Rows of the table in docs/ENCODED.md.
-        @Test(arguments: [
-            ("processor=identity", "processor needs raw video"), ("fit=letterbox", "fit=letterbox needs raw video"),
-            ("fit=stretch", "fit=stretch needs raw video"), ("encoder=x264enc", "encoder needs raw video"),
-            ("simulcast=true", "simulcast needs raw video"),
-            ("timestamps=capture", "timestamps=capture needs raw video"),
-            ("fallback=passthrough", "fallback=passthrough needs raw video"),
-            ("codec=vp9", "codec=vp9 is set, but the input is H264"),
-            ("width=640 height=352", "The input has 320x176 pixels, but the model takes 640x352"),
-        ]) func anEncodedInputIsRefused(_ properties: String, _ text: String) throws {
+        @Test(
+            .indifferentToTransport,
+            arguments: [
+                ("processor=identity", "processor needs raw video"), ("fit=letterbox", "fit=letterbox needs raw video"),
+                ("fit=stretch", "fit=stretch needs raw video"), ("encoder=x264enc", "encoder needs raw video"),
+                ("simulcast=true", "simulcast needs raw video"),
+                ("timestamps=capture", "timestamps=capture needs raw video"),
+                ("fallback=passthrough", "fallback=passthrough needs raw video"),
+                ("codec=vp9", "codec=vp9 is set, but the input is H264"),
+                ("width=640 height=352", "The input has 320x176 pixels, but the model takes 640x352"),
+            ]) func anEncodedInputIsRefused(_ properties: String, _ text: String) throws
+        {
             try tests.run(EncodedTests.h264(), "", properties) { run in
                 run.pipeline.play()
                 let error = run.pipeline.waitForError()
@@ -29,7 +32,7 @@ extension ElementTests {
             }
         }
 
-        @Test(arguments: ["fallback=black", "fallback=passthrough", "timestamps=capture"])
+        @Test(.indifferentToTransport, arguments: ["fallback=black", "fallback=passthrough", "timestamps=capture"])
         func anEncodedOutputIsRefused(_ property: String) throws {
             try tests.run(EncodedTests.raw, "capsfilter caps=video/x-h264", property) { run in
                 #expect(run.pipeline.play() == .failure)
@@ -154,14 +157,17 @@ extension ElementTests {
         }
 
         /// A property that is set too late is a warning, and the session continues as before.
-        @Test(arguments: [
-            (true, "fit", "letterbox", "fit=letterbox needs raw video, but the input is H264"),
-            (true, "processor", "identity", "processor needs raw video, but the input is H264"),
-            (true, "fallback", "passthrough", "fallback=passthrough needs raw video, but the input is H264"),
-            (false, "fallback", "black", "fallback=black needs raw video, but downstream takes encoded video only"),
-        ]) func aPropertySetWhileItRunsIsAWarning(
-            _ isInput: Bool, _ name: String, _ value: String, _ text: String
-        ) throws {
+        @Test(
+            .indifferentToTransport,
+            arguments: [
+                (true, "fit", "letterbox", "fit=letterbox needs raw video, but the input is H264"),
+                (true, "processor", "identity", "processor needs raw video, but the input is H264"),
+                (true, "fallback", "passthrough", "fallback=passthrough needs raw video, but the input is H264"),
+                (false, "fallback", "black", "fallback=black needs raw video, but downstream takes encoded video only"),
+            ]) func aPropertySetWhileItRunsIsAWarning(
+                _ isInput: Bool, _ name: String, _ value: String, _ text: String
+            ) throws
+        {
             let source = isInput ? EncodedTests.h264() : EncodedTests.raw
             let downstream = isInput ? "" : "capsfilter caps=video/x-h264"
             try tests.run(source, downstream, echo: false) { run in

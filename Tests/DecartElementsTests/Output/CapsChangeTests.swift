@@ -3,7 +3,7 @@ import StandInServer
 import Testing
 
 extension ElementTests {
-    @Suite(.serialized, .timeLimit(.minutes(3))) struct CapsChangeTests {
+    @Suite(.serialized, .timeLimit(.minutes(3)), .indifferentToTransport) struct CapsChangeTests {
         /// The capsfilter `in` is what a test changes; videotestsrc adapts to it.
         private static func source(_ caps: String) -> String {
             "videotestsrc is-live=true pattern=\(TransformPipeline.pattern) ! capsfilter name=in caps=\"video/x-raw,\(caps)\""

@@ -6,7 +6,9 @@ import Testing
 extension ElementTests {
     /// Output while the service sends nothing: never the raw input, unless `fallback=passthrough` is set.
     @Suite(.serialized, .timeLimit(.minutes(2))) struct FallbackTests {
-        @Test(arguments: ["freeze", "black"]) func beforeTheFirstFrameItIsBlack(fallback: String) throws {
+        @Test(.indifferentToTransport, arguments: ["freeze", "black"]) func beforeTheFirstFrameItIsBlack(
+            fallback: String
+        ) throws {
             let raw = try Reference.input()
             try SilentServer.with { server in
                 try TransformPipeline.run(
@@ -42,7 +44,7 @@ extension ElementTests {
             }
         }
 
-        @Test func passthroughShowsTheInputAsItWasAskedTo() throws {
+        @Test(.indifferentToTransport) func passthroughShowsTheInputAsItWasAskedTo() throws {
             let raw = try Reference.input()
             try SilentServer.with { server in
                 try TransformPipeline.run(

@@ -54,7 +54,7 @@ extension ElementTests {
             }
         }
 
-        @Test func framesThatNoSessionTakesAreReported() throws {
+        @Test(.indifferentToTransport) func framesThatNoSessionTakesAreReported() throws {
             try SilentServer.with { server in
                 try TransformPipeline.run(
                     try .init("base-url=\(server.url) api-key=x \(TransformPipeline.custom)")

@@ -7,7 +7,7 @@ import Testing
 extension ElementTests {
     /// Each configuration or connection that cannot work posts exactly one error, with the right code and a text that
     /// names the remedy.
-    @Suite(.serialized, .timeLimit(.minutes(3))) struct FailureTests {
+    @Suite(.serialized, .timeLimit(.minutes(3)), .indifferentToTransport) struct FailureTests {
         // Codes of GstResourceError.
         static let notFound = "resource 3"
         static let openReadWrite = "resource 7"

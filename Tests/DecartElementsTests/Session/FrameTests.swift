@@ -7,7 +7,7 @@ extension ElementTests {
     /// The main purpose: the output is what the service makes of the input, and never the input itself.
     @Suite(.serialized, .timeLimit(.minutes(4))) struct FrameTests {
         /// The candidates of a direct connection are in the answer or trickle in after it; both must connect.
-        @Test(arguments: [false, true]) func candidatesMayTrickle(trickles: Bool) throws {
+        @Test(.indifferentToTransport, arguments: [false, true]) func candidatesMayTrickle(trickles: Bool) throws {
             let raw = try Reference.input()
             try TransformPipeline.runWell(
                 with: { try .init($0, "transport=webrtc", prompt: "film noir", forbidden: raw) },

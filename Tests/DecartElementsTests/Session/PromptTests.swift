@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 extension ElementTests {
-    @Suite(.serialized, .timeLimit(.minutes(3))) struct PromptTests {
+    @Suite(.serialized, .timeLimit(.minutes(3)), .indifferentToTransport) struct PromptTests {
         @Test func aLaterRefusalIsAWarningAndTheVideoStays() throws {
             let raw = try Reference.input()
             try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir", forbidden: raw) }) { pipeline, _ in

@@ -146,7 +146,7 @@ extension ElementTests {
         }
 
         /// Further query items reach the service, and no message, statistic or log line shows their values.
-        @Test func furtherQueryItems() throws {
+        @Test(.indifferentToTransport) func furtherQueryItems() throws {
             try StandIn.run { standIn in
                 try TransformPipeline.run(try .init(standIn, prompt: "film noir")) { pipeline in
                     pipeline.transform.set("query-items", GValueBox("trace=a%26b&team=hidden-value"))
@@ -172,6 +172,7 @@ extension ElementTests {
         /// The service decides on a speed that the model is not known to offer and on a retired model. Values that the
         /// properties do not know go out as query items, in place of the properties'.
         @Test(
+            .indifferentToTransport,
             arguments: [
                 ("model=lucy-2.1 speed=fast", "", ["speed=fast", "lucy-2.1"], ["lucy-2.1", "fast", nil]),
                 (
@@ -261,7 +262,7 @@ extension ElementTests {
             }
         }
 
-        @Test func manyThreadsMaySetAndRead() throws {
+        @Test(.indifferentToTransport) func manyThreadsMaySetAndRead() throws {
             try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
                 pipeline.play()
                 #expect(pipeline.waitForFrames(3))
