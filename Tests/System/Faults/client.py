@@ -11,8 +11,8 @@ Writes one line per event, with times on CLOCK_MONOTONIC:
                                             without colour (prompt "noir"), c any other new frame
     {"t": TIME, "m": NAME, ...}             a bus message, or the reply to a command
 
-Executes JSON lines from standard input: {"do": "prompt" | "connect" | "disconnect" | "stats" | "memory" | "clock" |
-"set" | "stop"}. Ends when its standard input ends.
+Executes JSON lines from standard input: {"do": "prompt" | "stats" | "memory" | "clock" | "set" | "stop"}. Ends when
+its standard input ends.
 """
 
 import ctypes
@@ -134,9 +134,6 @@ class Client:
         action = command["do"]
         if action == "prompt":
             self.prompt(command["text"])
-        elif action in ("connect", "disconnect"):
-            self.decart.emit(action)
-            report(action)
         elif action == "stats":
             report("stats", **plain(self.decart.get_property("stats")))
         elif action == "memory":

@@ -210,27 +210,6 @@ def f9(run):
     run.finish()
 
 
-@row("F9 UDP dropped from the start", 20, "UDP is dropped from the start; TURN over TCP is available")
-def f9_start(run):
-    run.network()
-    run.lab.drop("meta l4proto udp")
-    client = run.start(turn(run))
-    run.measure("connected", run.connected_in, 8)
-    run.expect(client.stats()["relayed"], "not relayed")
-    run.finish(dials=1)
-
-
-@row("F9 nothing but TLS", 20, "UDP and plain TURN are dropped from the start; TURN over TLS is available")
-def f9_tls(run):
-    run.network()
-    run.lab.drop("meta l4proto udp")
-    run.lab.drop("tcp dport 3478")
-    client = run.start(*turn(run, tls=True))
-    run.measure("connected", run.connected_in, 8)
-    run.expect(client.stats()["relayed"], "not relayed")
-    run.finish(dials=1)
-
-
 def f10(seconds):
     def body(run):
         client, session, since = run.begin()

@@ -1,4 +1,4 @@
-"""Rows for load: many reconnects, a stalled network and service, `disconnect`."""
+"""Rows for load: many reconnects, a stalled network and service."""
 
 import signal
 import time
@@ -92,33 +92,3 @@ row("stalled network", 85, "no packet passes for 60 s: memory stays bounded")(
 row("stalled service", 85, "the service is stopped (SIGSTOP) for 60 s, its sockets open: memory stays bounded")(
     stalled(lambda run: run.standin.process.send_signal(signal.SIGSTOP),
             lambda run: run.standin.process.send_signal(signal.SIGCONT)))
-
-
-@row("disconnect", 45,
-     "the action signal disconnect, in a session and between two attempts: no dial follows; the action signal connect "
-     "dials")
-def disconnect(run):
-    client = run.start()
-
-    def off(what):
-        since = time.monotonic()
-        client.send("disconnect")
-        client.message("decart-state", since, state="disconnected")
-        time.sleep(0.5)
-        dials = run.lab.dials()
-        # The first retry would come after a second, the second one after two more.
-        time.sleep(long(12, 4))
-        run.expect(run.lab.dials() == dials, f"dialled after disconnect {what}")
-        run.expect(client.state()["state"] == "disconnected", f"state is {client.state()['state']}")
-
-    off("in a session")
-    run.expect(all(one["state"] == "closed" for one in run.standin.sessions), "the stand-in still has the session")
-    session, since = client.session(), time.monotonic()
-    client.send("connect")
-    run.measure("new session", run.recovered(since, session, 10) - since, 2)
-    since = time.monotonic()
-    run.standin.kill()
-    client.message("decart-state", since, state="reconnecting", seconds=5)
-    time.sleep(2)
-    off("between two attempts")
-    run.finish()

@@ -292,7 +292,7 @@ class Link:
     """A link between router and server, which a separate process forwards.
 
     Settings, applied to each direction separately: `delay` and `jitter` (s, uniform, ±), `loss` (0..1), `burst` (mean
-    packets lost in a row), `rate` (bit/s, 0 = unlimited), `queue` (bytes that may wait for it), `duplicate` (0..1).
+    packets lost in a row), `rate` (bit/s, 0 = unlimited), `queue` (bytes that may wait for it).
     `seen` collects its report of every 0.2 s.
     """
 
@@ -366,7 +366,7 @@ def carry(near, far, seed):
 
     ends = [device(near, "r1"), device(far, "s0")]
     directions = {ends[0]: Direction(ends[1]), ends[1]: Direction(ends[0])}
-    settings = {"delay": 0, "jitter": 0, "loss": 0, "burst": 1, "rate": 0, "queue": 0, "duplicate": 0}
+    settings = {"delay": 0, "jitter": 0, "loss": 0, "burst": 1, "rate": 0, "queue": 0}
     rng = random.Random(seed)
     heap, order, unread = [], itertools.count(), b""
     print("up", flush=True)
@@ -395,8 +395,7 @@ def carry(near, far, seed):
                         continue
                     arrives_at = direction.arrival(settings, len(packet), now, rng)
                     if arrives_at is not None:
-                        for _ in range(1 + (rng.random() < settings["duplicate"])):
-                            heapq.heappush(heap, (arrives_at, next(order), direction, packet))
+                        heapq.heappush(heap, (arrives_at, next(order), direction, packet))
         now = time.monotonic()
         while heap and heap[0][0] <= now:
             _, _, direction, packet = heapq.heappop(heap)

@@ -107,19 +107,6 @@ def prompt_in_overlap(run):
     run.finish()
 
 
-@row("F28 renewal, one session", 28, "the account permits one session: the next one replaces it at its end")
-def one_session(run):
-    client = run.start("renew-before=3", *KEYS, standin=("--limit", "1", "--max-session-duration", "12"))
-    session = client.session()
-    warning = client.message("warning", seconds=20)
-    run.expect(warning["details"]["code"] == "CONCURRENCY_LIMIT", f"the warning: {warning}")
-    run.expect(client.session() == session, "the running session did not go on")
-    lost = client.message("decart-state", warning["t"], 10, state="reconnecting")["t"]
-    run.measure("new session", run.recovered(lost, session, 10) - lost, 6)
-    run.expect(len(client.all("warning")) == 1, f"warnings: {[w['text'] for w in client.all('warning')]}")
-    run.finish()
-
-
 @row("F29 limit, a fleet", FLEET + 20, "three processes share two sessions of the account", measures=True)
 def fleet(run):
     """Each process ends with its session, and is started again, as the unit of docs/GUIDE.md does."""

@@ -313,22 +313,6 @@ def session(network):
     say("--deep: no media", "" if status == 10 and "No transformed frame arrived" in output else output)
 
 
-@network("many networks")
-def many_networks(network):
-    """More addresses than libnice can rank, at both ends."""
-    network.names()
-    for end in (network.lab.client, network.lab.server):
-        lines = []
-        for number in range(24):
-            lines += [f"link add net{number} type veth peer name peer{number}", f"link set net{number} up",
-                      f"link set peer{number} up"]
-            lines += [f"addr add 172.{20 + number}.0.{host}/16 dev net{number}" for host in (1, 2, 3)]
-        netlab.run("ip", "-n", end, "-batch", "-", input="\n".join(lines))
-    network.start()
-    status, output, _ = network.check("--deep")
-    say("--deep with 24 more networks at both ends", "" if status == 0 else output)
-
-
 def deep(network):
     """With standard error on a terminal, which shows the progress."""
     terminal, end = pty.openpty()

@@ -6,7 +6,7 @@ the participant `inference-server-...`.
 
 libwebrtc ignores the loopback interface: the stand-in needs another address of this machine.
 
-Usage: livekit_peer.py ws://ADDRESS:PORT [--frames N] [--codec vp8|vp9|h264] [--simulcast] [--metadata] [--prompt TEXT]
+Usage: livekit_peer.py ws://ADDRESS:PORT [--frames N] [--codec vp8|vp9|h264] [--simulcast] [--metadata]
        livekit_peer.py ws://ADDRESS:PORT --watch TOKEN | --see TOKEN
 Prints one JSON line; exits with 0 if enough frames arrived and the last one is transformed. It waits for events; `--limit`
 only ends what hangs.
@@ -37,7 +37,6 @@ def parse_arguments():
     parser.add_argument("--metadata", action="store_true", help="append a time and a frame number to each frame")
     parser.add_argument("--simulcast", action="store_true")
     parser.add_argument("--tone", type=int, help="Hz of a sine that is published after the video and must return")
-    parser.add_argument("--prompt", default="Noir film")
     parser.add_argument("--viewers", type=int, default=0, help="number of viewers that join by watch-stream")
     parser.add_argument("--mute", action="store_true", help="mute the video until its generation has ended, as a viewer sees")
     parser.add_argument("--resumes", type=int, default=0, help="number of reconnects to wait for, each with frames after it")
@@ -293,7 +292,7 @@ async def run(options):
         session = Session(socket)
         tasks.append(asyncio.ensure_future(session.read()))
         await session.send(type="livekit_join")
-        await session.send(type="prompt", prompt=options.prompt, enhance_prompt=False)
+        await session.send(type="prompt", prompt="Noir film", enhance_prompt=False)
         info = await asyncio.wait_for(session.room, options.room_limit)
         report["accepted"] = await asyncio.wait_for(session.acknowledged, options.limit)
         await room.connect(info["livekit_url"], info["token"])
