@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, output_of, swift_sources, wait_until
+from checks import PLUGIN, REPO, Problem, Results, gstreamer, measured, output_of, read, swift_sources, wait_until
 from gst import GObject, Gst
 from standin import StandIn
 
@@ -39,15 +39,10 @@ report = Results("stats")
 
 # --- The pages --------------------------------------------------------------------------------------------------------
 
-def read(path):
-    with open(os.path.join(REPO, path), encoding="utf-8") as file:
-        return file.read()
-
-
 def tables(page, section=None):
     """(heading, first column's title, cells) of each row of each table of a page, or of its section "## SECTION"."""
     heading, titles, inside = "", None, section is None
-    for line in read(page).splitlines():
+    for line in read(f"{REPO}/{page}").splitlines():
         if match := re.match(r"(#+) (.*)", line):
             heading = match[2]
             if section and match[1] == "##":
@@ -318,8 +313,8 @@ def compare(name, documented, actual):
 
 
 def check_errors():
-    codes = set(re.findall(r'^    case \w+ = "([A-Z_]{4,})"', read("Sources/DecartProtocol/Text/ProtocolError.swift"), re.M))
-    source = read("Sources/DecartSession/Interfaces/SessionError.swift")
+    codes = set(re.findall(r'^    case \w+ = "([A-Z_]{4,})"', read(f"{REPO}/Sources/DecartProtocol/Text/ProtocolError.swift"), re.M))
+    source = read(f"{REPO}/Sources/DecartSession/Interfaces/SessionError.swift")
     cases = re.search(r"enum Stage\b.*?\n((?:\s*case .*\n)+)", source)[1]
     stages = set(re.findall(r"\w+", cases)) - {"case"}
     rows = list(tables("docs/REFERENCE.md", "Errors"))
@@ -378,7 +373,7 @@ def unknown_messages(rows):
 
 
 def check_models():
-    source = read("Sources/DecartProtocol/Models/DecartModel.swift")
+    source = read(f"{REPO}/Sources/DecartProtocol/Models/DecartModel.swift")
     table = source[source.index("private static let table"):]
     coded = set(re.findall(r'^            "([^"]+)":', table, re.M))
     blurb = re.search(r"^  model +: (.*), or a custom", output_of("gst-inspect-1.0", "--no-colors", "decarttransform"), re.M)[1]
