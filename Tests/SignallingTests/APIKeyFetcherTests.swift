@@ -37,6 +37,13 @@ struct APIKeyFetcherTests {
         return try #require(await results.next("a key or a failure", sourceLocation: sourceLocation))
     }
 
+    private struct NoFailure: Error {}
+
+    private func failure(_ fetcher: APIKeyFetcher, timeout: Duration? = nil) async throws -> SessionError {
+        guard case .failure(let error) = try await fetch(fetcher, timeout: timeout) else { throw NoFailure() }
+        return error
+    }
+
     private func withBackend(
         _ script: Script, tls: Certificates? = nil, _ body: (RawServer) async throws -> Void
     ) async throws {
@@ -109,10 +116,7 @@ struct APIKeyFetcherTests {
         script.closes = row.closes
         script.endless = row.endless
         try await withBackend(script) { server in
-            guard case .failure(let error) = try await fetch(fetcher(server.port), timeout: .seconds(9)) else {
-                Issue.record("\(row.name): a key")
-                return
-            }
+            let error = try await failure(fetcher(server.port), timeout: .seconds(9))
             #expect(error.isPermanent == row.isPermanent, "\(row.name): \(error)")
             #expect(error.code == row.code, "\(row.name): \(error)")
             #expect(error.httpStatus == row.status, "\(row.name): \(error)")
@@ -126,10 +130,7 @@ struct APIKeyFetcherTests {
         try await withBackend(script(nil)) { server in
             // The configured limit is longer than the wait of this test.
             let fetcher = try fetcher(server.port) { $0.limit = .seconds(600) }
-            guard case .failure(let error) = try await fetch(fetcher, timeout: .milliseconds(200)) else {
-                Issue.record("a key")
-                return
-            }
+            let error = try await failure(fetcher, timeout: .milliseconds(200))
             #expect(error.code == .connectionTimeout && !error.isPermanent)
         }
     }
@@ -138,10 +139,7 @@ struct APIKeyFetcherTests {
         // Bound, so that no other process can take the port.
         let taken = try LoopbackSocket(stream: true, backlog: nil)
         defer { withExtendedLifetime(taken) {} }
-        guard case .failure(let error) = try await fetch(fetcher(Int(taken.port))) else {
-            Issue.record("a key")
-            return
-        }
+        let error = try await failure(fetcher(Int(taken.port)))
         #expect(error.message.contains("connection refused"))
         #expect(!error.message.contains("canary"))
     }
@@ -155,10 +153,7 @@ struct APIKeyFetcherTests {
             }
             #expect(try await fetch(trusting).get().key.reveal() == "ek_tls")
             let bytes = server.bytesReceived
-            guard case .failure(let error) = try await fetch(fetcher(server.port, secure: true)) else {
-                Issue.record("trusted")
-                return
-            }
+            let error = try await failure(fetcher(server.port, secure: true))
             #expect(error.isPermanent && error.stage == .tls)
             #expect(server.bytesReceived == bytes)
         }

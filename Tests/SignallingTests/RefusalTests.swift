@@ -95,27 +95,17 @@ struct RefusalTests {
         }
     }
 
+    /// An upgrade with another field, or none, in place of `Upgrade`.
+    private static func upgrade(_ request: String, to field: Substring?) -> [UInt8] {
+        let lines = String(decoding: RawServer.upgrade(request), as: UTF8.self).split(separator: "\r\n")
+        let changed = lines.compactMap { $0.hasPrefix("Upgrade") ? field : $0 }
+        return [UInt8]((changed.joined(separator: "\r\n") + "\r\n\r\n").utf8)
+    }
+
     static let malformed: [(String, @Sendable (String) -> [UInt8])] = [
         ("wrong hash", { RawServer.upgrade($0, accept: "AAAAAAAAAAAAAAAAAAAAAAAAAAA=") }),
         ("no hash", { _ in [UInt8]("HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n".utf8) }),
-        (
-            "no upgrade header",
-            { request in
-                let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
-                return [UInt8](
-                    text.split(separator: "\r\n").filter { !$0.hasPrefix("Upgrade") }
-                        .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
-            }
-        ),
-        (
-            "another protocol",
-            { request in
-                let text = String(decoding: RawServer.upgrade(request), as: UTF8.self)
-                return [UInt8](
-                    text.split(separator: "\r\n").map { $0.hasPrefix("Upgrade") ? "Upgrade: h2c" : $0 }
-                        .joined(separator: "\r\n").utf8) + [13, 10, 13, 10]
-            }
-        ),
+        ("no upgrade header", { upgrade($0, to: nil) }), ("another protocol", { upgrade($0, to: "Upgrade: h2c") }),
         ("extension", { RawServer.upgrade($0, extra: ["Sec-WebSocket-Extensions: permessage-deflate"]) }),
         ("subprotocol", { RawServer.upgrade($0, extra: ["Sec-WebSocket-Protocol: chat"]) }),
         ("65 header fields", { RawServer.upgrade($0, extra: (0..<65).map { "X-\($0): y" }) }),

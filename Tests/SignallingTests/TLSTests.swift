@@ -87,13 +87,10 @@ struct TLSTests {
         let certificates = try Certificates()
         let tls = try certificates.server(name: "good", san: "DNS:localhost")
         for trust in [TLSTrust.only(file: certificates.path("ca.pem")), .systemAnd(file: certificates.path("ca.pem"))] {
-            try await withServer(tls: tls) { server in
-                let client = try Client(port: server.port, host: "localhost", secure: true) { $0.trust = trust }
-                let events = client.open()
-                #expect(await events.next()?.isOpened == true)
-                client.channel.send([65])
+            try await withChannel(tls: tls, host: "localhost", configure: { $0.trust = trust }) { _, channel, events in
+                channel.send([65])
                 #expect(await events.next() == .text([65]))
-                client.channel.close()
+                channel.close()
                 #expect(await events.next() == .closed(code: 1000, reason: ""))
             }
         }
@@ -102,13 +99,8 @@ struct TLSTests {
     @Test func addressInTheCertificate() async throws {
         let certificates = try Certificates()
         let tls = try certificates.server(name: "address", san: "IP:127.0.0.1")
-        try await withServer(tls: tls) { server in
-            let trust = TLSTrust.only(file: certificates.path("ca.pem"))
-            let client = try Client(port: server.port, secure: true) { $0.trust = trust }
-            let events = client.open()
-            #expect(await events.next()?.isOpened == true)
-            client.channel.close()
-        }
+        let trust = TLSTrust.only(file: certificates.path("ca.pem"))
+        try await withChannel(tls: tls, configure: { $0.trust = trust }) { _, _, _ in }
     }
 
     @Test func unknownAuthority() async throws {
@@ -158,13 +150,8 @@ struct TLSTests {
         let tls = try NIOSSLContext(configuration: configuration)
         try await refuse(tls, trust: .system, contains: "not trusted")
         // Positive counterpart: the same certificate is accepted if trusted explicitly.
-        try await withServer(tls: tls) { server in
-            let trust = TLSTrust.only(file: certificates.path("self.pem"))
-            let client = try Client(port: server.port, host: "localhost", secure: true) { $0.trust = trust }
-            let events = client.open()
-            #expect(await events.next()?.isOpened == true)
-            client.channel.close()
-        }
+        let trust = TLSTrust.only(file: certificates.path("self.pem"))
+        try await withChannel(tls: tls, host: "localhost", configure: { $0.trust = trust }) { _, _, _ in }
     }
 
     @Test func signedByACertificateThatIsNoAuthority() async throws {

@@ -21,12 +21,13 @@ func withServer(
 
 /// Runs `body` with a server and a client that it has accepted, and closes the channel afterwards.
 func withChannel(
-    _ script: Script = Script(), host: String = "127.0.0.1", roomToken: String? = nil,
+    _ script: Script = Script(), tls: NIOSSLContext? = nil, host: String = "127.0.0.1", roomToken: String? = nil,
     configure: (inout WebSocketChannel.Configuration) -> Void = { _ in },
     _ body: (RawServer, WebSocketChannel, EventQueue<SignallingEvent>) async throws -> Void
 ) async throws {
-    try await withServer(script, host: host) { server in
-        let client = try Client(port: server.port, host: host, roomToken: roomToken, configure: configure)
+    try await withServer(script, tls: tls, host: host == "localhost" ? "127.0.0.1" : host) { server in
+        let client = try Client(
+            port: server.port, host: host, secure: tls != nil, roomToken: roomToken, configure: configure)
         let events = client.open()
         #expect(await events.next()?.isOpened == true)
         try await body(server, client.channel, events)
@@ -108,12 +109,7 @@ struct HonestServerTests {
     }
 
     @Test func looksUpNames() async throws {
-        try await withServer { server in
-            let client = try Client(port: server.port, host: "localhost")
-            let events = client.open()
-            #expect(await events.next()?.isOpened == true)
-            client.channel.close()
-        }
+        try await withChannel(host: "localhost") { _, _, _ in }
     }
 
     @Test func serverCloseIsReported() async throws {
