@@ -67,8 +67,7 @@ struct LocalNetworkTests {
         #expect(wanted.isSubset(of: ["127.0.0.1", "::1"]))
         try #require(text != "::1" || !wanted.isEmpty, "this host has no IPv6")
         let peer = try TestPeer(controlling: true, local: ICENetwork(endpoint: endpoint))
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
+        #expect(await peer.gather())
         #expect(addresses(peer) == wanted)
     }
 

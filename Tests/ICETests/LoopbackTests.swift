@@ -40,11 +40,9 @@ struct LoopbackTests {
         defer { TestPeer.close(left, right) }
         left.learnCredentials(of: right)
         right.learnCredentials(of: left)
-        left.agent.gatherCandidates()
-        #expect(await left.gathered())
+        #expect(await left.gather())
         for candidate in left.candidates { right.agent.addRemoteCandidate(candidate) }
-        right.agent.gatherCandidates()
-        #expect(await right.gathered())
+        #expect(await right.gather())
         for candidate in right.candidates { left.agent.addRemoteCandidate(candidate) }
         #expect(await left.state(.connected))
         #expect(await right.state(.connected))
@@ -112,8 +110,7 @@ struct LoopbackTests {
         let left = try TestPeer(controlling: true, checkRetransmissions: 1)
         let right = try TestPeer(controlling: false)
         defer { TestPeer.close(left, right) }
-        left.agent.gatherCandidates()
-        #expect(await left.gathered())
+        #expect(await left.gather())
         left.learnCredentials(of: right)
         if let candidate { left.agent.addRemoteCandidate(candidate) }
         #expect(!(await left.state(.failed, within: .seconds(candidate == nil ? 1 : 3))))

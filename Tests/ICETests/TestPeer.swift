@@ -33,6 +33,11 @@ final class TestPeer: Sendable {
         await events.first(within: limit) { $0 == .stateChanged(wanted) } != nil
     }
 
+    func gather() async -> Bool {
+        agent.gatherCandidates()
+        return await gathered()
+    }
+
     func gathered(within limit: Duration = .seconds(40)) async -> Bool {
         await events.first(within: limit) { $0 == .gatheringComplete } != nil
     }

@@ -43,14 +43,7 @@ struct TurnOverTLSTests {
     func whoIsNotTheServerGetsNothing(name: String, isTrusted: Bool, text: String) async throws {
         let turn = try TurnServer(tls: name)
         let tunnels = Tunnels(isTrusted ? .only(file: turn.authority) : .system)
-        let peer = try peer(tunnels, controlling: true, turn.tlsServer(host: "localhost", credential: "canary"))
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
-        #expect(peer.candidates.isEmpty)
-        // Exactly one warning, however many addresses this machine has.
-        #expect(peer.warnings.count == 1, "\(peer.warnings)")
-        #expect(peer.warnings.allSatisfy { $0.contains(text) && !$0.contains("canary") }, "\(peer.warnings)")
-        await TestPeer.release(peer)
+        try await expectWarning(tunnels, turn.tlsServer(host: "localhost", credential: "canary"), text)
         #expect(await tunnels.areAllShut())
     }
 
@@ -66,12 +59,7 @@ struct TurnOverTLSTests {
             default: silent.port
             }
         let tunnels = Tunnels(.system, limit: .seconds(1))
-        let peer = try peer(tunnels, controlling: true, ICEServer(url: "turns://test:canary@127.0.0.1:\(port)"))
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
-        #expect(peer.candidates.isEmpty)
-        #expect(peer.warnings.count == 1 && peer.warnings.allSatisfy { !$0.contains("canary") }, "\(peer.warnings)")
-        await TestPeer.release(peer)
+        try await expectWarning(tunnels, ICEServer(url: "turns://test:canary@127.0.0.1:\(port)"))
     }
 
     /// Through a proxy, TURN over plain TCP needs a tunnel too; the server's name is known to the proxy only.
@@ -105,23 +93,14 @@ struct TurnOverTLSTests {
         let proxy = try ConnectProxy { _ in "HTTP/1.1 407 Authenticate\r\nContent-Length: 0\r\n\r\n" }
         let tunnels = Tunnels(
             .system, route: NetworkRoute(proxy: try ProxyURL("http://canary:canary@127.0.0.1:\(proxy.port)")))
-        let peer = try peer(tunnels, controlling: true, ICEServer(url: "turns://test:canary@turn.test:9"))
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
-        #expect(peer.candidates.isEmpty && peer.warnings.count == 1)
-        #expect(peer.warnings.allSatisfy { $0.contains("HTTP 407") && !$0.contains("canary") }, "\(peer.warnings)")
-        await TestPeer.release(peer)
+        try await expectWarning(tunnels, ICEServer(url: "turns://test:canary@turn.test:9"), "HTTP 407")
     }
 
     @Test
     func anUnreadableAuthorityIsAWarning() async throws {
         let tunnels = Tunnels(.only(file: "/nonexistent/ca.pem"))
-        let peer = try peer(tunnels, controlling: true, ICEServer(url: "turns://test:canary@127.0.0.1:9"))
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
-        #expect(peer.warnings.count == 1 && peer.warnings.allSatisfy { $0.contains("ca-file") })
+        try await expectWarning(tunnels, ICEServer(url: "turns://test:canary@127.0.0.1:9"), "ca-file")
         #expect(tunnels.ports.isEmpty)
-        await TestPeer.release(peer)
     }
 
     /// The server stops answering after it has allocated a relay address, and the agent closes: the tunnel closes too.
@@ -130,12 +109,22 @@ struct TurnOverTLSTests {
         let turn = try TurnServer(tls: "IP:127.0.0.1")
         let tunnels = Tunnels(.only(file: turn.authority))
         let peer = try peer(tunnels, controlling: true, turn.tlsServer(host: "127.0.0.1"))
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
+        #expect(await peer.gather())
         #expect(!peer.candidates.isEmpty)
         turn.freeze()
         await TestPeer.release(peer)
         #expect(await tunnels.areAllShut())
+    }
+
+    /// Expects no candidate and exactly one warning, however many addresses this machine has.
+    private func expectWarning(_ tunnels: Tunnels, _ server: ICEServer, _ text: String? = nil) async throws {
+        let peer = try peer(tunnels, controlling: true, server)
+        #expect(await peer.gather())
+        #expect(peer.candidates.isEmpty)
+        #expect(peer.warnings.count == 1, "\(peer.warnings)")
+        if let text { #expect(peer.warnings.allSatisfy { $0.contains(text) }, "\(peer.warnings)") }
+        #expect(peer.warnings.allSatisfy { !$0.contains("canary") }, "\(peer.warnings)")
+        await TestPeer.release(peer)
     }
 
     private func peer(_ tunnels: Tunnels, controlling: Bool, _ server: ICEServer) throws -> TestPeer {

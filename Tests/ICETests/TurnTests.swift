@@ -41,8 +41,7 @@ struct TurnTests {
         let turn = try TurnServer()
         let server = try ICEServer(url: "turn://test:wrong@127.0.0.1:\(turn.port)")
         let peer = try TestPeer(controlling: true, servers: [server], policy: .relay)
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
+        #expect(await peer.gather())
         #expect(peer.candidates.isEmpty)
         await TestPeer.release(peer)
     }
@@ -56,8 +55,7 @@ struct TurnTests {
                 ICEServer(url: "stun:localhost:\(turn.port)"),
                 ICEServer(url: "turn://test:pass@localhost:\(turn.port)"),
             ], policy: .relay)
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
+        #expect(await peer.gather())
         // localhost may resolve to ::1 first, where this coturn does not listen.
         #expect(peer.warnings.isEmpty)
         await TestPeer.release(peer)
@@ -68,8 +66,7 @@ struct TurnTests {
     func closingWithASilentServer(over transport: String) async throws {
         let turn = try TurnServer()
         let peer = try TestPeer(controlling: true, servers: [turn.server(transport)], policy: .relay)
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
+        #expect(await peer.gather())
         #expect(!peer.candidates.isEmpty)
         turn.freeze()
         await TestPeer.release(peer)
@@ -87,8 +84,7 @@ struct TurnWithoutServerTests {
             try ICEServer(url: "turns://canaryuser:canarypass@127.0.0.1:\(connections.port)"),
         ]
         let peer = try TestPeer(controlling: true, servers: servers)
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
+        #expect(await peer.gather())
         let warnings = peer.warnings
         #expect(warnings.count == 2)
         for warning in warnings {
@@ -132,8 +128,7 @@ struct TurnWithoutServerTests {
         let peer = try TestPeer(
             controlling: true,
             servers: [ICEServer(url: "stun:\(name)"), ICEServer(url: "turn://canary:canary@\(name)")])
-        peer.agent.gatherCandidates()
-        #expect(await peer.gathered())
+        #expect(await peer.gather())
         #expect(!peer.candidates.isEmpty)
         let warnings = peer.warnings
         #expect(warnings.count == 2)
