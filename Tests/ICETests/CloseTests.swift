@@ -53,12 +53,6 @@ struct CloseTests {
         #expect(left.isEmpty)
     }
 
-    private func pause(_ time: Duration) async {
-        let timer = EventLog<Bool>()
-        NetworkThread.shared.schedule(after: time) { timer.append(true) }
-        _ = await timer.first { $0 }
-    }
-
     @Test
     func droppingAnAgentClosesIt() async throws {
         let gone = EventLog<Bool>()

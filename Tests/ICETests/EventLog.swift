@@ -22,6 +22,13 @@ final class EventLog<Element: Sendable>: Sendable {
     }
 }
 
+/// Waits without blocking a thread.
+func pause(_ time: Duration) async {
+    await withCheckedContinuation { continuation in
+        _ = NetworkThread.shared.schedule(after: time) { continuation.resume() }
+    }
+}
+
 extension ICEEvent {
     /// Of a consent check that the peer answered.
     var roundTrip: Duration? {

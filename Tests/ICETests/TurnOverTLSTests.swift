@@ -168,12 +168,6 @@ private final class Tunnels: Sendable {
         }
     }
 
-    private func pause() async {
-        await withCheckedContinuation { continuation in
-            _ = NetworkThread.shared.schedule(after: .milliseconds(20)) { continuation.resume() }
-        }
-    }
-
     /// True if all ports stop accepting connections.
     func areAllShut(test: String = #function) async -> Bool {
         let start = ContinuousClock.now
@@ -182,7 +176,7 @@ private final class Tunnels: Sendable {
                 measure("time until tunnels are shut", ContinuousClock.now - start, atMost: .seconds(2), test: test)
                 return true
             }
-            await pause()
+            await pause(.milliseconds(20))
         }
         return false
     }
