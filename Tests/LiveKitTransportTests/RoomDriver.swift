@@ -139,6 +139,12 @@ struct RoomDriver {
         handle(.opened)
     }
 
+    /// Another signalling connection opens, and the server accepts the resume.
+    mutating func reopen() {
+        handle(.opened)
+        server(.reconnect(.init()))
+    }
+
     // MARK: Results
 
     /// The request for a track of the worker, or its end.

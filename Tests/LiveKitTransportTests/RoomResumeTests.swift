@@ -256,8 +256,7 @@ struct RoomResumeTests {
             let actions = driver.takeActions()
             #expect(actions.last == .close && actions.count == (sendsLeave ? 2 : 1))
             #expect(driver.timers.isEmpty)
-            driver.handle(.opened)
-            driver.server(reconnect)
+            driver.reopen()
             #expect(driver.takeActions().isEmpty)
         }
     }
@@ -280,8 +279,7 @@ struct RoomResumeTests {
         driver.handle(.desired(DesiredMedia(video: true, audio: true)))
         driver.handle(.candidateFound(CandidateMessage(candidate: "candidate:1"), .publisher))
         #expect(driver.takeActions().isEmpty)
-        driver.handle(.opened)
-        driver.server(reconnect)
+        driver.reopen()
         let sent = driver.sent()
         #expect(sent.count == 3)
         guard case .syncState? = sent.first, case .trickle = sent[1], case .addTrack(let track)? = sent.last else {
@@ -326,8 +324,7 @@ struct RoomResumeTests {
         _ = driver.takeActions()
         driver.handle(.closed(code: 1006, reason: ""))
         #expect(driver.takeActions().contains(.rollbackOffer) && driver.timers[.answer] == nil)
-        driver.handle(.opened)
-        driver.server(reconnect)
+        driver.reopen()
         #expect(driver.takeActions().last == .makeOffer([.video, .audio]))
     }
 
@@ -344,8 +341,7 @@ struct RoomResumeTests {
         driver.handle(.failed(SessionError(.network, "unreachable", stage: .media)))
         driver.wait(.milliseconds(250))
         #expect(driver.takeActions().last == .resume(RoomResumeRequest(sid: "PA_me", reason: reason)))
-        driver.handle(.opened)
-        driver.server(reconnect)
+        driver.reopen()
         // Only the connection for which we make the offers is restarted by us.
         let actions = driver.takeActions()
         #expect(actions.contains(.restartICE([.video])) == (target == .publisher))
@@ -368,8 +364,7 @@ struct RoomResumeTests {
     @Test func aPathThatStaysDeadEndsTheStay() {
         var driver = connected()
         driver.handle(.pathLost(.subscriber))
-        driver.handle(.opened)
-        driver.server(reconnect)
+        driver.reopen()
         driver.wait(.seconds(10))
         #expect(driver.failures().first?.message.hasSuffix("The media path could not be restored.") == true)
     }
@@ -385,8 +380,7 @@ struct RoomResumeTests {
                 .reportResuming(cause: "No media arrive from the room."), .close,
                 .resume(RoomResumeRequest(sid: "PA_me", reason: .rrSubscriberFailed)),
             ])
-        driver.handle(.opened)
-        driver.server(reconnect)
+        driver.reopen()
         #expect(driver.takeActions().last == .restartICE([.video]))
         driver.handle(.offerMade(sdp: "new credentials"))
         driver.server(.answer(.with { $0.sdp = "their credentials" }))
@@ -423,8 +417,7 @@ struct RoomResumeTests {
             driver.takeActions() == [
                 .reportResuming(cause: "The room asked to resume (connectionTimeout)."), .close, resume,
             ])
-        driver.handle(.opened)
-        driver.server(reconnect)
+        driver.reopen()
         // The server's side of the path has failed, whatever ours looks like.
         #expect(driver.takeActions().last == .restartICE([.video]))
         driver.handle(.offerMade(sdp: "new credentials"))
@@ -450,8 +443,7 @@ struct RoomResumeTests {
         driver.handle(.peerConnected(.subscriber))
         _ = driver.takeActions()
         driver.server(leave(.resume))
-        driver.handle(.opened)
-        driver.server(reconnect)
+        driver.reopen()
         let actions = driver.takeActions()
         #expect(actions.contains(where: isResumed))
         #expect(!actions.contains { if case .restartICE = $0 { true } else { false } })
