@@ -61,11 +61,4 @@ struct BinaryChannelTests {
             #expect(await client.run().last == .closed(code: 4000, reason: "no <redacted> here"))
         }
     }
-
-    @Test func anotherChannelHasNoSuchHeader() async throws {
-        try await withChannel { server, _, _ in
-            let request = try #require(server.requests.first)
-            #expect(RawServer.header("Authorization", in: request) == nil)
-        }
-    }
 }

@@ -1,7 +1,7 @@
 import DecartProtocol
 import DecartSession
 import Signalling
-import Synchronization
+import TestSupport
 import Testing
 
 @Suite("Channels with fresh keys", .timeLimit(.minutes(1)))
@@ -10,13 +10,9 @@ struct TokenFetchingChannelTests {
     final class Fixture: Sendable {
         let channel: TokenFetchingChannel
         let events = EventQueue<SignallingEvent>()
-        private let keys: Keys
-
-        final class Keys: Sendable { let all = Mutex<[String]>([]) }
+        private let keys = Observed<[String]>([])
 
         init(backend: Int, service: Int, refusal: SessionError? = nil) throws {
-            let keys = Keys()
-            self.keys = keys
             var fetching = HTTPConfiguration()
             fetching.limit = .seconds(600)
             let base = try ServiceURL(base: "ws://127.0.0.1:\(service)")
@@ -24,15 +20,15 @@ struct TokenFetchingChannelTests {
             channel = TokenFetchingChannel(
                 fetcher: APIKeyFetcher(
                     url: try HTTPURL(backend: "http://127.0.0.1:\(backend)/key"), configuration: fetching),
-                makeChannel: { key, onEvent throws(SessionError) in
-                    keys.all.withLock { $0.append(key.reveal()) }
+                makeChannel: { [keys] key, onEvent throws(SessionError) in
+                    keys.change { $0.append(key.reveal()) }
                     if let refusal { throw refusal }
                     return WebSocketChannel(url: base.stream(key: key, model: model), onEvent: onEvent)
                 },
                 onEvent: { [events] in events.record($0) })
         }
 
-        var usedKeys: [String] { keys.all.withLock { $0 } }
+        var usedKeys: [String] { keys.value }
 
         func run(sourceLocation: SourceLocation = #_sourceLocation) async -> [SignallingEvent] {
             // A released channel reports no more events.
