@@ -9,43 +9,30 @@ package final class ConsentChecks {
     /// Responses to older checks prove nothing.
     private static let maximumInFlight = 8
     private static let maximumSize = 512
-    /// A `StunAgent`. Untyped, so that clients of this module do not load libnice's headers for its layout.
-    private let memory: UnsafeMutableRawPointer
+    private let memory: STUNMemory
     private let username: [UInt8]
-    /// libnice keeps this pointer with each check in flight.
-    private let password: UnsafeMutableBufferPointer<UInt8>
     private let tieBreaker = UInt64.random(in: 0...UInt64.max)
     /// The transactions, with the time of the request.
     private var inFlight: [(id: [UInt8], sentAt: Duration)] = []
 
     package init(local: String, remote: String, remotePassword: String) {
-        memory = .allocate(
-            byteCount: MemoryLayout<StunAgent>.size, alignment: MemoryLayout<StunAgent>.alignment)
-        gst_decart_stun_init(memory.assumingMemoryBound(to: StunAgent.self), true)
+        memory = STUNMemory(password: remotePassword, isCheck: true)
         username = Array("\(remote):\(local)".utf8)
-        password = .allocate(capacity: max(1, remotePassword.utf8.count))
-        _ = password.initialize(from: remotePassword.utf8)
-    }
-
-    deinit {
-        memory.deallocate()
-        password.deallocate()
     }
 
     /// Calls `body` with another check; libnice's limit of checks in flight is never reached.
     package func withCheck(isControlling: Bool, now: Duration, _ body: (UnsafeRawBufferPointer) -> Void) {
         if inFlight.count == Self.maximumInFlight {
             var oldest = inFlight.removeFirst().id
-            stun_agent_forget_transaction(memory.assumingMemoryBound(to: StunAgent.self), &oldest)
+            stun_agent_forget_transaction(memory.agent, &oldest)
         }
         withUnsafeTemporaryAllocation(byteCount: Self.maximumSize, alignment: 8) { buffer in
             guard let bytes = buffer.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return }
             var message = StunMessage()
             // The priority of a peer-reflexive candidate (RFC 8445 §7.1.1).
             let length = stun_usage_ice_conncheck_create(
-                memory.assumingMemoryBound(to: StunAgent.self), &message, bytes, buffer.count, username, username.count,
-                password.baseAddress, password.count,
-                false, isControlling, 110 << 24 | 0xffff << 8 | 255, tieBreaker, nil,
+                memory.agent, &message, bytes, buffer.count, username, username.count, memory.password.baseAddress,
+                memory.password.count, false, isControlling, 110 << 24 | 0xffff << 8 | 255, tieBreaker, nil,
                 STUN_USAGE_ICE_COMPATIBILITY_RFC5245)
             guard length >= 20, length <= buffer.count else { return }
             inFlight.append((Array(buffer[4..<20]), now))
@@ -69,8 +56,7 @@ package final class ConsentChecks {
         guard let index = inFlight.firstIndex(where: { $0.id.elementsEqual(datagram[4..<20]) }) else { return nil }
         var message = StunMessage()
         let verdict = stun_agent_validate(
-            memory.assumingMemoryBound(to: StunAgent.self), &message,
-            datagram.baseAddress?.assumingMemoryBound(to: UInt8.self), datagram.count, nil, nil)
+            memory.agent, &message, datagram.baseAddress?.assumingMemoryBound(to: UInt8.self), datagram.count, nil, nil)
         guard verdict == STUN_VALIDATION_SUCCESS else { return nil }
         return max(now - inFlight.remove(at: index).sentAt, .zero)
     }

@@ -24,11 +24,8 @@ package final class STUNClient {
 
     private static let maximumSize = 2048
     private let isTURN: Bool
-    /// A `StunAgent`. Untyped, so that clients of this module do not load libnice's headers for its layout.
-    private let memory: UnsafeMutableRawPointer
+    private let memory: STUNMemory
     private let username: [UInt8]
-    /// libnice keeps this pointer with each request in flight.
-    private let password: UnsafeMutableBufferPointer<UInt8>
     /// The answer that asked for credentials, with the server's realm and nonce; empty before.
     private var challenge: [UInt8] = []
     /// Nonces that expired while they were used; a server may do that once.
@@ -36,20 +33,9 @@ package final class STUNClient {
 
     package init(server: ICEServer) {
         isTURN = server.kind == .turn
-        memory = .allocate(byteCount: MemoryLayout<StunAgent>.size, alignment: MemoryLayout<StunAgent>.alignment)
-        gst_decart_stun_init(memory.assumingMemoryBound(to: StunAgent.self), false)
+        memory = STUNMemory(password: server.credential ?? "", isCheck: false)
         username = [UInt8]((server.username ?? "").utf8)
-        let credential = server.credential ?? ""
-        password = .allocate(capacity: max(1, credential.utf8.count))
-        _ = password.initialize(from: credential.utf8)
     }
-
-    deinit {
-        memory.deallocate()
-        password.deallocate()
-    }
-
-    private var agent: UnsafeMutablePointer<StunAgent> { memory.assumingMemoryBound(to: StunAgent.self) }
 
     package func start() -> [UInt8] { request() ?? [] }
 
@@ -62,7 +48,7 @@ package final class STUNClient {
         guard (20...Self.maximumSize).contains(bytes.count) else { return .none }
         return bytes.withUnsafeBufferPointer { buffer in
             var message = StunMessage()
-            switch stun_agent_validate(agent, &message, buffer.baseAddress, buffer.count, nil, nil) {
+            switch stun_agent_validate(memory.agent, &message, buffer.baseAddress, buffer.count, nil, nil) {
             // Without a valid MESSAGE-INTEGRITY the answer still tells what the server objects to.
             case STUN_VALIDATION_SUCCESS, STUN_VALIDATION_UNAUTHORIZED: break
             case STUN_VALIDATION_UNKNOWN_ATTRIBUTE: return .done(.invalid)
@@ -112,6 +98,7 @@ package final class STUNClient {
     /// - Returns: nil if the credentials are too long.
     private func request(refresh: Bool = false) -> [UInt8]? {
         var (challenge, username) = (challenge, username)
+        let (agent, password) = (memory.agent, memory.password)
         return withUnsafeTemporaryAllocation(byteCount: Self.maximumSize, alignment: 8) { buffer in
             guard let bytes = buffer.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return nil }
             let length = challenge.withUnsafeMutableBufferPointer { challenge in
