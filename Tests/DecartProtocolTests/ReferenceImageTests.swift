@@ -197,54 +197,30 @@ struct ReferenceImageTests {
     }
 
     @Test func files() throws {
-        var template = Array("/tmp/decart-image-XXXXXX".utf8CString)
-        let made: String? = template.withUnsafeMutableBufferPointer { buffer in
-            buffer.baseAddress.flatMap { mkdtemp($0) }.map { String(cString: $0) }
-        }
-        let directory = try #require(made)
-        var names: [String] = []
-        defer {
-            for name in names { unlink(name) }
-            rmdir(directory)
-        }
-        func path(_ name: String) -> String {
-            names.append(directory + "/" + name)
-            return directory + "/" + name
-        }
-        func write(_ bytes: [UInt8], to path: String) {
-            let descriptor = open(path, O_WRONLY | O_CREAT, 0o600)
-            #expect(bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) } == bytes.count)
-            close(descriptor)
-        }
-        let good = path("good.txt")
-        write(ReferenceImageTests.png(16, 16), to: good)
-        #expect(try ReferenceImage(path: good).format == .png)
-        let link = path("link")
-        #expect(symlink(good, link) == 0)
-        #expect(try ReferenceImage(path: link).format == .png)
+        try TemporaryFolder.with { folder in
+            let good = try folder.write("good.txt", Self.png(16, 16))
+            #expect(try ReferenceImage(path: good).format == .png)
+            let (link, fifo) = (folder.path("link"), folder.path("fifo"))
+            let (dangling, loop) = (folder.path("dangling"), folder.path("loop"))
+            #expect(symlink(good, link) == 0)
+            #expect(try ReferenceImage(path: link).format == .png)
 
-        let fifo = path("fifo")
-        #expect(mkfifo(fifo, 0o600) == 0)
-        let dangling = path("dangling")
-        #expect(symlink(directory + "/nothing", dangling) == 0)
-        let loop = path("loop")
-        #expect(symlink(loop, loop) == 0)
-        let sparse = path("sparse")
-        write([0x89], to: sparse)
-        #expect(truncate(sparse, 10 << 30) == 0)
-        let empty = path("empty")
-        write([], to: empty)
-        var longest = Duration.zero
-        for bad in [
-            fifo, dangling, loop, sparse, empty, directory, directory + "/nothing", good + "/x", "/dev/zero",
-            "/dev/null",
-            "/proc/self/environ", "/etc/passwd", "", "a\u{0}b", String(repeating: "x", count: 10_000),
-        ] {
-            let start = ContinuousClock.now
-            // The suite's time limit guards against a path on which reading blocks.
-            #expect(throws: ProtocolError.self, "\(bad.prefix(40))") { try ReferenceImage(path: bad) }
-            longest = max(longest, ContinuousClock.now - start)
+            #expect(mkfifo(fifo, 0o600) == 0)
+            #expect(symlink(folder.path("nothing"), dangling) == 0)
+            #expect(symlink(loop, loop) == 0)
+            let sparse = try folder.makeSparse("sparse", size: 10 << 30)
+            let empty = try folder.write("empty", [])
+            var longest = Duration.zero
+            for bad in [
+                fifo, dangling, loop, sparse, empty, folder.root, folder.path("nothing"), good + "/x", "/dev/zero",
+                "/dev/null", "/proc/self/environ", "/etc/passwd", "", "a\u{0}b", String(repeating: "x", count: 10_000),
+            ] {
+                let start = ContinuousClock.now
+                // The suite's time limit guards against a path on which reading blocks.
+                #expect(throws: ProtocolError.self, "\(bad.prefix(40))") { try ReferenceImage(path: bad) }
+                longest = max(longest, ContinuousClock.now - start)
+            }
+            measure("time to refuse a path", longest, atMost: .seconds(1))
         }
-        measure("time to refuse a path", longest, atMost: .seconds(1))
     }
 }

@@ -100,20 +100,14 @@ struct TemporaryCertificate {
     struct Failure: Error {}
 
     static func with(_ body: (TemporaryCertificate) throws -> Void) throws {
-        var template = Array("/tmp/standin-test-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw Failure() }
-        let folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        let certificate = TemporaryCertificate(chain: folder + "/cert.pem", key: folder + "/key.pem")
-        defer {
-            unlink(certificate.chain)
-            unlink(certificate.key)
-            rmdir(folder)
+        try TemporaryFolder.with { folder in
+            let certificate = TemporaryCertificate(chain: folder.path("cert.pem"), key: folder.path("key.pem"))
+            let status = system(
+                "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost "
+                    + "-addext subjectAltName=DNS:localhost -keyout \(certificate.key) -out \(certificate.chain) "
+                    + "2>/dev/null")
+            guard status == 0 else { throw Failure() }
+            try body(certificate)
         }
-        let status = system(
-            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost "
-                + "-addext subjectAltName=DNS:localhost -keyout \(certificate.key) -out \(certificate.chain) 2>/dev/null"
-        )
-        guard status == 0 else { throw Failure() }
-        try body(certificate)
     }
 }

@@ -1,13 +1,13 @@
 import Glibc
 
 /// A temporary folder, removed with its files when the body returns.
-struct TemporaryFolder {
-    let root: String
+package struct TemporaryFolder {
+    package let root: String
 
-    struct Failure: Error {}
+    package struct Failure: Error {}
 
-    static func with(_ body: (TemporaryFolder) throws -> Void) throws {
-        var template = Array("/tmp/decart-elements-XXXXXX".utf8CString)
+    package static func with(_ body: (TemporaryFolder) throws -> Void) throws {
+        var template = Array("/tmp/decart-test-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw Failure() }
         let folder = TemporaryFolder(
             root: String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self))
@@ -15,13 +15,22 @@ struct TemporaryFolder {
         try body(folder)
     }
 
-    func path(_ name: String) -> String { root + "/" + name }
+    package func path(_ name: String) -> String { root + "/" + name }
 
-    func write(_ name: String, _ bytes: [UInt8]) throws -> String {
+    package func write(_ name: String, _ bytes: [UInt8]) throws -> String {
         let descriptor = open(path(name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Failure() }
         defer { close(descriptor) }
         guard Glibc.write(descriptor, bytes, bytes.count) == bytes.count else { throw Failure() }
+        return path(name)
+    }
+
+    /// Creates a file of the given size that takes no disk space.
+    package func makeSparse(_ name: String, size: Int) throws -> String {
+        let descriptor = open(path(name), O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw Failure() }
+        defer { close(descriptor) }
+        guard ftruncate(descriptor, size) == 0 else { throw Failure() }
         return path(name)
     }
 
@@ -40,7 +49,7 @@ struct TemporaryFolder {
 }
 
 /// Reads a file of at most 1 MiB.
-func readFile(_ path: String) throws -> [UInt8] {
+package func readFile(_ path: String) throws -> [UInt8] {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw TemporaryFolder.Failure() }
     defer { close(descriptor) }
