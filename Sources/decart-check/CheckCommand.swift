@@ -200,7 +200,7 @@ struct CheckCommand: ParsableCommand {
             if let relay {
                 (session.baseURL, session.key) = (relay.url, relay.localKey)
                 // The element uses its default server only for a service on another machine, which the relay is not.
-                if let stun = configuration.stun { session.stunServer = "stun:\(hostAndPort(stun))" }
+                if let stun = configuration.stun { session.stunServer = "stun:\(stun.host.bracketed):\(stun.port)" }
             }
             let isWatched = isatty(STDERR_FILENO) == 1
             let summary = try session.run { line in
@@ -212,10 +212,6 @@ struct CheckCommand: ParsableCommand {
             let message = (error as? DeepSession.Failure)?.message ?? "The relay of the report cannot listen."
             output.results.append(ProbeResult(.session, host, .failed(.session), nil, message))
         }
-    }
-
-    private func hostAndPort(_ server: ICEServer) -> String {
-        "\(server.host.contains(":") ? "[\(server.host)]" : server.host):\(server.port)"
     }
 
     // MARK: Settings

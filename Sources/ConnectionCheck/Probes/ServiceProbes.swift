@@ -75,9 +75,7 @@ enum ServiceProbes {
         connection.open()
     }
 
-    private static func target(_ base: ServiceURL) -> String {
-        "\(base.host.contains(":") ? "[\(base.host)]" : base.host):\(base.port)"
-    }
+    private static func target(_ base: ServiceURL) -> String { "\(base.host.bracketed):\(base.port)" }
 
     /// The part of the stack below the service that an error belongs to.
     static func cause(of error: SessionError) -> Cause {

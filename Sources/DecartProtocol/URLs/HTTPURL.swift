@@ -68,8 +68,7 @@ package struct HTTPURL: Sendable, Equatable {
 
     /// Value of the `Host` header: IPv6 in brackets, the port only if it is not the scheme's default.
     package var hostHeader: String {
-        let name = host.contains(":") ? "[\(host)]" : host
-        return port == (isSecure ? 443 : 80) ? name : "\(name):\(port)"
+        port == (isSecure ? 443 : 80) ? host.bracketed : "\(host.bracketed):\(port)"
     }
 
     /// True if a token for one URL may go to the other one (RFC 6454).
@@ -121,6 +120,11 @@ package struct HTTPURL: Sendable, Equatable {
         }
         return path.isEmpty ? "" : "/" + segments.joined(separator: "/")
     }
+}
+
+extension String {
+    /// A host as it stands before a port: an IPv6 address in brackets (RFC 3986 §3.2.2).
+    package var bracketed: String { contains(":") ? "[\(self)]" : self }
 }
 
 extension HTTPURL: Redacted {

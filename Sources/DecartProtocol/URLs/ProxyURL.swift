@@ -50,7 +50,7 @@ package struct ProxyURL: Sendable, Equatable {
     package func applies(to host: String) -> Bool { !HTTPURL.isLoopback(host: host) }
 
     /// "proxy.example:3128", for messages.
-    package var place: String { "\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+    package var place: String { "\(host.bracketed):\(port)" }
 }
 
 extension ProxyURL: Redacted {
