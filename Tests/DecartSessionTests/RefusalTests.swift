@@ -6,38 +6,23 @@ import Testing
 /// (DecartAI/sdk#144, packages/sdk/src/realtime/types.ts).
 @Suite("Refusals of the service", .timeLimit(.minutes(1)))
 struct RefusalTests {
-    struct Row: Sendable, CustomTestStringConvertible {
-        let word: String
-        let code: DecartErrorCode
-        let remedy: String
-        var stage = SessionError.Stage.channel
-        var dials = 1
-        var testDescription: String { word }
-
-        init(
-            _ word: String, _ code: DecartErrorCode, _ remedy: String, _ stage: SessionError.Stage = .channel,
-            dials: Int = 1
-        ) {
-            (self.word, self.code, self.remedy, self.stage, self.dials) = (word, code, remedy, stage, dials)
-        }
-    }
-
-    static let rows = [
-        Row("invalid_api_key", .invalidAPIKey, "Check the key"),
-        Row("origin_not_allowed", .invalidAPIKey, "allowedOrigins"),
-        Row("invalid_model", .modelNotFound, "Correct the property model"),
-        Row("removed_model", .modelNotFound, "newer model"),
-        Row("model_not_available_for_trial", .modelNotFound, "end the trial"),
-        Row("insufficient_credits", .insufficientCredits, "Top up"),
-        Row("upstream_rejected", .server, "try again later", dials: 3),
-        Row("upstream_timeout", .server, "try again later", dials: 3),
-        Row("model_server_disconnected", .server, "try again later", dials: 3),
-        Row("model_setup_timeout", .server, "try again later", dials: 3),
-        Row("session_duration_limit", .server, "start another one", .generation),
-        Row("session_not_found", .server, "subscribe token", dials: 3),
-        Row("server_shutdown", .server, "try again later", dials: 3),
-        Row("moderation_violation", .moderationViolation, "Change the prompt", .initialState),
-        Row("internal_error", .server, "try again later", .initialState, dials: 3),
+    /// `dials`: 1 for a permanent error, 3 with two retries.
+    static let rows: [(word: String, code: DecartErrorCode, remedy: String, stage: SessionError.Stage, dials: Int)] = [
+        ("invalid_api_key", .invalidAPIKey, "Check the key", .channel, 1),
+        ("origin_not_allowed", .invalidAPIKey, "allowedOrigins", .channel, 1),
+        ("invalid_model", .modelNotFound, "Correct the property model", .channel, 1),
+        ("removed_model", .modelNotFound, "newer model", .channel, 1),
+        ("model_not_available_for_trial", .modelNotFound, "end the trial", .channel, 1),
+        ("insufficient_credits", .insufficientCredits, "Top up", .channel, 1),
+        ("upstream_rejected", .server, "try again later", .channel, 3),
+        ("upstream_timeout", .server, "try again later", .channel, 3),
+        ("model_server_disconnected", .server, "try again later", .channel, 3),
+        ("model_setup_timeout", .server, "try again later", .channel, 3),
+        ("session_duration_limit", .server, "start another one", .generation, 1),
+        ("session_not_found", .server, "subscribe token", .channel, 3),
+        ("server_shutdown", .server, "try again later", .channel, 3),
+        ("moderation_violation", .moderationViolation, "Change the prompt", .initialState, 1),
+        ("internal_error", .server, "try again later", .initialState, 3),
     ]
 
     /// Lets each dial end with this error.
@@ -51,16 +36,18 @@ struct RefusalTests {
         driver.wait(.seconds(100))
     }
 
-    @Test(arguments: rows) func eachWordHasItsMeaning(row: Row) throws {
+    @Test(arguments: rows) func eachWordHasItsMeaning(
+        word: String, code: DecartErrorCode, remedy: String, stage: SessionError.Stage, dials: Int
+    ) throws {
         var driver = try MachineDriver(maximumRetries: 2)
-        refuse(&driver, "The service's own words", row.word)
-        #expect(driver.opens() == row.dials && driver.state == .error && !driver.startsMedia())
+        refuse(&driver, "The service's own words", word)
+        #expect(driver.opens() == dials && driver.state == .error && !driver.startsMedia())
         let error = try #require(driver.failures().first)
-        #expect(driver.failures().count == 1 && driver.warnings().count == row.dials - 1)
-        #expect(error.code == row.code && error.stage == row.stage && error.isPermanent == (row.dials == 1))
+        #expect(driver.failures().count == 1 && driver.warnings().count == dials - 1)
+        #expect(error.code == code && error.stage == stage && error.isPermanent == (dials == 1))
         #expect(error.message.hasPrefix("The service reported an error: The service's own words. "))
-        #expect(error.message.contains(row.remedy), "\(error.message)")
-        #expect(error.message.contains(". Gave up after 2 retries.") == (row.dials > 1), "\(error.message)")
+        #expect(error.message.contains(remedy), "\(error.message)")
+        #expect(error.message.contains(". Gave up after 2 retries.") == (dials > 1), "\(error.message)")
     }
 
     /// With upstream_capacity, which waits, these are all words.
