@@ -114,8 +114,7 @@ struct AdmissionFaultTests {
     }
 
     @Test func framesDrip() throws {
-        try withFaults("slow_frame:interval=0.05") { server in
-            let client = try RawSocket.webSocket(port: server.port)
+        try withRawClient("slow_frame:interval=0.05") { client, _ in
             expectDrip(client)
             #expect(client.received.first == 0x81)
         }

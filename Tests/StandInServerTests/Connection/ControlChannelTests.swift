@@ -226,9 +226,7 @@ struct ControlChannelTests {
     /// Only seconds with frames are billed; two without end the generation, and the next frame starts another.
     @Test func silenceIsNotBilled() throws {
         try TestServer.run { server in
-            let (client, media) = try server.negotiate()
-            media.paint()
-            #expect(try client.next() == .message(.generationStarted))
+            let (client, media) = try server.generate()
             #expect(try client.next() == .message(.generationTick(seconds: 1)))
             #expect(try client.next() == .message(.generationEnded(seconds: 1, reason: "timeout")))
             #expect(server.server.sessions.first?.isGenerating == false)
@@ -289,9 +287,7 @@ struct ControlChannelTests {
 
     @Test func stoppingTheServerSaysGoodbye() throws {
         try TestServer.run { server in
-            let (client, media) = try server.negotiate()
-            media.paint()
-            #expect(try client.next() == .message(.generationStarted))
+            let (client, media) = try server.generate()
             server.server.stop()
             #expect(try client.next() == .message(.generationEnded(seconds: 0, reason: "server shutdown")))
             #expect(try client.next() == .closeFrame(code: 1001))

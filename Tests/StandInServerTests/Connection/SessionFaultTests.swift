@@ -10,8 +10,7 @@ struct SessionFaultTests {
 
     @Test(arguments: FaultKind.CloseCode.allCases)
     func closeAtJoin(code: FaultKind.CloseCode) throws {
-        try withFaults("close_\(code.rawValue)_at_join") { server in
-            let client = try RawSocket.webSocket(port: server.port)
+        try withRawClient("close_\(code.rawValue)_at_join") { client, _ in
             #expect(client.read() == .finished)
             #expect(client.received == [0x88, 2, UInt8(code.rawValue >> 8), UInt8(code.rawValue & 255)])
         }
@@ -19,8 +18,7 @@ struct SessionFaultTests {
 
     @Test(arguments: FaultKind.CloseCode.allCases)
     func closeAfterATime(code: FaultKind.CloseCode) throws {
-        try withFaults("close_\(code.rawValue)_at_T:at=0.2,reason=because") { server in
-            let client = try RawSocket.webSocket(port: server.port)
+        try withRawClient("close_\(code.rawValue)_at_T:at=0.2,reason=because") { client, _ in
             #expect(client.read() == .finished)
             let close = try #require(client.frames.last)
             #expect(close.first == 0x88)
@@ -31,17 +29,14 @@ struct SessionFaultTests {
 
     @Test func closeWhenConnected() throws {
         try withFaults("close_1012_at_connected") { server in
-            let (client, media) = try server.negotiate()
-            media.paint()
-            #expect(try client.next() == .message(.generationStarted))
+            let client = try server.generate().client
             #expect(try client.next() == .closeFrame(code: 1012))
             #expect(try client.next() == .closed)
         }
     }
 
     @Test func tcpIsReset() throws {
-        try withFaults("drop_tcp_at_T:at=1") { server in
-            let client = try RawSocket.webSocket(port: server.port)
+        try withRawClient("drop_tcp_at_T:at=1") { client, server in
             #expect(client.read() == .reset)
             #expect(server.server.wait(milliseconds: 20_000) { $0.allSatisfy { !$0.isOpen } })
         }
@@ -61,8 +56,7 @@ struct SessionFaultTests {
         ] + ErrorTypes.all.map { ("error_type:type=\($0),reason=some words", .error("some words", type: $0)) }
             as [(String, ServerMessage)])
     func errors(spec: String, message: ServerMessage) throws {
-        try withFaults(spec) { server in
-            let client = try server.greeted()
+        try withClient(spec) { client, _ throws in
             #expect(try client.next() == .message(message))
         }
     }
@@ -100,16 +94,14 @@ struct SessionFaultTests {
     }
 
     @Test func pingsWithoutAnAnswer() throws {
-        try withFaults("no_pong") { server in
-            let client = try server.greeted()
+        try withClient("no_pong") { client, _ in
             client.ping([1])
             try client.expectAccepted()
         }
     }
 
     @Test func mute() throws {
-        try withFaults("mute:at=0") { server in
-            let client = try server.greeted()
+        try withClient("mute:at=0") { client, server in
             client.ping([1])
             try client.send(lego)
             #expect(server.server.wait(milliseconds: 20_000) { $0.first?.prompts == ["lego"] })
@@ -118,8 +110,7 @@ struct SessionFaultTests {
     }
 
     @Test func pingFlood() throws {
-        try withFaults("ping_flood:n=3000") { server in
-            let client = try RawSocket.webSocket(port: server.port)
+        try withRawClient("ping_flood:n=3000") { client, _ in
             #expect(client.read(seconds: 20) { $0.count >= 3000 * 6 } == nil)
             #expect(client.frames.count { $0.first == 0x89 && $0.length == 4 } >= 2950)
         }
@@ -128,8 +119,7 @@ struct SessionFaultTests {
     // MARK: Acknowledgements
 
     @Test func acknowledgementsAreLeftOutAfterTheFirst() throws {
-        try withFaults("ack_none:skip=1") { server in
-            let client = try server.greeted()
+        try withClient("ack_none:skip=1") { client, _ in
             try client.expectAccepted()
             try client.send(lego)
             try client.send(.setImage(.passthrough))
@@ -139,8 +129,7 @@ struct SessionFaultTests {
     }
 
     @Test func acknowledgementsComeLate() throws {
-        try withFaults("ack_late:delay=1") { server in
-            let client = try server.greeted()
+        try withClient("ack_late:delay=1") { client, _ in
             let start = ContinuousClock.now
             try client.send(lego)
             client.ping([9])
@@ -151,8 +140,7 @@ struct SessionFaultTests {
     }
 
     @Test func acknowledgementsNameAnotherPrompt() throws {
-        try withFaults("ack_wrong") { server in
-            let client = try server.greeted()
+        try withClient("ack_wrong") { client, _ in
             try client.send(lego)
             guard case .message(.promptAck(let ack)) = try client.next() else { throw TestClient.TimedOut() }
             #expect(ack.prompt != nil && ack.prompt != "lego")
@@ -160,8 +148,7 @@ struct SessionFaultTests {
     }
 
     @Test func refusedAfterTheFirst() throws {
-        try withFaults("ack_fail:skip=1") { server in
-            let client = try server.greeted()
+        try withClient("ack_fail:skip=1") { client, server in
             try client.expectAccepted()
             try client.send(lego)
             guard case .message(.promptAck(let ack)) = try client.next() else { throw TestClient.TimedOut() }
@@ -181,8 +168,7 @@ struct SessionFaultTests {
             ("bad_json_size", 0x81),
         ] as [(String, UInt8)])
     func frames(spec: String, first: UInt8) throws {
-        try withFaults(spec) { server in
-            let client = try RawSocket.webSocket(port: server.port)
+        try withRawClient(spec) { client, _ in
             let least = spec == "bad_json_size" ? 2 << 20 : spec == "bad_json_depth" ? 200_000 : 1
             _ = client.read { _ in client.frames.count > 2 && client.frames[2].payload.count >= least }
             let frame = try #require(client.frames.dropFirst(2).first)
@@ -198,8 +184,7 @@ struct SessionFaultTests {
         arguments: [("ws_masked", nil), ("ws_huge_len:n=17825792", 17 << 20), ("ws_huge_len", UInt64(Int.max))]
             as [(String, UInt64?)])
     func aMaskedOrHugeFrame(spec: String, length: UInt64?) throws {
-        try withFaults(spec) { server in
-            let client = try RawSocket.webSocket(port: server.port)
+        try withRawClient(spec) { client, _ in
             _ = client.read { _ in client.frames.count > 2 }
             let frame = try #require(client.frames.last)
             #expect(frame.isMasked == (length == nil))
@@ -208,8 +193,7 @@ struct SessionFaultTests {
     }
 
     @Test func fragmentsWithoutEnd() throws {
-        try withFaults("ws_fragments") { server in
-            let client = try RawSocket.webSocket(port: server.port)
+        try withRawClient("ws_fragments") { client, _ in
             _ = client.read { $0.count > 10_000 }
             let fragments = client.frames.dropFirst(2)
             #expect(fragments.count > 1000)
@@ -219,16 +203,14 @@ struct SessionFaultTests {
     }
 
     @Test func aMessageOfManyFragments() throws {
-        try withFaults("ws_fragments:n=100") { server in
-            let client = try RawSocket.webSocket(port: server.port)
+        try withRawClient("ws_fragments:n=100") { client, _ in
             _ = client.read { _ in client.frames.last?.first == 0x80 }
             #expect(client.frames.dropFirst(2).map(\.first) == [0x01] + [UInt8](repeating: 0, count: 98) + [0x80])
         }
     }
 
     @Test func wrongTypesDoNotEndTheSession() throws {
-        try withFaults("bad_json_type") { server in
-            let client = try server.greeted()
+        try withClient("bad_json_type") { client, _ in
             var unreadable = 0
             for _ in 0..<17 { if case .unreadable = try client.next() { unreadable += 1 } }
             #expect(unreadable >= 10)
@@ -275,8 +257,7 @@ struct SessionFaultTests {
         var found: [CandidateMessage?] = []
         var answer = ""
         var media: FakeMedia?
-        try withFaults(spec) { server in
-            let client = try server.greeted()
+        try withClient(spec) { client, server in
             try client.send(.offer(sdp: Self.offer))
             _ = try client.next {
                 guard case .message(.answer(let sdp)) = $0 else { return false }
@@ -330,9 +311,7 @@ struct SessionFaultTests {
     ])
     func generationEnds(spec: String, reason: String) throws {
         try withFaults(spec) { server in
-            let (client, media) = try server.negotiate()
-            media.paint()
-            #expect(try client.next() == .message(.generationStarted))
+            let (client, media) = try server.generate()
             #expect(try generationEnd(client) == reason)
             client.ping([1])
             #expect(try client.next() == .pong([1]))
@@ -345,9 +324,7 @@ struct SessionFaultTests {
     @Test(arguments: Fault.Output.allCases)
     func generationRestarts(output: Fault.Output) throws {
         try withFaults("generation_restart:at=1.2,delay=0.3,output=\(output.rawValue)") { server in
-            let (client, media) = try server.negotiate()
-            media.paint()
-            #expect(try client.next() == .message(.generationStarted))
+            let (client, media) = try server.generate()
             #expect(try generationEnd(client) == "timeout")
             #expect(try client.next() == .message(.generationStarted))
             if output == .offer || output == .newMID {

@@ -113,8 +113,7 @@ struct ResumeTests {
     /// The media of a participant have never been connected, so that there is nothing to resume.
     @Test func withoutMediaTheParticipantLeaves() throws {
         try TestServer.run { server in
-            let info = try server.askForRoom().info
-            let room = try server.join(info)
+            let (info, room) = try server.enterRoom()
             _ = try room.offer()
             room.client.close()
             #expect(server.engine.rooms.first?.isStoppedOnce() == true)

@@ -13,8 +13,7 @@ struct RoomFaultTests {
     ])
     func sentAway(name: String, action: LiveKitLeaveRequest.Action) throws {
         try withFaults("\(name):at=0.5") { server in
-            let info = try server.askForRoom().info
-            let room = try server.join(info)
+            let (info, room) = try server.enterRoom()
             #expect(try room.leave().action == action)
             try room.expectClosed()
             // The fault applies once: the client may stay when it joins again.
@@ -27,8 +26,7 @@ struct RoomFaultTests {
 
     @Test func intoARunningRoom() throws {
         try TestServer.run { server in
-            let info = try server.askForRoom().info
-            let room = try server.join(info)
+            let (info, room) = try server.enterRoom()
             _ = try room.offer()
             try server.server.inject([Fault(.room(.leaveReconnect))], into: info.sessionID)
             #expect(try room.leave().action == .reconnect)
@@ -41,15 +39,12 @@ struct RoomFaultTests {
         try TestServer.run { server in
             let (control, info) = try server.askForRoom()
             let room = try server.join(info, query: "&auto_subscribe=0")
-            func tracks() throws -> [LiveKitTrackInfo] {
-                try room.next { if case .update(let update) = $0 { update.participants.first?.tracks } else { nil } }
-            }
             func subscribe(_ track: LiveKitTrackInfo) throws {
                 try room.send { $0.subscription = .with { ($0.trackSids, $0.subscribe) = ([track.sid], true) } }
             }
             try room.answer(try room.offer())
             try room.publish()
-            let track = try #require(tracks().first)
+            let track = try #require(room.announcedTracks().first)
             try subscribe(track)
             try room.answer(try room.offer())
             let media = try #require(server.engine.rooms.first)
@@ -61,12 +56,12 @@ struct RoomFaultTests {
             try server.server.inject([Fault(parsing: "generation_restart:delay=0.3,output=\(output.rawValue)")])
             #expect(try control.next() == .message(.generationEnded(seconds: 0, reason: "timeout")))
             if output != .same {
-                #expect(try tracks().isEmpty)
+                #expect(try room.announcedTracks().isEmpty)
                 try room.answer(try room.offer())
             }
             #expect(try control.next() == .message(.generationStarted))
             if output != .same {
-                let again = try #require(tracks().first)
+                let again = try #require(room.announcedTracks().first)
                 #expect((again.sid == track.sid) == (output != .newSID) && again.sid.hasPrefix("TR_"))
                 // A track without a subscription is not offered.
                 try subscribe(again)
@@ -118,8 +113,7 @@ struct RoomFaultTests {
 
     @Test func noCandidates() throws {
         try withFaults("room_ice_none") { server in
-            let info = try server.askForRoom().info
-            let room = try server.join(info)
+            let room = try server.enterRoom().room
             _ = try room.offer()
             try room.send {
                 $0.trickle = .with {
@@ -134,8 +128,7 @@ struct RoomFaultTests {
 
     @Test func restart() throws {
         try withFaults("room_restart:at=1") { server in
-            let info = try server.askForRoom().info
-            let room = try server.join(info)
+            let (info, room) = try server.enterRoom()
             #expect(try room.client.next { $0 == .closed } == .closed)
             #expect(server.engine.rooms.first?.isStoppedOnce() == true)
             #expect(try server.join(info).offer().sdp == "offer 1")

@@ -71,8 +71,7 @@ struct RoomTests {
     /// Audio is announced and offered as long as the client sends it, with one offer in flight at a time.
     @Test func soundComesAndGoes() throws {
         try TestServer.run { server in
-            let info = try server.askForRoom().info
-            let room = try server.join(info)
+            let room = try server.enterRoom().room
             let first = try room.offer()
             try room.answer(first)
             try room.publish()
@@ -82,9 +81,7 @@ struct RoomTests {
                 $0.addTrack = .with { ($0.cid, $0.type, $0.source) = ("voice-1", .audio, .microphone) }
             }
             try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video audio", 8) } }
-            let tracks = try room.next { message -> [LiveKitTrackInfo]? in
-                if case .update(let update) = message { update.participants.first?.tracks } else { nil }
-            }
+            let tracks = try room.announcedTracks()
             #expect(tracks.map(\.type) == [.video, .audio] && tracks.last?.source == .microphone)
             try room.send { $0.ping = 1 }
             let answer = try room.next {
@@ -123,9 +120,7 @@ struct RoomTests {
             let published = try room.next { if case .trackPublished(let answer) = $0 { answer.track } else { nil } }
             #expect(published.packetTrailerFeatures == (server ? [.ptfFrameID, .ptfUserTimestamp] : []))
             try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video", 8) } }
-            let tracks = try room.next { message -> [LiveKitTrackInfo]? in
-                if case .update(let update) = message { update.participants.first?.tracks } else { nil }
-            }
+            let tracks = try room.announcedTracks()
             #expect(tracks.first?.packetTrailerFeatures == (client && server ? [.ptfFrameID, .ptfUserTimestamp] : []))
         }
     }
@@ -282,8 +277,7 @@ struct RoomTests {
 
     @Test func candidatesOfBothSides() throws {
         try TestServer.run { server in
-            let info = try server.askForRoom().info
-            let room = try server.join(info)
+            let room = try server.enterRoom().room
             _ = try room.offer()
             for (json, target) in [
                 ("{\"candidate\":\"candidate:9\",\"sdpMid\":\"0\",\"sdpMLineIndex\":0}", LiveKitSignalTarget.publisher),
@@ -321,8 +315,7 @@ struct RoomTests {
 
     @Test func nonsenseIsSurvived() throws {
         try TestServer.run { server in
-            let info = try server.askForRoom().info
-            let room = try server.join(info)
+            let (info, room) = try server.enterRoom()
             _ = try room.offer()
             for length in [0, 1, 7, 300] { room.client.send(.binary, [UInt8](repeating: 0xff, count: length)) }
             for index in 0..<40 {
@@ -340,8 +333,7 @@ struct RoomTests {
 
     @Test func failedMediaAreMadeAnew() throws {
         try TestServer.run { server in
-            let info = try server.askForRoom().info
-            let room = try server.join(info)
+            let (info, room) = try server.enterRoom()
             _ = try room.offer()
             let media = try #require(server.engine.rooms.first)
             media.onEvent(.failed("the path is dead"))

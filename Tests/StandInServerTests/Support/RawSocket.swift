@@ -111,6 +111,16 @@ func withFaults(_ specs: String..., body: (TestServer) throws -> Void) throws {
     try TestServer.run({ $0.faults = try FaultPlan(parsing: specs).faults }, body)
 }
 
+/// Runs `body` with a server that has these faults, and a client that has received its greeting.
+func withClient(_ specs: String..., body: (TestClient, TestServer) throws -> Void) throws {
+    try TestServer.run({ $0.faults = try FaultPlan(parsing: specs).faults }) { try body($0.greeted(), $0) }
+}
+
+/// The same with a client that shows every byte.
+func withRawClient(_ spec: String, body: (RawSocket, TestServer) throws -> Void) throws {
+    try withFaults(spec) { try body(RawSocket.webSocket(port: $0.port), $0) }
+}
+
 /// Returns the whole response to a request. The server then closes the connection.
 /// - Parameter extra: further header fields, each with its line end.
 func ask(

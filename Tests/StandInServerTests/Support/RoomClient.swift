@@ -61,6 +61,11 @@ struct RoomClient {
         _ = try next { if case .pong(let time) = $0 { time } else { nil } }
     }
 
+    /// Skips responses until participants are announced; returns the tracks of the first.
+    func announcedTracks() throws -> [LiveKitTrackInfo] {
+        try next { if case .update(let update) = $0 { update.participants.first?.tracks } else { nil } }
+    }
+
     func leave() throws -> LiveKitLeaveRequest {
         try next { if case .leave(let leave) = $0 { leave } else { nil } }
     }
@@ -96,6 +101,12 @@ extension TestServer {
         try control.send(.livekitJoin(join))
         guard case .message(.livekitRoomInfo(let info)) = try control.next() else { throw TestClient.TimedOut() }
         return (control, info)
+    }
+
+    /// Opens a control channel, requests a room and joins it.
+    func enterRoom() throws -> (info: LiveKitRoomInfo, room: RoomClient) {
+        let info = try askForRoom().info
+        return (info, try join(info))
     }
 
     func join(_ info: LiveKitRoomInfo, query: String = "") throws -> RoomClient {

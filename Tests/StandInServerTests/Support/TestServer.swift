@@ -55,6 +55,14 @@ struct TestServer {
         guard let media = engine.sessions.last else { throw TestClient.TimedOut() }
         return (client, media)
     }
+
+    /// The same, and one frame, with which the generation starts.
+    func generate() throws -> (client: TestClient, media: FakeMedia) {
+        let (client, media) = try negotiate()
+        media.paint()
+        #expect(try client.next() == .message(.generationStarted))
+        return (client, media)
+    }
 }
 
 private final class Clients: Sendable {
