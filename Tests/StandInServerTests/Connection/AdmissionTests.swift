@@ -44,24 +44,19 @@ struct AdmissionTests {
         }
     }
 
-    @Test func pagesOfOthersAreTakenWhenAskedTo() throws {
-        try TestServer.run({ $0.allowsBrowsers = true }) { server in
-            let client = try RawSocket(port: server.port)
-            client.request(TestServer.target, host: "any.example", extra: "Origin: https://page.example\r\n")
-            client.read { $0.contains(10) }
-            #expect(client.text.hasPrefix("HTTP/1.1 101 "))
-        }
-    }
-
     /// A stand-in that serves other machines may be reached under any host name.
-    @Test func otherMachinesMayUseAnyName() throws {
-        try TestServer.run({ $0.host = "0.0.0.0" }) { server in
-            for (origin, status) in [("", 101), ("Origin: https://evil.example\r\n", 403)] {
-                let client = try RawSocket(port: server.port)
-                client.request(TestServer.target, host: "any.example", extra: origin)
-                client.read { $0.contains(10) }
-                #expect(client.text.hasPrefix("HTTP/1.1 \(status) "))
-            }
+    @Test(
+        arguments: [
+            (true, nil, "https://page.example", 101), (false, "0.0.0.0", nil, 101),
+            (false, "0.0.0.0", "https://evil.example", 403),
+        ] as [(Bool, String?, String?, Int)])
+    func anyHostNameIsTakenWhenAskedTo(allowsBrowsers: Bool, address: String?, origin: String?, status: Int) throws {
+        try TestServer.run({ ($0.allowsBrowsers, $0.host) = (allowsBrowsers, address) }) { server in
+            let client = try RawSocket(port: server.port)
+            let extra = origin.map { "Origin: \($0)\r\n" } ?? ""
+            client.request(TestServer.target, host: "any.example", extra: extra)
+            client.read { $0.contains(10) }
+            #expect(client.text.hasPrefix("HTTP/1.1 \(status) "))
         }
     }
 

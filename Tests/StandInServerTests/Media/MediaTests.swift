@@ -1,7 +1,6 @@
 import DecartProtocol
 import GStreamerKit
 import StandInServer
-import TestSupport
 import Testing
 import WebRTCTransport
 
@@ -51,41 +50,6 @@ struct MediaTests {
             let record = try #require(server.sessions.first)
             #expect(record.offeredBeforeState)
             #expect(record.frames.raw > 0)
-        }
-    }
-
-    @Test func theLatencyMarkerTravelsThereAndBack() throws {
-        try withMedia { server, port in
-            let peer = try MediaPeer(
-                server: server, port: port, target: TestServer.target + "&pixel_latency=1", stampsMarker: true)
-            defer { peer.stop() }
-            try peer.setState(prompt("cyberpunk"))
-            try peer.negotiate()
-            #expect(peer.waitForFrames(20))
-            let (read, sent) = peer.markers
-            // Every returned frame carries a number that was sent, in order.
-            measure("frames of 20 with a marker", Double(read.count), atLeast: 18, unit: "frames")
-            #expect(!read.isEmpty)
-            #expect(read == read.sorted())
-            #expect(read.allSatisfy { (1...sent).contains($0) })
-        }
-    }
-
-    @Test func aSessionThatDiesDoesNotTouchAnother() throws {
-        try withMedia { server, port in
-            let one = try MediaPeer(server: server, port: port)
-            let other = try MediaPeer(server: server, port: port, width: 160, height: 96)
-            defer { other.stop() }
-            for peer in [one, other] {
-                try peer.setState(prompt("lego"))
-                try peer.negotiate()
-            }
-            #expect(one.waitForFrames(3))
-            one.stop()
-            #expect(server.wait(milliseconds: 20_000) { $0.first?.isOpen == false })
-            let before = other.frameCount
-            #expect(other.waitForFrames(before + 20))
-            #expect(server.sessions.last?.isGenerating == true)
         }
     }
 

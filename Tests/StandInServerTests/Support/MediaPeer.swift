@@ -10,32 +10,22 @@ final class MediaPeer: @unchecked Sendable {
     let client: TestClient
     let connection: PeerConnection
     let pipeline: Pipeline
-    private let width: Int
-    private let height: Int
     private let pattern: String
-    /// True: every sent frame carries a latency marker with an increasing number.
-    let stampsMarker: Bool
 
     private struct Seen {
         var frames = 0
         var planes: [[UInt8]] = []
-        var numbers: [UInt16] = []
-        var sent: UInt16 = 0
     }
     private let seen = Watched(Seen())
     let states = PeerStates()
 
     init(
-        server: StandInServer, port: Int, target: String = TestServer.target, codec: VideoCodec = .vp8,
-        width: Int = 320, height: Int = 176, pattern: String = "smpte", stampsMarker: Bool = false
+        server: StandInServer, port: Int, codec: VideoCodec = .vp8, pattern: String = "smpte"
     ) throws {
         GStreamerRuntime.initialise()
         pipeline = Pipeline()
-        self.width = width
-        self.height = height
         self.pattern = pattern
-        self.stampsMarker = stampsMarker
-        let client = try TestClient(port: port, target: target)
+        let client = try TestClient(port: port, target: TestServer.target)
         self.client = client
         var configuration = PeerConnectionConfiguration()
         configuration.codec = codec
@@ -98,8 +88,8 @@ final class MediaPeer: @unchecked Sendable {
         guard let parameters = connection.sendParameters else { throw TestClient.TimedOut() }
         let source = try Bin(
             description: """
-                videotestsrc is-live=true pattern=\(pattern) ! capsfilter name=out \
-                caps=video/x-raw,format=I420,width=\(width),height=\(height),framerate=30/1 \
+                videotestsrc is-live=true pattern=\(pattern) \
+                ! video/x-raw,format=I420,width=320,height=176,framerate=30/1 \
                 ! queue leaky=downstream max-size-buffers=2
                 """,
             ghostUnlinkedPads: true)
@@ -113,60 +103,25 @@ final class MediaPeer: @unchecked Sendable {
         try decoder.link(sink)
         guard let sendPad = connection.bin.staticPad("rtp_sink"), let receivePad = connection.bin.staticPad("rtp_src"),
             let encoded = encoder.bin.staticPad("src"), let encodedIn = decoder.staticPad("sink"),
-            let raw = source.child(named: "out")?.staticPad("src"), let decoded = sink.staticPad("sink")
+            let decoded = sink.staticPad("sink")
         else { throw TestClient.TimedOut() }
         try encoded.link(sendPad)
         try receivePad.link(encodedIn)
-        probe(raw) { [weak self] buffer, video in self?.stamp(buffer, video) }
-        probe(decoded) { [weak self] buffer, video in
-            self?.receive(buffer, video)
-            return nil
+        var video: VideoInfo?
+        decoded.addProbe([.buffer, .downstreamEvent]) { [weak self] item in
+            if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
+            if case .buffer(let buffer) = item, let video { self?.receive(buffer, video) }
+            return .pass
         }
         pipeline.setState(.playing)
     }
 
-    private func probe(_ pad: Pad, _ body: @escaping (Buffer, VideoInfo) -> Buffer?) {
-        var video: VideoInfo?
-        pad.addProbe([.buffer, .downstreamEvent]) { item in
-            if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
-            if case .buffer(let buffer) = item, let video, let other = body(buffer, video) { return .replace(other) }
-            return .pass
-        }
-    }
-
-    private func stamp(_ buffer: Buffer, _ video: VideoInfo) -> Buffer? {
-        guard stampsMarker, let writable = buffer.madeWritable() else { return nil }
-        // Only the streaming thread counts.
-        let number = seen.read(\.sent) &+ 1
-        seen.change { $0.sent = number }
-        let stamped: Bool? = writable.withVideoPlanes(video, writable: true) { planes in
-            Self.luma(planes, video).map { LatencyMarker.stamp(number, onto: $0) } ?? false
-        }
-        return stamped == true ? writable : nil
-    }
-
     private func receive(_ buffer: Buffer, _ video: VideoInfo) {
-        let copied: (planes: [[UInt8]], number: UInt16?)? = buffer.withVideoPlanes(video, writable: false) { planes in
-            (planes.map(\.samples), Self.luma(planes, video).flatMap { LatencyMarker.read(from: $0) })
-        }
-        guard let copied else { return }
-        seen.change { seen in
-            seen.frames += 1
-            seen.planes = copied.planes
-            if let number = copied.number { seen.numbers.append(number) }
-        }
-    }
-
-    private static func luma(_ planes: [FramePlane], _ video: VideoInfo) -> Plane? {
-        guard let plane = planes.first else { return nil }
-        let memory = UnsafeMutableRawBufferPointer(
-            start: plane.base, count: plane.stride * (video.height - 1) + video.width)
-        return Plane(memory, stride: plane.stride, width: video.width, height: video.height)
+        guard let copied = buffer.withVideoPlanes(video, writable: false, { $0.map(\.samples) }) else { return }
+        seen.change { ($0.frames, $0.planes) = ($0.frames + 1, copied) }
     }
 
     var frameCount: Int { seen.read(\.frames) }
-    /// Numbers read from returned frames, and the last one sent.
-    var markers: (read: [UInt16], sent: UInt16) { seen.read { ($0.numbers, $0.sent) } }
 
     /// Waits for a returned frame that matches.
     func waitForFrame(seconds: Double = 40, where fits: ([[UInt8]]) -> Bool) -> Bool {
