@@ -31,10 +31,10 @@ extension ConnectionHandler {
         case .raw(let bytes):
             journal.noteRaw(size: bytes.count)
             encoder(context)?.writeAndFlush(NIOAny(ByteBuffer(bytes: bytes)), promise: nil)
-        case .rawRepeated(let bytes, let rounds):
+        case .rawRepeated(let bytes):
             guard let encoder = encoder(context) else { return }
             journal.noteRaw(size: bytes.count)
-            EndlessWriter.write(ByteBuffer(bytes: bytes), rounds: rounds, from: encoder)
+            EndlessWriter.write(ByteBuffer(bytes: bytes), from: encoder)
         case .pings(let count): flood(count, context)
         case .close(let code, let reason): close(WebSocketErrorCode(codeNumber: Int(code)), reason: reason, context)
         case .reset:

@@ -9,7 +9,7 @@ struct FaultScript {
         case every(seconds: Double, [Step])
         /// Bytes that bypass the frame encoder.
         case raw([UInt8])
-        case rawRepeated([UInt8], rounds: Int?)
+        case rawRepeated([UInt8])
         case pings(count: Int)
         case close(code: UInt16, reason: String)
         case reset
@@ -41,11 +41,7 @@ struct FaultScript {
     // MARK: Greeting
 
     func opened(_ greeting: [ControlStateMachine.Action]) -> [Step] {
-        let end = plan.first { fault -> Step? in
-            guard case .close(let code, .join) = fault.kind else { return nil }
-            return .close(code: code.rawValue, reason: fault.reason ?? "")
-        }
-        if let end { return [end] }
+        if let end = closes(.join).first { return [end] }
         return self.greeting(greeting.map(Step.action)) + plan.faults.compactMap(\.timedStep)
     }
 
@@ -96,7 +92,7 @@ struct FaultScript {
         case .send(.iceCandidate(let candidate)): return CandidateFault.applyFaults(sent: candidate, plan)
         case .addRemoteCandidate: return CandidateFault.applyFaults(received: action, plan)
         case .send(.livekitRoomInfo): return roomInfo(action)
-        case .send(.generationStarted): return [.action(action)] + closeWhenConnected
+        case .send(.generationStarted): return [.action(action)] + closes(.connected)
         default: return [.action(action)]
         }
     }
@@ -109,9 +105,9 @@ struct FaultScript {
         return [.later(seconds: Double(queue.places.count) * queue.interval, [.action(action)])]
     }
 
-    private var closeWhenConnected: [Step] {
+    private func closes(_ moment: FaultKind.Moment) -> [Step] {
         plan.faults.compactMap { fault in
-            guard case .close(let code, .connected) = fault.kind else { return nil }
+            guard case .close(let code, moment) = fault.kind else { return nil }
             return .close(code: code.rawValue, reason: fault.reason ?? "")
         }
     }

@@ -39,7 +39,7 @@ enum HostileFrames {
             let begin: [UInt8] = [0x01, 1, 0x61]
             let next: [UInt8] = [0x00, 1, 0x61]
             guard let n, n > 0 else {
-                return [.raw(begin), .rawRepeated(Array(repeatElement(next, count: 64).joined()), rounds: nil)]
+                return [.raw(begin), .rawRepeated(Array(repeatElement(next, count: 64).joined()))]
             }
             let whole: [UInt8] = [0x81, 1, 0x61]
             let end: [UInt8] = [0x80, 1, 0x61]

@@ -88,7 +88,6 @@ final class RefusalHandler: ChannelInboundHandler, RemovableChannelHandler {
         log("answers with header fields without end")
         encoder.writeAndFlush(NIOAny(ByteBuffer(string: "HTTP/1.1 101 Switching Protocols\r\n")), promise: nil)
         EndlessWriter.write(
-            ByteBuffer(string: String(repeating: "X-Fault: endless_headers\r\n", count: 64)), rounds: nil,
-            from: encoder)
+            ByteBuffer(string: String(repeating: "X-Fault: endless_headers\r\n", count: 64)), from: encoder)
     }
 }

@@ -84,15 +84,14 @@ final class DripWriter: ChannelOutboundHandler, ChannelInboundHandler {
     }
 }
 
-/// Writes the same bytes repeatedly, as fast as the peer reads them, until it disconnects or `rounds` are over.
+/// Writes the same bytes repeatedly, as fast as the peer reads them, until it disconnects.
 enum EndlessWriter {
-    static func write(_ bytes: ByteBuffer, rounds: Int?, from context: ChannelHandlerContext) {
-        guard rounds != 0 else { return }
+    static func write(_ bytes: ByteBuffer, from context: ChannelHandlerContext) {
         let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
         let written = context.eventLoop.makePromise(of: Void.self)
         written.futureResult.whenSuccess {
             // Yield to the event loop first, so that other connections are served too.
-            bound.eventLoop.execute { write(bytes, rounds: rounds.map { $0 - 1 }, from: bound.value) }
+            bound.eventLoop.execute { write(bytes, from: bound.value) }
         }
         context.writeAndFlush(NIOAny(bytes), promise: written)
     }

@@ -71,10 +71,10 @@ struct RoomClient {
     }
 
     /// Publishes a camera as a client does: announces the track, then offers.
-    func publish(cid: String = "camera-1") throws {
+    func publish() throws {
         try send {
             $0.addTrack = .with {
-                $0.cid = cid
+                $0.cid = "camera-1"
                 $0.type = .video
                 $0.source = .camera
             }
