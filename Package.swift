@@ -183,13 +183,12 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(productLinking)]),
-        // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice
-        // (MirrorElement, which it calls for the flip alone, registers none by itself). It calls C for webrtcbin, which
-        // it is measured against.
+        // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice.
+        // It calls C for webrtcbin, which it is measured against.
         .executableTarget(
             name: "decart-bench",
             dependencies: [
-                "CGStreamer", "CYUV", "DecartProtocol", "GStreamerKit", "MediaPipeline", "MediaSecurity", "MirrorElement",
+                "CGStreamer", "CYUV", "DecartProtocol", "GStreamerKit", "MediaPipeline", "MediaSecurity",
                 "WebRTCTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],

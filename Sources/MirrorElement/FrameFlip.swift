@@ -1,13 +1,13 @@
 internal import CYUV
-package import GStreamerKit
+import GStreamerKit
 import Glibc
 
 /// Flips frames plane by plane, in place if source and target share memory.
-package enum FrameFlip {
+enum FrameFlip {
     private typealias Bytes = UnsafeMutablePointer<UInt8>
 
     /// Returns false if a plane is missing, is shorter than its layout says, or has an unknown pixel unit.
-    package static func run(_ flip: Flip, _ source: VideoFrameRef, into target: VideoFrameRef) -> Bool {
+    static func run(_ flip: Flip, _ source: VideoFrameRef, into target: VideoFrameRef) -> Bool {
         for index in 0..<source.planeCount {
             guard let from = source.plane(index), let to = target.plane(index), from.layout == to.layout else {
                 return false

@@ -5,10 +5,10 @@ struct BenchCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "decart-bench",
         abstract: """
-            Measures the transport against webrtcbin doing the same work, the flip, and what the element costs.
+            Measures the transport against webrtcbin doing the same work, and what the element costs.
             """,
         subcommands: [
-            RunCommand.self, FlipCommand.self, ScaleCommand.self, ElementCommand.self, EncodedCommand.self,
+            RunCommand.self, ScaleCommand.self, ElementCommand.self, EncodedCommand.self,
             StartCommand.self, PeerCommand.self, MeasureCommand.self,
         ],
         defaultSubcommand: RunCommand.self)

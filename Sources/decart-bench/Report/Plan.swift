@@ -58,7 +58,6 @@ struct Plan {
         case .element: element(plugin)
         case .encoded: report("Encoded in, encoded out", ["encoded"], plugin, rounds: quick ? "1" : "3")
         case .scale: report("Scaling of camera formats", ["scale"], rounds: quick ? "11" : "31")
-        case .flip: report("Mirror", ["flip"], rounds: quick ? "11" : "31")
         }
     }
 

@@ -10,8 +10,7 @@ struct RunCommand: ParsableCommand {
         discussion: """
             Each measurement has a process of its own and the remote peer another; the implementations alternate, so that \
             a slow minute of the machine affects both. Traffic stays on this machine. Nothing is written but the report \
-            and, while it runs, a file in the temporary directory. The part "flip" needs the plugin on GStreamer's path \
-            (pipelines/env.sh).
+            and, while it runs, a file in the temporary directory.
             """)
 
     @Flag(help: "About six minutes: one repetition, fewer sessions, 20 cycles.")
@@ -34,7 +33,7 @@ struct RunCommand: ParsableCommand {
     var only: [Part] = []
 
     enum Part: String, CaseIterable, ExpressibleByArgument {
-        case plugin, connect, start, load, many, latency, growth, element, encoded, scale, flip
+        case plugin, connect, start, load, many, latency, growth, element, encoded, scale
     }
 
     private static var library: String {
