@@ -6,14 +6,14 @@
 With DECART_VERIFY=1 or words. Otherwise, as in scripts/test, it checks only that the page has its recipes and that they
 are complete commands: how many frames arrive within a time depends on the machine.
 
-Each recipe runs in a network and a process namespace of its own: its ports are free, and nothing that it starts outlives
-it. The commands are the page's, and a block that ends is run again after half a second, as a person does who was too
-early. Only the window is replaced: ffplay by ffmpeg, and autovideosink by a file. Both write frames of 16 x 16 pixels.
-The viewer of Janus is janus_viewer.py. The prompt's look is grey, the input are colour bars: a recipe passes with 100
-frames whose bars are grey and get darker, if no frame has the input's colours. Black frames, which the element gives
-before the first transformed one, do not count. A block with "file NAME FRAMES [FILES]" runs once and must end by itself.
-Then as many files must match the name, one if no number is there, and each must have exactly so many frames, all with the
-look, or with "FRAMES+" at least so many with it.
+Each recipe runs in a network and a process namespace of its own: its ports are free, and nothing that it starts
+outlives it. The commands are the page's, and a block that ends is run again after half a second, as a person does who
+was too early. The word behind "```sh" is a block's role. Only the window is replaced: ffplay by ffmpeg, autovideosink
+by a file. Both write frames of 16 x 16 pixels. The viewer of Janus is janus_viewer.py. The prompt's look is grey, the
+input are colour bars: a recipe passes with 100 frames whose bars are grey and get darker, if no frame has the input's
+colours. Black frames, which the element gives before the first transformed one, do not count. A block with "file NAME
+FRAMES [FILES]" runs once and must end by itself. Then as many files must match the name, one if no number is there, and
+each must have exactly so many frames, all with the look, or with "FRAMES+" at least so many with it.
 
 Prints "ok NAME: figures", "not ok NAME: why" or "skip NAME: why". With words only the recipes whose name contains one
 of them run.
@@ -95,7 +95,7 @@ def recipes():
     sections = re.split(r"^## ", read(PAGE), flags=re.M)[1:]
     for section in sections:
         name, _, text = section.partition("\n")
-        blocks = re.findall(r"^<!-- not run here: check_recipes\.py, ([^>]+) -->\n```sh\n(.*?)^```$", text, re.M | re.S)
+        blocks = re.findall(r"^```sh (\S[^\n]*)\n(.*?)^```$", text, re.M | re.S)
         if blocks:
             yield name.strip(), blocks
 
