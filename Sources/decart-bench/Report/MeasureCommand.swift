@@ -191,7 +191,6 @@ struct MeasureCommand: ParsableCommand {
                 // Closing continues on the network threads after `stop` returns.
                 pause(.milliseconds(300))
                 let statistics = ProcessStatistics.now()
-                report("cycle", Double(cycle))
                 report("rss", Double(statistics.residentKilobytes))
                 report("fds", Double(statistics.descriptors))
                 report("threads", Double(statistics.threads))

@@ -55,7 +55,7 @@ struct Plan {
         case .many: manySessions()
         case .latency: latency()
         case .growth: growth()
-        case .element: element(plugin)
+        case .element: report("Element against its codecs", ["element"], plugin, rounds: quick ? "2" : "5")
         case .encoded: report("Encoded in, encoded out", ["encoded"], plugin, rounds: quick ? "1" : "3")
         case .scale: report("Scaling of camera formats", ["scale"], rounds: quick ? "11" : "31")
         }
@@ -256,18 +256,16 @@ struct Plan {
         for setup in setups {
             func values(_ name: String) -> [Double] { measured[setup]?[name]?.values ?? [] }
             for (title, name, unit) in Self.resources {
-                let course = zip(values("cycle"), values(name)).map { cycle, value in
-                    "\(fixed(value / unit, unit > 1 ? 2 : 0)) @\(fixed(cycle, 0))"
-                }
-                rows.append([setup.implementation.rawValue, title, course.joined(separator: ", ")])
+                let course = values(name).map { fixed($0 / unit, unit > 1 ? 2 : 0) }
+                rows.append([setup.implementation.rawValue, title, course.first ?? "–", course.last ?? "–"])
             }
             rows.append(
-                [setup.implementation.rawValue, "slowest stop, ms", fixed(values("slowest-stop").first ?? .nan)])
+                [setup.implementation.rawValue, "slowest stop, ms", "", fixed(values("slowest-stop").first ?? .nan)])
         }
         return """
             ## Growth over \(cycles) connect/stream/stop cycles
 
-            \(table(["", "measured", "after this number of cycles"], rows))\(notes(problems))
+            \(table(["", "measured", "after \(cycles / 5) cycles", "at the end"], rows))\(notes(problems))
             """
     }
 
@@ -297,13 +295,4 @@ struct Plan {
             \(table(["", "measured", "goal"], rows))\(notes(problems))
             """
     }
-
-    private func element(_ plugin: String?) -> String {
-        ["h264", "vp8"].map { codec in
-            report(
-                "Element against its codecs, \(codec)", ["element", "--codec", codec], plugin, rounds: quick ? "2" : "5"
-            )
-        }.joined(separator: "\n")
-    }
-
 }

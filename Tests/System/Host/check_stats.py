@@ -62,7 +62,7 @@ def in_backticks(text):
 
 
 def documented_fields():
-    """{(structure, field): type}; the structure of a flat field is empty."""
+    """{(structure, field): type}; the structure of a flat field is empty. A field's cell has its names, then its type."""
     fields, structures = {}, [""]
     for heading, title, cells in tables("docs/REFERENCE.md", "Statistics"):
         if title == "structure":
@@ -76,7 +76,7 @@ def documented_fields():
             for field in in_backticks(cells[0]):
                 if (structure, field) in fields:
                     raise Problem(f"REFERENCE.md has {structure}/{field} twice")
-                fields[structure, field] = cells[1]
+                fields[structure, field] = cells[0].rpartition("`")[2].strip()
     return fields
 
 
