@@ -50,7 +50,7 @@ package struct BackOff: Sendable, Equatable {
         return true
     }
 
-    /// Call at the start of a session, and after 30 s connected.
+    /// Call at the start, and after a connection of 30 s or a live view of 10 s.
     package mutating func reset() { (count, endedWaits) = (0, 0) }
 }
 

@@ -212,6 +212,7 @@ package struct JitterBuffer<Packet> {
     /// after each `retry` until the packet arrives or is given up. `InboundRTP.pace` sets `retry` to the round trip and
     /// an eighth of it, at least 10 ms, in all 20 ms to 2 s; before the first round trip, of RTCP or a consent check, it is
     /// 100 ms. A packet is given up six times `retry`, but 500 ms to 2 s, after the time at which it should have arrived.
+    /// A gap of more than 256 packets, or one that begins too late to be repaired, is not requested at all (`discover`).
     /// - Returns: at most 256 numbers; the others are due at the next call.
     package mutating func requests(now: Duration) -> [UInt16] {
         var found: [UInt16] = []
