@@ -462,7 +462,11 @@ final class DecartTransform: ElementImplementation {
                     && (isAudioAlone || input.encoded.isExpected),
                 sizes: settings.transport.kinds.map { plan.media(for: $0).format })
         }
-        // Both properties may have changed meanwhile; any change from here on finds the session.
+        // What another thread has set meanwhile has reached neither the plan nor a run; any change from here on finds both.
+        let late = TransformProperties.settings.changes(from: settings, to: state.withLock(\.settings))
+        for name in late { TransformProperties.settings.apply(name, to: self) }
+        propertiesChanged(late)
+        // The plan does not decide on tracks.
         updatePublishedAudio()
         updatePublishedVideo()
         plan.warnings.forEach(warn)

@@ -262,6 +262,27 @@ extension ElementTests {
             }
         }
 
+        /// The start has read the settings, and has made no session yet, when it asks downstream for its caps.
+        @Test(.indifferentToTransport, arguments: [("prompt", "anime"), ("max-session-duration", "1")])
+        func aChangeDuringTheStartCounts(name: String, value: String) throws {
+            let raw = try Reference.input()
+            try TransformPipeline.run(with: { try .init($0, prompt: "film noir") }) { pipeline, _ in
+                // The change to READY asks too.
+                pipeline.pipeline.setState(.ready)
+                pipeline.sink.addProbe(.query) { [weak transform = pipeline.transform] item in
+                    guard case .query(let query) = item, query.kind == .caps else { return .pass }
+                    transform?.set(name, value)
+                    return .remove
+                }
+                pipeline.play()
+                if name == "prompt" {
+                    #expect(pipeline.waitForFrame(raw.applying(prompt: value)))
+                } else {
+                    #expect(pipeline.waitForError()?.text.contains("Session expired") == true)
+                }
+            }
+        }
+
         @Test(.indifferentToTransport) func manyThreadsMaySetAndRead() throws {
             try TransformPipeline.runWell(with: { try .init($0, prompt: "film noir") }) { pipeline, standIn in
                 pipeline.play()
