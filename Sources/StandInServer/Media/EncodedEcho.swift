@@ -20,13 +20,25 @@ struct EncodedEcho {
         let echoed = Pad(name: "echoed", direction: .source)
         // Used only by the one streaming thread that pushes into this pad.
         var caps: Caps?
+        // Frames dropped since the last one of a pause; nil: a keyframe has come since then.
+        var waiting: Int?
         end.setEventFunction { event in
             caps = event.caps ?? caps
             if [.streamStart, .caps, .segment].contains(event.kind) { echoed.push(event) }
             return .handled(true)
         }
-        end.setChainFunction { frame in
-            guard !painter.isPaused else { return .ok }
+        end.setChainFunction { [end = end.unowned] frame in
+            if painter.isPaused {
+                waiting = 0
+                return .ok
+            }
+            // A keyframe may overtake the message that ends the pause. A server forwards from a keyframe on, as LiveKit's does.
+            if let dropped = waiting, frame.isDeltaUnit {
+                if dropped % 15 == 0 { end.push(Event.forceKeyUnitUpstream()) }
+                waiting = dropped + 1
+                return .ok
+            }
+            waiting = nil
             faults.frameArrived()
             painter.pass()
             if !faults.isOn(.silent) {
