@@ -75,14 +75,24 @@ package enum VideoDecoderBin {
     /// Requests a keyframe as soon as the stream's first frame does not leave, and then each second of the stream in
     /// which packets arrive and no frame leaves. rtph264depay requests one only after a gap, unlike those of VP8 and
     /// VP9; it sees none if the packets before its first one were lost, for example because they came before the SRTP
-    /// keys, and then waits for a keyframe that nothing requests.
+    /// keys, and then waits for a keyframe that nothing requests. If those packets had the parameter sets of the first
+    /// keyframe, it passes the rest, without which no decoder decodes this and all later frames: these are dropped.
     private static func requestMissingKeyframe(_ depayloader: Element) {
         guard let packets = depayloader.staticPad("sink"), let frames = depayloader.staticPad("src") else { return }
         let interval: ClockTime = 1_000_000_000
         // Both probes run on the stream's thread.
         var waitingSince: ClockTime?
         var isFirstFrame = true
-        frames.addProbe(.buffer) { _ in
+        // A sequence parameter set (type 7) precedes the other set and the frame.
+        var hasSequenceSet = false
+        frames.addProbe(.buffer) { item in
+            if !hasSequenceSet, case .buffer(let frame) = item {
+                hasSequenceSet =
+                    frame.withBytes { bytes in
+                        EncodedVideoReader.units(in: bytes).contains { bytes[$0.lowerBound] & 0x1f == 7 }
+                    } ?? false
+                guard hasSequenceSet else { return .drop }
+            }
             waitingSince = nil
             isFirstFrame = false
             return .pass

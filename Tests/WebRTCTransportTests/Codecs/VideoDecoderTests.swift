@@ -132,6 +132,16 @@ extension Transport {
             #expect(line.requests.value >= 2, "\(line.requests.value) requests")
         }
 
+        /// The packets that came before the SRTP keys had the parameter sets.
+        @Test func aKeyframeWithoutItsParameterSetsGetsAnotherRequested() throws {
+            let line = try Line(.h264)
+            line.push([Self.keyFrame(.h264, 640, 352)[2]], at: 0)
+            for time in 1...3 { line.push([Self.deltaFrame(.h264)], at: time) }
+            #expect(line.frames.value == 0 && line.requests.value == 1, "\(line.requests.value) requests")
+            line.push(Self.keyFrame(.h264, 640, 352), at: 4)
+            #expect(line.frames.wait(.seconds(20)) { $0 == 1 })
+        }
+
         /// K-SVC: in the frames behind a keyframe no layer refers to a lower one (D), and each frame has all of them.
         @Test func theLayersOfAFrameReachTheDecoderTogether() throws {
             let line = try Line(.vp9)
