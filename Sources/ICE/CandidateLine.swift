@@ -109,7 +109,7 @@ extension UInt8 {
     /// RFC 8839 §5.1, `ice-char`.
     var isICECharacter: Bool { isLetterOrDigit || self == UInt8(ascii: "+") || self == UInt8(ascii: "/") }
 
-    /// Of ASCII.
+    /// True for an ASCII letter or digit.
     var isLetterOrDigit: Bool {
         switch self {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

@@ -462,11 +462,11 @@ final class DecartTransform: ElementImplementation {
                     && (isAudioAlone || input.encoded.isExpected),
                 sizes: settings.transport.kinds.map { plan.media(for: $0).format })
         }
-        // What another thread has set meanwhile has reached neither the plan nor a run; any change from here on finds both.
+        // Another thread may have set properties since `settings` was copied: the plan lacks them, and no run took them.
         let late = TransformProperties.settings.changes(from: settings, to: state.withLock(\.settings))
         for name in late { TransformProperties.settings.apply(name, to: self) }
         propertiesChanged(late)
-        // The plan does not decide on tracks.
+        // The plan contains no tracks.
         updatePublishedAudio()
         updatePublishedVideo()
         plan.warnings.forEach(warn)

@@ -20,8 +20,8 @@ struct EncodedEcho {
         let echoed = Pad(name: "echoed", direction: .source)
         // Used only by the one streaming thread that pushes into this pad.
         var caps: Caps?
-        // Frames dropped since the last one of a pause; nil: a keyframe has come since then.
-        var waiting: Int?
+        // Delta frames dropped since a pause ended; nil: a keyframe has come since then.
+        var droppedDeltas: Int?
         end.setEventFunction { event in
             caps = event.caps ?? caps
             if [.streamStart, .caps, .segment].contains(event.kind) { echoed.push(event) }
@@ -29,16 +29,17 @@ struct EncodedEcho {
         }
         end.setChainFunction { [end = end.unowned] frame in
             if painter.isPaused {
-                waiting = 0
+                droppedDeltas = 0
                 return .ok
             }
-            // A keyframe may overtake the message that ends the pause. A server forwards from a keyframe on, as LiveKit's does.
-            if let dropped = waiting, frame.isDeltaUnit {
+            // A keyframe that came before the message which ends the pause was dropped. LiveKit's server, too, forwards from
+            // the next keyframe on.
+            if let dropped = droppedDeltas, frame.isDeltaUnit {
                 if dropped % 15 == 0 { end.push(Event.forceKeyUnitUpstream()) }
-                waiting = dropped + 1
+                droppedDeltas = dropped + 1
                 return .ok
             }
-            waiting = nil
+            droppedDeltas = nil
             faults.frameArrived()
             painter.pass()
             if !faults.isOn(.silent) {

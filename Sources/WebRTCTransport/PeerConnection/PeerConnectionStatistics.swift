@@ -17,7 +17,7 @@ package struct PeerConnectionStatistics: Sendable {
     package var bytesSent: UInt64 = 0
     package var packetsReceived: UInt64 = 0
     package var bytesReceived: UInt64 = 0
-    /// Of the video's RTP session.
+    /// Counters of the RTP session that carries the video.
     package var rtp = RTPSessionStatistics()
     package var roundTripTime: Duration?
     /// Fraction, 0...1, and number of our packets that the remote peer's latest receiver report counts as lost.
