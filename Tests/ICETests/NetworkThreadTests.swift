@@ -81,19 +81,29 @@ struct NetworkThreadTests {
     }
 
     @Test
-    func onlyAnEarlierTimeAdvancesATimer() async {
+    func aTimerMovesToAnEarlierAndToALaterTime() async {
+        let log = EventLog<String>()
+        NetworkThread.shared.sync {
+            var (advanced, postponed): (NetworkTimer?, NetworkTimer?)
+            NetworkThread.shared.move(&advanced, after: .milliseconds(300)) { log.append("late") }
+            NetworkThread.shared.move(&advanced, after: .milliseconds(20)) { log.append("earlier") }
+            NetworkThread.shared.move(&postponed, after: .milliseconds(50)) { log.append("early") }
+            NetworkThread.shared.move(&postponed, after: .milliseconds(350)) { log.append("later") }
+        }
+        #expect(await log.first { $0 == "later" } != nil)
+        #expect(log.elements == ["earlier", "later"])
+    }
+
+    @Test
+    func aTimerThatIsOverKeepsNothingBack() async {
         let log = EventLog<String>()
         NetworkThread.shared.sync {
             var timer: NetworkTimer?
-            NetworkThread.shared.advance(&timer, after: .milliseconds(200)) { log.append("first") }
-            NetworkThread.shared.advance(&timer, after: .milliseconds(300)) { log.append("later") }
-            NetworkThread.shared.advance(&timer, after: .milliseconds(20)) { log.append("earlier") }
+            NetworkThread.shared.move(&timer, after: .milliseconds(50)) { log.append("cancelled") }
             timer?.cancel()
-            // A timer that is over keeps nothing back.
-            NetworkThread.shared.advance(&timer, after: .milliseconds(50)) { log.append("again") }
-            NetworkThread.shared.schedule(after: .milliseconds(400)) { log.append("end") }
+            NetworkThread.shared.move(&timer, after: .milliseconds(50)) { log.append("again") }
         }
-        #expect(await log.first { $0 == "end" } != nil)
-        #expect(log.elements == ["again", "end"])
+        #expect(await log.first { $0 == "again" } != nil)
+        #expect(log.elements == ["again"])
     }
 }

@@ -170,14 +170,15 @@ final class RTPSession: @unchecked Sendable {
     /// Takes a decrypted packet of 12 bytes or more; `flush` hands on what arrived together.
     func received(rtp packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration) {
         inbound.received(rtp: packet, activeType: activeType, now: now, running: { runningTime }) { perform($0) }
-        settle()
     }
 
     private var runningTime: Int64? { bin.currentRunningTime.map { Int64(clamping: $0) } }
 
-    /// Hands on the packets that arrived together.
+    /// Hands on the packets that arrived together. Within a frame that is complete now, each had set a time to request the
+    /// next one: what is due is decided once.
     func flush() {
         if inbound.flush() { output.deliver(&delivery) }
+        settle()
     }
 
     /// Requests a keyframe of the stream that is shown. Several requests within a moment are one.
@@ -212,7 +213,7 @@ final class RTPSession: @unchecked Sendable {
             wakeTimer?.cancel()
             return wakeTimer = nil
         }
-        network.advance(&wakeTimer, after: time - MonotonicTime.now) { [weak self] in self?.wake() }
+        network.move(&wakeTimer, after: time - MonotonicTime.now) { [weak self] in self?.wake() }
     }
 
     private func wake() {
@@ -220,7 +221,6 @@ final class RTPSession: @unchecked Sendable {
         wakeTime = nil
         inbound.wake(at: MonotonicTime.now, senders: { senderReports() }, using: &random) { perform($0) }
         flush()
-        settle()
     }
 
     private func senderReports() -> [RTCPPackets.SenderInformation] {
