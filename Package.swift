@@ -188,8 +188,7 @@ let package = Package(
         .executableTarget(
             name: "decart-bench",
             dependencies: [
-                "CGStreamer", "CYUV", "DecartProtocol", "GStreamerKit", "MediaPipeline", "MediaSecurity",
-                "WebRTCTransport",
+                "CGStreamer", "DecartProtocol", "GStreamerKit", "MediaSecurity", "WebRTCTransport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: swiftSettings),

@@ -4,12 +4,10 @@ import ArgumentParser
 struct BenchCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "decart-bench",
-        abstract: """
-            Measures the transport against webrtcbin doing the same work, and what the element costs.
-            """,
+        abstract: "Measures the transport against webrtcbin doing the same work, and what the element costs.",
         subcommands: [
-            RunCommand.self, ScaleCommand.self, ElementCommand.self, EncodedCommand.self,
-            StartCommand.self, PeerCommand.self, MeasureCommand.self,
+            RunCommand.self, ElementCommand.self, EncodedCommand.self, StartCommand.self, PeerCommand.self,
+            MeasureCommand.self,
         ],
         defaultSubcommand: RunCommand.self)
 }

@@ -50,34 +50,28 @@ struct Plan {
         case .plugin: loading(of: plugin)
         case .connect: connect()
         case .start:
-            report("From PLAYING to the first transformed frame", ["start"], plugin, rounds: quick ? "5" : "15")
+            report("From PLAYING to the first transformed frame", "start", plugin, rounds: quick ? "5" : "15")
         case .load: load()
         case .many: manySessions()
         case .latency: latency()
         case .growth: growth()
-        case .element: report("Element against its codecs", ["element"], plugin, rounds: quick ? "2" : "5")
-        case .encoded: report("Encoded in, encoded out", ["encoded"], plugin, rounds: quick ? "1" : "3")
-        case .scale: report("Scaling of camera formats", ["scale"], rounds: quick ? "11" : "31")
+        case .element: report("Element against its codecs", "element", plugin, rounds: quick ? "2" : "5")
+        case .encoded: report("Encoded in, encoded out", "encoded", plugin, rounds: quick ? "1" : "3")
         }
     }
 
     private var rounds: Int { quick ? 1 : 3 }
 
-    /// The report of another command, which runs in a process of its own, under a heading.
-    private func report(_ title: String, _ command: [String], rounds: String) -> String {
-        let arguments = command + ["--rounds", rounds]
+    /// The report of a command that needs the plugin, which runs in a process of its own, under a heading.
+    private func report(_ title: String, _ command: String, _ plugin: String?, rounds: String) -> String {
+        guard let plugin else { return "## \(title)\n\nLeft out: no `--plugin`.\n" }
+        let arguments = [command, "--plugin", plugin, "--rounds", rounds]
         var lines = ["## \(title)", "", "`decart-bench \(arguments.joined(separator: " "))`", ""]
         do {
             let status = try Child.run(arguments) { lines.append(String($0)) }
             if status != 0 { lines.append("It ended with \(status).") }
         } catch { lines.append("\(error)") }
         return lines.joined(separator: "\n") + "\n"
-    }
-
-    /// The report of a command that needs the plugin.
-    private func report(_ title: String, _ command: [String], _ plugin: String?, rounds: String) -> String {
-        guard let plugin else { return "## \(title)\n\nLeft out: no `--plugin`.\n" }
-        return report(title, command + ["--plugin", plugin], rounds: rounds)
     }
 
     private func table(_ header: [String], _ rows: [[String]]) -> String {

@@ -33,7 +33,7 @@ struct RunCommand: ParsableCommand {
     var only: [Part] = []
 
     enum Part: String, CaseIterable, ExpressibleByArgument {
-        case plugin, connect, start, load, many, latency, growth, element, encoded, scale
+        case plugin, connect, start, load, many, latency, growth, element, encoded
     }
 
     private static var library: String {
