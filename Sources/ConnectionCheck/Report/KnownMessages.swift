@@ -41,35 +41,3 @@ package enum KnownMessages {
         "error.error.message", "error.error_type", "error.message",
     ]
 }
-
-/// The messages of decart-standin in a session of `--report`, with which the service is compared. The system test of
-/// the report compares this table with the stand-in.
-package struct StandInBaseline: Sendable {
-    package var fields: [String: Set<String>]
-    /// The first message of each type, in order.
-    package var order: [String]
-
-    package static func of(transport: String?) -> StandInBaseline { transport == "webrtc" ? direct : room }
-
-    static let room = StandInBaseline(
-        fields: [
-            "livekit_room_info": ["livekit_url", "token", "room_name", "session_id"],
-            "prompt_ack": ["prompt", "success", "error"], "generation_started": [], "generation_tick": ["seconds"],
-        ],
-        order: [
-            "received livekit_room_info", "received prompt_ack", "received generation_started",
-            "received generation_tick",
-        ])
-
-    /// The error answers `livekit_join`, with which the element finds out that the service has no rooms.
-    static let direct = StandInBaseline(
-        fields: [
-            "status": ["status"], "session_id": ["session_id", "server_ip", "server_port"], "error": ["error"],
-            "prompt_ack": ["prompt", "success", "error"], "answer": ["sdp"], "generation_started": [],
-            "generation_tick": ["seconds"],
-        ],
-        order: [
-            "received status", "received session_id", "received error", "received prompt_ack", "received answer",
-            "received generation_started", "received generation_tick",
-        ])
-}

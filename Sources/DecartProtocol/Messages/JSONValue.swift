@@ -33,18 +33,6 @@ package enum JSONValue: Sendable, Equatable {
 
     package var string: String? { if case .string(let text) = self { text } else { nil } }
 
-    /// The kind of value, as reports name it.
-    package var kind: String {
-        switch self {
-        case .null: "null"
-        case .bool: "boolean"
-        case .number: "number"
-        case .string: "string"
-        case .array: "array"
-        case .object: "object"
-        }
-    }
-
     /// Decodes one JSON object; the fields are sorted by name. Throws if it is malformed or larger than a message.
     package init(decoding bytes: [UInt8]) throws(ProtocolError) {
         self = try JSONText.decode(JSONValue.self, from: bytes, maximumSize: ClientMessage.maximumSize)
