@@ -100,7 +100,7 @@ package final class HTTPExchange: @unchecked Sendable {
             host: request.url.host, port: request.url.port, route: request.configuration.route, limit: limit,
             resolveLimit: min(limit, TimeAmount(request.configuration.resolveLimit)), refusesLocal: request.refusesLocal
         )
-        connector.connect(on: loop) { try self.prepare($0, tls, connector) }.whenComplete { result in
+        connector.connect(on: loop, tls: tls) { try self.prepare($0) }.whenComplete { result in
             switch result {
             case .success(let channel):
                 // The exchange may have been cancelled or have timed out meanwhile.
@@ -111,15 +111,14 @@ package final class HTTPExchange: @unchecked Sendable {
         }
     }
 
-    private func prepare(_ channel: any Channel, _ tls: NIOSSLContext?, _ connector: ServerConnector) throws {
+    private func prepare(_ channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
-        if let tls { try connector.addTLS(tls, to: channel) }
         try pipeline.addHandler(InboundGate())
         try pipeline.addHandler(HTTPRequestEncoder())
         try pipeline.addHandler(
             ByteToMessageHandler(HTTPResponseDecoder(limitConfiguration: UpgradeHandler.decoderLimits)))
         let handler = RequestHandler(
-            head: request.head, body: request.body, waitsForTLS: tls != nil, maximumSize: request.maximumSize
+            head: request.head, body: request.body, maximumSize: request.maximumSize
         ) { [weak self] context, outcome in
             self?.answered(context, outcome)
         }

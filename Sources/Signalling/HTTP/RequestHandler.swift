@@ -1,8 +1,7 @@
 import NIOCore
 import NIOHTTP1
-import NIOTLS
 
-/// Sends one request, with TLS only after the server is verified, and collects one bounded response.
+/// Sends one request and collects one bounded response.
 final class RequestHandler: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
@@ -11,44 +10,31 @@ final class RequestHandler: ChannelInboundHandler {
 
     private let head: HTTPRequestHead
     private let body: String
-    private let waitsForTLS: Bool
     private let maximumSize: Int
     private let onOutcome: (ChannelHandlerContext, Outcome) -> Void
     private var answer: HTTPResponseHead?
     private var received: [UInt8] = []
-    private var isRequested = false
     private var isDone = false
 
     /// - Parameter maximumSize: limit for the response body, in bytes.
     init(
-        head: HTTPRequestHead, body: String, waitsForTLS: Bool, maximumSize: Int,
+        head: HTTPRequestHead, body: String, maximumSize: Int,
         onOutcome: @escaping (ChannelHandlerContext, Outcome) -> Void
     ) {
         self.head = head
         self.body = body
-        self.waitsForTLS = waitsForTLS
         self.maximumSize = maximumSize
         self.onOutcome = onOutcome
     }
 
+    /// TLS, if there is any, has verified the server; see `ServerConnector`.
     func channelActive(context: ChannelHandlerContext) {
-        if !waitsForTLS { request(context) }
-        context.fireChannelActive()
-    }
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted = event as? TLSUserEvent { request(context) }
-        context.fireUserInboundEventTriggered(event)
-    }
-
-    private func request(_ context: ChannelHandlerContext) {
-        guard !isRequested else { return }
-        isRequested = true
         context.write(wrapOutboundOut(.head(head)), promise: nil)
         if !body.isEmpty {
             context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(string: body)))), promise: nil)
         }
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        context.fireChannelActive()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

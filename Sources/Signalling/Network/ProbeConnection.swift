@@ -7,7 +7,6 @@ import Glibc
 import NIOCore
 import NIOPosix
 import NIOSSL
-import NIOTLS
 
 /// A connection for a diagnosis. It ends with its first failure, with `close()`, or when the limit expires before
 /// `connected`.
@@ -131,9 +130,8 @@ private final class Link: @unchecked Sendable {
 
     private func connectTCP(_ tls: NIOSSLContext?) {
         let connector = ServerConnector(host: host, port: port, route: route, limit: limit, resolveLimit: limit)
-        connector.connect(on: loop) { channel in
-            if let tls { try connector.addTLS(tls, to: channel) }
-            try channel.pipeline.syncOperations.addHandler(StreamEnd(waitsForTLS: tls != nil, link: self))
+        connector.connect(on: loop, tls: tls) { channel in
+            try channel.pipeline.syncOperations.addHandler(StreamEnd(link: self))
         }.whenComplete { result in
             switch result {
             case .success(let channel): self.keep(channel)
@@ -249,22 +247,11 @@ private final class Link: @unchecked Sendable {
 private final class StreamEnd: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    private let waitsForTLS: Bool
     private let link: Link
 
-    init(waitsForTLS: Bool, link: Link) {
-        self.waitsForTLS = waitsForTLS
-        self.link = link
-    }
+    init(link: Link) { self.link = link }
 
-    func channelActive(context: ChannelHandlerContext) {
-        if !waitsForTLS { link.connected(context.channel, nil) }
-    }
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        guard let event = event as? TLSUserEvent, case .handshakeCompleted = event else { return }
-        link.connected(context.channel, context.tls)
-    }
+    func channelActive(context: ChannelHandlerContext) { link.connected(context.channel, context.tls) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) { link.received(unwrapInboundIn(data)) }
 

@@ -1,5 +1,5 @@
-// Opens a TCP connection to a server, directly or through an HTTP proxy. Through a proxy, the handlers of the caller see
-// the channel become active when the tunnel is open, so they need not know the proxy.
+// Opens a connection to a server, directly or through an HTTP proxy, with or without TLS. The handlers of the caller see
+// the channel become active when the tunnel is open and TLS has verified the server, so they need to know neither.
 import DecartProtocol
 import DecartSession
 import NIOCore
@@ -7,22 +7,25 @@ import NIOExtras
 import NIOHTTP1
 import NIOPosix
 import NIOSSL
+import NIOTLS
 
 struct ServerConnector: Sendable {
     let host: String
     let port: Int
     let route: NetworkRoute
-    /// Timeout of the TCP connection, and of the proxy's answer.
+    /// Timeout of the TCP connection, of the proxy's answer, and of the TLS handshake.
     let limit: TimeAmount
     let resolveLimit: TimeAmount
     /// No connection to this machine or to an address of its link, whatever name leads there. The proxy may be there.
     var refusesLocal = false
 
-    /// - Parameter prepare: adds the caller's handlers, beginning with TLS; called on the event loop.
+    /// - Parameters:
+    ///   - tls: nil: no TLS.
+    ///   - prepare: adds the caller's handlers; called on the event loop.
     /// - Returns: the channel, once TCP is connected: to the proxy if there is one, whose tunnel is not open then. A
-    ///   proxy that refuses arrives as an error in the pipeline.
+    ///   proxy that refuses, and a failure of TLS, arrive as an error in the pipeline.
     func connect(
-        on loop: any EventLoop, prepare: @escaping @Sendable (any Channel) throws -> Void
+        on loop: any EventLoop, tls: NIOSSLContext?, prepare: @escaping @Sendable (any Channel) throws -> Void
     ) -> EventLoopFuture<any Channel> {
         if refusesLocal, HTTPURL.isLocal(host: host) {
             return loop.makeFailedFuture(ResolveError(reason: .local))
@@ -39,6 +42,7 @@ struct ServerConnector: Sendable {
                 return channel.eventLoop.makeCompletedFuture {
                     try source?.bind(channel)
                     if let proxy { try addTunnel(through: proxy, to: channel) }
+                    if let tls { try addTLS(tls, to: channel) }
                     try prepare(channel)
                 }
             }
@@ -54,16 +58,14 @@ struct ServerConnector: Sendable {
     }
 
     /// Adds TLS with full verification of `host`.
-    @discardableResult
-    func addTLS(_ context: NIOSSLContext, to channel: any Channel) throws -> NIOSSLClientHandler {
+    private func addTLS(_ context: NIOSSLContext, to channel: any Channel) throws {
         // RFC 6066 §3: server_name carries neither an address nor a trailing dot; TLS then verifies the address.
         let isAddress = (try? SocketAddress(ipAddress: host, port: port)) != nil
         // NIOSSL would verify the address of the connection's other end, which is the proxy's.
         if isAddress, let proxy = route.proxy(to: host) { throw ProxyFailure(cannotVerify: target, through: proxy) }
         let name = host.hasSuffix(".") ? String(host.dropLast()) : host
         let handler = try NIOSSLClientHandler(context: context, serverHostname: isAddress ? nil : name)
-        try channel.pipeline.syncOperations.addHandler(handler)
-        return handler
+        try channel.pipeline.syncOperations.addHandlers([handler, HandshakeGate(limit: limit)])
     }
 
     private var target: String { host.contains(":") ? "[\(host)]" : host }
@@ -134,6 +136,30 @@ private final class TunnelGate: ChannelInboundHandler, RemovableChannelHandler {
         context.fireChannelActive()
         context.pipeline.syncOperations.removeHandler(self, promise: nil)
     }
+}
+
+/// Withholds `channelActive`, with which the caller's protocol starts, until TLS has verified the server.
+private final class HandshakeGate: ChannelInboundHandler, RemovableChannelHandler {
+    typealias InboundIn = ByteBuffer
+    private let limit: TimeAmount
+    private var timer: Scheduled<Void>?
+
+    init(limit: TimeAmount) { self.limit = limit }
+
+    func channelActive(context: ChannelHandlerContext) {
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: limit) {
+            context.fireErrorCaught(ChannelError.connectTimeout(self.limit))
+        }
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        context.fireUserInboundEventTriggered(event)
+        guard case .handshakeCompleted = event as? TLSUserEvent else { return }
+        context.fireChannelActive()
+        context.pipeline.syncOperations.removeHandler(self, promise: nil)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { timer?.cancel() }
 }
 
 /// The failure of a proxy, which says nothing about the server behind it.

@@ -6,7 +6,6 @@ import Glibc
 import NIOCore
 import NIOPosix
 import NIOSSL
-import NIOTLS
 
 /// Listens on a port of 127.0.0.1 and forwards each connection to one port of one host, through verified TLS if `trust`
 /// is set.
@@ -124,19 +123,11 @@ private final class Tunnel: @unchecked Sendable {
         guard !isClosed, connections.count < Self.maximumConnections else { throw Refused() }
         near.keepFromChildren()
         keep(near)
-        let (nearEnd, farEnd) = PipeEnd.pair()
+        let (nearEnd, farEnd) = PipeEnd.pair { self.failed($0, $1) }
         try near.pipeline.syncOperations.addHandler(nearEnd)
         let farBound = NIOLoopBound(farEnd, eventLoop: loop)
-        connector.connect(on: loop) { far in
-            let pipeline = far.pipeline.syncOperations
-            let handler = try tls.map { try self.connector.addTLS($0, to: far) }
-            let gate = HandshakeGate(
-                limit: self.connector.limit, waitsForTLS: handler != nil, onOpen: { farBound.value.open() }
-            ) {
-                self.failed($0, handler?.peerCertificate)
-            }
-            try pipeline.addHandler(gate)
-            try pipeline.addHandler(farBound.value)
+        connector.connect(on: loop, tls: tls) { far in
+            try far.pipeline.syncOperations.addHandler(farBound.value)
         }.whenComplete { result in
             switch result {
             case .success(let far):
@@ -189,89 +180,37 @@ private final class Tunnel: @unchecked Sendable {
     }
 }
 
-/// Opens the pipe once the channel is active, and after the TLS handshake if there is one; reports an error or a close
-/// before that.
-private final class HandshakeGate: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-
-    private let limit: TimeAmount
-    private let waitsForTLS: Bool
-    private let onOpen: () -> Void
-    private let onFailure: (any Error) -> Void
-    private var timer: Scheduled<Void>?
-    private var isFinished = false
-
-    init(
-        limit: TimeAmount, waitsForTLS: Bool, onOpen: @escaping () -> Void,
-        onFailure: @escaping (any Error) -> Void
-    ) {
-        self.limit = limit
-        self.waitsForTLS = waitsForTLS
-        self.onOpen = onOpen
-        self.onFailure = onFailure
-    }
-
-    func channelActive(context: ChannelHandlerContext) {
-        guard waitsForTLS else {
-            if finishHandshake() { onOpen() }
-            return context.fireChannelActive()
-        }
-        timer = context.eventLoop.assumeIsolated().scheduleTask(in: limit) {
-            self.fail(ChannelError.connectTimeout(self.limit), context)
-        }
-        context.fireChannelActive()
-    }
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if let event = event as? TLSUserEvent, case .handshakeCompleted = event, finishHandshake() { onOpen() }
-        context.fireUserInboundEventTriggered(event)
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) { fail(error, context) }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        if finishHandshake() { onFailure(ChannelError.eof) }
-        context.fireChannelInactive()
-    }
-
-    func handlerRemoved(context: ChannelHandlerContext) { timer?.cancel() }
-
-    private func finishHandshake() -> Bool {
-        timer?.cancel()
-        return !exchange(&isFinished, with: true)
-    }
-
-    private func fail(_ error: any Error, _ context: ChannelHandlerContext) {
-        if finishHandshake() { onFailure(error) }
-        context.close(promise: nil)
-    }
-}
-
 /// One end of the pipe. It reads only as fast as the other end can write.
 private final class PipeEnd: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// True if this end accepts data from the other end.
-    private var isOpen: Bool
+    typealias OnFailure = (any Error, NIOSSLCertificate?) -> Void
+
+    /// True once the channel is active: this end accepts data from the other end.
+    private var isOpen = false
+    /// Called for an error or a close before that.
+    private let onFailure: OnFailure?
     /// The two ends retain each other until one of the channels is closed.
     private var other: PipeEnd?
     private var context: ChannelHandlerContext?
     private var readIsWaiting = false
 
-    private init(isOpen: Bool) { self.isOpen = isOpen }
+    private init(onFailure: OnFailure?) { self.onFailure = onFailure }
 
-    /// - Returns: the local end, which is open at once, and the remote end, which opens after the TLS handshake.
-    static func pair() -> (PipeEnd, PipeEnd) {
-        let (near, far) = (PipeEnd(isOpen: true), PipeEnd(isOpen: false))
+    /// - Parameter onFailure: called if the remote end cannot be opened.
+    /// - Returns: the local and the remote end.
+    static func pair(onFailure: @escaping OnFailure) -> (PipeEnd, PipeEnd) {
+        let (near, far) = (PipeEnd(onFailure: nil), PipeEnd(onFailure: onFailure))
         (near.other, far.other) = (far, near)
         return (near, far)
     }
 
-    func open() {
+    func channelActive(context: ChannelHandlerContext) {
         isOpen = true
         other?.readOn()
+        context.fireChannelActive()
     }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
@@ -300,11 +239,15 @@ private final class PipeEnd: ChannelDuplexHandler {
     }
 
     func channelInactive(context: ChannelHandlerContext) {
+        if !isOpen { onFailure?(ChannelError.eof, nil) }
         other?.context?.close(promise: nil)
         context.fireChannelInactive()
     }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if !isOpen { onFailure?(error, context.tls?.peerCertificate) }
+        context.close(promise: nil)
+    }
 
     private var canWrite: Bool { isOpen && context?.channel.isWritable ?? false }
 

@@ -5,7 +5,6 @@ import DecartProtocol
 import DecartSession
 import NIOCore
 import NIOHTTP1
-import NIOTLS
 import NIOWebSocket
 
 final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
@@ -24,7 +23,6 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
     /// Generates the handshake's key and verifies its hash. NIO's own upgrade handler is not used, because it hides
     /// rejections.
     private let upgrader = NIOWebSocketClientUpgrader { channel, _ in channel.eventLoop.makeSucceededVoidFuture() }
-    private var isRequested = false
     private var isDone = false
     private var head: HTTPResponseHead?
     private var body: [UInt8] = []
@@ -52,19 +50,8 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         return limits
     }
 
+    /// TLS has verified the server; see `ServerConnector`.
     func channelActive(context: ChannelHandlerContext) {
-        if !url.isSecure { request(context) }
-        context.fireChannelActive()
-    }
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted = event as? TLSUserEvent { request(context) }
-        context.fireUserInboundEventTriggered(event)
-    }
-
-    private func request(_ context: ChannelHandlerContext) {
-        guard !isRequested else { return }
-        isRequested = true
         guard mayRequest() else { return context.close(promise: nil) }
         var headers = HTTPHeaders([
             ("Host", url.hostHeader), ("Connection", "Upgrade"), ("Upgrade", "websocket"), ("User-Agent", userAgent),
@@ -74,6 +61,7 @@ final class UpgradeHandler: ChannelInboundHandler, RemovableChannelHandler {
         let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: url.requestTarget, headers: headers)
         context.write(wrapOutboundOut(.head(head)), promise: nil)
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+        context.fireChannelActive()
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

@@ -166,7 +166,7 @@ private final class Connection: @unchecked Sendable {
         let connector = ServerConnector(
             host: url.host, port: url.port, route: configuration.route, limit: timeout,
             resolveLimit: min(timeout, TimeAmount(configuration.resolveLimit)))
-        connector.connect(on: loop) { try self.prepare($0, tls, connector) }.whenComplete { result in
+        connector.connect(on: loop, tls: tls) { try self.prepare($0) }.whenComplete { result in
             switch result {
             case .success(let channel): self.connected(channel)
             case .failure(let error): self.fail(error, certificate: nil)
@@ -174,9 +174,8 @@ private final class Connection: @unchecked Sendable {
         }
     }
 
-    private func prepare(_ channel: any Channel, _ tls: NIOSSLContext?, _ connector: ServerConnector) throws {
+    private func prepare(_ channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
-        if let tls { try connector.addTLS(tls, to: channel) }
         try pipeline.addHandler(InboundGate())
         try pipeline.addHandler(HTTPRequestEncoder(), name: PipelineName.encoder)
         let decoder = HTTPResponseDecoder(
