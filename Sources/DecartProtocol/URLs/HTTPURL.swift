@@ -28,21 +28,8 @@ package struct HTTPURL: Sendable, Equatable {
 
     /// Throws `INVALID_OPTIONS`; the error contains no part of the URL.
     private init(_ text: String, property: String) throws(ProtocolError) {
-        do {
-            self.init(
-                try URLParts(text, property: property, schemes: [("https", true), ("http", false)], reserved: []))
-        } catch {
-            throw ProtocolError(.invalidOptions, error.message)
-        }
+        try self.init(parsing: text, property: property)
         if path.isEmpty { path = "/" }
-    }
-
-    init(_ parts: URLParts) {
-        isSecure = parts.isSecure
-        host = parts.host
-        port = parts.port ?? (parts.isSecure ? 443 : 80)
-        path = parts.path
-        query = parts.query
     }
 
     /// True if a token may be sent to this URL: encrypted, or without leaving this machine.

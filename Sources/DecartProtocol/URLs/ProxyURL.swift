@@ -31,18 +31,11 @@ package struct ProxyURL: Sendable, Equatable {
             }
             credentials = "\(user):\(password)"
         }
-        let parts: URLParts
-        do {
-            parts = try URLParts(
-                scheme + rest, property: "http-proxy", schemes: [("http", false)], reserved: [])
-        } catch {
-            throw ProtocolError(.invalidOptions, error.message)
-        }
-        guard parts.path.isEmpty || parts.path == "/", parts.query.isEmpty else {
+        let url = try HTTPURL(parsing: scheme + rest, property: "http-proxy", schemes: [("http", false)])
+        guard url.path.isEmpty || url.path == "/", url.query.isEmpty else {
             throw refuse("must not have a path or a query.")
         }
-        host = parts.host
-        port = parts.port ?? 80
+        (host, port) = (url.host, url.port)
         authorization = credentials.map { Secret("Basic " + Base64.encode(Array($0.utf8))) }
     }
 

@@ -35,7 +35,10 @@ package struct ServiceURL: Sendable, Equatable {
     }
 
     private init(_ text: String, property: String, allowInsecure: Bool) throws(ProtocolError) {
-        http = HTTPURL(try URLParts(text, property: property))
+        http = try HTTPURL(
+            parsing: text, property: property,
+            schemes: [("wss", true), ("ws", false), ("https", true), ("http", false)],
+            reserved: ["api_key", "model"], code: .invalidBaseURL)
         guard http.protectsToken || allowInsecure else {
             throw ProtocolError(
                 .invalidBaseURL,

@@ -1,21 +1,16 @@
-/// A base URL split into its parts (RFC 3986 §3); strict wherever a mistake would reach a request line.
-struct URLParts {
-    let isSecure: Bool
-    let host: String
-    let port: Int?
-    let path: String
-    let query: String
-
+extension HTTPURL {
+    /// Splits a URL into its parts (RFC 3986 §3); strict wherever a mistake would reach a request line. The error contains
+    /// no part of the URL.
     /// - Parameters:
     ///   - property: the property that holds the URL, for the error.
     ///   - schemes: accepted schemes in lower case, with a flag for the encrypted ones.
     ///   - reserved: names that the query must not contain.
     init(
-        _ text: String, property: String = "base-url",
-        schemes: [(name: String, isSecure: Bool)] = [("wss", true), ("ws", false), ("https", true), ("http", false)],
-        reserved: [String] = ["api_key", "model"]
+        parsing text: String, property: String,
+        schemes: [(name: String, isSecure: Bool)] = [("https", true), ("http", false)], reserved: [String] = [],
+        code: DecartErrorCode = .invalidOptions
     ) throws(ProtocolError) {
-        func refuse(_ reason: String) -> ProtocolError { ProtocolError(.invalidBaseURL, "\(property) \(reason).") }
+        func refuse(_ reason: String) -> ProtocolError { ProtocolError(code, "\(property) \(reason).") }
 
         guard text.utf8.count <= 2048 else { throw refuse("is longer than 2048 bytes") }
         guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
@@ -48,9 +43,9 @@ struct URLParts {
         self.isSecure = isSecure
         self.query = query
         path = slash == rest.endIndex ? "" : String(rest[slash...])
-        guard let (host, port) = URLParts.hostAndPort(authority) else { throw refuse("has no valid host and port") }
+        guard let (host, port) = Self.hostAndPort(authority) else { throw refuse("has no valid host and port") }
         self.host = host
-        self.port = port
+        self.port = port ?? (isSecure ? 443 : 80)
         guard !path.utf8.contains(where: { "\"<>\\^`{|}".utf8.contains($0) }),
             !query.utf8.contains(where: { "\"<>\\^`{|}".utf8.contains($0) })
         else { throw refuse("has a character that must be percent-encoded") }
