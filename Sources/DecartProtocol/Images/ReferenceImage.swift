@@ -14,18 +14,18 @@ package struct ReferenceImage: Sendable, Equatable {
     package let format: Format
     package let width: Int
     package let height: Int
-    /// The file's content without its metadata; see `ImageMetadata`.
+    /// The file's content without its metadata; see `StillImage`.
     package let bytes: [UInt8]
 
     /// Throws `INVALID_INPUT` with a sentence that names the cause.
     package init(bytes: [UInt8]) throws(ProtocolError) {
         guard !bytes.isEmpty else { throw ProtocolError(.invalidInput, "The reference image is empty.") }
         guard bytes.count <= ReferenceImage.maximumSize else { throw ReferenceImage.tooLarge }
-        guard let header = ImageHeader(bytes) else {
+        guard let image = StillImage(bytes) else {
             throw ProtocolError(
                 .invalidInput, "The reference image is not a complete, still JPEG, PNG, WebP or TIFF image.")
         }
-        let (width, height) = (header.width, header.height)
+        let (width, height) = (image.width, image.height)
         guard width > 0, height > 0, width <= ReferenceImage.maximumSide, height <= ReferenceImage.maximumSide,
             width * height <= ReferenceImage.maximumPixels
         else {
@@ -34,11 +34,11 @@ package struct ReferenceImage: Sendable, Equatable {
                 "The reference image has \(width) × \(height) pixels; at most \(ReferenceImage.maximumSide) a side "
                     + "and \(ReferenceImage.maximumPixels) in all are taken.")
         }
-        guard let stripped = ImageMetadata.stripped(bytes, format: header.format) else {
+        guard let stripped = image.stripped else {
             throw ProtocolError(
                 .invalidInput, "The metadata of the reference image cannot be removed. Convert the image to PNG.")
         }
-        format = header.format
+        format = image.format
         self.width = width
         self.height = height
         self.bytes = stripped
