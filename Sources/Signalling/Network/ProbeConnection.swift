@@ -10,7 +10,8 @@ import NIOSSL
 
 /// A connection for a diagnosis. It ends with its first failure, with `close()`, or when the limit expires before
 /// `connected`.
-package final class ProbeConnection: Sendable {
+// @unchecked: after init, used only on `loop`, except the constants.
+package final class ProbeConnection: @unchecked Sendable {
     package enum Transport: Sendable {
         case udp, tcp
         /// TLS over TCP.
@@ -35,7 +36,16 @@ package final class ProbeConnection: Sendable {
         case failed(SessionError)
     }
 
-    private let link: Link
+    private let host: String
+    private let port: Int
+    private let transport: Transport
+    private let route: NetworkRoute
+    private let limit: TimeAmount
+    private let loop = EventLoops.group.next()
+    private var onEvent: (@Sendable (Event) -> Void)?
+    private var channel: (any Channel)?
+    private var timer: Scheduled<Void>?
+    private var isOpen = false
 
     /// - Parameters:
     ///   - host: a host name or an address literal; IPv6 without brackets.
@@ -46,81 +56,32 @@ package final class ProbeConnection: Sendable {
         host: String, port: Int, transport: Transport, route: NetworkRoute = NetworkRoute(), limit: Duration,
         onEvent: @escaping @Sendable (Event) -> Void
     ) {
-        link = Link(
-            host: host, port: port, transport: transport, route: route, limit: TimeAmount(limit),
-            loop: EventLoops.group.next(), onEvent: onEvent)
-    }
-
-    deinit { close() }
-
-    package func open() {
-        // Reading the root certificates blocks.
-        SerialQueue(label: "decart-trust").async { [link] in
-            let context = Result { () throws(SessionError) -> NIOSSLContext? in
-                guard case .tls(let trust, let protocols) = link.transport else { return nil }
-                return try trust.makeContext(protocols: protocols)
-            }
-            link.loop.execute { link.open(context) }
-        }
-    }
-
-    /// Sends bytes; with UDP, one datagram. Does nothing before `connected`.
-    package func send(_ bytes: [UInt8]) { link.loop.execute { [link] in link.send(bytes) } }
-
-    package func close() { link.loop.execute { [link] in link.close() } }
-}
-
-package enum NameLookup {
-    /// Finds the distinct addresses of a host, in the system's order of preference.
-    /// - Parameter completion: called on another thread, after as long as the system's resolver takes, which can be half
-    ///   a minute.
-    package static func addresses(
-        of host: String, completion: @escaping @Sendable (Result<[String], SessionError>) -> Void
-    ) {
-        NameResolver.lookUp(host: host, port: 0) { result in
-            completion(
-                result.map { addresses in
-                    var seen: [String] = []
-                    for text in addresses.compactMap(\.ipAddress) where !seen.contains(text) { seen.append(text) }
-                    return seen
-                }.mapError { ConnectFailure.error($0, host: host, port: 0) })
-        }
-    }
-
-    /// The error of a lookup that took too long.
-    package static func timeout(of host: String) -> SessionError {
-        ConnectFailure.error(ResolveError(reason: .timeout), host: host, port: 0)
-    }
-}
-
-/// The connection, on its event loop.
-// @unchecked: after init, used only on `loop`, except the constants.
-private final class Link: @unchecked Sendable {
-    let loop: any EventLoop
-    let transport: ProbeConnection.Transport
-    private let host: String
-    private let port: Int
-    private let route: NetworkRoute
-    private let limit: TimeAmount
-    private var onEvent: (@Sendable (ProbeConnection.Event) -> Void)?
-    private var channel: (any Channel)?
-    private var timer: Scheduled<Void>?
-    private var isOpen = false
-
-    init(
-        host: String, port: Int, transport: ProbeConnection.Transport, route: NetworkRoute, limit: TimeAmount,
-        loop: any EventLoop, onEvent: @escaping @Sendable (ProbeConnection.Event) -> Void
-    ) {
         self.host = host
         self.port = port
         self.transport = transport
         self.route = route
-        self.limit = limit
-        self.loop = loop
+        self.limit = TimeAmount(limit)
         self.onEvent = onEvent
     }
 
-    func open(_ context: Result<NIOSSLContext?, SessionError>) {
+    package func open() {
+        // Reading the root certificates blocks.
+        SerialQueue(label: "decart-trust").async {
+            let context = Result { () throws(SessionError) -> NIOSSLContext? in
+                guard case .tls(let trust, let protocols) = self.transport else { return nil }
+                return try trust.makeContext(protocols: protocols)
+            }
+            self.loop.execute { self.connect(context) }
+        }
+    }
+
+    /// Sends bytes; with UDP, one datagram. Does nothing before `connected`.
+    package func send(_ bytes: [UInt8]) { loop.execute { self.write(bytes) } }
+
+    /// Call it unless the connection has failed: an open one stays open without its owner.
+    package func close() { loop.execute { self.end() } }
+
+    private func connect(_ context: Result<NIOSSLContext?, SessionError>) {
         guard onEvent != nil else { return }
         timer = loop.scheduleTask(in: limit) { self.timedOut() }
         let tls: NIOSSLContext?
@@ -131,7 +92,7 @@ private final class Link: @unchecked Sendable {
     private func connectTCP(_ tls: NIOSSLContext?) {
         let connector = ServerConnector(host: host, port: port, route: route, limit: limit, resolveLimit: limit)
         connector.connect(on: loop, tls: tls) { channel in
-            try channel.pipeline.syncOperations.addHandler(StreamEnd(link: self))
+            try channel.pipeline.syncOperations.addHandler(StreamEnd(connection: self))
         }.whenComplete { result in
             switch result {
             case .success(let channel): self.keep(channel)
@@ -164,7 +125,7 @@ private final class Link: @unchecked Sendable {
                 channel.keepFromChildren()
                 return channel.eventLoop.makeCompletedFuture {
                     try source?.bind(channel)
-                    try channel.pipeline.syncOperations.addHandler(DatagramEnd(link: self))
+                    try channel.pipeline.syncOperations.addHandler(DatagramEnd(connection: self))
                 }
             }
             .connect(to: address)
@@ -185,12 +146,12 @@ private final class Link: @unchecked Sendable {
 
     // MARK: Events of the channel
 
-    func connected(_ channel: any Channel, _ tls: NIOSSLClientHandler?) {
+    fileprivate func connected(_ channel: any Channel, _ tls: NIOSSLClientHandler?) {
         guard !isOpen, let onEvent else { return }
         isOpen = true
         self.channel = channel
         timer?.cancel()
-        var facts = ProbeConnection.Connected(address: channel.remoteAddress?.ipAddress ?? host)
+        var facts = Connected(address: channel.remoteAddress?.ipAddress ?? host)
         if let tls {
             facts.tlsVersion = tls.tlsVersion.map { $0 == .tlsv13 ? "TLS 1.3" : "TLS 1.2" }
             facts.certificateExpiry = tls.peerCertificate.map { Int($0.notValidAfter) }
@@ -198,9 +159,9 @@ private final class Link: @unchecked Sendable {
         onEvent(.connected(facts))
     }
 
-    func received(_ buffer: ByteBuffer) { onEvent?(.received([UInt8](buffer.readableBytesView))) }
+    fileprivate func received(_ buffer: ByteBuffer) { onEvent?(.received([UInt8](buffer.readableBytesView))) }
 
-    func failed(_ error: any Error, _ certificate: NIOSSLCertificate?) {
+    fileprivate func failed(_ error: any Error, _ certificate: NIOSSLCertificate?) {
         fail(ConnectFailure.error(error, host: host, port: port, certificate: certificate))
     }
 
@@ -220,11 +181,11 @@ private final class Link: @unchecked Sendable {
 
     private func fail(_ error: SessionError) {
         let onEvent = onEvent
-        close()
+        end()
         onEvent?(.failed(error))
     }
 
-    func send(_ bytes: [UInt8]) {
+    private func write(_ bytes: [UInt8]) {
         guard isOpen, let channel else { return }
         let buffer = ByteBuffer(bytes: bytes)
         if case .udp = transport, let remote = channel.remoteAddress {
@@ -234,7 +195,7 @@ private final class Link: @unchecked Sendable {
         }
     }
 
-    func close() {
+    private func end() {
         onEvent = nil
         timer?.cancel()
         timer = nil
@@ -243,35 +204,58 @@ private final class Link: @unchecked Sendable {
     }
 }
 
+package enum NameLookup {
+    /// Finds the distinct addresses of a host, in the system's order of preference.
+    /// - Parameter completion: called on another thread, after as long as the system's resolver takes, which can be half
+    ///   a minute.
+    package static func addresses(
+        of host: String, completion: @escaping @Sendable (Result<[String], SessionError>) -> Void
+    ) {
+        NameResolver.lookUp(host: host, port: 0) { result in
+            completion(
+                result.map { addresses in
+                    var seen: [String] = []
+                    for text in addresses.compactMap(\.ipAddress) where !seen.contains(text) { seen.append(text) }
+                    return seen
+                }.mapError { ConnectFailure.error($0, host: host, port: 0) })
+        }
+    }
+
+    /// The error of a lookup that took too long.
+    package static func timeout(of host: String) -> SessionError {
+        ConnectFailure.error(ResolveError(reason: .timeout), host: host, port: 0)
+    }
+}
+
 /// The end of a stream's pipeline.
 private final class StreamEnd: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    private let link: Link
+    private let connection: ProbeConnection
 
-    init(link: Link) { self.link = link }
+    init(connection: ProbeConnection) { self.connection = connection }
 
-    func channelActive(context: ChannelHandlerContext) { link.connected(context.channel, context.tls) }
+    func channelActive(context: ChannelHandlerContext) { connection.connected(context.channel, context.tls) }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) { link.received(unwrapInboundIn(data)) }
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) { connection.received(unwrapInboundIn(data)) }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        link.failed(error, context.tls?.peerCertificate)
+        connection.failed(error, context.tls?.peerCertificate)
         context.close(promise: nil)
     }
 
-    func channelInactive(context: ChannelHandlerContext) { link.failed(ChannelError.eof, nil) }
+    func channelInactive(context: ChannelHandlerContext) { connection.failed(ChannelError.eof, nil) }
 }
 
 /// The end of a UDP socket's pipeline.
 private final class DatagramEnd: ChannelInboundHandler {
     typealias InboundIn = AddressedEnvelope<ByteBuffer>
 
-    private let link: Link
+    private let connection: ProbeConnection
 
-    init(link: Link) { self.link = link }
+    init(connection: ProbeConnection) { self.connection = connection }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) { link.received(unwrapInboundIn(data).data) }
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) { connection.received(unwrapInboundIn(data).data) }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) { link.failed(error, nil) }
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { connection.failed(error, nil) }
 }
