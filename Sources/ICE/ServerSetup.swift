@@ -6,6 +6,8 @@ package final class ServerSetup: @unchecked Sendable {
     package static let headStart = Duration.milliseconds(250)
     /// libnice's own limit.
     static let maximumTurnServers = 8
+    /// A lookup may take so long: no candidate follows later.
+    private static let lookupLimit = ICEAgentCore.gatheringLimit
 
     package enum Action: Sendable, Equatable {
         case setSTUN(host: String, port: UInt16)
@@ -20,7 +22,6 @@ package final class ServerSetup: @unchecked Sendable {
     }
 
     private let network: NetworkThread
-    private let lookup: HostLookup
     private let hasIPv4: Bool
     private let hasIPv6: Bool
     private let opensTunnels: Bool
@@ -28,11 +29,11 @@ package final class ServerSetup: @unchecked Sendable {
     private var perform: ((Action) -> Void)?
     private var stun: ICEServer?
     private var turnCount = 0
-    private var pending = 0
-    /// The servers whose tunnel is being opened.
-    private var tunnelled: [ICEServer] = []
+    /// The servers whose name is being looked up, or whose tunnel is being opened.
+    private var pending: [ICEServer] = []
     private var hasBegun = false
     private var timer: NetworkTimer?
+    private var lookupTimer: NetworkTimer?
 
     /// - Parameter opensTunnels: without tunnels, `turns:` servers are skipped.
     package init(
@@ -40,7 +41,6 @@ package final class ServerSetup: @unchecked Sendable {
         perform: @escaping (Action) -> Void
     ) {
         self.network = network
-        lookup = HostLookup(network: network)
         self.hasIPv4 = hasIPv4
         self.hasIPv6 = hasIPv6
         self.opensTunnels = opensTunnels
@@ -49,34 +49,35 @@ package final class ServerSetup: @unchecked Sendable {
     }
 
     package func start(_ servers: [ICEServer]) {
-        var names: [ICEServer] = []
+        var (tunnelled, named): ([ICEServer], [ICEServer]) = ([], [])
         for server in servers where accept(server) {
             if server.transport == .tls || server.kind == .turn && server.transport == .tcp && tunnelsTCP {
                 tunnelled.append(server)
             } else if IPAddress(server.host) != nil {
                 announce(server, addresses: [server.host])
             } else {
-                names.append(server)
+                named.append(server)
             }
         }
-        pending = names.count + tunnelled.count
-        guard pending > 0 else {
-            begin()
-            return
-        }
+        pending = tunnelled + named
+        guard !pending.isEmpty else { return begin() }
         for server in tunnelled { perform?(.openTunnel(server)) }
-        for server in names {
-            lookup.resolve(server.host) { [weak self] addresses in self?.resolved(server, addresses) }
+        for server in named {
+            HostLookup.resolve(server.host) { [weak self, network] addresses in
+                network.async { [weak self] in self?.resolved(server, addresses) }
+            }
         }
         timer = network.schedule(after: Self.headStart) { [weak self] in self?.begin() }
+        lookupTimer = network.schedule(after: Self.lookupLimit) { [weak self, named] in
+            for server in named { self?.resolved(server, []) }
+        }
     }
 
     /// Stops everything; no action is called afterwards.
     package func cancel() {
         timer?.cancel()
-        timer = nil
-        perform = nil
-        lookup.cancel()
+        lookupTimer?.cancel()
+        (timer, lookupTimer, perform) = (nil, nil, nil)
     }
 
     private func accept(_ server: ICEServer) -> Bool {
@@ -105,8 +106,7 @@ package final class ServerSetup: @unchecked Sendable {
     private func warn(_ text: String) { perform?(.warn(text)) }
 
     private func resolved(_ server: ICEServer, _ addresses: [String]) {
-        guard perform != nil else { return }
-        pending -= 1
+        guard take(server) else { return }
         if addresses.isEmpty {
             warn("\(server.withoutAddress) is skipped: its host name cannot be resolved")
         } else {
@@ -118,15 +118,21 @@ package final class ServerSetup: @unchecked Sendable {
     /// - Parameter port: the tunnel's local port; nil if the tunnel failed. A failure after it was opened is ignored
     ///   here.
     package func tunnelSettled(_ server: ICEServer, port: UInt16?) {
-        guard perform != nil, let index = tunnelled.firstIndex(of: server) else { return }
-        tunnelled.remove(at: index)
-        pending -= 1
+        guard take(server) else { return }
         if let port { perform?(.addTURN(server, address: "127.0.0.1", port: port)) }
         finished()
     }
 
+    /// Returns false if nothing of this server is pending: its result came before, or came too late.
+    private func take(_ server: ICEServer) -> Bool {
+        guard perform != nil, let index = pending.firstIndex(of: server) else { return false }
+        pending.remove(at: index)
+        return true
+    }
+
     private func finished() {
-        guard pending == 0 else { return }
+        guard pending.isEmpty else { return }
+        lookupTimer?.cancel()
         if hasBegun { perform?(.finish) } else { begin() }
     }
 
@@ -157,6 +163,6 @@ package final class ServerSetup: @unchecked Sendable {
         timer?.cancel()
         timer = nil
         perform?(.begin)
-        if pending == 0 { perform?(.finish) }
+        if pending.isEmpty { perform?(.finish) }
     }
 }
