@@ -1,4 +1,5 @@
 // Answers of ours to offers of the remote peer.
+import GStreamerKit
 
 extension Negotiation {
     func parseRemoteOffer(_ text: String, wants: (_ msid: String?) -> Bool) throws(PeerConnectionError)
@@ -27,9 +28,9 @@ extension Negotiation {
         let accepted = try configuration.answersEachSection ? acceptEach(remote) : acceptOneOfEachKind(remote)
         signalingState = .stable
         transceivers = remote.kinds.indices.map { transceiver(at: $0, of: remote, accepted[$0]) }
-        var transport = transport
-        transport.setup = role
-        return describe(transceivers.map(answered), transport)
+        var writer = LocalDescription(transport: transport, identity: identity)
+        writer.transport.setup = role
+        return describe(transceivers.map { answered($0, writer) }, writer)
     }
 
     /// The transceiver of an m-line of the remote offer, for our answer and our later offers. Our media never uses an
@@ -51,12 +52,12 @@ extension Negotiation {
     }
 
     /// Our part of an m-line in an answer.
-    private func answered(_ line: Transceiver) -> LocalDescription.Line {
-        guard !line.isRefused else { return .refused(kind: line.kind, mid: line.mid) }
+    private func answered(_ line: Transceiver, _ writer: LocalDescription) -> SDPMedia {
+        guard !line.isRefused else { return LocalDescription.refused(kind: line.kind, mid: line.mid) }
         return switch line.negotiated {
-        case .video(let video): .video(answered(video))
-        case .audio(let audio): .audio(audio)
-        case nil: .application(mid: line.mid)
+        case .video(let video): writer.media(answered(video))
+        case .audio(let audio): writer.media(audio)
+        case nil: writer.application(mid: line.mid)
         }
     }
 

@@ -1,4 +1,5 @@
 // Offers of ours, and the answers to them.
+import GStreamerKit
 
 extension Negotiation {
     mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
@@ -12,10 +13,10 @@ extension Negotiation {
             transceivers[index].direction = (desired[kind] ?? .inactive).limited(to: transceivers[index].role)
         }
         signalingState = .haveLocalOffer
-        var transport = transport
+        var writer = LocalDescription(transport: transport, identity: identity)
         // RFC 8842 5.5: an offer says actpass, even if the DTLS roles are fixed already.
-        transport.setup = "actpass"
-        return describe(transceivers.map(offered), transport)
+        writer.transport.setup = "actpass"
+        return describe(transceivers.map { offered($0, writer) }, writer)
     }
 
     /// The m-lines that an offer has at least, in the order of new ones.
@@ -51,24 +52,24 @@ extension Negotiation {
     }
 
     /// Our part of an m-line in an offer.
-    private func offered(_ line: Transceiver) -> LocalDescription.Line {
-        guard !line.isRefused else { return .refused(kind: line.kind, mid: line.mid) }
+    private func offered(_ line: Transceiver, _ writer: LocalDescription) -> SDPMedia {
+        guard !line.isRefused else { return LocalDescription.refused(kind: line.kind, mid: line.mid) }
         switch line.content {
         case .application:
-            return .application(mid: line.mid)
+            return writer.application(mid: line.mid)
         case .other(let kind):
-            return .refused(kind: kind, mid: line.mid)
+            return LocalDescription.refused(kind: kind, mid: line.mid)
         case .media(.video):
             if var video, isAnswerer {
                 (video.mid, video.direction, video.receivedLayers) = (line.mid, line.direction, [])
-                return .video(answered(video))
+                return writer.media(answered(video))
             }
             let layers = line.role.sends ? configuration.simulcast : []
             var codecs = [LocalDescription.offeredCodec(codec, configuration.h264)]
             if !configuration.alternatives.isEmpty {
                 codecs = LocalDescription.offeredCodecs([codec] + configuration.alternatives)
             }
-            return .video(
+            return writer.media(
                 NegotiatedVideo(
                     mid: line.mid, codec: codecs[0], alternatives: Array(codecs.dropFirst()),
                     extensions: layers.isEmpty
@@ -77,9 +78,9 @@ extension Negotiation {
         case .media(.audio):
             if var audio, isAnswerer {
                 (audio.mid, audio.direction) = (line.mid, line.direction)
-                return .audio(audio)
+                return writer.media(audio)
             }
-            return .audio(
+            return writer.media(
                 NegotiatedAudio(
                     mid: line.mid, payloadType: LocalDescription.offeredAudioPayloadType,
                     extensions: LocalDescription.offeredAudioExtensions, direction: line.direction))

@@ -102,11 +102,10 @@ struct Negotiation: Sendable {
         remoteTransport = remote.transport
     }
 
-    mutating func describe(_ lines: [LocalDescription.Line], _ transport: TransportParameters) -> String {
-        self.transport = transport
+    mutating func describe(_ media: [SDPMedia], _ writer: LocalDescription) -> String {
+        transport = writer.transport
         version &+= 1
-        return LocalDescription(lines: lines, transport: transport, identity: identity).sdp()
-            .text(sessionID: sdpSessionID, version: version)
+        return LocalDescription.whole(media).text(sessionID: sdpSessionID, version: version)
     }
 
     /// Our part of a video m-line whose codec the remote peer has chosen.

@@ -1,17 +1,8 @@
-// Writes our offer or answer as SDP.
+// Writes our offer or answer as SDP, one m-line after the other.
 import GStreamerKit
 import MediaSecurity
 
 struct LocalDescription: Sendable {
-    enum Line: Sendable {
-        case video(NegotiatedVideo)
-        case audio(NegotiatedAudio)
-        /// Data channels: the transport is accepted, but no SCTP association is made.
-        case application(mid: String)
-        case refused(kind: String, mid: String)
-    }
-
-    var lines: [Line]
     var transport: TransportParameters
     var identity: LocalIdentity
 
@@ -54,9 +45,9 @@ struct LocalDescription: Sendable {
         return ids
     }
 
-    func sdp() -> SDPDescription {
+    static func whole(_ media: [SDPMedia]) -> SDPDescription {
         var sdp = SDPDescription()
-        sdp.media = lines.map(media)
+        sdp.media = media
         let taken = sdp.media.filter { $0.port != 0 }.compactMap { $0.value("mid") }
         sdp.attributes = [
             SDPAttribute("group", (["BUNDLE"] + taken).joined(separator: " ")), SDPAttribute("extmap-allow-mixed"),
@@ -65,24 +56,19 @@ struct LocalDescription: Sendable {
         return sdp
     }
 
-    private func media(_ line: Line) -> SDPMedia {
-        switch line {
-        case .video(let video):
-            return media(video)
-        case .audio(let audio):
-            return media(audio)
-        case .application(let mid):
-            var media = SDPMedia(
-                kind: "application", port: 9, transport: "UDP/DTLS/SCTP", formats: ["webrtc-datachannel"])
-            media.attributes = transportLines(mid: mid) + [SDPAttribute("sctp-port", "5000")]
-            return media
-        case .refused(let kind, let mid):
-            var refused = SDPMedia(
-                kind: kind, port: 0, transport: kind == "application" ? "UDP/DTLS/SCTP" : "UDP/TLS/RTP/SAVPF",
-                formats: [kind == "application" ? "webrtc-datachannel" : "0"])
-            refused.attributes = [SDPAttribute("mid", mid), SDPAttribute("inactive")]
-            return refused
-        }
+    /// Data channels: the transport is accepted, but no SCTP association is made.
+    func application(mid: String) -> SDPMedia {
+        var media = SDPMedia(kind: "application", port: 9, transport: "UDP/DTLS/SCTP", formats: ["webrtc-datachannel"])
+        media.attributes = transportLines(mid: mid) + [SDPAttribute("sctp-port", "5000")]
+        return media
+    }
+
+    static func refused(kind: String, mid: String) -> SDPMedia {
+        var refused = SDPMedia(
+            kind: kind, port: 0, transport: kind == "application" ? "UDP/DTLS/SCTP" : "UDP/TLS/RTP/SAVPF",
+            formats: [kind == "application" ? "webrtc-datachannel" : "0"])
+        refused.attributes = [SDPAttribute("mid", mid), SDPAttribute("inactive")]
+        return refused
     }
 
     private func transportLines(mid: String) -> [SDPAttribute] {
@@ -113,7 +99,7 @@ struct LocalDescription: Sendable {
             + [SDPAttribute("simulcast", "\(direction) \(rids.joined(separator: ";"))")]
     }
 
-    private func media(_ video: NegotiatedVideo) -> SDPMedia {
+    func media(_ video: NegotiatedVideo) -> SDPMedia {
         let codec = video.codec
         var media = SDPMedia(kind: "video", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [])
         var lines = rtpLines(mid: video.mid, video.extensions, video.direction)
@@ -148,7 +134,7 @@ struct LocalDescription: Sendable {
         return lines
     }
 
-    private func media(_ audio: NegotiatedAudio) -> SDPMedia {
+    func media(_ audio: NegotiatedAudio) -> SDPMedia {
         let type = audio.payloadType
         var media = SDPMedia(kind: "audio", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [String(type)])
         media.attributes =
