@@ -13,30 +13,22 @@ package struct NegotiatedCodec: Sendable, Equatable {
     var isBaseline: Bool { codec == .h264 && codec.accepts(formatParameters: formatParameters, .baseline) }
 }
 
-/// Video that is negotiated, or that we offer; `direction` is ours.
+/// Video of an m-line that a remote description permits, that is negotiated, or that we offer. Its direction and layers are
+/// ours.
 package struct NegotiatedVideo: Sendable {
-    var mid: String
-    var codec: NegotiatedCodec
+    package var mid: String
+    package var codec: NegotiatedCodec
     /// Codecs beside `codec` in which the remote peer may send.
-    var alternatives: [NegotiatedCodec] = []
-    var extensions: HeaderExtensionIDs
-    var direction: MediaDirection
-    /// SSRCs that the remote peer declares, if any.
-    var ssrcs: [UInt32] = []
-    /// See `RemoteVideo`.
-    var rtxSSRCs: [UInt32: UInt32] = [:]
-    /// RIDs of the simulcast layers, highest resolution first; empty: one stream.
-    var sentLayers: [String] = []
-    var receivedLayers: [String] = []
-}
-
-extension NegotiatedVideo {
-    package init(_ remote: RemoteVideo, _ direction: MediaDirection) {
-        self.init(
-            mid: remote.mid, codec: remote.codec, extensions: remote.extensions, direction: direction,
-            ssrcs: remote.ssrcs, rtxSSRCs: remote.rtxSSRCs)
-        if !codec.usesTransportCC { extensions.transportWideCC = nil }
-    }
+    package var alternatives: [NegotiatedCodec] = []
+    package var extensions: HeaderExtensionIDs
+    package var direction: MediaDirection
+    /// SSRCs that the remote peer declares; it need not declare any.
+    package var ssrcs: [UInt32] = []
+    /// The media SSRC that each RTX SSRC repeats, of `a=ssrc-group:FID` (RFC 5576 4.2).
+    package var rtxSSRCs: [UInt32: UInt32] = [:]
+    /// RIDs of the simulcast layers (RFC 8853), highest resolution first; empty: one stream.
+    package var sentLayers: [String] = []
+    package var receivedLayers: [String] = []
 
     /// The media of this m-line and of a later one, which belong to the same RTP session. The first m-line is the one that sends;
     /// its attributes win.
@@ -55,21 +47,13 @@ extension NegotiatedVideo {
     }
 }
 
-/// As `NegotiatedVideo`.
+/// As `NegotiatedVideo`: Opus (RFC 7587) at this payload type.
 package struct NegotiatedAudio: Sendable {
-    var mid: String
-    var payloadType: Int
-    var extensions: HeaderExtensionIDs
-    var direction: MediaDirection
-    var ssrcs: [UInt32] = []
-}
-
-extension NegotiatedAudio {
-    package init(_ remote: RemoteAudio, _ direction: MediaDirection) {
-        self.init(
-            mid: remote.mid, payloadType: remote.payloadType, extensions: remote.extensions, direction: direction,
-            ssrcs: remote.ssrcs)
-    }
+    package var mid: String
+    package var payloadType: Int
+    package var extensions: HeaderExtensionIDs
+    package var direction: MediaDirection
+    package var ssrcs: [UInt32] = []
 
     func united(with later: NegotiatedAudio) -> NegotiatedAudio {
         var whole = self

@@ -77,7 +77,7 @@ extension Negotiation {
         _ remote: RemoteDescription
     ) throws(PeerConnectionError) -> [Int: NegotiatedVideo] {
         let chosen = remote.video
-        func isOurs(_ found: RemoteVideo) -> Bool {
+        func isOurs(_ found: NegotiatedVideo) -> Bool {
             video.map { $0.codec.codec == found.codec.codec && $0.codec.payloadType == found.codec.payloadType } ?? true
         }
         if let chosen, !isOurs(chosen) {
@@ -87,7 +87,7 @@ extension Negotiation {
         let sending = video.flatMap { remote.mids.contains($0.mid) ? $0.mid : nil } ?? chosen?.mid
         var accepted: [Int: NegotiatedVideo] = [:]
         for index in remote.kinds.indices where remote.kinds[index] == MediaKind.video.rawValue {
-            let isChosen = index == chosen?.mediaIndex
+            let isChosen = index == remote.videoIndex
             let type = video?.codec.payloadType
             let other =
                 !isChosen && before.contains(remote.mids[index])
@@ -96,30 +96,31 @@ extension Negotiation {
             var allowed = desired.video ?? .inactive
             if found.mid != sending { allowed = allowed.limited(to: .recvonly) }
             if !isChosen { allowed = allowed.limited(to: .sendonly) }
-            accepted[index] = accept(found, found.direction.reversed.limited(to: allowed))
+            accepted[index] = accept(found, found.direction.limited(to: allowed))
         }
         var whole = remote.kinds.indices.compactMap { accepted[$0].map(NegotiatedMedia.video) }.video
-        whole?.receivedLayers = chosen.flatMap { accepted[$0.mediaIndex]?.receivedLayers } ?? []
+        whole?.receivedLayers = remote.videoIndex.flatMap { accepted[$0]?.receivedLayers } ?? []
         if isAnswerer, let whole { codec = whole.codec.codec }
         if let whole { video = whole } else { video?.direction = .inactive }
         return accepted
     }
 
-    private func accept(_ found: RemoteVideo, _ direction: MediaDirection) -> NegotiatedVideo {
-        var video = NegotiatedVideo(found, direction)
-        if configuration.acceptsSimulcast, found.extensions.rid != nil { video.receivedLayers = found.sentLayers }
+    private func accept(_ found: NegotiatedVideo, _ direction: MediaDirection) -> NegotiatedVideo {
+        var video = found
+        (video.direction, video.alternatives, video.sentLayers) = (direction, [], [])
+        if !configuration.acceptsSimulcast || found.extensions.rid == nil { video.receivedLayers = [] }
         return video
     }
 
     private mutating func acceptAudio(_ remote: RemoteDescription) -> (index: Int, audio: NegotiatedAudio)? {
         let sendsAudio = (desired.audio ?? .inactive).sends
         // The RTP session has one payload type and sends with one mid.
-        if let found = remote.audio,
+        if var found = remote.audio, let index = remote.audioIndex,
             audio.map({ $0.payloadType == found.payloadType && ($0.mid == found.mid || !sendsAudio) }) ?? true
         {
-            let negotiated = NegotiatedAudio(found, found.direction.reversed.limited(to: desired.audio ?? .inactive))
-            audio = negotiated
-            return (found.mediaIndex, negotiated)
+            found.direction = found.direction.limited(to: desired.audio ?? .inactive)
+            audio = found
+            return (index, found)
         }
         audio?.direction = .inactive
         // Keep an m-line that was accepted before: audio may resume.
@@ -157,11 +158,11 @@ extension Negotiation {
                 let direction = direction(.video, found.mid, found.direction)
                 accepted.append((index, .video(accept(found, direction))))
             case .audio:
-                guard let found = remote.audio(at: index), found.payloadType == types.audio ?? found.payloadType
+                guard var found = remote.audio(at: index), found.payloadType == types.audio ?? found.payloadType
                 else { continue }
                 types.audio = found.payloadType
-                let direction = direction(.audio, found.mid, found.direction)
-                accepted.append((index, .audio(NegotiatedAudio(found, direction))))
+                found.direction = direction(.audio, found.mid, found.direction)
+                accepted.append((index, .audio(found)))
             case nil: break
             }
         }
@@ -171,11 +172,11 @@ extension Negotiation {
 
     /// Our direction on an m-line of its own.
     private mutating func direction(
-        _ kind: MediaKind, _ mid: String, _ remoteDirection: MediaDirection
+        _ kind: MediaKind, _ mid: String, _ permitted: MediaDirection
     ) -> MediaDirection {
-        if remoteDirection.receives, sendMids[kind] == nil { sendMids[kind] = mid }
+        if permitted.sends, sendMids[kind] == nil { sendMids[kind] = mid }
         let allowed: MediaDirection = sendMids[kind] == mid ? .sendrecv : .recvonly
-        return remoteDirection.reversed.limited(to: allowed).limited(to: desired[kind] ?? .inactive)
+        return permitted.limited(to: allowed).limited(to: desired[kind] ?? .inactive)
     }
 
     private mutating func adopt(_ media: [NegotiatedMedia]) {

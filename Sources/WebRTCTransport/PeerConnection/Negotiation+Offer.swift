@@ -135,8 +135,9 @@ extension Negotiation {
         switch line.content {
         case .application, .other: return nil
         case .media(.audio):
-            guard let found = remote.audio(at: index) else { return nil }
-            return .audio(NegotiatedAudio(found, line.direction.limited(to: found.direction.reversed)))
+            guard var found = remote.audio(at: index) else { return nil }
+            found.direction = line.direction.limited(to: found.direction)
+            return .audio(found)
         case .media(.video):
             let type = video?.codec.payloadType
             let offered = { (other: VideoCodec) in other == codec || configuration.alternatives.contains(other) }
@@ -145,17 +146,16 @@ extension Negotiation {
                 line.role.sends
                 ? try remote.video(at: index, preferring: type, available: offered)
                 : try? remote.video(at: index, preferring: type, available: offered)
-            guard let found else {
+            guard var accepted = found else {
                 guard !line.direction.sends else {
                     throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
                 }
                 return nil
             }
-            var accepted = NegotiatedVideo(found, line.direction.limited(to: found.direction.reversed))
-            if !configuration.alternatives.isEmpty { accepted.alternatives = found.alternatives }
-            if line.role.sends, found.extensions.rid != nil {
-                accepted.sentLayers = configuration.simulcast.filter(found.receivedLayers.contains)
-            }
+            accepted.direction = line.direction.limited(to: accepted.direction)
+            if configuration.alternatives.isEmpty { accepted.alternatives = [] }
+            let layers = line.role.sends && accepted.extensions.rid != nil ? configuration.simulcast : []
+            (accepted.sentLayers, accepted.receivedLayers) = (layers.filter(accepted.sentLayers.contains), [])
             return .video(accepted)
         }
     }

@@ -15,9 +15,11 @@ package struct TransportParameters: Sendable, Equatable {
 package struct RemoteDescription: Sendable {
     package let kinds: [String]
     package let mids: [String]
-    /// nil: no usable video m-line, if that is allowed.
-    package private(set) var video: RemoteVideo?
-    package private(set) var audio: RemoteAudio?
+    /// What the remote peer permits; nil: no usable video m-line, if that is allowed.
+    package private(set) var video: NegotiatedVideo?
+    package private(set) var videoIndex: Int?
+    package private(set) var audio: NegotiatedAudio?
+    package private(set) var audioIndex: Int?
     /// The m-line that the transport parameters were read for: the video's, else the first usable one.
     package private(set) var transportIndex = 0
     package private(set) var transport: TransportParameters
@@ -63,9 +65,11 @@ package struct RemoteDescription: Sendable {
             return lines.first { Self.direction(of: sdp.media[$0], in: sdp).sends }
                 ?? lines.first { !choice.onlySending || choice.taken.contains(mids[$0]) }
         }
-        var (video, audio): (RemoteVideo?, RemoteAudio?)
+        var video: NegotiatedVideo?
         var videoIndex = first("video")
-        if choice.takesAudio, let index = first("audio") { audio = Self.audio(at: index, of: sdp, mid: mids[index]) }
+        var audioIndex = choice.takesAudio ? first("audio") : nil
+        let audio = audioIndex.flatMap { Self.audio(at: $0, of: sdp, mid: mids[$0]) }
+        if audio == nil { audioIndex = nil }
         let others = usable.first { sdp.media[$0].kind == "application" }
         if videoIndex == nil, audio == nil, others == nil {
             // No other m-line can carry the transport, so accept video that is not sent at present.
@@ -78,11 +82,12 @@ package struct RemoteDescription: Sendable {
         } else if choice.requiresVideo, !choice.mayHoldNothing {
             throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
         }
-        guard let index = videoIndex ?? audio?.mediaIndex ?? others ?? (choice.mayHoldNothing ? usable.first : nil)
+        guard let index = videoIndex ?? audioIndex ?? others ?? (choice.mayHoldNothing ? usable.first : nil)
         else {
             throw PeerConnectionError(.rejected, "the remote description has no usable m-line")
         }
-        try self.init(sdp, transportIndex: index, isOffer: isOffer, video: video, audio: audio, choice.h264)
+        try self.init(sdp, transportIndex: index, isOffer: isOffer, choice.h264)
+        (self.video, self.videoIndex, self.audio, self.audioIndex) = (video, videoIndex, audio, audioIndex)
     }
 
     /// Parses an answer to our offer of m-lines of these kinds; `video(at:)` and `audio(at:)` return the result for
@@ -97,15 +102,13 @@ package struct RemoteDescription: Sendable {
         guard let index = Self.usable(sdp).first else {
             throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
         }
-        try self.init(sdp, transportIndex: index, isOffer: false, video: nil, audio: nil, h264)
+        try self.init(sdp, transportIndex: index, isOffer: false, h264)
     }
 
     private init(
-        _ sdp: SDPDescription, transportIndex: Int, isOffer: Bool, video: RemoteVideo?, audio: RemoteAudio?,
-        _ h264: H264Acceptance
+        _ sdp: SDPDescription, transportIndex: Int, isOffer: Bool, _ h264: H264Acceptance
     ) throws(PeerConnectionError) {
         (self.sdp, self.h264) = (sdp, h264)
-        (self.video, self.audio) = (video, audio)
         kinds = sdp.media.map(\.kind)
         mids = Self.mids(sdp)
         self.transportIndex = transportIndex
@@ -122,14 +125,14 @@ package struct RemoteDescription: Sendable {
     /// Returns nil if the m-line was rejected.
     func video(
         at index: Int, preferring type: Int? = nil, available: (VideoCodec) -> Bool
-    ) throws(PeerConnectionError) -> RemoteVideo? {
+    ) throws(PeerConnectionError) -> NegotiatedVideo? {
         guard Self.usable(sdp).contains(index) else { return nil }
         return try Self.video(
             at: index, of: sdp, mid: mids[index], isOffer: false, preferring: type, h264, available: available)
     }
 
     /// Returns nil if the m-line was rejected or has no Opus.
-    func audio(at index: Int) -> RemoteAudio? {
+    func audio(at index: Int) -> NegotiatedAudio? {
         guard Self.usable(sdp).contains(index) else { return nil }
         return Self.audio(at: index, of: sdp, mid: mids[index])
     }
@@ -186,7 +189,7 @@ package struct RemoteDescription: Sendable {
     private static func video(
         at index: Int, of sdp: SDPDescription, mid: String, isOffer: Bool, preferring type: Int? = nil,
         _ h264: H264Acceptance, available: (VideoCodec) -> Bool
-    ) throws(PeerConnectionError) -> RemoteVideo {
+    ) throws(PeerConnectionError) -> NegotiatedVideo {
         let media = sdp.media[index]
         guard isSecure(media) else {
             throw PeerConnectionError(.badDescription, "the remote description has video without DTLS-SRTP")
@@ -203,12 +206,12 @@ package struct RemoteDescription: Sendable {
                 "no video codec in common: the remote peer has "
                     + "\(names.isEmpty ? "none" : names.joined(separator: ", ")); check the property codec")
         }
-        return RemoteVideo(
-            mediaIndex: index, mid: mid, codec: codec, alternatives: usable.filter { $0 != codec },
-            extensions: HeaderExtensionIDs(extmap: sdp.values("extmap") + media.values("extmap")),
-            direction: direction(of: media, in: sdp), ssrcs: ssrcs(of: media),
-            rtxSSRCs: rtxSSRCs(of: media), sentLayers: layers("send", of: media),
-            receivedLayers: layers("recv", of: media))
+        var extensions = HeaderExtensionIDs(extmap: sdp.values("extmap") + media.values("extmap"))
+        if !codec.usesTransportCC { extensions.transportWideCC = nil }
+        return NegotiatedVideo(
+            mid: mid, codec: codec, alternatives: usable.filter { $0 != codec }, extensions: extensions,
+            direction: direction(of: media, in: sdp).reversed, ssrcs: ssrcs(of: media), rtxSSRCs: rtxSSRCs(of: media),
+            sentLayers: layers("recv", of: media), receivedLayers: layers("send", of: media))
     }
 
     /// Parses `a=simulcast:send 1,2;~3 recv 4`: takes the first of alternatives, and no layer that starts paused (RFC
@@ -228,14 +231,14 @@ package struct RemoteDescription: Sendable {
     }
 
     /// Returns nil for unusable audio, so that video continues without it.
-    private static func audio(at index: Int, of sdp: SDPDescription, mid: String) -> RemoteAudio? {
+    private static func audio(at index: Int, of sdp: SDPDescription, mid: String) -> NegotiatedAudio? {
         let media = sdp.media[index]
         guard isSecure(media), let type = PayloadTypes(media).opus else { return nil }
         var extensions = HeaderExtensionIDs()
         extensions.mid = HeaderExtensionIDs(extmap: sdp.values("extmap") + media.values("extmap")).mid
-        return RemoteAudio(
-            mediaIndex: index, mid: mid, payloadType: type, extensions: extensions,
-            direction: direction(of: media, in: sdp), ssrcs: ssrcs(of: media))
+        return NegotiatedAudio(
+            mid: mid, payloadType: type, extensions: extensions, direction: direction(of: media, in: sdp).reversed,
+            ssrcs: ssrcs(of: media))
     }
 
     /// Transport attributes may be at session or media level, or on another m-line of the bundle, usually the first.

@@ -15,8 +15,10 @@ struct BundleDemuxerTests {
             parsing: SampleOffer.session + SampleOffer.audio + SampleOffer.video(), isOffer: true, choice: choice
         ) { _ in true }
         var demuxer = BundleDemuxer()
-        demuxer.configure(NegotiatedVideo(try #require(remote.video), .sendrecv))
-        demuxer.configure(NegotiatedAudio(try #require(remote.audio), .sendrecv))
+        var video = try #require(remote.video)
+        video.alternatives = []
+        demuxer.configure(video)
+        demuxer.configure(try #require(remote.audio))
         return demuxer
     }
 

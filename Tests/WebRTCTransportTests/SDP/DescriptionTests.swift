@@ -24,7 +24,7 @@ struct DescriptionTests {
 
     @Test func aBrowsersOffer() throws {
         let remote = try offer(SampleOffer.browser)
-        #expect(remote.video?.mediaIndex == 1)
+        #expect(remote.videoIndex == 1)
         #expect(remote.video?.mid == "1")
         #expect(remote.kinds == ["audio", "video", "application"])
         #expect(remote.mids == ["0", "1", "2"])
@@ -52,7 +52,7 @@ struct DescriptionTests {
 
     @Test func sectionsInAnotherOrder() throws {
         let remote = try offer(SampleOffer.session + SampleOffer.application + SampleOffer.video() + SampleOffer.audio)
-        #expect(remote.video?.mediaIndex == 1)
+        #expect(remote.videoIndex == 1)
         #expect(remote.kinds == ["application", "video", "audio"])
         #expect(remote.video?.mid == "1")
     }
@@ -62,12 +62,12 @@ struct DescriptionTests {
             "a=mid:1", with: "a=mid:r")
         #expect(code(SampleOffer.session + rejected) == .rejected)
         let remote = try offer(SampleOffer.session + rejected + SampleOffer.video())
-        #expect(remote.video?.mediaIndex == 1)
+        #expect(remote.videoIndex == 1)
     }
 
     @Test func bundleOnlyHasPortZeroAndIsTaken() throws {
         let video = SampleOffer.video(adding: "a=bundle-only\r\n").replacing("m=video 9 ", with: "m=video 0 ")
-        #expect(try offer(SampleOffer.session + SampleOffer.audio + video).video?.mediaIndex == 1)
+        #expect(try offer(SampleOffer.session + SampleOffer.audio + video).videoIndex == 1)
     }
 
     @Test func transportParametersOfTheBundleOrTheSession() throws {
@@ -151,7 +151,7 @@ struct DescriptionTests {
 
     @Test func sixtyFourSectionsAreTheMost() throws {
         let text = SampleOffer.session + String(repeating: SampleOffer.audio, count: 63) + SampleOffer.video()
-        #expect(try offer(text).video?.mediaIndex == 63)
+        #expect(try offer(text).videoIndex == 63)
     }
 
     @Test func candidatesAreBounded() throws {
@@ -225,7 +225,7 @@ struct DescriptionTests {
             do {
                 let remote = try RemoteDescription(parsing: text, isOffer: round % 2 == 0) { _ in true }
                 #expect(
-                    remote.kinds.indices.contains(remote.video?.mediaIndex ?? -1)
+                    remote.kinds.indices.contains(remote.videoIndex ?? -1)
                         && remote.kinds.count == remote.mids.count)
                 taken += 1
             } catch {

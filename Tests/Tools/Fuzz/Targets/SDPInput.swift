@@ -13,11 +13,12 @@ func sdpInput(_ bytes: [UInt8]) {
                 parsing: text, isOffer: isOffer, choice: choice, available: { _ in true })
         else { continue }
         if let audio = remote.audio {
-            precondition(remote.kinds.indices.contains(audio.mediaIndex) && (0...127).contains(audio.payloadType))
+            precondition((0...127).contains(audio.payloadType))
+            precondition(remote.kinds.indices.contains(remote.audioIndex ?? -1))
         }
         precondition(remote.kinds.indices.contains(remote.transportIndex) && remote.kinds.count == remote.mids.count)
         guard let video = remote.video else { continue }
-        precondition(remote.kinds.indices.contains(video.mediaIndex))
+        precondition(remote.kinds.indices.contains(remote.videoIndex ?? -1))
         _ = HeaderExtensionWriter(ids: video.extensions, mid: video.mid)
     }
     // The candidates of two sessions, as during an ICE restart.
