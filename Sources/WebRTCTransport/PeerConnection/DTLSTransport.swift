@@ -1,6 +1,7 @@
 // The DTLS transport of a connection: the handshake over the ICE transport, its timers, and the keys for SRTP. The
 // association outlives ICE restarts.
 import ICE
+import Logging
 import MediaSecurity
 
 // @unchecked: `parameters(of:setup:)` may be called on any thread; all else that is not constant belongs to the network
@@ -12,9 +13,9 @@ final class DTLSTransport: @unchecked Sendable {
     private let ice: ICETransport
     private let network: NetworkThread
     private let certificate: DTLSCertificate
+    private let logger: Logger
 
     // MARK: Network thread only
-    private var log: DTLSLog
     private var connection: DTLSConnection?
     private var timer: NetworkTimer?
     private var logTimer: NetworkTimer?
@@ -30,7 +31,7 @@ final class DTLSTransport: @unchecked Sendable {
     /// Generates the certificate.
     init(over ice: ICETransport, network: NetworkThread, loggers: TransportLoggers) throws(PeerConnectionError) {
         (self.ice, self.network) = (ice, network)
-        log = DTLSLog(loggers.dtls)
+        logger = loggers.dtls
         do { certificate = try DTLSCertificate.generate() } catch {
             throw PeerConnectionError(.dtls, "the DTLS certificate could not be generated: \(error)")
         }
@@ -53,9 +54,13 @@ final class DTLSTransport: @unchecked Sendable {
 
     func iceConnected() {
         iceConnectedAt = .now
-        log.starts()
-        logTimer = network.schedule(after: Self.handshakeWait) { [weak self] in self?.log.checkHandshake() }
+        logTimer = network.schedule(after: Self.handshakeWait) { [weak self] in self?.checkHandshake() }
         startIfReady()
+    }
+
+    private func checkHandshake() {
+        guard connectedAt == nil, let iceConnectedAt else { return }
+        logger.info("no answer to the DTLS handshake for \((.now - iceConnectedAt).milliseconds)")
     }
 
     private func startIfReady() {
@@ -76,7 +81,7 @@ final class DTLSTransport: @unchecked Sendable {
 
     private func advance(_ status: DTLSStatus) {
         if case .failed(let error) = status {
-            if !isOver { log.failed(error) }
+            if !isOver { logger.info("failed: \(error.description)") }
             onFailure(
                 PeerConnectionError(
                     error.code == .fingerprintMismatch ? .fingerprintMismatch : .dtls, error.description))
@@ -92,7 +97,7 @@ final class DTLSTransport: @unchecked Sendable {
                 let transform = try SRTPTransform(keys: keys)
                 connectedAt = .now
                 logTimer?.cancel()
-                if let connection { log.established(connection) }
+                logConnection()
                 onKeys(transform)
             } catch {
                 onFailure(PeerConnectionError(.dtls, "SRTP could not be set up: \(error)"))
@@ -100,6 +105,17 @@ final class DTLSTransport: @unchecked Sendable {
         case .closed:
             onFailure(.closedByPeer)
         }
+    }
+
+    private func logConnection() {
+        logger.info("connected after \((handshakeTime ?? .zero).milliseconds)")
+        guard let connection else { return }
+        logger.debug(
+            """
+            \(connection.parameters.version), \(connection.parameters.cipher), \
+            \(connection.role == .client ? "client" : "server"), \(connection.parameters.profile), \
+            \(connection.counters.retransmissions) retransmissions
+            """)
     }
 
     private func flush() {
@@ -120,8 +136,10 @@ final class DTLSTransport: @unchecked Sendable {
         }
     }
 
+    private var handshakeTime: Duration? { iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } } }
+
     func fill(_ statistics: inout PeerConnectionStatistics) {
-        statistics.dtlsTime = iceConnectedAt.flatMap { from in connectedAt.map { $0 - from } }
+        statistics.dtlsTime = handshakeTime
         statistics.dtls = connection?.parameters
     }
 

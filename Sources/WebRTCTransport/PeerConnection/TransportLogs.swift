@@ -1,9 +1,8 @@
-// The logs of a peer connection; used on the network thread only. INFO has one line for each phase, with its duration;
-// DEBUG has negotiated parameters and each change; TRACE has single packets. No line contains an address, ICE
-// credentials, fingerprints or keys.
+// The logs of a peer connection, those of DTLS apart (`DTLSTransport`); used on the network thread only. INFO has one line
+// for each phase, with its duration; DEBUG has negotiated parameters and each change; TRACE has single packets. No line
+// contains an address, ICE credentials, fingerprints or keys.
 import ICE
 package import Logging
-import MediaSecurity
 
 /// The loggers of the layers of a peer connection.
 package struct TransportLoggers: Sendable {
@@ -146,36 +145,6 @@ struct ICELog {
     }
 }
 
-struct DTLSLog {
-    private let logger: Logger
-    private var hasKeys = false
-    private var startedAt: ContinuousClock.Instant?
-
-    init(_ logger: Logger) { self.logger = logger }
-
-    mutating func starts() { startedAt = .now }
-
-    mutating func established(_ dtls: DTLSConnection) {
-        hasKeys = true
-        let time = startedAt.map { ContinuousClock.now - $0 } ?? .zero
-        logger.info("connected after \(time.milliseconds)")
-        logger.debug(
-            """
-            \(dtls.parameters.version), \(dtls.parameters.cipher), \(dtls.role == .client ? "client" : "server"), \
-            \(dtls.parameters.profile), \(dtls.counters.retransmissions) retransmissions
-            """)
-    }
-
-    func failed(_ error: DTLSError) { logger.info("failed: \(error.description)") }
-
-    /// Call some time after ICE has connected.
-    func checkHandshake() {
-        guard !hasKeys, let startedAt else { return }
-        logger.info(
-            "no answer to the DTLS handshake for \((ContinuousClock.now - startedAt).milliseconds)")
-    }
-}
-
 struct RTPLog {
     /// Silence after which the log says that nothing arrives.
     private static let silence = Duration.seconds(2)
@@ -264,7 +233,7 @@ extension ICECandidatePair {
 }
 
 extension Duration {
-    fileprivate var milliseconds: String {
+    var milliseconds: String {
         "\((self / .milliseconds(1) * 10).rounded() / 10) ms"
     }
 }
