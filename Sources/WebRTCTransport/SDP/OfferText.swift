@@ -19,9 +19,10 @@ package struct OfferText: Sendable {
     /// - Parameter isComplete: no further candidates follow.
     package func with(candidates: [String], isComplete: Bool) -> String {
         let lines = Self.lines(candidates, isComplete)
-        let parts = sdp.starts(ofLinesWith: "m=")
-        guard parts.count > 1 else { return sdp + lines }
-        return "\(sdp[..<parts[1]])\(lines)\(sdp[parts[1]...])"
+        // CR LF is one Character.
+        let starts = sdp.ranges(of: "\r\nm=").map { sdp.index(after: $0.lowerBound) }
+        guard starts.count > 1 else { return sdp + lines }
+        return "\(sdp[..<starts[1]])\(lines)\(sdp[starts[1]...])"
     }
 
     /// The body of an `application/trickle-ice-sdpfrag`.
@@ -35,20 +36,5 @@ package struct OfferText: Sendable {
 
     private static func lines(_ candidates: [String], _ isComplete: Bool) -> String {
         (candidates.map { "a=\($0)" } + (isComplete ? ["a=end-of-candidates"] : [])).map { $0 + "\r\n" }.joined()
-    }
-}
-
-extension String {
-    /// The beginnings of the lines with this prefix.
-    fileprivate func starts(ofLinesWith prefix: String) -> [String.Index] {
-        // CR LF is one Character.
-        var starts: [String.Index] = []
-        var at = startIndex
-        while at < endIndex {
-            if self[at...].hasPrefix(prefix) { starts.append(at) }
-            guard let end = self[at...].firstIndex(where: \.isNewline) else { break }
-            at = index(after: end)
-        }
-        return starts
     }
 }
