@@ -4,11 +4,11 @@ package import MediaSecurity
 
 /// ICE and DTLS parameters of one side.
 package struct TransportParameters: Sendable, Equatable {
-    package var usernameFragment: String
-    package var password: String
-    package var fingerprints: [Fingerprint]
+    package var usernameFragment = ""
+    package var password = ""
+    package var fingerprints: [Fingerprint] = []
     /// actpass, active or passive.
-    package var setup: String
+    package var setup = ""
 }
 
 /// A remote description and the m-lines of it that we use.
@@ -22,12 +22,13 @@ package struct RemoteDescription: Sendable {
     package private(set) var audioIndex: Int?
     /// The m-line that the transport parameters were read for: the video's, else the first usable one.
     package private(set) var transportIndex = 0
-    package private(set) var transport: TransportParameters
-    package private(set) var candidates: [String]
-    package private(set) var endOfCandidates: Bool
+    /// Set by each initialiser.
+    package private(set) var transport = TransportParameters()
     /// An ICE-lite peer sends no checks (RFC 8445 2.5), so we are the controlling agent.
     package let isLite: Bool
     private let sdp: SDPDescription
+    /// The m-lines that are not rejected.
+    private let usable: [Int]
     private let h264: H264Acceptance
 
     /// Selects the m-lines of an offer that are accepted.
@@ -57,28 +58,24 @@ package struct RemoteDescription: Sendable {
         wants: (_ msid: String?) -> Bool = { _ in true },
         available: (VideoCodec) -> Bool
     ) throws(PeerConnectionError) {
-        let sdp = try Self.parse(text)
-        let usable = Self.usable(sdp)
-        let mids = Self.mids(sdp)
-        func first(_ kind: String) -> Int? {
-            let lines = usable.filter { sdp.media[$0].kind == kind && wants(sdp.media[$0].value("msid")) }
-            return lines.first { Self.direction(of: sdp.media[$0], in: sdp).sends }
+        try self.init(text, choice.h264)
+        func wanted(_ kind: String) -> [Int] {
+            usable.filter { kinds[$0] == kind && wants(sdp.media[$0].value("msid")) }
+        }
+        func first(_ lines: [Int]) -> Int? {
+            lines.first { direction(at: $0).sends }
                 ?? lines.first { !choice.onlySending || choice.taken.contains(mids[$0]) }
         }
-        var video: NegotiatedVideo?
-        var videoIndex = first("video")
-        var audioIndex = choice.takesAudio ? first("audio") : nil
-        let audio = audioIndex.flatMap { Self.audio(at: $0, of: sdp, mid: mids[$0]) }
-        if audio == nil { audioIndex = nil }
-        let others = usable.first { sdp.media[$0].kind == "application" }
-        if videoIndex == nil, audio == nil, others == nil {
-            // No other m-line can carry the transport, so accept video that is not sent at present.
-            videoIndex = usable.first { sdp.media[$0].kind == "video" && wants(sdp.media[$0].value("msid")) }
+        videoIndex = first(wanted("video"))
+        if choice.takesAudio, let index = first(wanted("audio")), let found = audio(at: index) {
+            (audio, audioIndex) = (found, index)
         }
+        let others = usable.first { kinds[$0] == "application" }
+        // No other m-line can carry the transport, so accept video that is not sent at present.
+        if videoIndex == nil, audio == nil, others == nil { videoIndex = wanted("video").first }
         if let videoIndex {
-            video = try Self.video(
-                at: videoIndex, of: sdp, mid: mids[videoIndex], isOffer: isOffer, preferring: choice.videoPayloadType,
-                choice.h264, available: available)
+            video = try video(
+                at: videoIndex, isOffer: isOffer, preferring: choice.videoPayloadType, available: available)
         } else if choice.requiresVideo, !choice.mayHoldNothing {
             throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
         }
@@ -86,8 +83,7 @@ package struct RemoteDescription: Sendable {
         else {
             throw PeerConnectionError(.rejected, "the remote description has no usable m-line")
         }
-        try self.init(sdp, transportIndex: index, isOffer: isOffer, choice.h264)
-        (self.video, self.videoIndex, self.audio, self.audioIndex) = (video, videoIndex, audio, audioIndex)
+        try readTransport(at: index, isOffer: isOffer)
     }
 
     /// Parses an answer to our offer of m-lines of these kinds; `video(at:)` and `audio(at:)` return the result for
@@ -95,46 +91,14 @@ package struct RemoteDescription: Sendable {
     init(
         answer text: String, to offered: [String], _ h264: H264Acceptance = .baseline
     ) throws(PeerConnectionError) {
-        let sdp = try Self.parse(text)
-        guard sdp.media.map(\.kind) == offered else {
+        try self.init(text, h264)
+        guard kinds == offered else {
             throw PeerConnectionError(.badDescription, "the m-lines of the answer do not match the offer")
         }
-        guard let index = Self.usable(sdp).first else {
+        guard let index = usable.first else {
             throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
         }
-        try self.init(sdp, transportIndex: index, isOffer: false, h264)
-    }
-
-    private init(
-        _ sdp: SDPDescription, transportIndex: Int, isOffer: Bool, _ h264: H264Acceptance
-    ) throws(PeerConnectionError) {
-        (self.sdp, self.h264) = (sdp, h264)
-        kinds = sdp.media.map(\.kind)
-        mids = Self.mids(sdp)
-        self.transportIndex = transportIndex
-        let media = sdp.media[transportIndex]
-        transport = try Self.transport(of: media, in: sdp, isOffer: isOffer)
-        // Signalling includes the attribute's name in a candidate.
-        candidates = media.values("candidate").prefix(64).map { "candidate:" + $0 }
-        endOfCandidates = media.has("end-of-candidates") || sdp.has("end-of-candidates")
-        isLite = sdp.has("ice-lite")
-    }
-
-    func direction(at index: Int) -> MediaDirection { Self.direction(of: sdp.media[index], in: sdp) }
-
-    /// Returns nil if the m-line was rejected.
-    func video(
-        at index: Int, preferring type: Int? = nil, available: (VideoCodec) -> Bool
-    ) throws(PeerConnectionError) -> NegotiatedVideo? {
-        guard Self.usable(sdp).contains(index) else { return nil }
-        return try Self.video(
-            at: index, of: sdp, mid: mids[index], isOffer: false, preferring: type, h264, available: available)
-    }
-
-    /// Returns nil if the m-line was rejected or has no Opus.
-    func audio(at index: Int) -> NegotiatedAudio? {
-        guard Self.usable(sdp).contains(index) else { return nil }
-        return Self.audio(at: index, of: sdp, mid: mids[index])
+        try readTransport(at: index, isOffer: false)
     }
 
     // MARK: Parsing
@@ -143,28 +107,32 @@ package struct RemoteDescription: Sendable {
     /// than 2,600.
     private static let maximumAttributes = 4096
 
-    private static func parse(_ text: String) throws(PeerConnectionError) -> SDPDescription {
-        let sdp: SDPDescription
+    private init(_ text: String, _ h264: H264Acceptance) throws(PeerConnectionError) {
+        self.h264 = h264
         do { sdp = try SDPDescription(parsing: text) } catch {
             throw PeerConnectionError(.badDescription, error.message)
         }
-        guard sdp.media.reduce(sdp.attributes.count, { $0 + $1.attributes.count }) <= maximumAttributes else {
+        let media = sdp.media
+        guard media.reduce(sdp.attributes.count, { $0 + $1.attributes.count }) <= Self.maximumAttributes else {
             throw PeerConnectionError(
-                .badDescription, "the session description has more than \(maximumAttributes) attributes")
+                .badDescription, "the session description has more than \(Self.maximumAttributes) attributes")
         }
-        return sdp
+        kinds = media.map(\.kind)
+        mids = media.enumerated().map { $1.value("mid") ?? String($0) }
+        usable = media.indices.filter { media[$0].port != 0 || media[$0].has("bundle-only") }
+        isLite = sdp.has("ice-lite")
     }
 
-    private static func mids(_ sdp: SDPDescription) -> [String] {
-        sdp.media.enumerated().map { $1.value("mid") ?? String($0) }
+    package var candidates: [String] {
+        // Signalling includes the attribute's name in a candidate.
+        sdp.media[transportIndex].values("candidate").prefix(64).map { "candidate:" + $0 }
+    }
+    package var endOfCandidates: Bool {
+        sdp.media[transportIndex].has("end-of-candidates") || sdp.has("end-of-candidates")
     }
 
-    private static func usable(_ sdp: SDPDescription) -> [Int] {
-        sdp.media.indices.filter { sdp.media[$0].port != 0 || sdp.media[$0].has("bundle-only") }
-    }
-
-    private static func direction(of media: SDPMedia, in sdp: SDPDescription) -> MediaDirection {
-        ["sendrecv", "sendonly", "recvonly", "inactive"].first { media.has($0) || sdp.has($0) }
+    func direction(at index: Int) -> MediaDirection {
+        ["sendrecv", "sendonly", "recvonly", "inactive"].first { sdp.media[index].has($0) || sdp.has($0) }
             .flatMap(MediaDirection.init) ?? .sendrecv
     }
 
@@ -186,20 +154,20 @@ package struct RemoteDescription: Sendable {
         }
     }
 
-    private static func video(
-        at index: Int, of sdp: SDPDescription, mid: String, isOffer: Bool, preferring type: Int? = nil,
-        _ h264: H264Acceptance, available: (VideoCodec) -> Bool
-    ) throws(PeerConnectionError) -> NegotiatedVideo {
+    /// Returns nil if the m-line was rejected.
+    func video(
+        at index: Int, isOffer: Bool = false, preferring type: Int? = nil, available: (VideoCodec) -> Bool
+    ) throws(PeerConnectionError) -> NegotiatedVideo? {
+        guard usable.contains(index) else { return nil }
         let media = sdp.media[index]
-        guard isSecure(media) else {
+        guard Self.isSecure(media) else {
             throw PeerConnectionError(.badDescription, "the remote description has video without DTLS-SRTP")
         }
         guard !isOffer || media.has("rtcp-mux") else {
             throw PeerConnectionError(.badDescription, "the remote peer does not support rtcp-mux, which is required")
         }
-        let codecs = PayloadTypes(media).videoCodecs(h264)
-        let usable = codecs.filter { available($0.codec) }
-        guard let codec = usable.first(where: { $0.payloadType == type }) ?? usable.first else {
+        let codecs = PayloadTypes(media).videoCodecs(h264).filter { available($0.codec) }
+        guard let codec = codecs.first(where: { $0.payloadType == type }) ?? codecs.first else {
             let names = PayloadTypes(media).encodingNames
             throw PeerConnectionError(
                 .rejected,
@@ -209,9 +177,9 @@ package struct RemoteDescription: Sendable {
         var extensions = HeaderExtensionIDs(extmap: sdp.values("extmap") + media.values("extmap"))
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
         return NegotiatedVideo(
-            mid: mid, codec: codec, alternatives: usable.filter { $0 != codec }, extensions: extensions,
-            direction: direction(of: media, in: sdp).reversed, ssrcs: ssrcs(of: media), rtxSSRCs: rtxSSRCs(of: media),
-            sentLayers: layers("recv", of: media), receivedLayers: layers("send", of: media))
+            mid: mids[index], codec: codec, alternatives: codecs.filter { $0 != codec }, extensions: extensions,
+            direction: direction(at: index).reversed, ssrcs: Self.ssrcs(of: media), rtxSSRCs: Self.rtxSSRCs(of: media),
+            sentLayers: Self.layers("recv", of: media), receivedLayers: Self.layers("send", of: media))
     }
 
     /// Parses `a=simulcast:send 1,2;~3 recv 4`: takes the first of alternatives, and no layer that starts paused (RFC
@@ -230,21 +198,21 @@ package struct RemoteDescription: Sendable {
         return rids
     }
 
-    /// Returns nil for unusable audio, so that video continues without it.
-    private static func audio(at index: Int, of sdp: SDPDescription, mid: String) -> NegotiatedAudio? {
-        let media = sdp.media[index]
-        guard isSecure(media), let type = PayloadTypes(media).opus else { return nil }
+    /// Returns nil if the m-line was rejected or has no Opus, so that video continues without it.
+    func audio(at index: Int) -> NegotiatedAudio? {
+        guard usable.contains(index), case let media = sdp.media[index], Self.isSecure(media),
+            let type = PayloadTypes(media).opus
+        else { return nil }
         var extensions = HeaderExtensionIDs()
         extensions.mid = HeaderExtensionIDs(extmap: sdp.values("extmap") + media.values("extmap")).mid
         return NegotiatedAudio(
-            mid: mid, payloadType: type, extensions: extensions, direction: direction(of: media, in: sdp).reversed,
-            ssrcs: ssrcs(of: media))
+            mid: mids[index], payloadType: type, extensions: extensions, direction: direction(at: index).reversed,
+            ssrcs: Self.ssrcs(of: media))
     }
 
     /// Transport attributes may be at session or media level, or on another m-line of the bundle, usually the first.
-    private static func transport(
-        of media: SDPMedia, in sdp: SDPDescription, isOffer: Bool
-    ) throws(PeerConnectionError) -> TransportParameters {
+    private mutating func readTransport(at index: Int, isOffer: Bool) throws(PeerConnectionError) {
+        let media = sdp.media[index]
         func attributes(_ name: String) -> [String] {
             [media.values(name), sdp.values(name)].first { !$0.isEmpty }
                 ?? sdp.media.lazy.map { $0.values(name) }.first { !$0.isEmpty } ?? []
@@ -260,7 +228,8 @@ package struct RemoteDescription: Sendable {
         guard ["actpass", "active", "passive"].contains(setup), isOffer || setup != "actpass" else {
             throw PeerConnectionError(.badDescription, "the remote description has an unusable a=setup")
         }
-        return TransportParameters(
+        transportIndex = index
+        transport = TransportParameters(
             usernameFragment: fragment, password: password, fingerprints: fingerprints, setup: setup)
     }
 }
