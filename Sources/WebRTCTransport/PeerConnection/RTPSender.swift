@@ -29,6 +29,11 @@ final class RTPSender: @unchecked Sendable {
     }
     private let outward = Mutex(Outward())
 
+    /// Protected packets that leave together. They borrow the memory of their writer, which reuses it after `batchLimit`
+    /// packets.
+    private typealias Batch = [UnsafeRawBufferPointer]
+    private static let batchLimit = 16
+
     // MARK: Network thread only
     private var log: CongestionLog
 
@@ -50,15 +55,15 @@ final class RTPSender: @unchecked Sendable {
 
     func configure(_ video: NegotiatedVideo) throws(GStreamerError) {
         let writer = HeaderExtensionWriter(
-            ids: video.extensions, mid: video.mid, streams: identity.streams(video.sentLayers), count: PacketBatch.limit
-        )
+            ids: video.extensions, mid: video.mid, streams: identity.streams(video.sentLayers), count: Self.batchLimit)
         // Used by one thread at a time, which the pacer ensures.
-        nonisolated(unsafe) var batch = PacketBatch()
+        nonisolated(unsafe) var batch = Batch()
+        batch.reserveCapacity(Self.batchLimit)
         let retransmission = video.codec.retransmissionPayloadType
         let pacer = PacedSender(
             bitrate: firstTarget, network: network,
             send: { [weak self] packet in
-                if batch.isFull { self?.flush(&batch) }
+                if batch.count >= Self.batchLimit { self?.flush(&batch) }
                 self?.add(rtp: packet, writer, isRetransmission: Int(packet[1] & 0x7f) == retransmission, to: &batch)
             }, flush: { [weak self] in self?.flush(&batch) })
         outward.withLock { $0.pacer = pacer }
@@ -143,7 +148,7 @@ final class RTPSender: @unchecked Sendable {
     /// Also called on the network thread, see `PacedSender`.
     private func add(
         rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, isRetransmission: Bool,
-        to batch: inout PacketBatch
+        to batch: inout Batch
     ) {
         let now = MonotonicTime.now
         guard let srtp = outward.withLock({ $0.srtp }),
@@ -157,12 +162,11 @@ final class RTPSender: @unchecked Sendable {
         writer.keep()
     }
 
-    private func flush(_ batch: inout PacketBatch) {
-        let agent = ice.agent
-        batch.drain { packets in
-            logger.trace("sends \(packets.count) RTP packets")
-            agent?.send(packets) { videoSent.count(packets[$0].count) }
-        }
+    private func flush(_ batch: inout Batch) {
+        guard !batch.isEmpty else { return }
+        logger.trace("sends \(batch.count) RTP packets")
+        ice.agent?.send(batch) { videoSent.count(batch[$0].count) }
+        batch.removeAll(keepingCapacity: true)
     }
 
     /// Audio takes no part in congestion control: its bitrate is small and never adapted.
