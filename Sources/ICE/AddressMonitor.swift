@@ -63,7 +63,6 @@ package final class AddressMonitor: Sendable {
                 let ended = state.withLock { state -> SocketWatch? in
                     guard state.observers.isEmpty else { return nil }
                     state.timer?.cancel()
-                    state.timer = nil
                     return state.watch.take()
                 }
                 guard let ended else { return }

@@ -304,7 +304,6 @@ final class ICEAgentCore: @unchecked Sendable {
 
     private func completeGathering() {
         gathering.timer?.cancel()
-        gathering.timer = nil
         guard !isClosed, !gathering.isComplete else { return }
         gathering.isComplete = true
         emit(.gatheringComplete)
@@ -637,9 +636,7 @@ final class ICEAgentCore: @unchecked Sendable {
     func finishClose(onReleased: (@Sendable () -> Void)?) {
         network.preconditionOnThread()
         gathering.timer?.cancel()
-        gathering.timer = nil
         remote.timer?.cancel()
-        remote.timer = nil
         servers?.cancel()
         tcp?.stop()
         readMedia(from: -1)

@@ -3,8 +3,8 @@ private import Synchronization
 
 /// A one-shot timer on a network thread. `cancel()` can be called from any thread and repeatedly.
 ///
-/// After a cancel on the network thread the work never runs. After a cancel on another thread, work that is already
-/// running finishes.
+/// A cancelled timer holds nothing. After a cancel on the network thread the work never runs. After a cancel on another
+/// thread, work that is already running finishes.
 package final class NetworkTimer: Sendable {
     /// GLib's monotonic time, µs.
     fileprivate let due: Int

@@ -77,7 +77,7 @@ package final class ServerSetup: @unchecked Sendable {
     package func cancel() {
         timer?.cancel()
         lookupTimer?.cancel()
-        (timer, lookupTimer, perform) = (nil, nil, nil)
+        perform = nil
     }
 
     private func accept(_ server: ICEServer) -> Bool {
@@ -161,7 +161,6 @@ package final class ServerSetup: @unchecked Sendable {
         guard !hasBegun else { return }
         hasBegun = true
         timer?.cancel()
-        timer = nil
         perform?(.begin)
         if pending.isEmpty { perform?(.finish) }
     }

@@ -121,7 +121,6 @@ final class DTLSTransport: @unchecked Sendable {
     private func flush() {
         sendDatagrams()
         timer?.cancel()
-        timer = nil
         if let wait = connection?.nextTimeout {
             timer = network.schedule(after: wait) { [weak self] in
                 guard let self, !self.isOver, let connection = self.connection else { return }
@@ -156,6 +155,6 @@ final class DTLSTransport: @unchecked Sendable {
         }
         timer?.cancel()
         logTimer?.cancel()
-        (timer, logTimer, connection) = (nil, nil, nil)
+        connection = nil
     }
 }

@@ -41,7 +41,6 @@ final class ICESession: @unchecked Sendable {
 
     func close() {
         limit?.cancel()
-        limit = nil
         agent.close()
     }
 }

@@ -128,7 +128,6 @@ final class ICETransport: @unchecked Sendable {
 
     private func finishRestart(_ session: ICESession) {
         session.limit?.cancel()
-        session.limit = nil
         let previous = current
         session.role = .current
         selectedAgent.withLock { $0 = session.agent }
@@ -312,7 +311,6 @@ final class ICETransport: @unchecked Sendable {
         if !isOver { log.closes() }
         isOver = true
         pathTimer?.cancel()
-        pathTimer = nil
         for session in sessions { session.close() }
         sessions = []
         selectedAgent.withLock { $0 = nil }

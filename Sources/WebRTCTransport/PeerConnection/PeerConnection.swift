@@ -125,7 +125,6 @@ package final class PeerConnection: @unchecked Sendable {
             ice.close()
             receiver.stop()
             tickTimer?.cancel()
-            tickTimer = nil
             if state != .closed {
                 state = .closed
                 onEvent(.stateChanged(.closed))

@@ -221,6 +221,5 @@ final class RTPReceiver: @unchecked Sendable {
     func stop() {
         srtp = nil
         rembTimer?.cancel()
-        rembTimer = nil
     }
 }
