@@ -67,17 +67,17 @@ struct EncodedEcho {
         painter.measure { $0.codec = codec.encodingName }
     }
 
-    func receive(from connection: PeerConnection, _ life: MediaLifecycle) throws {
-        [end, echoed].forEach(life.own)
-        life.pipeline.add([bin])
+    func receive(from connection: PeerConnection, _ media: PipelineMedia) throws {
+        [end, echoed].forEach(media.own)
+        media.pipeline.add([bin])
         try bin.pad("src").link(end)
         try connection.bin.link("rtp_src", to: bin, "sink")
         bin.syncStateWithParent()
     }
 
-    func send(_ parameters: RTPSendParameters, to connection: PeerConnection, _ life: MediaLifecycle) throws {
+    func send(_ parameters: RTPSendParameters, to connection: PeerConnection, _ media: PipelineMedia) throws {
         let sender = try EncodedVideoBin.makeSender(parameters)
-        life.pipeline.add([sender])
+        media.pipeline.add([sender])
         try sender.link("src", to: connection.bin, "rtp_sink")
         sender.syncStateWithParent()
         try echoed.link(sender.pad("sink"))

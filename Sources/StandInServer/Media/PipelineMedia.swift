@@ -1,17 +1,25 @@
-// Queue, pipeline, failure report and teardown, shared by the media of direct sessions, room participants and viewers.
+// Queue, pipeline, connections, failure report and teardown, shared by the media of direct sessions, room participants and
+// viewers.
+//
+// Threads: everything runs on `queue`, never on the event loop.
 import DecartProtocol
 import Dispatch
 import GStreamerKit
 import ICE
 import WebRTCTransport
 
-// @unchecked: mutable fields are touched on `queue` only.
-final class MediaLifecycle: @unchecked Sendable {
+// @unchecked: mutable fields, those of subclasses too, are touched on `queue` only.
+class PipelineMedia: @unchecked Sendable {
     private let queue: DispatchQueue
+    private let role: String
+    let options: MediaOptions
+    /// Nil: a direct connection.
+    let room: RoomTracks?
+    let isSingle: Bool
+    let takesTrailers: Bool
+    let onEvent: @Sendable (MediaSessionEvent) -> Void
     private let hasSides: Bool
-    private let onEvent: @Sendable (MediaSessionEvent) -> Void
     private let loggers: TransportLoggers
-    private let network: ICENetwork
 
     // MARK: State (`queue`)
     /// Made on the queue, because the initialisation of GStreamer may take long.
@@ -19,23 +27,90 @@ final class MediaLifecycle: @unchecked Sendable {
         GStreamerRuntime.initialise()
         return Pipeline()
     }()
+    /// The connection for which the peer offers. A direct or single connection sends too.
+    var publisher: PeerConnection?
+    /// The connection for which the room offers.
+    var subscriber: PeerConnection?
+    private var firstOffer: String?
+    private var isAnswered = false
+    var encoder: VideoEncoderBin?
     private var connections: [PeerConnection] = []
     private var pads: [Pad] = []
     private var busTimer: (any DispatchSourceTimer)?
-    /// Called each second while the pipeline plays.
-    var onSecond: (() -> Void)?
     private var isOver = false
 
     /// - Parameters:
+    ///   - role: Name of the peer in logs.
     ///   - hasSides: Two connections may exist: failures name theirs.
     ///   - onEvent: called with the log and the failure too, which comes once at most.
     init(
-        label: String, network: ICENetwork, hasSides: Bool = false,
+        role: String, options: MediaOptions, room: RoomTracks?, hasSides: Bool = false,
         onEvent: @escaping @Sendable (MediaSessionEvent) -> Void
     ) {
-        queue = DispatchQueue(label: label)
-        (self.network, self.hasSides, self.onEvent) = (network, hasSides, onEvent)
+        queue = DispatchQueue(label: "decart-standin.\(role)")
+        (self.role, self.options, self.room, self.hasSides, self.onEvent) = (role, options, room, hasSides, onEvent)
+        (isSingle, takesTrailers) = (room?.isSingle ?? true, room?.takesTrailers ?? false)
         loggers = TransportLoggers { onEvent(.logged($0)) }
+    }
+
+    // MARK: For subclasses (called on the queue)
+
+    /// Codec of the video that the room offers; nil: any.
+    var sentCodec: VideoCodec? { nil }
+
+    /// Starts to send what the connection has negotiated.
+    func send(to connection: PeerConnection) throws {}
+
+    /// Called each second while the pipeline plays.
+    func secondPassed() {}
+
+    /// Called once the connections are closed and before the pipeline stops.
+    func cleanUp() {}
+
+    // MARK: Negotiation
+
+    /// Connects the transport of the subscriber first; `offer` adds the tracks later.
+    func makeFirstOffer() throws {
+        firstOffer = try subscriber?.createOffer()
+        if let firstOffer { onEvent(.offered(sdp: firstOffer)) }
+    }
+
+    func offer(_ tracks: Set<MediaKind>) {
+        work("the track could not be offered") { [self] in
+            guard let subscriber else { return }
+            subscriber.send(tracks, codec: sentCodec)
+            onEvent(.offered(sdp: try subscriber.createOffer()))
+        }
+    }
+
+    func restartICE(_ tracks: Set<MediaKind>) {
+        work("ICE could not be restarted") { [self] in
+            guard let subscriber else { return }
+            // There is nothing to restart before the first answer: the peer gets the offer again.
+            guard isAnswered else { return firstOffer.map { onEvent(.offered(sdp: $0)) } ?? () }
+            subscriber.rollbackOffer()
+            subscriber.send(tracks, codec: sentCodec)
+            onEvent(.offered(sdp: try subscriber.createOffer(restartsICE: true, reason: "the \(role) resumes")))
+        }
+    }
+
+    func moveVideo() {
+        work("the video could not move") { [self] in subscriber?.moveVideo() }
+    }
+
+    func receive(answer: String) {
+        work("the answer could not be taken") { [self] in
+            guard let connection = room == nil ? publisher : subscriber else { return }
+            try connection.setAnswer(answer)
+            isAnswered = true
+            try send(to: connection)
+        }
+    }
+
+    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
+        work("a candidate could not be taken") { [self] in
+            (side == .publisher ? publisher : subscriber)?.addRemoteCandidate(candidate.map(ICECandidate.init))
+        }
     }
 
     /// Runs work on the queue, unless the media have ended.
@@ -51,7 +126,7 @@ final class MediaLifecycle: @unchecked Sendable {
     }
 
     /// Reports the first failure only; later ones are its consequences. Called on the queue.
-    func fail(_ text: String) {
+    private func fail(_ text: String) {
         guard !isOver else { return }
         isOver = true
         onEvent(.failed(text))
@@ -61,18 +136,20 @@ final class MediaLifecycle: @unchecked Sendable {
 
     /// Adds a connection to the pipeline. Its events arrive on the queue, after the work that waits there: candidates
     /// found while a description is being created follow it.
-    /// - Parameter onTarget: called with the encoder's target, bit/s.
-    func connect(
-        _ configuration: PeerConnectionConfiguration, _ side: RoomSide, onTarget: @escaping @Sendable (Int) -> Void
-    ) throws -> PeerConnection {
+    func connect(_ side: RoomSide, _ configure: (inout PeerConnectionConfiguration) -> Void) throws -> PeerConnection {
         // Initialises GStreamer, which the connection needs.
         let pipeline = pipeline
-        var configuration = configuration
+        var configuration = PeerConnectionConfiguration()
+        configuration.bitrateRange = min(100_000, options.bitrate)...options.bitrate
         configuration.loggers = loggers
-        configuration.network = network
+        configuration.network = options.network
+        configuration.acceptsDataChannels = room != nil
+        configuration.msid = room?.msid
+        configuration.audioMSID = room?.audioMSID
+        configure(&configuration)
         let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             guard let self else { return }
-            work("an event could not be handled") { self.handle(event, side, onTarget) }
+            work("an event could not be handled") { self.handle(event, side) }
         }
         connections.append(connection)
         pipeline.add(connection.bin)
@@ -80,7 +157,7 @@ final class MediaLifecycle: @unchecked Sendable {
         return connection
     }
 
-    private func handle(_ event: PeerConnectionEvent, _ side: RoomSide, _ onTarget: (Int) -> Void) {
+    private func handle(_ event: PeerConnectionEvent, _ side: RoomSide) {
         switch event {
         case .localCandidate(let candidate): onEvent(.localCandidate(CandidateMessage(candidate), side))
         case .gatheringComplete: onEvent(.localCandidate(nil, side))
@@ -90,7 +167,8 @@ final class MediaLifecycle: @unchecked Sendable {
             guard hasSides, error == .closedByPeer else { return fail(text) }
             // A client that leaves may close its connections before its leave message arrives.
             queue.asyncAfter(deadline: .now() + 2) { [weak self] in self?.fail(text) }
-        case .bitrateTarget(let target): onTarget(target.target)
+        case .bitrateTarget(let target):
+            if side == .subscriber || isSingle { encoder?.setBitrate(min(target.target, options.bitrate)) }
         case .streamArrived(let rid): onEvent(.streamArrived(rid: rid))
         case .stateChanged, .iceConnected, .disconnected, .reconnected, .iceRestarted, .codecArrived,
             .relaysMissing:
@@ -109,7 +187,7 @@ final class MediaLifecycle: @unchecked Sendable {
         var rounds = 0
         timer.setEventHandler { [weak self, bus = pipeline.bus] in
             rounds = (rounds + 1) % 10
-            if rounds == 0 { self?.onSecond?() }
+            if rounds == 0 { self?.secondPassed() }
             while let message = bus.next(timeout: .zero) {
                 guard message.kind == .error else { continue }
                 self?.fail("the media pipeline failed: \(message.problem?.text ?? "")")
@@ -125,17 +203,14 @@ final class MediaLifecycle: @unchecked Sendable {
     // MARK: The end
 
     /// Follows the order that `PeerConnection` requires: close, bin to NULL, remove from the pipeline, dismantle.
-    /// - Parameters:
-    ///   - cleanUp: called on the queue, once the connections are closed and before the pipeline stops.
-    ///   - completion: called once for each call; no event follows it.
-    func stop(cleanUp: @escaping @Sendable () -> Void, completion: @escaping @Sendable () -> Void) {
+    func stop(completion: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             isOver = true
             busTimer?.cancel()
             busTimer = nil
-            onSecond = nil
             for connection in connections { connection.close() }
             cleanUp()
+            (publisher, subscriber, encoder) = (nil, nil, nil)
             for pad in pads { pad.setActive(false) }
             pipeline.setState(.null)
             for connection in connections {
