@@ -26,27 +26,12 @@ package struct ReplayScript: Sendable {
         var number: Int
     }
 
-    private enum Event: Equatable {
-        case message(ControlRecording.Message)
-        case closed(code: Int?, reason: String)
-        case failed
-
-        /// Answers one client message, and makes no sense without it.
-        var isAnswer: Bool {
-            switch self {
-            case .message(.made(let kind)): kind == .answer || kind == .roomInfo
-            case .message(.plain(.promptAck)), .message(.plain(.setImageAck)): true
-            default: false
-            }
-        }
-    }
-
     private struct Item {
         var time: Double
         var anchor: Anchor?
         /// Since the anchor.
         var delay: Double
-        var event: Event
+        var event: ControlRecording.Event
     }
 
     private let items: [Item]
@@ -68,25 +53,19 @@ package struct ReplayScript: Sendable {
         var anchor: (Anchor, time: Double)?
         for entry in entries {
             let time = Double(max(entry.time - begun, 0)) / 1000
-            func add(_ event: Event) {
-                items.append(
-                    Item(time: time, anchor: anchor?.0, delay: max(time - (anchor?.time ?? 0), 0), event: event))
+            func setAnchor(_ type: String) {
+                counts[type, default: 0] += 1
+                anchor = (Anchor(type: type, number: counts[type, default: 0]), time)
             }
             switch entry.event {
             case .opened, .left: break
-            case .sent(let type) where Self.isAnchor(type):
-                counts[type, default: 0] += 1
-                anchor = (Anchor(type: type, number: counts[type, default: 0]), time)
-            case .sent: break
+            case .sent(let type): if Self.isAnchor(type) { setAnchor(type) }
             // The answer has all candidates, and a TURN server's password is in no recording.
             case .received(.made(.candidate)), .received(.made(.turnConfig)): break
-            case .received(let message):
-                add(.message(message))
-                guard message == .plain(.generationStarted) else { break }
-                counts[Self.generation, default: 0] += 1
-                anchor = (Anchor(type: Self.generation, number: counts[Self.generation, default: 0]), time)
-            case .closed(let code, let reason): add(.closed(code: code, reason: reason))
-            case .failed: add(.failed)
+            case .received, .closed, .failed:
+                items.append(
+                    Item(time: time, anchor: anchor?.0, delay: max(time - (anchor?.time ?? 0), 0), event: entry.event))
+                if entry.event == .received(.plain(.generationStarted)) { setAnchor(Self.generation) }
             }
         }
         self.items = items
@@ -97,13 +76,26 @@ package struct ReplayScript: Sendable {
     /// The number of candidates is another one each time.
     private static func isAnchor(_ type: String) -> Bool { type != "ice-candidate" }
 
+    /// Answers one client message, and makes no sense without it.
+    private static func isAnswer(_ event: ControlRecording.Event) -> Bool {
+        switch event {
+        case .received(.made(let kind)): kind == .answer || kind == .roomInfo
+        case .received(.plain(.promptAck)), .received(.plain(.setImageAck)): true
+        default: false
+        }
+    }
+
     // MARK: Events
 
     package mutating func received(_ message: ClientMessage, at now: Double) {
         guard Self.isAnchor(message.type) else { return }
-        sentCounts[message.type, default: 0] += 1
-        arrivals[Anchor(type: message.type, number: sentCounts[message.type, default: 0])] = now
+        noteArrival(message.type, at: now)
         prompts += message.promptTexts
+    }
+
+    private mutating func noteArrival(_ type: String, at now: Double) {
+        sentCounts[type, default: 0] += 1
+        arrivals[Anchor(type: type, number: sentCounts[type, default: 0])] = now
     }
 
     /// Stores a message that a normal session would send now: the recording decides when it is sent.
@@ -121,7 +113,7 @@ package struct ReplayScript: Sendable {
             let arrival = item.anchor.map { arrivals[$0] } ?? 0
             let time = arrival.map { $0 + item.delay } ?? item.time + Self.grace
             if time > now { return (steps, time) }
-            if arrival != nil || !item.event.isAnswer {
+            if arrival != nil || !Self.isAnswer(item.event) {
                 let isLate = now >= time + Self.grace
                 if let found = made(for: item.event, at: now, isLate: isLate) {
                     steps += found
@@ -137,17 +129,16 @@ package struct ReplayScript: Sendable {
 
     /// Nil: the content does not exist yet.
     /// - Parameter isLate: the event has waited for its content for long enough.
-    private mutating func made(for event: Event, at now: Double, isLate: Bool) -> [Step]? {
+    private mutating func made(for event: ControlRecording.Event, at now: Double, isLate: Bool) -> [Step]? {
         switch event {
-        case .message(.plain(.generationStarted)):
+        case .received(.plain(.generationStarted)):
             guard framesHaveArrived || isLate else { return nil }
-            sentCounts[Self.generation, default: 0] += 1
-            arrivals[Anchor(type: Self.generation, number: sentCounts[Self.generation, default: 0])] = now
+            noteArrival(Self.generation, at: now)
             return [.restartMedia, .send(.generationStarted)]
-        case .message(.plain(let message)): return steps(message)
-        case .message(.malformed): return [.sendMalformed]
-        case .message(.made(.sessionID)): return [.send(.sessionID(identity))]
-        case .message(.made(let kind)):
+        case .received(.plain(let message)): return steps(message)
+        case .received(.malformed): return [.sendMalformed]
+        case .received(.made(.sessionID)): return [.send(.sessionID(identity))]
+        case .received(.made(let kind)):
             guard let message = made[kind]?.first else { return nil }
             // A repeated room info names the same room.
             if kind != .roomInfo { made[kind]?.removeFirst() }
@@ -156,6 +147,7 @@ package struct ReplayScript: Sendable {
             guard let code = code.flatMap({ UInt16(exactly: $0) }) else { return [.drop] }
             return [.close(code: code, reason: reason)]
         case .failed: return [.drop]
+        case .opened, .sent, .left: return []
         }
     }
 
