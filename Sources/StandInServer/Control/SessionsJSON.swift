@@ -7,15 +7,10 @@ struct SessionsJSON {
     func list(_ records: [SessionRecord]) -> JSONValue { .fields(["sessions": .array(records.map(value))]) }
 
     func value(_ record: SessionRecord) -> JSONValue {
-        .object(control(record) + media(record) + request(record.request))
-    }
-
-    private func fields(_ fields: KeyValuePairs<String, JSONValue?>) -> [JSONValue.Field] {
-        fields.compactMap { field in field.value.map { JSONValue.Field(field.key, $0) } }
-    }
-
-    private func control(_ record: SessionRecord) -> [JSONValue.Field] {
-        fields([
+        let (request, statistics) = (record.request, record.media)
+        // Names only: a value of an unknown item may be a secret.
+        let items = request.otherItems.keys.sorted().prefix(32).map { JSONValue.string(LogText.clean($0)) }
+        return .fields([
             "number": .integer(record.number), "id": .string(record.sessionID), "model": .string(record.request.model),
             "state": .string(record.state.rawValue), "age_ms": .milliseconds(record.age),
             "transport": .optional(record.transport?.rawValue),
@@ -28,12 +23,6 @@ struct SessionsJSON {
             "candidates": .integer(record.remoteCandidateCount),
             "end_of_candidates": .bool(record.receivedEndOfCandidates),
             "prompt_texts": showsPrompts ? .array(record.prompts.map(JSONValue.string)) : nil,
-        ])
-    }
-
-    private func media(_ record: SessionRecord) -> [JSONValue.Field] {
-        let statistics = record.media
-        return fields([
             "frames_in": .integer(record.frames.painted), "frames_out": .integer(record.frames.sent),
             "frames_untransformed": .integer(record.frames.raw), "frames_with_look": .integer(record.sentWithLook),
             "frames_by_look": .object(
@@ -50,13 +39,6 @@ struct SessionsJSON {
             "room_requested": .bool(record.requestedRoom), "room_joins": .integer(record.room.joinCount),
             "room_single_joins": .integer(record.room.singleJoinCount),
             "room_resumes": .integer(record.room.resumeCount), "room_offers": .integer(record.room.offerCount),
-        ])
-    }
-
-    private func request(_ request: ConnectionRequest) -> [JSONValue.Field] {
-        // Names only: a value of an unknown item may be a secret.
-        let items = request.otherItems.keys.sorted().prefix(32).map { JSONValue.string(LogText.clean($0)) }
-        return fields([
             "pixel_latency": .bool(request.wantsLatencyMarker), "resolution": short(request.resolution),
             "speed": short(request.speed), "user_agent": short(request.userAgent),
             "server_codec": short(request.serverCodec), "query_items": .array(items),
