@@ -191,10 +191,8 @@ final class ConnectionHandler: WebSocketHandler {
         case .setLook(let look): setLook(look)
         case .openRoom: openRoom(context)
         case .startMedia(let offer): startMedia(offer: offer, context)
-        case .receiveOffer(let sdp): media?.receive(offer: sdp)
-        case .addRemoteCandidate(let candidate): media?.addRemoteCandidate(candidate, .publisher)
+        case .media(let request): media?.perform(request)
         case .awaitCandidates: boundGathering(context)
-        case .receiveAnswer(let sdp): media?.receive(answer: sdp)
         case .stopMedia: stopMedia()
         case .pauseMedia(let output): pauseMedia(output)
         case .restartMedia(let output): restartMedia(output)
@@ -319,7 +317,7 @@ final class ConnectionHandler: WebSocketHandler {
                 painter: painter, faults: script.plan, room: nil, onEvent: onEvent)
         }
         services.media.group.enter()
-        media?.receive(offer: offer)
+        media?.perform(.receiveOffer(offer))
     }
 
     func addMediaFaults(_ faults: [Fault]) {
@@ -337,7 +335,7 @@ final class ConnectionHandler: WebSocketHandler {
         mediaArePaused = false
         painter?.setPaused(false)
         room?.notify(.restartOutput(output))
-        media?.restart(output)
+        media?.perform(.restart(output))
     }
 
     private func stopMedia() {

@@ -26,12 +26,9 @@ struct ControlStateMachine {
         /// The driver replies with `roomOpened`.
         case openRoom
         case startMedia(offer: String)
-        case receiveOffer(String)
-        case addRemoteCandidate(CandidateMessage?)
+        case media(MediaRequest)
         /// An answer waits for its candidates; the driver calls `candidatesOverdue` after a timeout.
         case awaitCandidates
-        /// The client's answer to our own offer.
-        case receiveAnswer(String)
         case stopMedia
         /// Drops frames until the generation restarts. Unpublishes a room's track now if `isWithdrawn`.
         case pauseMedia(Fault.Output)
@@ -102,7 +99,7 @@ struct ControlStateMachine {
         case .offer(let sdp): return receivedOffer(sdp)
         case .answer(let sdp) where awaitsAnswer:
             awaitsAnswer = false
-            return [.receiveAnswer(sdp)]
+            return [.media(.receiveAnswer(sdp))]
         case .answer: return [.send(.error("unexpected answer: there is no offer"))]
         case .iceCandidate(let candidate): return received(candidate)
         case .livekitJoin(let join): return received(join)
@@ -180,7 +177,7 @@ struct ControlStateMachine {
     }
 
     private mutating func receivedOffer(_ sdp: String) -> [Action] {
-        if isDirect, phase != .idle { return [.receiveOffer(sdp)] }
+        if isDirect, phase != .idle { return [.media(.receiveOffer(sdp))] }
         guard phase == .idle else { return [.send(.error("unexpected offer: this session has its media path"))] }
         guard rules.transports.contains(.webrtc) else {
             return [
@@ -191,7 +188,7 @@ struct ControlStateMachine {
         isDirect = true
         answerCandidates = AnswerCandidates(trickles: rules.trickles)
         offeredBeforeState = offeredBeforeState || !(hasState || rules.isViewer)
-        let early = earlyCandidates.map(Action.addRemoteCandidate)
+        let early = earlyCandidates.map { Action.media(.addCandidate($0)) }
         earlyCandidates = []
         return [.startMedia(offer: sdp)] + early
     }
@@ -219,7 +216,7 @@ struct ControlStateMachine {
         else { return [] }
         // Browsers also send an empty candidate as end-of-candidates.
         let candidate = candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }
-        guard phase == .idle else { return [.addRemoteCandidate(candidate)] }
+        guard phase == .idle else { return [.media(.addCandidate(candidate))] }
         earlyCandidates.append(candidate)
         return []
     }

@@ -90,7 +90,7 @@ struct FaultScript {
         case .startMedia(let offer):
             return [.action(.startMedia(offer: DescriptionFault.applyFaults(offer: offer, plan)))]
         case .send(.iceCandidate(let candidate)): return CandidateFault.applyFaults(sent: candidate, plan)
-        case .addRemoteCandidate: return CandidateFault.applyFaults(received: action, plan)
+        case .media(.addCandidate): return CandidateFault.applyFaults(received: action, plan)
         case .send(.livekitRoomInfo): return roomInfo(action)
         case .send(.generationStarted): return [.action(action)] + closes(.connected)
         default: return [.action(action)]

@@ -35,35 +35,38 @@ final class BareMediaSession: SessionMedia, @unchecked Sendable {
         (self.deed, iceNetwork, self.painter, self.onEvent) = (deed, network, painter, onEvent)
     }
 
-    /// Takes the first offer: renegotiation and restarts do not apply to faults below RTP.
-    func receive(offer text: String) {
+    func perform(_ request: MediaRequest) {
         network.async { [self] in
-            guard offer == nil, !isOver else { return }
-            guard let offer = BareOffer(text) else { return fail("this fault wants an offer that begins with video") }
-            do {
-                let certificate = try DTLSCertificate.generate()
-                let agent = try ICEAgent(
-                    configuration: ICEConfiguration(isControlling: false, network: iceNetwork),
-                    onEvent: { [weak self] event in self?.handle(event) },
-                    onDatagram: { [weak self] datagram in self?.receive(datagram) })
-                (self.offer, self.agent, self.certificate) = (offer, agent, certificate)
-                onEvent(
-                    .answered(
-                        sdp: offer.answer(
-                            usernameFragment: agent.localUsernameFragment, password: agent.localPassword,
-                            fingerprint: certificate.fingerprint.sdpValue)))
-                agent.gatherCandidates()
-                agent.setRemoteCredentials(usernameFragment: offer.usernameFragment, password: offer.password)
-                for candidate in offer.candidates { agent.addRemoteCandidate(candidate) }
-            } catch {
-                fail("the fault's media could not start: \(error)")
+            switch request {
+            case .receiveOffer(let sdp): receive(offer: sdp)
+            case .addCandidate(let candidate?, _): agent?.addRemoteCandidate(candidate.candidate)
+            case .addCandidate(nil, _): agent?.endOfRemoteCandidates()
+            case .receiveAnswer, .restart, .offer, .restartICE, .moveVideo: break
             }
         }
     }
 
-    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
-        network.async { [self] in
-            if let candidate { agent?.addRemoteCandidate(candidate.candidate) } else { agent?.endOfRemoteCandidates() }
+    /// Takes the first offer: renegotiation and restarts do not apply to faults below RTP.
+    private func receive(offer text: String) {
+        guard offer == nil, !isOver else { return }
+        guard let offer = BareOffer(text) else { return fail("this fault wants an offer that begins with video") }
+        do {
+            let certificate = try DTLSCertificate.generate()
+            let agent = try ICEAgent(
+                configuration: ICEConfiguration(isControlling: false, network: iceNetwork),
+                onEvent: { [weak self] event in self?.handle(event) },
+                onDatagram: { [weak self] datagram in self?.receive(datagram) })
+            (self.offer, self.agent, self.certificate) = (offer, agent, certificate)
+            onEvent(
+                .answered(
+                    sdp: offer.answer(
+                        usernameFragment: agent.localUsernameFragment, password: agent.localPassword,
+                        fingerprint: certificate.fingerprint.sdpValue)))
+            agent.gatherCandidates()
+            agent.setRemoteCredentials(usernameFragment: offer.usernameFragment, password: offer.password)
+            for candidate in offer.candidates { agent.addRemoteCandidate(candidate) }
+        } catch {
+            fail("the fault's media could not start: \(error)")
         }
     }
 

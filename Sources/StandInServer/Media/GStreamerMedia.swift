@@ -43,40 +43,38 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
 
     func add(_ faults: [Fault]) { self.faults.add(faults) }
 
-    func receive(offer: String) {
-        work("the offer could not be taken") { [self] in
-            let connection = try publisher ?? makeConnection(.publisher)
-            let isFirst = publisher == nil
-            publisher = connection
-            let answer: String
-            do {
-                answer = try connection.createAnswer(to: offer)
-                // A participant may begin with audio or data.
-                if room == nil, isFirst, connection.negotiatedCodec == nil {
-                    throw PeerConnectionError(.rejected, "no video was negotiated")
-                }
-            } catch let error as PeerConnectionError where error.code == .rejected {
-                return onEvent(.answered(sdp: try RejectingAnswer.sdp(to: offer), RoomLines()))
+    override func receive(offer: String) throws {
+        let connection = try publisher ?? makeConnection(.publisher)
+        let isFirst = publisher == nil
+        publisher = connection
+        let answer: String
+        do {
+            answer = try connection.createAnswer(to: offer)
+            // A participant may begin with audio or data.
+            if room == nil, isFirst, connection.negotiatedCodec == nil {
+                throw PeerConnectionError(.rejected, "no video was negotiated")
             }
-            // Build the receive chain before the answer is sent: packets must not arrive without it.
-            if let codec = connection.negotiatedCodec, self.codec == nil { try receiveVideo(codec, from: connection) }
-            if connection.audioDirection != nil, echo == nil {
-                let echo = try AudioEcho(delay: painter.delay, viewers: painter.viewers)
-                self.echo = echo
-                own(echo.echoed)
-                try echo.receive(from: connection, in: pipeline)
-            }
-            try send(to: connection)
-            var lines = RoomLines()
-            for (kind, direction) in [
-                (MediaKind.video, connection.videoDirection), (.audio, connection.audioDirection),
-            ] {
-                if direction?.receives ?? false { lines.receiving.insert(kind) }
-                if direction?.sends ?? false { lines.sending.insert(kind) }
-                lines.sendMids[kind] = connection.sendMid(kind)
-            }
-            onEvent(.answered(sdp: answer, lines))
+        } catch let error as PeerConnectionError where error.code == .rejected {
+            return onEvent(.answered(sdp: try RejectingAnswer.sdp(to: offer), RoomLines()))
         }
+        // Build the receive chain before the answer is sent: packets must not arrive without it.
+        if let codec = connection.negotiatedCodec, self.codec == nil { try receiveVideo(codec, from: connection) }
+        if connection.audioDirection != nil, echo == nil {
+            let echo = try AudioEcho(delay: painter.delay, viewers: painter.viewers)
+            self.echo = echo
+            own(echo.echoed)
+            try echo.receive(from: connection, in: pipeline)
+        }
+        try send(to: connection)
+        var lines = RoomLines()
+        for (kind, direction) in [
+            (MediaKind.video, connection.videoDirection), (.audio, connection.audioDirection),
+        ] {
+            if direction?.receives ?? false { lines.receiving.insert(kind) }
+            if direction?.sends ?? false { lines.sending.insert(kind) }
+            lines.sendMids[kind] = connection.sendMid(kind)
+        }
+        onEvent(.answered(sdp: answer, lines))
     }
 
     /// Starts to send the transformed video and the audio on a connection that has negotiated them.
@@ -94,12 +92,10 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         }
     }
 
-    override func offer(_ tracks: Set<MediaKind>) {
-        guard isSingle else { return super.offer(tracks) }
-        work("the track could not be offered") { [self] in
-            func direction(_ kind: MediaKind) -> MediaDirection { tracks.contains(kind) ? .sendrecv : .recvonly }
-            publisher?.setMedia(video: direction(.video), audio: direction(.audio))
-        }
+    override func offer(_ tracks: Set<MediaKind>) throws {
+        guard isSingle else { return try super.offer(tracks) }
+        func direction(_ kind: MediaKind) -> MediaDirection { tracks.contains(kind) ? .sendrecv : .recvonly }
+        publisher?.setMedia(video: direction(.video), audio: direction(.audio))
     }
 
     /// The room's, if it can be encoded here, else that of the received video.
@@ -107,20 +103,18 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         options.echoesEncoded || room?.codec?.installedEncoder == nil ? codec : room?.codec
     }
 
-    func restart(_ output: Fault.Output) {
-        work("the output could not come back") { [self] in
-            guard let publisher else { return }
-            switch output {
-            case .newSSRC:
-                guard let exit else { return }
-                try VideoEncoderBin.setSSRC(UInt32.random(in: 1...UInt32.max), at: exit)
-                // Request a keyframe: the stream of a new SSRC begins with one, as another encoder's would.
-                exit.staticPad("sink")?.push(Event.forceKeyUnitUpstream())
-            case .offer, .newMID:
-                if output == .newMID { publisher.moveVideo() }
-                onEvent(.offered(sdp: try publisher.createOffer()))
-            case .same, .republish, .newSID: break
-            }
+    override func restart(_ output: Fault.Output) throws {
+        guard let publisher else { return }
+        switch output {
+        case .newSSRC:
+            guard let exit else { return }
+            try VideoEncoderBin.setSSRC(UInt32.random(in: 1...UInt32.max), at: exit)
+            // Request a keyframe: the stream of a new SSRC begins with one, as another encoder's would.
+            exit.staticPad("sink")?.push(Event.forceKeyUnitUpstream())
+        case .offer, .newMID:
+            if output == .newMID { publisher.moveVideo() }
+            onEvent(.offered(sdp: try publisher.createOffer()))
+        case .same, .republish, .newSID: break
         }
     }
 

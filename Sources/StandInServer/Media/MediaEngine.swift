@@ -17,47 +17,40 @@ package enum MediaSessionEvent: Sendable, Equatable {
     case failed(String)
 }
 
-/// The media of a session over a direct connection, of a room's participant, or of a viewer. Calls never block, may come
-/// from any thread, and are carried out in order. Media ignore the calls of the optional part that do not apply to them.
-package protocol SessionMedia: AnyObject, Sendable {
+/// Requests to a session's media, which ignore those that do not apply to them.
+package enum MediaRequest: Sendable, Equatable {
     /// Takes an offer, the first or a later one on the same connection; the answer is an event.
-    func receive(offer: String)
+    case receiveOffer(String)
+    /// The peer's answer to our own offer.
+    case receiveAnswer(String)
+    /// Nil: end of candidates. A direct connection is the publisher.
+    case addCandidate(CandidateMessage?, RoomSide = .publisher)
+    /// Direct connection: brings the output back in this way after the generation has restarted.
+    case restart(Fault.Output)
+    /// Room: makes an offer with exactly these tracks; with a single connection, puts them into the next answer instead.
+    /// For use after the previous offer is answered, and after the participant has sent media of each of these kinds once.
+    case offer(Set<MediaKind>)
+    /// Room: makes an offer with exactly these tracks and new ICE credentials, also while another offer waits for its
+    /// answer.
+    case restartICE(Set<MediaKind>)
+    /// Room: puts the video on a new m-line in our next offer.
+    case moveVideo
+}
 
-    /// - Parameter side: A direct connection is the publisher.
-    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide)
-
-    /// Idempotent. No event follows `completion`, which is called once for each call.
-    func stop(completion: @escaping @Sendable () -> Void)
-
-    // MARK: Optional
-
-    func receive(answer: String)
+/// The media of a session over a direct connection, of a room's participant, or of a viewer. Calls never block, may come
+/// from any thread, and are carried out in order.
+package protocol SessionMedia: AnyObject, Sendable {
+    func perform(_ request: MediaRequest)
 
     /// Adds faults while media flow; ignores faults that cannot begin late.
     func add(_ faults: [Fault])
 
-    /// Direct connection: brings the output back in this way after the generation has restarted.
-    func restart(_ output: Fault.Output)
-
-    /// Room: makes an offer with exactly these tracks; with a single connection, puts them into the next answer instead.
-    /// Call after the previous offer is answered, and after the participant has sent media of each of these kinds once.
-    func offer(_ tracks: Set<MediaKind>)
-
-    /// Room: makes an offer with exactly these tracks and new ICE credentials, also while another offer waits for its
-    /// answer.
-    func restartICE(_ tracks: Set<MediaKind>)
-
-    /// Room: puts the video on a new m-line in our next offer.
-    func moveVideo()
+    /// Idempotent. No event follows `completion`, which is called once for each call.
+    func stop(completion: @escaping @Sendable () -> Void)
 }
 
 extension SessionMedia {
-    package func receive(answer: String) {}
     package func add(_ faults: [Fault]) {}
-    package func restart(_ output: Fault.Output) {}
-    package func offer(_ tracks: Set<MediaKind>) {}
-    package func restartICE(_ tracks: Set<MediaKind>) {}
-    package func moveVideo() {}
 }
 
 /// Creates the media of a session: the interface between the control channel and GStreamer.

@@ -55,6 +55,10 @@ class PipelineMedia: @unchecked Sendable {
 
     // MARK: For subclasses (called on the queue)
 
+    func receive(offer: String) throws {}
+
+    func restart(_ output: Fault.Output) throws {}
+
     /// Codec of the video that the room offers; nil: any.
     var sentCodec: VideoCodec? { nil }
 
@@ -69,48 +73,44 @@ class PipelineMedia: @unchecked Sendable {
 
     // MARK: Negotiation
 
+    func perform(_ request: MediaRequest) {
+        work(request.failure) { [self] in
+            switch request {
+            case .receiveOffer(let sdp): try receive(offer: sdp)
+            case .receiveAnswer(let sdp):
+                guard let connection = room == nil ? publisher : subscriber else { return }
+                try connection.setAnswer(sdp)
+                isAnswered = true
+                try send(to: connection)
+            case .addCandidate(let candidate, let side):
+                (side == .publisher ? publisher : subscriber)?.addRemoteCandidate(candidate.map(ICECandidate.init))
+            case .restart(let output): try restart(output)
+            case .offer(let tracks): try offer(tracks)
+            case .restartICE(let tracks): try restartICE(tracks)
+            case .moveVideo: subscriber?.moveVideo()
+            }
+        }
+    }
+
     /// Connects the transport of the subscriber first; `offer` adds the tracks later.
     func makeFirstOffer() throws {
         firstOffer = try subscriber?.createOffer()
         if let firstOffer { onEvent(.offered(sdp: firstOffer)) }
     }
 
-    func offer(_ tracks: Set<MediaKind>) {
-        work("the track could not be offered") { [self] in
-            guard let subscriber else { return }
-            subscriber.send(tracks, codec: sentCodec)
-            onEvent(.offered(sdp: try subscriber.createOffer()))
-        }
+    func offer(_ tracks: Set<MediaKind>) throws {
+        guard let subscriber else { return }
+        subscriber.send(tracks, codec: sentCodec)
+        onEvent(.offered(sdp: try subscriber.createOffer()))
     }
 
-    func restartICE(_ tracks: Set<MediaKind>) {
-        work("ICE could not be restarted") { [self] in
-            guard let subscriber else { return }
-            // There is nothing to restart before the first answer: the peer gets the offer again.
-            guard isAnswered else { return firstOffer.map { onEvent(.offered(sdp: $0)) } ?? () }
-            subscriber.rollbackOffer()
-            subscriber.send(tracks, codec: sentCodec)
-            onEvent(.offered(sdp: try subscriber.createOffer(restartsICE: true, reason: "the \(role) resumes")))
-        }
-    }
-
-    func moveVideo() {
-        work("the video could not move") { [self] in subscriber?.moveVideo() }
-    }
-
-    func receive(answer: String) {
-        work("the answer could not be taken") { [self] in
-            guard let connection = room == nil ? publisher : subscriber else { return }
-            try connection.setAnswer(answer)
-            isAnswered = true
-            try send(to: connection)
-        }
-    }
-
-    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
-        work("a candidate could not be taken") { [self] in
-            (side == .publisher ? publisher : subscriber)?.addRemoteCandidate(candidate.map(ICECandidate.init))
-        }
+    private func restartICE(_ tracks: Set<MediaKind>) throws {
+        guard let subscriber else { return }
+        // There is nothing to restart before the first answer: the peer gets the offer again.
+        guard isAnswered else { return firstOffer.map { onEvent(.offered(sdp: $0)) } ?? () }
+        subscriber.rollbackOffer()
+        subscriber.send(tracks, codec: sentCodec)
+        onEvent(.offered(sdp: try subscriber.createOffer(restartsICE: true, reason: "the \(role) resumes")))
     }
 
     /// Runs work on the queue, unless the media have ended.
@@ -219,6 +219,21 @@ class PipelineMedia: @unchecked Sendable {
             }
             (connections, pads) = ([], [])
             completion()
+        }
+    }
+}
+
+extension MediaRequest {
+    /// Begins the text of a failure.
+    fileprivate var failure: String {
+        switch self {
+        case .receiveOffer: "the offer could not be taken"
+        case .receiveAnswer: "the answer could not be taken"
+        case .addCandidate: "a candidate could not be taken"
+        case .restart: "the output could not come back"
+        case .offer: "the track could not be offered"
+        case .restartICE: "ICE could not be restarted"
+        case .moveVideo: "the video could not move"
         }
     }
 }

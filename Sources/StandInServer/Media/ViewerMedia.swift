@@ -26,18 +26,16 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     // MARK: Negotiation
 
     /// Takes the first offer of a direct connection. In a room, only the room offers.
-    func receive(offer: String) {
-        work("the offer could not be taken") { [self] in
-            guard publisher == nil, subscriber == nil else { return }
-            let connection = try makeConnection()
-            publisher = connection
-            let answer = try connection.createAnswer(to: offer)
-            guard connection.sendParameters != nil else {
-                throw PeerConnectionError(.rejected, "no video was negotiated")
-            }
-            try send(to: connection)
-            onEvent(.answered(sdp: answer))
+    override func receive(offer: String) throws {
+        guard publisher == nil, subscriber == nil else { return }
+        let connection = try makeConnection()
+        publisher = connection
+        let answer = try connection.createAnswer(to: offer)
+        guard connection.sendParameters != nil else {
+            throw PeerConnectionError(.rejected, "no video was negotiated")
         }
+        try send(to: connection)
+        onEvent(.answered(sdp: answer))
     }
 
     /// Starts in a room.

@@ -57,7 +57,7 @@ final class WatchHandler: WebSocketHandler {
             candidateCount += 1
             let size = candidate?.candidate.utf8.count ?? 0
             guard candidateCount <= Self.maximumCandidateCount, size <= 1024 else { return }
-            media?.addRemoteCandidate(candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }, .publisher)
+            media?.perform(.addCandidate(candidate.flatMap { $0.candidate.isEmpty ? nil : $0 }))
         default:
             refuse("only offer and ice-candidate are understood here", context)
         }
@@ -82,7 +82,7 @@ final class WatchHandler: WebSocketHandler {
                 handler.send(message, context)
             }
         }
-        media?.receive(offer: offer)
+        media?.perform(.receiveOffer(offer))
     }
 
     private func stop() {

@@ -143,18 +143,13 @@ final class RoomParticipant: @unchecked Sendable {
             }
             connection?.send(response)
         case .startMedia: startMedia()
-        case .receiveOffer(let sdp): media?.receive(offer: sdp)
-        case .receiveAnswer(let sdp): media?.receive(answer: sdp)
-        case .addCandidate(let candidate, let side):
-            if !hasFault(.noCandidates) { media?.addRemoteCandidate(candidate, side) }
-        case .moveVideo: media?.moveVideo()
+        case .media(.addCandidate) where hasFault(.noCandidates): break
+        case .media(let request): media?.perform(request)
         case .ownerChanged(let owner):
             room.change(owner: owner)
             let muted = owner.tracks.filter(\.muted)
             room.painter.setMuted(muted.contains { $0.type == .video })
             services.board.update(room.number) { $0.room.mutedTracks = muted.map(\.sid) }
-        case .offer(let tracks): media?.offer(tracks)
-        case .restartICE(let tracks): media?.restartICE(tracks)
         case .awaitResume: removeUnlessResumed()
         case .close:
             guard let connection else { return remove() }

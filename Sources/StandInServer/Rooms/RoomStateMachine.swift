@@ -9,17 +9,9 @@ struct RoomStateMachine {
     enum Action: Sendable, Equatable {
         case send(LiveKitSignalResponse)
         case startMedia
-        case receiveOffer(String)
-        case receiveAnswer(String)
-        case addCandidate(CandidateMessage?, RoomSide)
-        /// Offers exactly these tracks of the inference server; a single connection puts them into the next answer.
-        case offer(Set<MediaKind>)
-        /// Puts the video on a new m-line in later offers.
-        case moveVideo
+        case media(MediaRequest)
         /// The participant's tracks have changed, or one was muted: viewers see it.
         case ownerChanged(LiveKitParticipantInfo)
-        /// Offers these tracks with new ICE credentials, also if an offer is unanswered.
-        case restartICE(Set<MediaKind>)
         /// Removes the participant unless it resumes soon.
         case awaitResume
         case close
@@ -95,7 +87,7 @@ struct RoomStateMachine {
         let tracks = join.addTrackRequests.prefix(Self.maximumTrackCount).flatMap { received($0) }
         guard join.hasPublisherOffer else { return tracks }
         offerIDs.append(join.publisherOffer.id)
-        return tracks + [.receiveOffer(join.publisherOffer.sdp)]
+        return tracks + [.media(.receiveOffer(join.publisherOffer.sdp))]
     }
 
     private static let serverInfo = LiveKitServerInfo.with { ($0.version, $0.protocol) = ("1.9.0", 16) }
@@ -124,7 +116,7 @@ struct RoomStateMachine {
         guard !stay.join.isSingle else { return greeting + offerIfDue() }
         offered = announced.intersection(wanted)
         isStable = false
-        return greeting + [.restartICE(offered)]
+        return greeting + [.media(.restartICE(offered))]
     }
 
     /// Refuses to resume a participant that believes to have published other tracks.
@@ -201,12 +193,12 @@ struct RoomStateMachine {
             guard !stay.join.isViewer else { return [] }
             guard offerIDs.count < Self.maximumOpenOfferCount else { return leave(.disconnect, reason: .stateMismatch) }
             offerIDs.append(description.id)
-            return [.receiveOffer(description.sdp)]
+            return [.media(.receiveOffer(description.sdp))]
         case .answer(let description):
             // After two resumes in a row, an answer to the offer of the first one may arrive; older clients send no id.
             guard [0, lastOfferID].contains(description.id) else { return [] }
             isStable = true
-            return [.receiveAnswer(description.sdp)] + offerIfDue()
+            return [.media(.receiveAnswer(description.sdp))] + offerIfDue()
         case .trickle(let trickle): return received(trickle)
         case .addTrack(let request): return received(request)
         case .subscription(let update): return received(update)
@@ -248,7 +240,7 @@ struct RoomStateMachine {
     private func received(_ trickle: LiveKitTrickleRequest) -> [Action] {
         let side: RoomSide = trickle.target == .subscriber ? .subscriber : .publisher
         guard let candidate = try? CandidateMessage(decodingInit: Array(trickle.candidateInit.utf8)) else { return [] }
-        return [.addCandidate(candidate.candidate.isEmpty ? nil : candidate, side)]
+        return [.media(.addCandidate(candidate.candidate.isEmpty ? nil : candidate, side))]
     }
 
     private mutating func received(_ request: LiveKitAddTrackRequest) -> [Action] {
@@ -337,7 +329,7 @@ struct RoomStateMachine {
         isWithdrawn = false
         if output == .newSID { videoSID = RoomIdentity.sid("TR") }
         // With a single connection, the participant chooses the m-line.
-        let move: [Action] = output == .newMID && !stay.join.isSingle ? [.moveVideo] : []
+        let move: [Action] = output == .newMID && !stay.join.isSingle ? [.media(.moveVideo)] : []
         return move + (stay.join.isViewer || receiving.contains(.video) ? announce(announced.union([.video])) : [])
     }
 
@@ -368,14 +360,14 @@ struct RoomStateMachine {
         offered = due
         guard stay.join.isSingle else {
             isStable = false
-            return [.offer(due)]
+            return [.media(.offer(due))]
         }
         // The participant offers even if it has enough m-lines; our answer then carries the tracks.
         let needed = due.subtracting(sendMids)
         let requirement = LiveKitMediaSectionsRequirement.with {
             ($0.numVideos, $0.numAudios) = (needed.contains(.video) ? 1 : 0, needed.contains(.audio) ? 1 : 0)
         }
-        return [.offer(due), .send(.with { $0.mediaSectionsRequirement = requirement })]
+        return [.media(.offer(due)), .send(.with { $0.mediaSectionsRequirement = requirement })]
     }
 
     mutating func mediaFound(_ candidate: CandidateMessage?, _ side: RoomSide) -> [Action] {

@@ -135,7 +135,6 @@ struct SilentEngine: MediaEngine {
 }
 
 final class SilentMedia: SessionMedia {
-    func receive(offer: String) {}
-    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {}
+    func perform(_ request: MediaRequest) {}
     func stop(completion: @escaping @Sendable () -> Void) { completion() }
 }

@@ -84,7 +84,21 @@ final class FakeMedia: SessionMedia {
         added.withLock { $0 += faults }
     }
 
-    func receive(offer: String) {
+    func perform(_ request: MediaRequest) {
+        switch request {
+        case .receiveOffer(let sdp): receive(offer: sdp)
+        case .receiveAnswer(let sdp): note("answer " + sdp)
+        case .addCandidate(let candidate, let side):
+            if room != nil { note("\(side) \(candidate?.candidate ?? "end")") }
+            candidates.withLock { $0.append(candidate) }
+        case .restart(let output): restart(output)
+        case .offer(let tracks): offer(tracks)
+        case .restartICE(let tracks): restartICE(tracks)
+        case .moveVideo: note("move")
+        }
+    }
+
+    private func receive(offer: String) {
         let isFirst = offers.withLock { offers in
             offers.append(offer)
             return offers.count == 1
@@ -104,30 +118,21 @@ final class FakeMedia: SessionMedia {
         onEvent(.answered(sdp: "answer to " + offer, lines))
     }
 
-    func receive(answer: String) { note("answer " + answer) }
-
-    func restart(_ output: Fault.Output) {
+    private func restart(_ output: Fault.Output) {
         note("restart \(output.rawValue)")
         if output == .offer || output == .newMID { onEvent(.offered(sdp: "own offer")) }
     }
 
-    func moveVideo() { note("move") }
-
-    func restartICE(_ tracks: Set<MediaKind>) {
+    private func restartICE(_ tracks: Set<MediaKind>) {
         note("restart" + (tracks.contains(.video) ? " with video" : ""))
         onEvent(.offered(sdp: "restarted offer"))
     }
 
-    func offer(_ tracks: Set<MediaKind>) {
+    private func offer(_ tracks: Set<MediaKind>) {
         note("track" + (tracks.contains(.audio) ? " and sound" : ""))
         self.tracks.withLock { $0 = tracks }
         guard room?.isSingle == false else { return }
         onEvent(.offered(sdp: "offer \(reported.count { $0.hasPrefix("track") } + 1)"))
-    }
-
-    func addRemoteCandidate(_ candidate: CandidateMessage?, _ side: RoomSide) {
-        if room != nil { note("\(side) \(candidate?.candidate ?? "end")") }
-        candidates.withLock { $0.append(candidate) }
     }
 
     func stop(completion: @escaping @Sendable () -> Void) {
