@@ -18,31 +18,14 @@ struct AudioEcho {
         let waiting = hold > 0 ? "\(Self.holding(hold)) ! " : ""
         let bin = try Bin(
             description: "rtpopusdepay ! \(waiting)fakesink name=end sync=false async=false", ghostUnlinkedPads: true)
-        guard let end = bin.child(named: "end")?.staticPad("sink") else {
-            throw GStreamerError(.linkFailed, "the fakesink has no pad")
-        }
         let echoed = Pad(name: "echoed", direction: .source)
-        self.bin = bin
-        self.echoed = echoed
-        // Used only by the one streaming thread that pushes into this pad.
-        var caps: Caps?
-        end.addProbe([.buffer, .downstreamEvent]) { item in
-            switch item {
-            case .event(let event):
-                caps = event.caps ?? caps
-                if [.streamStart, .caps, .segment].contains(event.kind) { echoed.push(event) }
-                return .pass
-            case .buffer(let buffer):
-                guard let copy = buffer.copyOfMetadata() else { return .drop }
-                copy.pts = copy.pts.map { $0 &+ UInt64(hold) }
-                if let caps { viewers.play(copy, caps) }
-                _ = echoed.push(copy)
-                return .drop
-            case .query:
-                return .pass
-            }
+        (self.bin, self.echoed) = (bin, echoed)
+        try bin.divertEnd(to: echoed) { buffer, caps in
+            guard let copy = buffer.copyOfMetadata() else { return }
+            copy.pts = copy.pts.map { $0 &+ UInt64(hold) }
+            viewers.play(copy, caps)
+            _ = echoed.push(copy)
         }
-        echoed.setActive(true)
     }
 
     static func holding(_ time: Int) -> String {

@@ -56,8 +56,6 @@ struct EncodedEcho {
             // A new event: that of the sending RTP session has its SSRC.
             .handled(event.isForceKeyUnit && end.push(Event.forceKeyUnitUpstream()))
         }
-        end.setActive(true)
-        echoed.setActive(true)
         (self.end, self.echoed) = (end, echoed)
         let source = Viewers.EncodedSource(codec: codec) { [weak end] in
             end?.push(Event.forceKeyUnitUpstream())

@@ -147,7 +147,6 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         }
         let decoder = try VideoDecoderBin.make(codec: codec, keepsTrailers: room != nil)
         let painting = try PaintingBin(painter: painter, faults: faults, keepsTrailers: takesTrailers)
-        painting.painted.setActive(true)
         own(painting.painted)
         sendVideo = { [unowned self] in try encode(painting.painted, $0, to: $1) }
         pipeline.add([decoder, painting.bin])

@@ -21,19 +21,14 @@ struct PaintingBin {
                 ! capsfilter name=size caps=video/x-raw,format=I420 ! fakesink name=end sync=false async=false
                 """,
             ghostUnlinkedPads: true)
-        guard let end = bin.child(named: "end")?.staticPad("sink") else {
-            throw GStreamerError(.linkFailed, "the fakesink has no pad")
-        }
         let painted = Pad(name: "painted", direction: .source)
         self.bin = bin
         self.painted = painted
-        // Used only by the one streaming thread that pushes into this pad.
-        var video: VideoInfo?
-        var current: Caps?
+        // These are used only by the one streaming thread that pushes into the bin's end.
         /// The frame that replaces later ones with the same caps.
         var frozen: (frame: Buffer, caps: Caps)?
-        let size = bin.child(named: "size")
         var isHalved = false
+        let size = bin.child(named: "size")
         let behindQueue = bin.child(named: "convert")?.staticPad("sink")
         behindQueue?.dropFramesOfOtherCaps()
         behindQueue?.addProbe(.downstreamEvent) { item in
@@ -44,44 +39,31 @@ struct PaintingBin {
             if painter.isFullHD { Self.enlarge(size, video) }
             return .pass
         }
-        end.addProbe([.buffer, .downstreamEvent]) { item in
-            switch item {
-            case .event(let event):
-                if let caps = event.caps {
-                    video = VideoInfo(caps: caps)
-                    current = caps
-                }
-                if [.streamStart, .caps, .segment].contains(event.kind) { painted.push(event) }
-                return .pass
-            case .buffer(let buffer):
-                guard let video, let current, !painter.isPaused else { return .drop }
-                faults.frameArrived()
-                painter.viewers.input?.show(buffer, current)
-                if !isHalved, faults.isOn(.capsChange) {
-                    isHalved = true
-                    Self.halve(size, video)
-                }
-                // Drop a frame that cannot be painted: it must not go back untransformed.
-                guard var output = Self.paint(buffer, video, painter) else { return .drop }
-                if !faults.isOn(.freeze) {
-                    frozen = nil
-                } else if let shown = frozen {
-                    if shown.caps == current { output = output.showing(shown.frame) }
-                } else {
-                    frozen = output.copyOfMetadata().map { ($0, current) }
-                }
-                guard !faults.isOn(.silent) else { return .drop }
-                Self.measure(output, now: size?.currentRunningTime, painter)
-                if hold > 0 { output.pts = output.pts.map { $0 &+ UInt64(hold) } }
-                Self.stamp(output, now: size?.currentRunningTime)
-                painter.noteSent()
-                painter.viewers.show(output, current)
-                if !keepsTrailers { output.attachment = nil }
-                _ = painted.pushIfLinked(output)
-                return .drop
-            case .query:
-                return .pass
+        try bin.divertEnd(to: painted) { buffer, caps in
+            guard let video = VideoInfo(caps: caps), !painter.isPaused else { return }
+            faults.frameArrived()
+            painter.viewers.input?.show(buffer, caps)
+            if !isHalved, faults.isOn(.capsChange) {
+                isHalved = true
+                Self.halve(size, video)
             }
+            // Drop a frame that cannot be painted: it must not go back untransformed.
+            guard var output = Self.paint(buffer, video, painter) else { return }
+            if !faults.isOn(.freeze) {
+                frozen = nil
+            } else if let shown = frozen {
+                if shown.caps == caps { output = output.showing(shown.frame) }
+            } else {
+                frozen = output.copyOfMetadata().map { ($0, caps) }
+            }
+            guard !faults.isOn(.silent) else { return }
+            Self.measure(output, now: size?.currentRunningTime, painter)
+            if hold > 0 { output.pts = output.pts.map { $0 &+ UInt64(hold) } }
+            Self.stamp(output, now: size?.currentRunningTime)
+            painter.noteSent()
+            painter.viewers.show(output, caps)
+            if !keepsTrailers { output.attachment = nil }
+            _ = painted.pushIfLinked(output)
         }
     }
 
@@ -133,6 +115,31 @@ struct PaintingBin {
             return true
         }
         return isPainted == true ? writable : nil
+    }
+}
+
+extension Bin {
+    /// Gives the buffers that arrive at the fakesink `end`, which drops them, to `handle`, with their caps. Their events go
+    /// on to `pad`.
+    func divertEnd(to pad: Pad, _ handle: @escaping (Buffer, Caps) -> Void) throws {
+        guard let end = child(named: "end")?.staticPad("sink") else {
+            throw GStreamerError(.linkFailed, "the fakesink has no pad")
+        }
+        // Used only by the one streaming thread that pushes into this pad.
+        var caps: Caps?
+        end.addProbe([.buffer, .downstreamEvent]) { item in
+            switch item {
+            case .event(let event):
+                caps = event.caps ?? caps
+                if [.streamStart, .caps, .segment].contains(event.kind) { pad.push(event) }
+                return .pass
+            case .buffer(let buffer):
+                if let caps { handle(buffer, caps) }
+                return .drop
+            case .query:
+                return .pass
+            }
+        }
     }
 }
 

@@ -197,8 +197,11 @@ class PipelineMedia: @unchecked Sendable {
         busTimer = timer
     }
 
-    /// Deactivates a pad that belongs to no element before the pipeline goes to NULL.
-    func own(_ pad: Pad) { pads.append(pad) }
+    /// Activates a pad that belongs to no element, and deactivates it before the pipeline goes to NULL.
+    func own(_ pad: Pad) {
+        pad.setActive(true)
+        pads.append(pad)
+    }
 
     // MARK: The end
 
