@@ -28,8 +28,6 @@ package final class Viewers: Sendable {
 
     private init(input: Viewers?) { self.input = input }
 
-    var count: Int { state.withLock { $0.channels.count } }
-
     // MARK: Frames (the painting thread)
 
     func show(_ frame: Buffer, _ caps: Caps) { push(frame, caps, .video) }

@@ -8,8 +8,6 @@ import Synchronization
 
 /// The decision on a request for a room's signalling.
 enum RoomAdmission {
-    /// The request is not about rooms.
-    case other
     case admitted(Room, RoomJoin)
     case refused(HTTPAnswer)
 
@@ -37,26 +35,17 @@ enum RoomAdmission {
         var isSingle: Bool { single != nil }
     }
 
-    private enum Path: String, CaseIterable {
-        case dual = "/rtc"
-        case dualValidation = "/rtc/validate"
-        case single = "/rtc/v1"
-        case singleValidation = "/rtc/v1/validate"
-
-        var isSingle: Bool { self == .single || self == .singleValidation }
-        var isValidation: Bool { self == .dualValidation || self == .singleValidation }
-    }
-
     /// A client falls back to the older path with two connections on this answer.
     private static let notSingle = HTTPAnswer(404, "not found")
 
-    init(_ head: HTTPRequestHead, _ rooms: RoomBoard) {
-        guard let path = Path.allCases.first(where: { head.path.hasSuffix($0.rawValue) }) else {
-            self = .other
-            return
-        }
+    /// Returns nil unless the path ends with `/rtc` or `/rtc/v1`, or one of them and `/validate`.
+    init?(_ head: HTTPRequestHead, _ rooms: RoomBoard) {
+        let isValidation = head.path.hasSuffix("/validate")
+        let path = isValidation ? head.path.dropLast("/validate".count) : head.path
+        let isSingle = path.hasSuffix("/rtc/v1")
+        guard isSingle || path.hasSuffix("/rtc") else { return nil }
         do throws(HTTPAnswer) {
-            guard !path.isSingle || rooms.options.servesSingleConnections else { throw Self.notSingle }
+            guard !isSingle || rooms.options.servesSingleConnections else { throw Self.notSingle }
             let items = PercentEncoding.firstQueryItems(ofTarget: head.uri)
             let bearer = head.headers.first(name: "Authorization").flatMap { value in
                 value.lowercased().hasPrefix("bearer ") ? String(value.dropFirst(7)) : nil
@@ -65,9 +54,9 @@ enum RoomAdmission {
                 !room.faults.withLock({ $0.contains(.room(.tokenRefused)) })
             else { throw HTTPAnswer(401, "invalid token") }
             guard room.acceptsConnections else { throw HTTPAnswer(503, "the signalling server restarts") }
-            guard !path.isValidation else { throw HTTPAnswer(200, "success") }
-            guard !path.isSingle || viewer == nil else { throw Self.notSingle }
-            let single = try path.isSingle ? Self.joinRequest(items["join_request"] ?? "") : nil
+            guard !isValidation else { throw HTTPAnswer(200, "success") }
+            guard !isSingle || viewer == nil else { throw Self.notSingle }
+            let single = try isSingle ? Self.joinRequest(items["join_request"] ?? "") : nil
             func isOn(_ name: String, default value: Bool) -> Bool {
                 items[name].map { $0 == "1" || $0 == "true" } ?? value
             }

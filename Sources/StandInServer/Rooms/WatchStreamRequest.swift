@@ -3,22 +3,16 @@ import NIOCore
 import NIOHTTP1
 
 /// A viewer's request for a room, `POST …/watch-stream/{room}`.
-struct WatchStreamRequest {
-    private let room: String
-    private let head: HTTPRequestHead
-
-    init?(_ head: HTTPRequestHead) {
+enum WatchStreamRequest {
+    /// Returns nil for another path.
+    static func answer(_ head: HTTPRequestHead, _ rooms: RoomBoard, _ keys: KeyPolicy, url: String) -> HTTPAnswer? {
         let parts = head.path.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count >= 3, parts[parts.count - 2] == "watch-stream", let last = parts.last,
-            let room = PercentEncoding.decode(last)
+            let name = PercentEncoding.decode(last)
         else { return nil }
-        (self.room, self.head) = (room, head)
-    }
-
-    func answer(_ rooms: RoomBoard, _ keys: KeyPolicy, url: String) -> HTTPAnswer {
         guard head.method == .POST else { return HTTPAnswer(405, "rooms to watch are asked for by POST") }
         guard keys.admits(head.apiKey) else { return HTTPAnswer(401, "invalid api key") }
-        guard let room = rooms.room(named: room), let token = rooms.viewerToken(for: room) else {
+        guard let room = rooms.room(named: name), let token = rooms.viewerToken(for: room) else {
             return HTTPAnswer(404, "there is no such session")
         }
         return HTTPAnswer(

@@ -25,17 +25,7 @@ struct ChildPipeline: Sendable {
         let upgrader = NIOWebSocketServerUpgrader(
             maxFrameSize: configuration.maximumMessageSize,
             shouldUpgrade: { channel, head in
-                guard browserGuard.refusal(of: head.headers) == nil else {
-                    return channel.eventLoop.makeSucceededFuture(nil)
-                }
-                if case .admitted = RoomAdmission(head, services.rooms) {
-                    return channel.eventLoop.makeSucceededFuture([:])
-                }
-                guard case .admitted(_, let plan) = admit(head, plan, ticket) else {
-                    return channel.eventLoop.makeSucceededFuture(nil)
-                }
-                if let fault = plan.first(.slow(.upgrade)) { Self.drip(fault, on: channel) }
-                return channel.eventLoop.makeSucceededFuture([:])
+                channel.eventLoop.makeSucceededFuture(upgrades(head, plan, ticket, channel) ? [:] : nil)
             },
             upgradePipelineHandler: { channel, head in
                 channel.eventLoop.makeCompletedFuture {
@@ -65,6 +55,17 @@ struct ChildPipeline: Sendable {
             name: RefusalHandler.name)
     }
 
+    /// Returns true if the request becomes a WebSocket.
+    private func upgrades(
+        _ head: HTTPRequestHead, _ plan: FaultPlan, _ ticket: ReplayTicket?, _ channel: any Channel
+    ) -> Bool {
+        guard browserGuard.refusal(of: head.headers) == nil else { return false }
+        if case .admitted = RoomAdmission(head, services.rooms) { return true }
+        guard case .admitted(_, let plan) = admit(head, plan, ticket) else { return false }
+        if let fault = plan.first(.slow(.upgrade)) { Self.drip(fault, on: channel) }
+        return true
+    }
+
     private var browserGuard: BrowserGuard {
         BrowserGuard(allowsBrowsers: configuration.allowsBrowsers, address: configuration.host)
     }
@@ -75,10 +76,8 @@ struct ChildPipeline: Sendable {
 
     /// Returns nil unless this is a viewer's request for a room. Even a successful answer is a refusal of the upgrade.
     private func watchStream(_ head: HTTPRequestHead, _ plan: FaultPlan, _ channel: any Channel) -> Admission? {
-        guard let request = WatchStreamRequest(head) else { return nil }
-        if let answer = plan.answer { return .refused(answer) }
         let url = RoomAddress.url(host: head.host, channel)
-        return .refused(request.answer(services.rooms, keys, url: url))
+        return WatchStreamRequest.answer(head, services.rooms, keys, url: url).map { .refused(plan.answer ?? $0) }
     }
 
     /// Returns nil unless this is a request for a client token or for the quota.
