@@ -3,9 +3,3 @@ struct ShutdownNotice: Sendable {}
 
 /// User event to a viewer's connection: the session has ended.
 struct SessionEnded: Sendable {}
-
-/// User event to every connection: applies a prompt that the client has not sent.
-struct PromptNotice: Sendable {
-    var sessionID: String?
-    var prompt: String
-}

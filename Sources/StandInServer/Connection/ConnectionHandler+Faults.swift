@@ -40,6 +40,7 @@ extension ConnectionHandler {
         case .reset:
             journal.noteEvent("reset")
             Reset.close(context.channel)
+        case .prompt(let prompt): perform(machine.overridden(prompt: prompt), context)
         case .mute: isMute = true
         case .ignorePings: ignoresPings = true
         case .endGeneration(let reason): perform(machine.ended(reason: reason), context)

@@ -111,9 +111,6 @@ final class ConnectionHandler: WebSocketHandler {
             receive(notice: notice, context)
         case let notice as StepNotice:
             if notice.sessionID.map({ $0 == identity.id }) ?? true { perform(notice.steps, context) }
-        case let notice as PromptNotice:
-            guard notice.sessionID.map({ $0 == identity.id }) ?? true, !isClosing else { return }
-            perform(machine.overridden(prompt: notice.prompt), context)
         case is SessionEnded:
             perform(machine.closed(), context)
             close(.normalClosure, reason: "the session has ended", context)

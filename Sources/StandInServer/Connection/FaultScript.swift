@@ -13,6 +13,8 @@ struct FaultScript {
         case pings(count: Int)
         case close(code: UInt16, reason: String)
         case reset
+        /// Applies a prompt that the client has not sent.
+        case prompt(String)
         case mute
         case ignorePings
         case endGeneration(reason: String)

@@ -29,7 +29,7 @@ extension StandInServer {
 
     /// Changes the look as if the client had sent this prompt; nothing is acknowledged.
     package func applyPrompt(_ prompt: String, sessionID: String? = nil) {
-        withRunning { $1.notify(PromptNotice(sessionID: sessionID, prompt: prompt)) }
+        withRunning { $1.notify(StepNotice(sessionID: sessionID, steps: [.prompt(prompt)])) }
     }
 
     package var journal: Journal { services.journal }
