@@ -29,12 +29,11 @@ package struct RoomTokens: Sendable {
 
     /// - Parameter now: Seconds since 1970.
     package func token(for grant: Grant, now: Int) -> Secret? {
-        let header = Header(alg: "HS256", typ: "JWT")
         let claims = Claims(
             iss: Self.issuer, sub: grant.identity, nbf: now, exp: now &+ Self.lifetime,
             video: Claims.Video(room: grant.room, roomJoin: true, canPublish: grant.isViewer ? false : nil))
-        guard let head = try? JSONText.encode(header), let body = try? JSONText.encode(claims) else { return nil }
-        let text = Base64.encode(head, alphabet: .url) + "." + Base64.encode(body, alphabet: .url)
+        guard let body = try? JSONText.encode(claims) else { return nil }
+        let text = Self.header + "." + Base64.encode(body, alphabet: .url)
         guard let signature = MessageAuthentication.sha256(key: key, message: Array(text.utf8)) else { return nil }
         return Secret(text + "." + Base64.encode(signature, alphabet: .url))
     }
@@ -54,10 +53,7 @@ package struct RoomTokens: Sendable {
         return Grant(room: claims.video.room, identity: claims.sub, isViewer: claims.video.canPublish == false)
     }
 
-    private struct Header: Codable {
-        var alg: String
-        var typ: String
-    }
+    private static let header = Base64.encode(Array(#"{"alg":"HS256","typ":"JWT"}"#.utf8), alphabet: .url)
 
     private struct Claims: Codable {
         struct Video: Codable {
