@@ -339,10 +339,9 @@ final class ConnectionHandler: WebSocketHandler {
         gathering?.cancel()
         if let room { services.rooms.remove(room) }
         room = nil
-        guard let media else { return }
-        self.media = nil
-        if !isViewer { viewers.end() }
-        media.stop { [group = services.media.group] in group.leave() }
+        let stopped = media.take()
+        if stopped != nil, !isViewer { viewers.end() }
+        services.media.stop(stopped)
     }
 
     func willClose(code: UInt16?) { journal.noteClose(.sent, code: code) }

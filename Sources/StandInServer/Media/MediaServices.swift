@@ -7,4 +7,6 @@ struct MediaServices: Sendable {
     let log: @Sendable (String) -> Void
     /// Entered for each media session, left when its teardown has completed.
     let group = DispatchGroup()
+
+    func stop(_ media: (any SessionMedia)?) { media?.stop { [group] in group.leave() } }
 }

@@ -35,7 +35,7 @@ final class WatchHandler: WebSocketHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         admission.viewers.leave(context.channel)
-        stop()
+        services.stop(media.take())
         context.fireChannelInactive()
     }
 
@@ -83,12 +83,6 @@ final class WatchHandler: WebSocketHandler {
             }
         }
         media?.perform(.receiveOffer(offer))
-    }
-
-    private func stop() {
-        guard let media else { return }
-        self.media = nil
-        media.stop { [group = services.group] in group.leave() }
     }
 
     // MARK: Outgoing frames

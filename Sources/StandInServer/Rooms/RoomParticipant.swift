@@ -116,7 +116,7 @@ final class RoomParticipant: @unchecked Sendable {
         if isViewer { services.board.update(room.number) { $0.viewerCount -= 1 } }
         removal?.cancel()
         timers.cancelAll()
-        stopMedia()
+        services.media.stop(media.take())
         log("left")
     }
 
@@ -204,12 +204,6 @@ final class RoomParticipant: @unchecked Sendable {
             if !isViewer { services.board.update(room.number) { $0.mediaFailure = reason } }
             perform(machine.mediaFailed())
         }
-    }
-
-    private func stopMedia() {
-        guard let media else { return }
-        self.media = nil
-        media.stop { [group = services.media.group] in group.leave() }
     }
 
     // MARK: Faults
