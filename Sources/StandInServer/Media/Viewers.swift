@@ -16,9 +16,8 @@ package final class Viewers: Sendable {
         var branches: [ObjectIdentifier: ViewerBranch] = [:]
         var hasAudio = false
         var encoded: EncodedSource?
-        var channels: [ObjectIdentifier: any Channel] = [:]
-        /// Connections of the page, which are no viewers of the service.
-        var pages: [ObjectIdentifier: any Channel] = [:]
+        /// Connections of the page are no viewers of the service.
+        var connections: [ObjectIdentifier: (channel: any Channel, isPage: Bool)] = [:]
     }
     private let state = Mutex(State())
     /// Receives the frames before their transformation.
@@ -62,19 +61,15 @@ package final class Viewers: Sendable {
 
     // MARK: Connections
 
-    func enter(_ channel: any Channel) { state.withLock { $0.channels[ObjectIdentifier(channel)] = channel } }
-    var pageCount: Int { state.withLock { $0.pages.count } }
-    func watch(_ page: any Channel) { state.withLock { $0.pages[ObjectIdentifier(page)] = page } }
-    func leave(_ channel: any Channel) {
-        state.withLock { state in
-            state.channels[ObjectIdentifier(channel)] = nil
-            state.pages[ObjectIdentifier(channel)] = nil
-        }
+    func enter(_ channel: any Channel, isPage: Bool = false) {
+        state.withLock { $0.connections[ObjectIdentifier(channel)] = (channel, isPage) }
     }
+    var pageCount: Int { state.withLock { $0.connections.values.count { $0.isPage } } }
+    func leave(_ channel: any Channel) { state.withLock { $0.connections[ObjectIdentifier(channel)] = nil } }
 
     /// Ends the viewers' connections. Viewers that connect later watch the session's next media, if any.
     func end() {
-        for channel in state.withLock({ Array($0.channels.values) + Array($0.pages.values) }) {
+        for (channel, _) in state.withLock({ Array($0.connections.values) }) {
             channel.pipeline.fireUserInboundEventTriggered(SessionEnded())
         }
     }

@@ -21,7 +21,7 @@ final class WatchHandler: WebSocketHandler {
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
-        admission.viewers.watch(context.channel)
+        admission.viewers.enter(context.channel, isPage: true)
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
