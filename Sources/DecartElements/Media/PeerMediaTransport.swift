@@ -145,15 +145,10 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         }
     }
 
-    func setAudio(_ isWanted: Bool) {
-        desired.audio = isWanted
-        if !isWanted { path.stopAudio() }
-        offerIfDue()
-    }
-
-    func setVideoPublished(_ isPublished: Bool) {
-        desired.video = isPublished
-        if !isPublished { path.setPublished(false) }
+    func publish(_ desired: DesiredMedia) {
+        self.desired = desired
+        if !desired.audio { path.stopAudio() }
+        if !desired.video { path.setPublished(false) }
         offerIfDue()
     }
 

@@ -107,15 +107,10 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         _ = peers.withLock { $0.take() }
     }
 
-    func setAudio(_ isWanted: Bool) {
-        desired.audio = isWanted
-        if !isWanted { path.stopAudio() }
-        room?.publish(desired)
-    }
-
-    func setVideoPublished(_ isPublished: Bool) {
-        desired.video = isPublished
-        if !isPublished { path.setPublished(false) }
+    func publish(_ desired: DesiredMedia) {
+        self.desired = desired
+        if !desired.audio { path.stopAudio() }
+        if !desired.video { path.setPublished(false) }
         room?.publish(desired)
     }
 

@@ -34,8 +34,7 @@ final class ElementSession: @unchecked Sendable {
     /// Current media paths: two while one takes over from the other.
     private final class MediaSlot: Sendable {
         let all = Mutex<[PathID: any ElementMedia]>([:])
-        let wantsAudio = Atomic(false)
-        let publishesVideo = Atomic(true)
+        let desired = Mutex(DesiredMedia())
         let muted = Mutex<Set<MediaKind>>([])
         var newest: (any ElementMedia)? { all.withLock { all in all.max { $0.key < $1.key }?.value } }
     }
@@ -77,8 +76,7 @@ final class ElementSession: @unchecked Sendable {
                     case .webrtc: PeerMediaTransport(path: path, onEvent: onMediaEvent)
                     case .livekit: RoomMediaTransport(path: path, scheduler: queue, onEvent: onMediaEvent)
                     }
-                if slot.wantsAudio.load(ordering: .acquiring) { transport.setAudio(true) }
-                if !slot.publishesVideo.load(ordering: .acquiring) { transport.setVideoPublished(false) }
+                transport.publish(slot.desired.withLock { $0 })
                 transport.setMuted(slot.muted.withLock { $0 }, endsServiceMute: false)
                 slot.all.withLock { $0[id] = transport }
                 return transport
@@ -97,14 +95,9 @@ final class ElementSession: @unchecked Sendable {
 
     // These apply to all media paths, including later ones. Any thread.
 
-    func setAudio(_ isWanted: Bool) {
-        media.wantsAudio.store(isWanted, ordering: .releasing)
-        forEachPath { $0.setAudio($1.wantsAudio.load(ordering: .acquiring)) }
-    }
-
-    func setVideoPublished(_ isPublished: Bool) {
-        media.publishesVideo.store(isPublished, ordering: .releasing)
-        forEachPath { $0.setVideoPublished($1.publishesVideo.load(ordering: .acquiring)) }
+    func publish(_ track: WritableKeyPath<DesiredMedia, Bool>, _ isWanted: Bool) {
+        media.desired.withLock { $0[keyPath: track] = isWanted }
+        forEachPath { path, media in path.publish(media.desired.withLock { $0 }) }
     }
 
     func setMuted(_ muted: Set<MediaKind>, endsServiceMute: Bool) {
@@ -142,7 +135,7 @@ final class ElementSession: @unchecked Sendable {
     /// State of our video track on the newest media path, and its SID in a room.
     var publication: (state: VideoTrackStats.Publication, sid: String?) {
         guard let newest = media.newest else { return (.none, nil) }
-        guard media.publishesVideo.load(ordering: .acquiring) else { return (.withdrawn, nil) }
+        guard media.desired.withLock(\.video) else { return (.withdrawn, nil) }
         guard !newest.path.isMuted(.video) else { return (.muted, newest.trackSID) }
         return newest.path.isPublished ? (.published, newest.trackSID) : (.publishing, nil)
     }

@@ -149,12 +149,12 @@ final class DecartTransform: ElementImplementation {
         let (session, isPublished) = state.withLock {
             ($0.run?.session, $0.settings.publishAudio || $0.settings.subscribeToken != nil)
         }
-        session?.setAudio(isPublished && audio.isWanted)
+        session?.publish(\.audio, isPublished && audio.isWanted)
     }
 
     func updatePublishedVideo() {
         let (session, isPublished) = state.withLock { ($0.run?.session, $0.settings.publishVideo) }
-        session?.setVideoPublished(isPublished)
+        session?.publish(\.video, isPublished)
     }
 
     /// Removes `audio_src`, after its EOS, on the session's queue, behind the work that stops the session's audio.
