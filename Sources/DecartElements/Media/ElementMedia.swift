@@ -5,8 +5,8 @@ import WebRTCTransport
 /// Interface of a media path to the element; most of it is the path's own.
 protocol ElementMedia: MediaTransport {
     var path: MediaPath { get }
-    /// Statistics of each peer connection; the first one sends, if any does.
-    var connections: [ConnectionStatistics] { get }
+    /// Names of the path's peer connections in statistics, in their order.
+    var connectionNames: [String] { get }
     /// SID of our video track in a room.
     var trackSID: String? { get }
     /// Publishes our video track or withdraws it, and turns audio on or off in both directions; the session and the
@@ -20,6 +20,11 @@ protocol ElementMedia: MediaTransport {
 }
 
 extension ElementMedia {
+    /// Statistics of each peer connection; the first one sends, if any does.
+    var connections: [ConnectionStatistics] {
+        zip(connectionNames, path.connections).map { ConnectionStatistics(name: $0, statistics: $1.statistics()) }
+    }
+
     var traffic: MediaTraffic { path.traffic }
     func requestKeyframe() { path.requestKeyframe() }
 }

@@ -43,14 +43,14 @@ final class MediaPath: @unchecked Sendable {
     let audio: AudioPath
     var isSendingAudio = false
     var isReceivingAudio = false
-    private var connections: [PeerConnection] = []
     /// Set by `init` only.
     private var markers: LatencyMarkers?
 
     private struct Shared {
         /// Set from `start` to `stop`.
         var bin: Bin?
-        var sender: PeerConnection?
+        /// Set until `stop`. The first one sends, if any does.
+        var connections: [PeerConnection] = []
         /// Frames that the element had sent when this path started.
         var sentBefore: UInt64 = 0
         var isOpen = false
@@ -105,8 +105,10 @@ final class MediaPath: @unchecked Sendable {
             received: receiveBranch.receivedFrames, packetsReceived: receiveBranch.receivedPackets)
     }
 
-    /// The connection that sends. Any thread.
-    var sender: PeerConnection? { shared.withLock(\.sender) }
+    /// The first one sends, if any does. Any thread.
+    var connections: [PeerConnection] { shared.withLock(\.connections) }
+
+    private var sender: PeerConnection? { shared.withLock(\.connections.first) }
 
     var bin: Bin? { shared.withLock(\.bin) }
 
@@ -143,8 +145,7 @@ final class MediaPath: @unchecked Sendable {
     /// Call before the connection negotiates.
     func add(_ connection: PeerConnection) {
         guard let bin else { return connection.close() }
-        connections.append(connection)
-        if connections.count == 1 { shared.withLock { $0.sender = connection } }
+        shared.withLock { $0.connections.append(connection) }
         bin.add(connection.bin)
         connection.bin.syncStateWithParent()
     }
@@ -220,7 +221,7 @@ final class MediaPath: @unchecked Sendable {
             guard !shared.isStopped else { return nil }
             let last = shared
             (shared.isStopped, shared.isOpen, shared.isPublished) = (true, false, false)
-            (shared.bin, shared.sender) = (nil, nil)
+            (shared.bin, shared.connections) = (nil, [])
             host.input.gate.close(path: id)
             return last
         }
@@ -228,16 +229,15 @@ final class MediaPath: @unchecked Sendable {
         host.audio.gate.close(path: id)
         sendBranch.stop()
         receiveBranch.stop()
-        for connection in connections { connection.close() }
+        for connection in last.connections { connection.close() }
         sendBranch.close()
         if let bin = last.bin {
             audio.stop(in: bin)
             host.element.unowned.takeOut([bin])
         }
-        for connection in connections { connection.dismantle() }
+        for connection in last.connections { connection.dismantle() }
         audio.close()
         receiveBranch.close()
-        connections = []
         onEvent(.stopped)
     }
 
@@ -299,7 +299,6 @@ final class MediaPath: @unchecked Sendable {
     func send(through connection: PeerConnection) throws {
         guard let bin, let parameters = connection.sendParameters, let sink = connection.bin.staticPad("rtp_sink")
         else { return }
-        shared.withLock { $0.sender = connection }
         adaptReports()
         try sendBranch.start(parameters, to: sink, in: bin, markers: markers, onEncoder: host.onEncoder) {
             [weak self] size in

@@ -28,9 +28,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
 
     deinit { stop() }
 
-    var connections: [ConnectionStatistics] {
-        path.sender.map { [ConnectionStatistics(name: "direct", statistics: $0.statistics())] } ?? []
-    }
+    var connectionNames: [String] { ["direct"] }
     var trackSID: String? { nil }
 
     // MARK: Requests

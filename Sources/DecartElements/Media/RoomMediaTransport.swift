@@ -11,14 +11,12 @@ import MediaPipeline
 import Synchronization
 import WebRTCTransport
 
-// @unchecked: the fields belong to the session's queue, except `peers` and `sid`, which are locked; `path` protects
-// itself.
+// @unchecked: the fields belong to the session's queue, except `sid`, which is locked; `path` protects itself.
 final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     let path: MediaPath
     private let scheduler: any SessionScheduler
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var room: RoomConnection?
-    private let peers = Mutex<(publisher: PeerConnection?, subscriber: PeerConnection)?>(nil)
     private var desired = DesiredMedia()
     private var isSending = false
     private var isReceiving = false
@@ -37,15 +35,10 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     var trackSID: String? { sid.withLock { $0 } }
 
-    var connections: [ConnectionStatistics] {
-        guard let sender = path.sender else { return [] }
-        let receiver = peers.withLock { $0?.subscriber }
-        // A viewer's only connection is the subscriber.
-        let name = path.settings.isViewer ? "subscriber" : "publisher"
-        let first = ConnectionStatistics(name: name, statistics: sender.statistics())
-        guard let receiver, receiver !== sender else { return [first] }
-        return [first, ConnectionStatistics(name: "subscriber", statistics: receiver.statistics())]
-    }
+    // A viewer's only connection is the subscriber.
+    var connectionNames: [String] { path.settings.isViewer ? ["subscriber"] : ["publisher", "subscriber"] }
+    private var publisher: PeerConnection? { path.settings.isViewer ? nil : path.connections.first }
+    private var subscriber: PeerConnection? { path.connections.last }
 
     // MARK: Requests
 
@@ -103,8 +96,6 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         room = nil
         path.stopAudio()
         path.stop()
-        // Released outside the lock.
-        _ = peers.withLock { $0.take() }
     }
 
     func publish(_ desired: DesiredMedia) {
@@ -127,7 +118,6 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private func handle(_ event: RoomConnectionEvent) {
         switch event {
         case .peers(let publisher, let subscriber):
-            peers.withLock { $0 = (publisher, subscriber) }
             if let publisher { path.add(publisher) }
             path.add(subscriber)
         case .published(let sid):
@@ -154,7 +144,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     private func startSending() throws {
-        guard let publisher = peers.withLock({ $0?.publisher }) else { return }
+        guard let publisher else { return }
         if !isSending, publisher.sendParameters != nil {
             isSending = true
             try path.send(through: publisher)
@@ -165,7 +155,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     /// Runs before the answer leaves, so that the branches exist when the first packet arrives.
     private func startReceiving() throws {
-        guard let subscriber = peers.withLock({ $0?.subscriber }) else { return }
+        guard let subscriber else { return }
         if !isReceiving, subscriber.negotiatedCodec != nil {
             isReceiving = true
             try path.receive(from: subscriber)
@@ -174,7 +164,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     private func updateAudio() throws {
-        guard let (publisher, subscriber) = peers.withLock({ $0 }) else { return }
+        guard let subscriber else { return }
         try path.updateAudio(isWanted: desired.audio, sender: publisher, receiver: subscriber)
     }
 
