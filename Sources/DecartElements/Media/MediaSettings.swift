@@ -6,7 +6,11 @@ import WebRTCTransport
 /// Settings of the media of one session, for one of the two transports.
 struct MediaSettings: Sendable {
     var video: VideoSendSettings
-    var connection = PeerConnectionConfiguration()
+    var connection: PeerConnectionConfiguration
+    /// Access to a room.
+    var servers: ServerAccess
+    /// Time for joining a room.
+    var openTimeout: Duration
     /// Size of the sent frames for this transport; `video.size` adapts to it, and to the input's orientation.
     var format: VideoFormat
     var followsReceived: Bool
@@ -16,7 +20,6 @@ struct MediaSettings: Sendable {
     var encodedInput: EncodedVideoFormat?
     /// Encoded frames leave the element, and there is no decoder; nil: raw frames.
     var encoding: EncodedOutput?
-    var room: RoomAccess?
 }
 
 extension MediaSettings {
@@ -49,10 +52,10 @@ extension MediaSettings {
     }
 }
 
-/// Settings for joining a room, besides the URL and the token that the service sends.
-struct RoomAccess: Sendable {
+/// Access to rooms, TURN servers and WHEP servers.
+struct ServerAccess: Sendable {
     var trust: TLSTrust
     var route: NetworkRoute
+    /// Tokens may travel unencrypted.
     var allowsInsecure: Bool
-    var openTimeout: Duration
 }

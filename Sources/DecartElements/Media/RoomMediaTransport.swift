@@ -43,7 +43,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     // MARK: Requests
 
     func start(_ start: MediaStart) {
-        guard case .room(let url, let token) = start, let access = path.settings.room else { return }
+        guard case .room(let url, let token) = start else { return }
         path.start()
         let settings = path.settings
         let size = settings.video.size.current
@@ -53,10 +53,10 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
                 codec: settings.connection.codec.rawValue))
         configuration.room.publishes = !settings.isViewer
         configuration.room.usesTrailers = path.host.timing != nil
-        configuration.trust = access.trust
-        configuration.route = access.route
+        configuration.trust = settings.servers.trust
+        configuration.route = settings.servers.route
         configuration.userAgent = DecartElements.userAgent
-        configuration.allowsInsecure = access.allowsInsecure
+        configuration.allowsInsecure = settings.servers.allowsInsecure
         configuration.peer = settings.connection
         configuration.peer.loggers = path.host.loggers.transport
         configuration.logger = path.host.loggers.room
@@ -68,7 +68,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             let part = layer.size(of: size)
             return RoomConfiguration.Layer(rid: layer.rid, width: part.width, height: part.height, bitrate: bitrate)
         }
-        configuration.openTimeout = access.openTimeout
+        configuration.openTimeout = settings.openTimeout
         do {
             let room = try RoomConnection(url: url, token: token, configuration: configuration, scheduler: scheduler) {
                 [weak self] in self?.handle($0)

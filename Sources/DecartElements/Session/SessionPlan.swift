@@ -84,14 +84,9 @@ extension SessionPlan {
             let hasOwnSize = settings.width > 0 || settings.height > 0
             output = settings.resolution == .fullHD && !hasOwnSize ? format.fullHD : format
             size = CurrentFrameSize(width: format.width, height: format.height)
-            let servers = try Self.servers(settings.network, isLoopback: base.isLoopback)
-            direct = try Self.media(settings, model, .webrtc, servers, size)
-            room = try Self.media(settings, model, .livekit, servers, size)
-            direct.connection.use(network, route, settings.service.serverTrust)
-            room.connection.use(network, route, settings.service.serverTrust)
-            room.room = RoomAccess(
-                trust: settings.service.serverTrust, route: route, allowsInsecure: settings.service.insecure,
-                openTimeout: settings.session.connectionTimeout)
+            let access = try MediaAccess(settings, network, route, isLoopback: base.isLoopback)
+            direct = try Self.media(settings, model, .webrtc, access, size)
+            room = try Self.media(settings, model, .livekit, access, size)
             if settings.transport == .auto {
                 configuration.knownTransport = TransportCache.shared.transport(of: service)
             }
@@ -132,7 +127,7 @@ extension SessionPlan {
     var expected: MediaSettings { media(for: configuration.transport == .webrtc ? .webrtc : .livekit) }
 
     private static func media(
-        _ settings: TransformSettings, _ model: DecartModel, _ transport: MediaTransportKind, _ servers: [ICEServer],
+        _ settings: TransformSettings, _ model: DecartModel, _ transport: MediaTransportKind, _ access: MediaAccess,
         _ size: CurrentFrameSize
     ) throws(ProtocolError) -> MediaSettings {
         let format = try format(settings, model, transport)
@@ -143,6 +138,7 @@ extension SessionPlan {
             video: VideoSendSettings(
                 size: size, framerate: settings.sentFramerate(transport, format), bitrate: startBitrate,
                 encoder: encoding.encoder),
+            connection: access.connection, servers: access.servers, openTimeout: settings.session.connectionTimeout,
             format: format, followsReceived: settings.outputSize == .received)
         // No simulcast with VP9, which has layers of its own (SVC).
         media.video.simulcast = encoding.simulcast && transport == .livekit && codec != .vp9
@@ -150,9 +146,7 @@ extension SessionPlan {
         media.connection.bitrateRange = range
         media.connection.startBitrate = startBitrate
         media.connection.adaptsBitrate = encoding.congestionControl == .auto
-        media.connection.iceTransportPolicy = settings.network.icePolicy == .relay ? .relay : .all
         media.connection.maximumReceiveBitrate = max(range.upperBound, 2_500_000)
-        media.connection.iceServers = servers
         return media
     }
 
@@ -251,27 +245,23 @@ extension SessionPlan {
     }
 }
 
-extension CameraAccess {
-    init(_ settings: TransformSettings, isLoopback: Bool) throws(SessionError) {
-        do throws(ProtocolError) {
-            let network = try SessionPlan.network(settings.network)
-            let route = try SessionPlan.route(settings.network, network.endpoint)
-            let trust = settings.service.serverTrust
-            var connection = PeerConnectionConfiguration()
-            connection.iceTransportPolicy = settings.network.icePolicy == .relay ? .relay : .all
-            connection.iceServers = try SessionPlan.servers(settings.network, isLoopback: isLoopback)
-            connection.use(network, route, trust)
-            self.init(connection: connection, trust: trust, route: route, allowsInsecure: settings.service.insecure)
-        } catch {
-            throw SessionError(error.code, error.message, stage: .configuration, isPermanent: true)
-        }
+extension MediaAccess {
+    init(_ settings: TransformSettings, isLoopback: Bool) throws(ProtocolError) {
+        let network = try SessionPlan.network(settings.network)
+        let route = try SessionPlan.route(settings.network, network.endpoint)
+        try self.init(settings, network, route, isLoopback: isLoopback)
     }
-}
 
-extension PeerConnectionConfiguration {
-    fileprivate mutating func use(_ network: ICENetwork, _ route: NetworkRoute, _ trust: TLSTrust) {
-        self.network = network
-        openTunnel = RelayTunnels.opener(trusting: trust, route)
-        tunnelsTCP = route.proxy != nil
+    fileprivate init(
+        _ settings: TransformSettings, _ network: ICENetwork, _ route: NetworkRoute, isLoopback: Bool
+    ) throws(ProtocolError) {
+        servers = ServerAccess(
+            trust: settings.service.serverTrust, route: route, allowsInsecure: settings.service.insecure)
+        connection = PeerConnectionConfiguration()
+        connection.iceTransportPolicy = settings.network.icePolicy == .relay ? .relay : .all
+        connection.iceServers = try SessionPlan.servers(settings.network, isLoopback: isLoopback)
+        connection.network = network
+        connection.openTunnel = RelayTunnels.opener(trusting: servers.trust, route)
+        connection.tunnelsTCP = route.proxy != nil
     }
 }

@@ -539,8 +539,8 @@ final class DecartTransform: ElementImplementation {
 
     /// The settings that apply to a camera's own peer connection too: network, ICE servers and TLS.
     /// - Parameter isLoopback: the camera's service runs on this machine.
-    func cameraAccess(isLoopback: Bool) throws(SessionError) -> CameraAccess {
-        try CameraAccess(state.withLock(\.settings), isLoopback: isLoopback)
+    func mediaAccess(isLoopback: Bool) throws(ProtocolError) -> MediaAccess {
+        try MediaAccess(state.withLock(\.settings), isLoopback: isLoopback)
     }
 
     /// A property that is set and needs raw input; nil: there is none.

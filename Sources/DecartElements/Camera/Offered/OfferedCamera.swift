@@ -33,7 +33,7 @@ final class OfferedCamera: @unchecked Sendable {
         var service: Service
         /// "the WHEP camera at camera.example", for messages.
         var label: String
-        var access: CameraAccess
+        var access: MediaAccess
         var takesAudio: Bool
         /// Audio for the camera, while the track has an input.
         var talkback: AudioTrack

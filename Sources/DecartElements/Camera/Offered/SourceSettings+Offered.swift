@@ -1,5 +1,4 @@
 import DecartProtocol
-import DecartSession
 import GStreamerKit
 import MediaPipeline
 import Signalling
@@ -22,10 +21,10 @@ extension SourceSettings {
         guard answersOffers else { return nil }
         let service: OfferedCamera.Service
         let label: String
-        let access: CameraAccess
+        let access: MediaAccess
         do {
             let url = try whepURL.map { text throws(ProtocolError) in try HTTPURL(whep: text) }
-            access = try transform.cameraAccess(isLoopback: url?.isLoopback ?? false)
+            access = try transform.mediaAccess(isLoopback: url?.isLoopback ?? false)
             if let url {
                 // Wrong settings fail the start of the element, not each live view.
                 _ = try whep(url, access)
@@ -41,8 +40,6 @@ extension SourceSettings {
             }
         } catch let error as ElementProblem {
             throw error
-        } catch let error as SessionError {
-            throw ElementProblem(.resourceSettings, error.message)
         } catch {
             throw ElementProblem(.resourceSettings, (error as? ProtocolError)?.message ?? "source cannot be used.")
         }
@@ -53,10 +50,10 @@ extension SourceSettings {
             encodedCodecs: isEncoded ? encodedCodecs : nil)
     }
 
-    private func whep(_ url: HTTPURL, _ access: CameraAccess) throws(ElementProblem) -> WHEPResource.Configuration {
+    private func whep(_ url: HTTPURL, _ access: MediaAccess) throws(ElementProblem) -> WHEPResource.Configuration {
         var configuration = WHEPResource.Configuration(url: url)
         configuration.http = HTTPConfiguration(
-            trust: access.trust, route: access.route, userAgent: DecartElements.userAgent)
+            trust: access.servers.trust, route: access.servers.route, userAgent: DecartElements.userAgent)
         configuration.token = whepToken
         if let whepToken {
             // It becomes a header field (RFC 6750 2.1).
@@ -66,7 +63,7 @@ extension SourceSettings {
                 throw ElementProblem(
                     .resourceSettings, "whep-token has more than 4096 bytes, or a character that a token cannot have.")
             }
-            guard url.protectsToken || access.allowsInsecure else {
+            guard url.protectsToken || access.servers.allowsInsecure else {
                 throw ElementProblem(
                     .resourceSettings,
                     "source=whep:http:// is unencrypted and \(url.host) is not this machine: whep-token would travel in "

@@ -1,18 +1,14 @@
 import GStreamerKit
-import Signalling
 import WebRTCTransport
 
-/// Settings of the session that a camera's own connection shares: the way into the network, and trust.
-struct CameraAccess: Sendable {
+/// Settings that the session's media connections and a camera's own one share: the way into the network, and trust.
+struct MediaAccess: Sendable {
     /// ICE servers, ports, addresses, and tunnels.
     var connection: PeerConnectionConfiguration
-    var trust: TLSTrust
-    var route: NetworkRoute
-    /// Tokens may travel unencrypted.
-    var allowsInsecure: Bool
+    var servers: ServerAccess
 }
 
-extension CameraAccess {
+extension MediaAccess {
     /// The configuration of a connection that receives.
     /// - Parameters:
     ///   - audio: nil: the camera's audio is not wanted.
