@@ -7,8 +7,6 @@ protocol ElementMedia: MediaTransport {
     var path: MediaPath { get }
     /// Names of the path's peer connections in statistics, in their order.
     var connectionNames: [String] { get }
-    /// SID of our video track in a room.
-    var trackSID: String? { get }
     /// Publishes our video track or withdraws it, and turns audio on or off in both directions; the session and the
     /// other media continue. Called on the session's queue, any number of times between start and stop; the value is
     /// kept if there is no connection yet.

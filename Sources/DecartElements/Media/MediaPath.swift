@@ -41,6 +41,8 @@ final class MediaPath: @unchecked Sendable {
     private let sendBranch: any SendBranch
     private let receiveBranch: VideoReceiveBranch
     let audio: AudioPath
+    private var isSending = false
+    private var isReceiving = false
     var isSendingAudio = false
     var isReceivingAudio = false
     /// Set by `init` only.
@@ -58,6 +60,7 @@ final class MediaPath: @unchecked Sendable {
         var hasEncoder = false
         var isPublished = true
         var muted: Set<MediaKind> = []
+        var trackSID: String?
         var isStopped = false
         /// The last counters are in the element's totals.
         var isCounted = false
@@ -213,6 +216,11 @@ final class MediaPath: @unchecked Sendable {
     /// True while our video goes to the remote peer. Any thread.
     var isPublished: Bool { shared.withLock { $0.isOpen && $0.isPublished } }
 
+    /// SID of our video track in a room. Any thread.
+    var trackSID: String? { shared.withLock(\.trackSID) }
+
+    func set(trackSID: String?) { shared.withLock { $0.trackSID = trackSID } }
+
     /// Any thread that keeps the element alive.
     func warn(_ text: String) { host.loggers.media.warning("\(text)") }
 
@@ -282,11 +290,12 @@ final class MediaPath: @unchecked Sendable {
 
     // MARK: Building
 
-    /// Builds the decoder behind a connection that has negotiated its codec.
+    /// Builds the decoder behind a connection that has negotiated its codec, once.
     func receive(from connection: PeerConnection) throws {
-        guard let bin, let codec = connection.negotiatedCodec, let source = connection.bin.staticPad("rtp_src") else {
-            return
-        }
+        guard !isReceiving, let bin, let codec = connection.negotiatedCodec,
+            let source = connection.bin.staticPad("rtp_src")
+        else { return }
+        isReceiving = true
         adaptReports()
         try receiveBranch.start(codec, from: source, in: bin, markers: markers) { [weak self] isFirst in
             guard let self else { return }
@@ -295,10 +304,12 @@ final class MediaPath: @unchecked Sendable {
         }
     }
 
-    /// Builds the encoder in front of a connection that has negotiated its send parameters.
+    /// Builds the encoder in front of a connection that has negotiated its send parameters, once.
     func send(through connection: PeerConnection) throws {
-        guard let bin, let parameters = connection.sendParameters, let sink = connection.bin.staticPad("rtp_sink")
+        guard !isSending, let bin, let parameters = connection.sendParameters,
+            let sink = connection.bin.staticPad("rtp_sink")
         else { return }
+        isSending = true
         adaptReports()
         try sendBranch.start(parameters, to: sink, in: bin, markers: markers, onEncoder: host.onEncoder) {
             [weak self] size in

@@ -29,7 +29,6 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     deinit { stop() }
 
     var connectionNames: [String] { ["direct"] }
-    var trackSID: String? { nil }
 
     // MARK: Requests
 

@@ -8,19 +8,15 @@ import DecartSession
 import GStreamerKit
 import LiveKitTransport
 import MediaPipeline
-import Synchronization
 import WebRTCTransport
 
-// @unchecked: the fields belong to the session's queue, except `sid`, which is locked; `path` protects itself.
+// @unchecked: the fields belong to the session's queue; `path` protects itself.
 final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     let path: MediaPath
     private let scheduler: any SessionScheduler
     private let onEvent: @Sendable (MediaEvent) -> Void
     private var room: RoomConnection?
     private var desired = DesiredMedia()
-    private var isSending = false
-    private var isReceiving = false
-    private let sid = Mutex<String?>(nil)
     /// Kinds that the application mutes, and those that the room mutes.
     private var muted: Set<MediaKind> = []
     private var mutedByRoom: Set<MediaKind> = []
@@ -32,8 +28,6 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     deinit { stop() }
-
-    var trackSID: String? { sid.withLock { $0 } }
 
     // A viewer's only connection is the subscriber.
     var connectionNames: [String] { path.settings.isViewer ? ["subscriber"] : ["publisher", "subscriber"] }
@@ -121,7 +115,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             if let publisher { path.add(publisher) }
             path.add(subscriber)
         case .published(let sid):
-            self.sid.withLock { $0 = sid }
+            path.set(trackSID: sid)
             path.useTrailers(room?.carriesTrailers ?? false)
             failOnError(startSending)
         case .subscribed:
@@ -145,10 +139,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     private func startSending() throws {
         guard let publisher else { return }
-        if !isSending, publisher.sendParameters != nil {
-            isSending = true
-            try path.send(through: publisher)
-        }
+        try path.send(through: publisher)
         path.setPublished(desired.video && publisher.videoDirection?.sends ?? false)
         try updateAudio()
     }
@@ -156,10 +147,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     /// Runs before the answer leaves, so that the branches exist when the first packet arrives.
     private func startReceiving() throws {
         guard let subscriber else { return }
-        if !isReceiving, subscriber.negotiatedCodec != nil {
-            isReceiving = true
-            try path.receive(from: subscriber)
-        }
+        try path.receive(from: subscriber)
         try updateAudio()
     }
 

@@ -36,7 +36,6 @@ final class ElementSession: @unchecked Sendable {
         let all = Mutex<[PathID: any ElementMedia]>([:])
         let desired = Mutex(DesiredMedia())
         let muted = Mutex<Set<MediaKind>>([])
-        var newest: (any ElementMedia)? { all.withLock { all in all.max { $0.key < $1.key }?.value } }
     }
 
     init(
@@ -122,26 +121,21 @@ final class ElementSession: @unchecked Sendable {
         return newest
     }
 
-    /// Encoder and decoder of the newest media path.
-    var codecs: CodecStatistics { media.newest?.path.codecs ?? CodecStatistics() }
+    /// The newest media path.
+    var path: MediaPath? { media.all.withLock { all in all.max { $0.key < $1.key }?.value }?.path }
 
     /// True if the message comes from a media path, which then handles it itself.
     func claims(_ message: Message) -> Bool {
         media.all.withLock { Array($0.values) }.contains { $0.path.claims(message) }
     }
 
-    var receivedSize: (width: Int, height: Int)? { media.newest?.path.receivedSize }
-
     /// State of our video track on the newest media path, and its SID in a room.
     var publication: (state: VideoTrackStats.Publication, sid: String?) {
-        guard let newest = media.newest else { return (.none, nil) }
+        guard let path else { return (.none, nil) }
         guard media.desired.withLock(\.video) else { return (.withdrawn, nil) }
-        guard !newest.path.isMuted(.video) else { return (.muted, newest.trackSID) }
-        return newest.path.isPublished ? (.published, newest.trackSID) : (.publishing, nil)
+        guard !path.isMuted(.video) else { return (.muted, path.trackSID) }
+        return path.isPublished ? (.published, path.trackSID) : (.publishing, nil)
     }
-
-    /// RIDs of the simulcast layers that are sent now, highest resolution first.
-    var sentLayers: [String] { media.newest?.path.sentLayers ?? [] }
 
     /// Runs work on the session's queue, after the work that waits there.
     func async(_ work: @escaping @Sendable () -> Void) { queue.async(work) }

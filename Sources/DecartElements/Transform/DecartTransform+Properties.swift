@@ -39,6 +39,7 @@ extension DecartTransform {
         let (input, output, run) = state.withLock { ($0.input, $0.output, $0.run) }
         let session = run?.session
         let connections = session?.readConnections() ?? []
+        let path = session?.path
         let (publication, sid) = session?.publication ?? (.none, nil)
         // The clock is read under the lock: a state must not begin after it.
         let (snapshot, history, now) = state.withLock { ($0.snapshot, $0.history, MonotonicTime.now) }
@@ -50,10 +51,10 @@ extension DecartTransform {
                 audio: (audio.gate.counters, audio.counters),
                 snapshot: session == nil ? nil : snapshot, history: history, totals: totals.sum,
                 resumes: totals.resumes,
-                connections: connections, codecs: session?.codecs ?? CodecStatistics(),
-                receivedSize: session?.receivedSize, timing: run?.timing,
+                connections: connections, codecs: path?.codecs ?? CodecStatistics(),
+                receivedSize: path?.receivedSize, timing: run?.timing,
                 track: trackStats.read(bytes: connections.first?.statistics.bytesSent, now: now),
-                publication: publication, sid: sid, layers: session?.sentLayers ?? [], now: now))
+                publication: publication, sid: sid, layers: path?.sentLayers ?? [], now: now))
     }
 
     // MARK: Properties that apply at once

@@ -49,13 +49,13 @@ extension DecartTransform {
         reading.droppedToKeyframe = counters.droppedToKeyframe
         reading.droppedIncomplete = counters.droppedIncomplete
         (reading.isEncodedInput, reading.hasKeyframe) = (input.encoded.isOn, input.encoded.format != nil)
-        (reading.framesEncoded, reading.isConnected) = (session.codecs.encoding.frames, isConnected)
+        (reading.framesEncoded, reading.isConnected) = (session.path?.codecs.encoding.frames ?? 0, isConnected)
         let stall = state.withLock { $0.sendWatch.add(reading) }
         if let stall { warn(SessionError(.invalidInput, stall.sentence, stage: .media)) }
     }
 
     private func watchResolution(_ session: ElementSession) {
-        guard state.withLock({ $0.run?.resolution != nil }), let size = session.receivedSize else { return }
+        guard state.withLock({ $0.run?.resolution != nil }), let size = session.path?.receivedSize else { return }
         let sentence = state.withLock { $0.run?.session === session ? $0.run?.resolution?.add(size) : nil }
         if let sentence { warn(SessionError(.invalidOptions, sentence, stage: .media)) }
     }
@@ -79,7 +79,7 @@ extension DecartTransform {
         reading.glassToGlass = run?.timing?.glassToGlassPercentiles.map { .nanoseconds($0.p50) }
         if let rate = sending.bitrateTarget {
             let highest = max(sending.maximumBitrate ?? rate.sustained, 1)
-            reading.cpuRatio = session.codecs.cpuShare
+            reading.cpuRatio = session.path?.codecs.cpuShare ?? 1
             reading.bandwidthRatio = rate.isLimitedByNetwork ? Double(rate.sustained) / Double(highest) : 1
         }
         return reading
