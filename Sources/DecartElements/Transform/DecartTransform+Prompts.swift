@@ -16,17 +16,19 @@ extension DecartTransform {
                 update.image = .removed
                 if let source = settings.referenceImage { update.image = .set(try source.image()) }
             }
-            warnOfDoubts(about: update)
-            session?.controller.updatePrompt(update)
+            send(update, session)
         } catch {
             warn(SessionError(error.code, error.message, stage: .configuration))
         }
     }
 
-    private func warnOfDoubts(about update: PromptUpdate) {
+    /// Returns the request's ID; 0 without a session.
+    @discardableResult
+    private func send(_ update: PromptUpdate, _ session: ElementSession?) -> RequestID {
         let image: SessionImage? = if case .set(let image) = update.image { image } else { nil }
         let warnings = state.withLock { $0.run?.doubts?.about(update.prompt, image) }
         warnings?.forEach(warn)
+        return session?.controller.updatePrompt(update) ?? 0
     }
 
     // MARK: Action signals
@@ -36,11 +38,13 @@ extension DecartTransform {
         switch name {
         case "set-prompt":
             guard arguments.count == 2 else { return nil }
-            return GValueBox(uint64: setPrompt(arguments[0].string ?? "", enrich: arguments[1].bool ?? false, session))
+            let (text, enrich) = (arguments[0].string ?? "", arguments[1].bool ?? false)
+            return GValueBox(uint64: request(setsImage: false, nil, text, enrich: enrich, session))
         case "set-image":
             guard arguments.count == 3 else { return nil }
-            return GValueBox(
-                uint64: setImage(arguments[0].bytes, arguments[1].string, enrich: arguments[2].bool ?? false, session))
+            let image = arguments[0].bytes.flatMap { $0.isEmpty ? nil : ReferenceImageSource.memory($0) }
+            let (text, enrich) = (arguments[1].string, arguments[2].bool ?? false)
+            return GValueBox(uint64: request(setsImage: true, image, text, enrich: enrich, session))
         case "connect": session?.controller.start()
         case "disconnect": session?.controller.stop()
         case "extend-session":
@@ -50,45 +54,31 @@ extension DecartTransform {
         return nil
     }
 
-    /// Returns the request's ID; 0 without a session, or if the prompt is invalid, which also posts a warning.
-    private func setPrompt(_ text: String, enrich: Bool, _ session: ElementSession?) -> RequestID {
-        do throws(ProtocolError) {
-            return request(PromptUpdate(prompt: try Prompt(text, enrich: enrich)), session) {
-                ($0.prompt, $0.enrich) = (text, enrich)
-            }
-        } catch {
-            warn(SessionError(error.code, error.message, stage: .configuration))
-            return 0
-        }
-    }
-
-    /// Removes the image if there are no bytes. A NULL text leaves the prompt as it is. Returns as `setPrompt` does.
-    private func setImage(_ bytes: [UInt8]?, _ text: String?, enrich: Bool, _ session: ElementSession?) -> RequestID {
-        do throws(ProtocolError) {
-            var update = PromptUpdate(image: .removed)
-            let source = bytes.flatMap { $0.isEmpty ? nil : ReferenceImageSource.memory($0) }
-            if let source { update.image = .set(try source.image()) }
-            if let text { update.prompt = try Prompt(text, enrich: enrich) }
-            return request(update, session) {
-                $0.referenceImage = source
-                if let text { ($0.prompt, $0.enrich) = (text, enrich) }
-            }
-        } catch {
-            warn(SessionError(error.code, error.message, stage: .configuration))
-            return 0
-        }
-    }
-
     /// Stores an action signal's change in the settings, so that it also applies to the next start, and sends it.
+    /// - Parameters:
+    ///   - setsImage: `image` replaces the reference image; nil removes it.
+    ///   - text: nil leaves the prompt as it is.
+    /// - Returns: the request's ID; 0 without a session, or if the change is invalid, which also posts a warning.
     private func request(
-        _ update: PromptUpdate, _ session: ElementSession?, _ change: (inout TransformSettings) -> Void
+        setsImage: Bool, _ image: ReferenceImageSource?, _ text: String?, enrich: Bool, _ session: ElementSession?
     ) -> RequestID {
-        state.withLock { change(&$0.settings) }
-        warnOfDoubts(about: update)
-        let id = session?.controller.updatePrompt(update) ?? 0
+        var update = PromptUpdate()
+        do throws(ProtocolError) {
+            if setsImage { update.image = .removed }
+            if let image { update.image = .set(try image.image()) }
+            if let text { update.prompt = try Prompt(text, enrich: enrich) }
+        } catch {
+            warn(SessionError(error.code, error.message, stage: .configuration))
+            return 0
+        }
+        state.withLock { state in
+            if setsImage { state.settings.referenceImage = image }
+            if let text { (state.settings.prompt, state.settings.enrich) = (text, enrich) }
+        }
+        let id = send(update, session)
         handle.unowned.withFrozenNotifications { element in
-            if update.prompt != nil { ["prompt", "enrich"].forEach(element.notify) }
-            if update.image != .unchanged { element.notify("reference-image") }
+            if text != nil { ["prompt", "enrich"].forEach(element.notify) }
+            if setsImage { element.notify("reference-image") }
         }
         return id
     }
