@@ -34,7 +34,7 @@ final class DecartSource: ElementImplementation {
     // MARK: Settings and state
 
     /// The elements that exist from the beginning; captures and the preview come and go.
-    private struct Parts: Sendable {
+    struct Parts: Sendable {
         let transform: ProxiedElement
         let mirror: Element
         let selector: Element
@@ -46,7 +46,7 @@ final class DecartSource: ElementImplementation {
         func updateShape() { stage.set(target: (transform.element.implementation as? DecartTransform)?.shape) }
     }
 
-    private struct State {
+    struct State {
         var settings = SourceSettings()
         var parts: Parts?
         /// The pad `preview` exists, or is about to.
@@ -62,11 +62,11 @@ final class DecartSource: ElementImplementation {
         /// Error of `build`, posted when the element is started.
         var buildError: GStreamerError?
     }
-    private let state = Mutex(State())
-    private let handle: ElementHandle
-    private let liveViews = LiveViewRequests()
+    let state = Mutex(State())
+    let handle: ElementHandle
+    let liveViews = LiveViewRequests()
     /// Audio for a camera that answers offers.
-    private let talkback: AudioTrack
+    let talkback: AudioTrack
 
     private var parts: Parts? { state.withLock(\.parts) }
 
@@ -382,68 +382,6 @@ final class DecartSource: ElementImplementation {
         state.withLock { $0.microphone.take() }?.remove(from: handle.unowned, parts.transform.element)
         releaseCameraAudio(parts.transform.element)
         parts.transform.disconnectAnsweredSignals()
-    }
-
-    // MARK: A camera that answers offers
-
-    /// Called when a capture is made; nil for another source.
-    private func offeredCamera(
-        _ transform: Element
-    ) throws(ElementProblem) -> (OfferedCamera.Settings, audioEntry: Pad?)? {
-        let (settings, entry, isEncoded) = state.withLock { ($0.settings, $0.cameraAudio, $0.bypass != nil) }
-        let hasHandler = handle.unowned.hasHandler("request-live-view")
-        guard let transform = transform.implementation as? DecartTransform,
-            let offered = try settings.offeredCamera(
-                transform, liveViews: liveViews, talkback: talkback, hasHandler: hasHandler,
-                isEncoded: isEncoded, current: { [weak self] in self?.state.withLock(\.settings) ?? settings })
-        else { return nil }
-        return (offered, entry)
-    }
-
-    private func checkEncodedCamera(_ settings: SourceSettings, _ parts: Parts) throws(ElementProblem) {
-        guard settings.sendsEncodedCamera else { return }
-        let property = (parts.transform.element.implementation as? DecartTransform)?.propertyForRawInput
-        let hasPreview = state.withLock { $0.preview != nil }
-        if let text = settings.conflictWithEncodedCamera(transform: property, hasPreview: hasPreview) {
-            throw ElementProblem(.resourceSettings, text)
-        }
-    }
-
-    /// Links the camera to the transform as the settings ask for: with or without the elements for raw frames.
-    /// - Returns: false if that fails, which has been posted.
-    private func updateBypass(_ parts: Parts) -> Bool {
-        let (isWanted, bypass) = state.withLock { ($0.settings.sendsEncodedCamera, $0.bypass) }
-        guard isWanted != (bypass != nil) else { return true }
-        if let bypass {
-            bypass.remove(from: handle.unowned)
-            state.withLock { $0.bypass = nil }
-            return true
-        }
-        guard let source = parts.selector.staticPad("src"), let sink = parts.transform.element.staticPad("sink")
-        else { return false }
-        do throws(GStreamerError) {
-            let bypass = try EncodedBypass(in: handle.unowned, from: source, to: sink)
-            state.withLock { $0.bypass = bypass }
-            return true
-        } catch {
-            handle.unowned.postError(
-                ElementProblem(.coreMissingPlugin, "The camera cannot be linked to the session: \(error.message)."))
-            return false
-        }
-    }
-
-    private func requestCameraAudio(_ settings: SourceSettings, _ transform: Element) throws(ElementProblem) {
-        guard settings.audioSource == SourceSettings.cameraAudio else { return }
-        guard settings.answersOffers else {
-            throw ElementProblem(
-                .resourceSettings, "audio-source=camera needs source=live-view or source=whep:URL. Set one of them.")
-        }
-        guard let entry = transform.requestPad("audio_sink") else { throw Microphone.noOpus }
-        state.withLock { $0.cameraAudio = entry }
-    }
-
-    private func releaseCameraAudio(_ transform: Element) {
-        if let entry = state.withLock({ $0.cameraAudio.take() }) { transform.releaseRequestPad(entry) }
     }
 
     private func postBuildError() {

@@ -1,0 +1,93 @@
+// A camera of `decartsrc` that answers offers: its settings, its audio, and its way past the elements for raw frames.
+import DecartProtocol
+import GStreamerKit
+import MediaPipeline
+import Signalling
+import Synchronization
+import WebRTCTransport
+
+extension DecartSource {
+    /// The camera that `source` names, when a capture is made; nil for another source.
+    func offeredCamera(_ transform: Element) throws(ElementProblem) -> (OfferedCamera.Settings, audioEntry: Pad?)? {
+        let (settings, entry, isEncoded) = state.withLock { ($0.settings, $0.cameraAudio, $0.bypass != nil) }
+        guard settings.answersOffers, let transform = transform.implementation as? DecartTransform else { return nil }
+        let service: OfferedCamera.Service
+        let label: String
+        let access: MediaAccess
+        do {
+            let url = try settings.whepURL.map { text throws(ProtocolError) in try HTTPURL(whep: text) }
+            access = try transform.mediaAccess(isLoopback: url?.isLoopback ?? false)
+            if let url {
+                // Wrong settings fail the start of the element, not each live view.
+                _ = try settings.whep(url, access)
+                service = .whep { [weak self] () throws(ElementProblem) in
+                    try (self?.state.withLock(\.settings) ?? settings).whep(url, access)
+                }
+                label = "the WHEP camera at \(url.host)"
+            } else {
+                guard handle.unowned.hasHandler("request-live-view") else {
+                    throw ElementProblem(
+                        .resourceSettings,
+                        "source=live-view needs the application: connect a handler to the signal request-live-view.")
+                }
+                (service, label) = (.signals(liveViews), "the camera of the application")
+            }
+        } catch let error as ElementProblem {
+            throw error
+        } catch {
+            throw ElementProblem(.resourceSettings, (error as? ProtocolError)?.message ?? "source cannot be used.")
+        }
+        let encodedCodecs: @Sendable () -> [VideoCodec] = { [weak transform] in transform?.encodedCodecs ?? [] }
+        let offered = OfferedCamera.Settings(
+            service: service, label: label, access: access,
+            takesAudio: settings.audioSource == SourceSettings.cameraAudio, talkback: talkback,
+            encodedCodecs: isEncoded ? encodedCodecs : nil)
+        return (offered, entry)
+    }
+
+    func checkEncodedCamera(_ settings: SourceSettings, _ parts: Parts) throws(ElementProblem) {
+        guard settings.sendsEncodedCamera else { return }
+        let property = (parts.transform.element.implementation as? DecartTransform)?.propertyForRawInput
+        let hasPreview = state.withLock { $0.preview != nil }
+        if let text = settings.conflictWithEncodedCamera(transform: property, hasPreview: hasPreview) {
+            throw ElementProblem(.resourceSettings, text)
+        }
+    }
+
+    /// Links the camera to the transform as the settings ask for: with or without the elements for raw frames.
+    /// - Returns: false if that fails, which has been posted.
+    func updateBypass(_ parts: Parts) -> Bool {
+        let (isWanted, bypass) = state.withLock { ($0.settings.sendsEncodedCamera, $0.bypass) }
+        guard isWanted != (bypass != nil) else { return true }
+        if let bypass {
+            bypass.remove(from: handle.unowned)
+            state.withLock { $0.bypass = nil }
+            return true
+        }
+        guard let source = parts.selector.staticPad("src"), let sink = parts.transform.element.staticPad("sink")
+        else { return false }
+        do throws(GStreamerError) {
+            let bypass = try EncodedBypass(in: handle.unowned, from: source, to: sink)
+            state.withLock { $0.bypass = bypass }
+            return true
+        } catch {
+            handle.unowned.postError(
+                ElementProblem(.coreMissingPlugin, "The camera cannot be linked to the session: \(error.message)."))
+            return false
+        }
+    }
+
+    func requestCameraAudio(_ settings: SourceSettings, _ transform: Element) throws(ElementProblem) {
+        guard settings.audioSource == SourceSettings.cameraAudio else { return }
+        guard settings.answersOffers else {
+            throw ElementProblem(
+                .resourceSettings, "audio-source=camera needs source=live-view or source=whep:URL. Set one of them.")
+        }
+        guard let entry = transform.requestPad("audio_sink") else { throw Microphone.noOpus }
+        state.withLock { $0.cameraAudio = entry }
+    }
+
+    func releaseCameraAudio(_ transform: Element) {
+        if let entry = state.withLock({ $0.cameraAudio.take() }) { transform.releaseRequestPad(entry) }
+    }
+}
