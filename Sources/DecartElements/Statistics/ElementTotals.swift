@@ -3,7 +3,7 @@ import MediaPipeline
 import Synchronization
 import WebRTCTransport
 
-/// Counters of one media path.
+/// Counters of one media path, or of all.
 struct PathCounters: Sendable {
     var packetsSent: UInt64 = 0
     var bytesSent: UInt64 = 0
@@ -15,6 +15,9 @@ struct PathCounters: Sendable {
     var plisSent: UInt64 = 0
     var plisReceived: UInt64 = 0
     var iceRestarts: UInt64 = 0
+    /// Stays in a room that continued after a loss of their signalling connection or of a media path. Counted by the
+    /// element only.
+    var resumes: UInt64 = 0
     var sendDelay = Duration.zero
     var encoding = CodingTime()
     var decoding = CodingTime()
@@ -41,7 +44,7 @@ struct PathCounters: Sendable {
 
     private static let fields: [any WritableKeyPath<PathCounters, UInt64> & Sendable] = [
         \.packetsSent, \.bytesSent, \.packetsReceived, \.bytesReceived, \.packetsRefused, \.nacksSent,
-        \.nacksReceived, \.plisSent, \.plisReceived, \.iceRestarts, \.encoding.frames, \.decoding.frames,
+        \.nacksReceived, \.plisSent, \.plisReceived, \.iceRestarts, \.resumes, \.encoding.frames, \.decoding.frames,
     ]
     private static let times: [any WritableKeyPath<PathCounters, Duration> & Sendable] = [
         \.encoding.total, \.decoding.total, \.sendDelay,
@@ -66,7 +69,6 @@ final class ElementTotals: Sendable {
     private struct State {
         var ended = PathCounters()
         var current: [PathID: PathCounters] = [:]
-        var resumes: UInt64 = 0
     }
     private let state = Mutex(State())
 
@@ -84,10 +86,7 @@ final class ElementTotals: Sendable {
         }
     }
 
-    /// A stay in a room continued after a loss of its signalling connection or of a media path.
-    func countResume() { state.withLock { $0.resumes &+= 1 } }
-
-    var resumes: UInt64 { state.withLock { $0.resumes } }
+    func countResume() { state.withLock { $0.ended.resumes &+= 1 } }
 
     var sum: PathCounters { state.withLock { state in state.current.values.reduce(state.ended, +) } }
 }

@@ -7,45 +7,41 @@ import ICE
 import MediaPipeline
 import WebRTCTransport
 
-enum TransformStatistics {
-    static let name = "application/x-decarttransform-stats"
+struct TransformStatistics {
+    var input: InputCounters
+    var processor: ProcessorStage.Condition
+    var output: OutputCounters
+    /// ns.
+    var playout: (delay: ClockTime, target: ClockTime)
+    var audio: (input: InputCounters, output: AudioOutputCounters)
+    /// nil while the element does not run.
+    var snapshot: SessionSnapshot?
+    var history: SessionHistory
+    var totals: PathCounters
+    /// Connections of the newest media path, the sending one first.
+    var connections: [ConnectionStatistics]
+    var codecs: CodecStatistics
+    var receivedSize: (width: Int, height: Int)?
+    var timing: CaptureTiming?
+    var track: VideoTrackStats.Reading
+    var publication: VideoTrackStats.Publication
+    var sid: String?
+    var layers: [String]
+    var now: Duration
 
-    /// The parts that are combined.
-    struct Sources {
-        var input: InputCounters
-        var processor: ProcessorStage.Condition
-        var output: OutputCounters
-        /// ns.
-        var playout: (delay: ClockTime, target: ClockTime)
-        var audio: (input: InputCounters, output: AudioOutputCounters)
-        /// nil while the element does not run.
-        var snapshot: SessionSnapshot?
-        var history: SessionHistory
-        var totals: PathCounters
-        /// Resumed stays in a room.
-        var resumes: UInt64
-        /// Connections of the newest media path, the sending one first.
-        var connections: [ConnectionStatistics]
-        var codecs: CodecStatistics
-        var receivedSize: (width: Int, height: Int)?
-        var timing: CaptureTiming?
-        var track: VideoTrackStats.Reading
-        var publication: VideoTrackStats.Publication
-        var sid: String?
-        var layers: [String]
-        var now: Duration
-    }
+    private var sending: PeerConnectionStatistics? { connections.first?.statistics }
+    private var receiving: PeerConnectionStatistics? { connections.last?.statistics }
 
-    static func structure(_ from: Sources) -> Structure {
-        let stats = Structure(name)
-        frames(from, stats)
-        audio(from, stats)
-        video(from, stats)
-        session(from, stats)
-        track(from, stats)
+    var structure: Structure {
+        let stats = Structure("application/x-decarttransform-stats")
+        addFrames(to: stats)
+        addAudio(to: stats)
+        addVideo(to: stats)
+        addSession(to: stats)
+        addTrack(to: stats)
         let all = Structure("connections")
-        for connection in from.connections {
-            all[connection.name] = GValueBox(structure: ConnectionStructure.make(connection, from.codecs))
+        for connection in connections {
+            all[connection.name] = GValueBox(structure: ConnectionStructure.make(connection, codecs))
         }
         stats["connections"] = GValueBox(structure: all)
         return stats
@@ -53,10 +49,9 @@ enum TransformStatistics {
 
     // MARK: Element
 
-    private static func inSeconds(_ time: ClockTime) -> GValueBox { GValueBox(double: Double(time) / 1e9) }
+    private func inSeconds(_ time: ClockTime) -> GValueBox { GValueBox(double: Double(time) / 1e9) }
 
-    private static func frames(_ from: Sources, _ stats: Structure) {
-        let (input, output) = (from.input, from.output)
+    private func addFrames(to stats: Structure) {
         stats["frames-in"] = GValueBox(uint64: input.framesIn)
         stats["frames-dropped"] = GValueBox(uint64: input.framesDropped)
         let causes = Structure("frames-dropped-by-cause")
@@ -68,32 +63,31 @@ enum TransformStatistics {
         stats["frames-dropped-by-cause"] = GValueBox(structure: causes)
         stats["frames-skipped"] = GValueBox(uint64: input.framesRateLimited)
         stats["frames-sent"] = GValueBox(uint64: input.framesSent)
-        stats["processor"] = GValueBox(from.processor.rawValue)
+        stats["processor"] = GValueBox(processor.rawValue)
         stats["frames-received"] = GValueBox(uint64: output.received)
         stats["frames-out"] = GValueBox(uint64: output.pushed)
         stats["frames-fallback"] = GValueBox(uint64: output.fallbackFrames)
         stats["frames-late"] = GValueBox(uint64: output.droppedLate)
         stats["frames-shown-late"] = GValueBox(uint64: output.shownLate)
-        stats["playout-delay"] = GValueBox(int64: Int(clamping: from.playout.delay))
-        stats["target-playout-delay"] = GValueBox(int64: Int(clamping: from.playout.target))
+        stats["playout-delay"] = GValueBox(int64: Int(clamping: playout.delay))
+        stats["target-playout-delay"] = GValueBox(int64: Int(clamping: playout.target))
         stats["jitter-buffer-delay"] = inSeconds(output.playoutDelay)
         stats["jitter-buffer-target-delay"] = inSeconds(output.targetDelay)
         stats["jitter-buffer-emitted-count"] = GValueBox(uint64: output.emitted)
         stats["total-processing-delay"] = inSeconds(output.processingDelay)
-        stats["frames-per-second-sent"] = GValueBox(double: Double(from.track.sentRate))
-        stats["frames-per-second-received"] = GValueBox(double: Double(from.track.receivedRate))
-        stats["freeze-count"] = GValueBox(uint64: from.track.freezes.count)
-        stats["total-freezes-duration"] = GValueBox(double: from.track.freezes.total / .seconds(1))
-        stats["encoder"] = GValueBox(from.codecs.encoder)
-        stats["decoder"] = GValueBox(from.codecs.decoder)
-        stats["frames-encoded"] = GValueBox(uint64: from.totals.encoding.frames)
-        stats["total-encode-time"] = GValueBox(double: from.totals.encoding.total / .seconds(1))
-        stats["frames-decoded"] = GValueBox(uint64: from.totals.decoding.frames)
-        stats["total-decode-time"] = GValueBox(double: from.totals.decoding.total / .seconds(1))
+        stats["frames-per-second-sent"] = GValueBox(double: Double(track.sentRate))
+        stats["frames-per-second-received"] = GValueBox(double: Double(track.receivedRate))
+        stats["freeze-count"] = GValueBox(uint64: track.freezes.count)
+        stats["total-freezes-duration"] = GValueBox(double: track.freezes.total / .seconds(1))
+        stats["encoder"] = GValueBox(codecs.encoder)
+        stats["decoder"] = GValueBox(codecs.decoder)
+        stats["frames-encoded"] = GValueBox(uint64: totals.encoding.frames)
+        stats["total-encode-time"] = GValueBox(double: totals.encoding.total / .seconds(1))
+        stats["frames-decoded"] = GValueBox(uint64: totals.decoding.frames)
+        stats["total-decode-time"] = GValueBox(double: totals.decoding.total / .seconds(1))
     }
 
-    private static func audio(_ from: Sources, _ stats: Structure) {
-        let audio = from.audio
+    private func addAudio(to stats: Structure) {
         stats["audio-buffers-in"] = GValueBox(uint64: audio.input.framesIn)
         stats["audio-buffers-dropped"] = GValueBox(uint64: audio.input.framesDropped)
         stats["audio-buffers-sent"] = GValueBox(uint64: audio.input.framesSent)
@@ -105,8 +99,7 @@ enum TransformStatistics {
 
     // MARK: Media connection
 
-    private static func video(_ from: Sources, _ stats: Structure) {
-        let totals = from.totals
+    private func addVideo(to stats: Structure) {
         stats["packets-sent"] = GValueBox(uint64: totals.packetsSent)
         stats["bytes-sent"] = GValueBox(uint64: totals.bytesSent)
         stats["total-packet-send-delay"] = GValueBox(double: totals.sendDelay / .seconds(1))
@@ -118,14 +111,12 @@ enum TransformStatistics {
         stats["plis-sent"] = GValueBox(uint64: totals.plisSent)
         stats["plis-received"] = GValueBox(uint64: totals.plisReceived)
 
-        let sending = from.connections.first?.statistics
-        let receiving = from.connections.last?.statistics
         let rate = sending?.bitrateTarget
-        stats["codec"] = GValueBox(from.codecs.codec?.encodingName)
+        stats["codec"] = GValueBox(codecs.codec?.encodingName)
         stats["target-bitrate"] = GValueBox(int64: rate?.target ?? -1)
         stats["estimated-bitrate"] = GValueBox(int64: rate?.estimate ?? -1)
         stats["bitrate-reason"] = GValueBox(
-            rate.map { from.codecs.isLimitedByCPU && !$0.isLimitedByNetwork ? "cpu" : $0.reason.rawValue })
+            rate.map { codecs.isLimitedByCPU && !$0.isLimitedByNetwork ? "cpu" : $0.reason.rawValue })
         stats["remote-bitrate-estimate"] = GValueBox(int64: sending?.remoteBitrateEstimate ?? -1)
         stats["keyframe-send-delay"] = nanoseconds(sending?.keyframeSendDelay)
         stats["round-trip-time"] = nanoseconds(sending?.roundTripTime)
@@ -133,8 +124,8 @@ enum TransformStatistics {
         stats["remote-packets-lost"] = GValueBox(int64: sending?.remotePacketsLost.map { max($0, 0) } ?? -1)
         stats["packets-lost"] = GValueBox(int64: receiving?.rtp.packetsLost.map { max($0, 0) } ?? -1)
         stats["jitter"] = nanoseconds(receiving?.rtp.jitter)
-        stats["received-width"] = GValueBox(int: from.receivedSize?.width ?? -1)
-        stats["received-height"] = GValueBox(int: from.receivedSize?.height ?? -1)
+        stats["received-width"] = GValueBox(int: receivedSize?.width ?? -1)
+        stats["received-height"] = GValueBox(int: receivedSize?.height ?? -1)
 
         let pair = sending?.selectedPair
         stats["local-candidate-type"] = GValueBox(pair?.local.type)
@@ -145,9 +136,7 @@ enum TransformStatistics {
 
     // MARK: Session
 
-    private static func session(_ from: Sources, _ stats: Structure) {
-        let snapshot = from.snapshot
-        let sending = from.connections.first?.statistics
+    private func addSession(to stats: Structure) {
         stats["session-id"] = GValueBox(snapshot?.sessionID)
         stats["session-duration"] = GValueBox(uint: Int(clamping: snapshot?.granted?.components.seconds ?? 0))
         stats["service-status"] = GValueBox((snapshot?.serviceStatus ?? .unknown).rawValue)
@@ -155,8 +144,8 @@ enum TransformStatistics {
         stats["transport"] = GValueBox(snapshot?.transport?.rawValue)
         let phases = snapshot?.phases
         stats["time-to-first-frame"] = nanoseconds(phases?.firstFrame)
-        stats["glass-to-glass-time"] = GValueBox(int64: Int(clamping: from.timing?.glassToGlassTime ?? -1))
-        let delays = from.timing?.glassToGlassPercentiles
+        stats["glass-to-glass-time"] = GValueBox(int64: Int(clamping: timing?.glassToGlassTime ?? -1))
+        let delays = timing?.glassToGlassPercentiles
         stats["glass-to-glass-p50"] = GValueBox(int64: Int(clamping: delays?.p50 ?? -1))
         stats["glass-to-glass-p90"] = GValueBox(int64: Int(clamping: delays?.p90 ?? -1))
         stats["connect-time"] = nanoseconds(phases?.connected)
@@ -166,34 +155,33 @@ enum TransformStatistics {
         stats["connect-ice-time"] = nanoseconds(phases?.ice ?? sending?.iceTime)
         stats["connect-dtls-time"] = nanoseconds(phases?.dtls ?? sending?.dtlsTime)
         stats["retries"] = GValueBox(uint64: UInt64(clamping: snapshot?.retries ?? 0))
-        stats["reconnects"] = GValueBox(uint64: from.history.reconnects)
-        stats["last-reconnect-reason"] = GValueBox(from.history.lastReason?.rawValue)
-        stats["last-error-code"] = GValueBox(from.history.lastError?.rawValue)
-        stats["last-warning-code"] = GValueBox(from.history.lastWarning?.rawValue)
-        stats["resumes"] = GValueBox(uint64: from.resumes)
-        stats["ice-restarts"] = GValueBox(uint64: from.totals.iceRestarts)
-        stats["renewals"] = GValueBox(uint64: from.history.renewals)
+        stats["reconnects"] = GValueBox(uint64: history.reconnects)
+        stats["last-reconnect-reason"] = GValueBox(history.lastReason?.rawValue)
+        stats["last-error-code"] = GValueBox(history.lastError?.rawValue)
+        stats["last-warning-code"] = GValueBox(history.lastWarning?.rawValue)
+        stats["resumes"] = GValueBox(uint64: totals.resumes)
+        stats["ice-restarts"] = GValueBox(uint64: totals.iceRestarts)
+        stats["renewals"] = GValueBox(uint64: history.renewals)
         let times = Structure("time-in-state")
         for state in SessionState.allCases {
-            times[state.rawValue] = GValueBox(uint64: UInt64(from.history.time(in: state, now: from.now).clockTime))
+            times[state.rawValue] = GValueBox(uint64: UInt64(history.time(in: state, now: now).clockTime))
         }
-        stats["total-generation-seconds"] = GValueBox(double: from.history.billedSeconds)
+        stats["total-generation-seconds"] = GValueBox(double: history.billedSeconds)
         stats["time-in-state"] = GValueBox(structure: times)
     }
 
-    private static func track(_ from: Sources, _ stats: Structure) {
-        let track = from.track
-        stats["track-state"] = GValueBox(from.publication.rawValue)
-        stats["track-sid"] = GValueBox(from.sid)
+    private func addTrack(to stats: Structure) {
+        stats["track-state"] = GValueBox(publication.rawValue)
+        stats["track-sid"] = GValueBox(sid)
         stats["track-width"] = GValueBox(int: track.size?.width ?? -1)
         stats["track-height"] = GValueBox(int: track.size?.height ?? -1)
-        stats["track-bitrate"] = GValueBox(int64: from.connections.isEmpty ? 0 : track.bitrate ?? -1)
-        stats["track-layers"] = GValueBox(from.layers.joined(separator: " "))
+        stats["track-bitrate"] = GValueBox(int64: connections.isEmpty ? 0 : track.bitrate ?? -1)
+        stats["track-layers"] = GValueBox(layers.joined(separator: " "))
         stats["last-sent-time"] = GValueBox(int64: track.lastSent.map { Int(clamping: $0) } ?? -1)
         stats["last-received-time"] = GValueBox(int64: track.lastReceived.map { Int(clamping: $0) } ?? -1)
     }
 
-    private static func nanoseconds(_ duration: Duration?) -> GValueBox {
+    private func nanoseconds(_ duration: Duration?) -> GValueBox {
         guard let duration else { return GValueBox(int64: -1) }
         return GValueBox(int64: Int(clamping: duration.clockTime))
     }

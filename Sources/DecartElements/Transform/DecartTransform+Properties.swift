@@ -43,18 +43,16 @@ extension DecartTransform {
         let (publication, sid) = session?.publication ?? (.none, nil)
         // The clock is read under the lock: a state must not begin after it.
         let (snapshot, history, now) = state.withLock { ($0.snapshot, $0.history, MonotonicTime.now) }
-        return TransformStatistics.structure(
-            TransformStatistics.Sources(
-                input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
-                output: output?.counters ?? OutputCounters(),
-                playout: output.map { ($0.playout.delay, $0.playout.target) } ?? (0, 0),
-                audio: (audio.gate.counters, audio.counters),
-                snapshot: session == nil ? nil : snapshot, history: history, totals: totals.sum,
-                resumes: totals.resumes,
-                connections: connections, codecs: path?.codecs ?? CodecStatistics(),
-                receivedSize: path?.receivedSize, timing: run?.timing,
-                track: trackStats.read(bytes: connections.first?.statistics.bytesSent, now: now),
-                publication: publication, sid: sid, layers: path?.sentLayers ?? [], now: now))
+        let statistics = TransformStatistics(
+            input: input?.gate.counters ?? InputCounters(), processor: input?.processing.condition ?? .none,
+            output: output?.counters ?? OutputCounters(),
+            playout: output.map { ($0.playout.delay, $0.playout.target) } ?? (0, 0),
+            audio: (audio.gate.counters, audio.counters), snapshot: session == nil ? nil : snapshot, history: history,
+            totals: totals.sum, connections: connections, codecs: path?.codecs ?? CodecStatistics(),
+            receivedSize: path?.receivedSize, timing: run?.timing,
+            track: trackStats.read(bytes: connections.first?.statistics.bytesSent, now: now),
+            publication: publication, sid: sid, layers: path?.sentLayers ?? [], now: now)
+        return statistics.structure
     }
 
     // MARK: Properties that apply at once
