@@ -64,8 +64,12 @@ final class MediaPath: @unchecked Sendable {
         var isStopped = false
         /// The last counters are in the element's totals.
         var isCounted = false
+
+        /// Frames pass once the connection is up and the encoder takes them: on a fast network the connection may be up
+        /// first, and a frame would be lost.
+        var sendsVideo: Bool { isOpen && hasEncoder && isPublished && !muted.contains(.video) }
+        var sendsAudio: Bool { isOpen && !muted.contains(.audio) }
     }
-    /// Held while the input's gate opens or closes, so that both agree.
     private let shared = Mutex(Shared())
 
     init(
@@ -155,37 +159,30 @@ final class MediaPath: @unchecked Sendable {
 
     /// Starts sending audio, and video unless it is withdrawn. Any thread.
     func open() {
-        guard !settings.isViewer else { return }
+        if !settings.isViewer { update { $0.isOpen = true } }
+    }
+
+    /// Changes the state, and opens or closes the gates of the inputs with it, under the lock, so that they agree.
+    private func update(_ change: (inout Shared) -> Void) {
         shared.withLock { shared in
-            shared.isOpen = true
-            openGateIfReady(shared)
-            openAudioGateIfReady(shared)
+            let (sentVideo, sentAudio) = (shared.sendsVideo, shared.sendsAudio)
+            change(&shared)
+            if shared.sendsVideo != sentVideo { set(host.input.gate, isOpen: shared.sendsVideo) }
+            if shared.sendsAudio != sentAudio { set(host.audio.gate, isOpen: shared.sendsAudio) }
         }
     }
 
-    /// Lets frames in once the connection is up and the encoder takes them: on a fast network the connection may be up
-    /// first, and a frame would be lost.
-    private func openGateIfReady(_ shared: Shared) {
-        guard shared.isOpen, shared.hasEncoder, shared.isPublished, !shared.muted.contains(.video) else { return }
-        host.input.gate.open(path: id)
-    }
-
-    private func openAudioGateIfReady(_ shared: Shared) {
-        if shared.isOpen, !shared.muted.contains(.audio) { host.audio.gate.open(path: id) }
+    private func set(_ gate: InputGate, isOpen: Bool) {
+        if isOpen { gate.open(path: id) } else { gate.close(path: id) }
     }
 
     /// Sends nothing of these kinds; nothing is negotiated. Frames are dropped or wait, as without a session, and the
     /// first frame after it is a keyframe.
     func setMuted(_ muted: Set<MediaKind>) {
         if !muted.contains(.video), isMuted(.video) { sendBranch.requestKeyframe() }
-        let isOther = shared.withLock { shared in
-            let before = shared.muted
-            shared.muted = muted
-            if muted.contains(.video) { host.input.gate.close(path: id) } else { openGateIfReady(shared) }
-            if muted.contains(.audio) { host.audio.gate.close(path: id) } else { openAudioGateIfReady(shared) }
-            return before != muted
-        }
-        if isOther { adaptReports() }
+        var before: Set<MediaKind> = []
+        update { before = exchange(&$0.muted, with: muted) }
+        if before != muted { adaptReports() }
     }
 
     /// Any thread.
@@ -201,17 +198,7 @@ final class MediaPath: @unchecked Sendable {
 
     /// Publishes or withdraws our video. While it is withdrawn, frames are dropped or wait, as without a session. Any
     /// thread.
-    func setPublished(_ isPublished: Bool) {
-        shared.withLock { shared in
-            guard shared.isPublished != isPublished else { return }
-            shared.isPublished = isPublished
-            if !isPublished {
-                host.input.gate.close(path: id)
-            } else {
-                openGateIfReady(shared)
-            }
-        }
-    }
+    func setPublished(_ isPublished: Bool) { update { $0.isPublished = isPublished } }
 
     /// True while our video goes to the remote peer. Any thread.
     var isPublished: Bool { shared.withLock { $0.isOpen && $0.isPublished } }
@@ -225,16 +212,14 @@ final class MediaPath: @unchecked Sendable {
     func warn(_ text: String) { host.loggers.media.warning("\(text)") }
 
     func stop() {
-        let last = shared.withLock { shared -> Shared? in
-            guard !shared.isStopped else { return nil }
-            let last = shared
+        var last: Shared?
+        update { shared in
+            guard !shared.isStopped else { return }
+            last = shared
             (shared.isStopped, shared.isOpen, shared.isPublished) = (true, false, false)
             (shared.bin, shared.connections) = (nil, [])
-            host.input.gate.close(path: id)
-            return last
         }
         guard let last else { return }
-        host.audio.gate.close(path: id)
         sendBranch.stop()
         receiveBranch.stop()
         for connection in last.connections { connection.close() }
@@ -317,10 +302,7 @@ final class MediaPath: @unchecked Sendable {
             self.host.trackStats.sent(
                 size, bytes: self.sender?.bytesSent ?? 0, at: self.host.element.unowned.currentRunningTime)
         }
-        shared.withLock { shared in
-            shared.hasEncoder = true
-            openGateIfReady(shared)
-        }
+        update { $0.hasEncoder = true }
     }
 
     /// The room carries trailers with the times of our frames, or does not.
