@@ -69,7 +69,7 @@ extension SessionPlan {
     /// Reads the key from the property, else the environment, else the file.
     static func key(_ service: TransformSettings.Service, isRequired: Bool) throws(ProtocolError) -> APIKey? {
         if let key = service.apiKey { return try APIKey(key.reveal()) }
-        if let text = Environment.value("DECART_API_KEY"), !text.isEmpty { return try APIKey(text) }
+        if let text = Environment.value("DECART_API_KEY") { return try APIKey(text) }
         guard let path = service.apiKeyFile, !path.isEmpty else {
             guard isRequired else { return nil }
             throw ProtocolError(

@@ -58,11 +58,7 @@ struct TransformSettings: Sendable {
         /// `ca-file`.
         var serverTrust: TLSTrust { caFile.map { .systemAnd(file: $0) } ?? .system }
 
-        var baseURL: String { ownBaseURL ?? environmentBaseURL ?? ServiceURL.defaultBase }
-
-        private var environmentBaseURL: String? {
-            Environment.value("DECART_BASE_URL").flatMap { $0.isEmpty ? nil : $0 }
-        }
+        var baseURL: String { ownBaseURL ?? Environment.value("DECART_BASE_URL") ?? ServiceURL.defaultBase }
     }
 
     struct Network: Sendable {
