@@ -1,6 +1,5 @@
 import DecartProtocol
 import MediaPipeline
-import Signalling
 import WebRTCTransport
 
 /// Settings of the media of one session, for one of the two transports.
@@ -50,12 +49,4 @@ extension MediaSettings {
         let own = connection.codec
         return encoding != nil || own.isDecodable ? own : VideoCodec.decodable.first ?? own
     }
-}
-
-/// Access to rooms, TURN servers and WHEP servers.
-struct ServerAccess: Sendable {
-    var trust: TLSTrust
-    var route: NetworkRoute
-    /// Tokens may travel unencrypted.
-    var allowsInsecure: Bool
 }

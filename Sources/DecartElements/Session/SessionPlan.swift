@@ -193,7 +193,7 @@ extension SessionPlan {
     private static func options(_ settings: TransformSettings) -> [Option] {
         var options: [Option] = []
         if settings.timestamps == .capture { options.append(("pixel_latency", "1")) }
-        if let resolution = settings.resolution.query { options.append(("resolution", resolution)) }
+        if settings.resolution != .standard { options.append(("resolution", settings.resolution.rawValue)) }
         if settings.speed == .fast { options.append(("speed", "fast")) }
         return options
     }
@@ -261,7 +261,7 @@ extension MediaAccess {
         connection.iceTransportPolicy = settings.network.icePolicy == .relay ? .relay : .all
         connection.iceServers = try SessionPlan.servers(settings.network, isLoopback: isLoopback)
         connection.network = network
-        connection.openTunnel = RelayTunnels.opener(trusting: servers.trust, route)
+        connection.openTunnel = servers.tunnelOpener
         connection.tunnelsTCP = route.proxy != nil
     }
 }

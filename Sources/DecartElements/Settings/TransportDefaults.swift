@@ -78,7 +78,3 @@ extension TransportChoice {
         }
     }
 }
-
-extension TransformSettings.Resolution {
-    var query: String? { self == .standard ? nil : rawValue }
-}

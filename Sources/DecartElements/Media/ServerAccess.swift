@@ -1,11 +1,17 @@
-// TURN over TLS or through an HTTP proxy: the ICE agent requests a tunnel, and the target Signalling opens it.
 import DecartSession
 import ICE
 import Signalling
 
-enum RelayTunnels {
-    static func opener(trusting trust: TLSTrust, _ route: NetworkRoute) -> RelayTunnelOpener {
-        { server, onEvent in
+/// Access to rooms, TURN servers and WHEP servers.
+struct ServerAccess: Sendable {
+    var trust: TLSTrust
+    var route: NetworkRoute
+    /// Tokens may travel unencrypted.
+    var allowsInsecure: Bool
+
+    /// TURN over TLS or through an HTTP proxy: the ICE agent requests a tunnel, and the target Signalling opens it.
+    var tunnelOpener: RelayTunnelOpener {
+        { [trust, route] server, onEvent in
             ServerTunnel(
                 host: server.host, port: server.port, trust: server.transport == .tls ? trust : nil, route: route
             ) { event in
