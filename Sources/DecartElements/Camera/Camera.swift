@@ -76,25 +76,19 @@ enum V4L2Position {
     }
 }
 
-/// Lists the cameras, and reports those that are plugged in or unplugged between `start` and `stop`.
-final class CameraList: Sendable {
-    private let monitor = DeviceMonitor()
-
-    init() {
+extension DeviceMonitor {
+    static func ofCameras() -> DeviceMonitor {
+        let monitor = DeviceMonitor()
         for type in [CameraFormat.raw, CameraFormat.jpeg] {
             if let caps = try? Caps(type) { monitor.addFilter(classes: "Video/Source", caps: caps) }
         }
+        return monitor
     }
-
-    func start(_ handler: @escaping @Sendable (_ device: Device, _ isThere: Bool) -> Void) {
-        _ = monitor.start(handler)
-    }
-    func stop() { monitor.stop() }
 
     /// Returns each camera once: V4L2's provider and PipeWire's may both offer the same one.
     /// - Parameter positions: the user's mapping.
     func cameras(positions: [String]) -> [Camera] {
         var ids: Set<String> = []
-        return monitor.devices.map { Camera($0, positions: positions) }.filter { ids.insert($0.id).inserted }
+        return devices.map { Camera($0, positions: positions) }.filter { ids.insert($0.id).inserted }
     }
 }

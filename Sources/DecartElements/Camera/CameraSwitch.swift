@@ -49,7 +49,7 @@ final class CameraSwitch: @unchecked Sendable {
         var next: Camera? { requested ?? (starting ?? current)?.plan.camera }
         /// IDs of cameras that failed. They are used again only after they are plugged in again or selected.
         var lost: Set<String> = []
-        var list: CameraList?
+        var monitor: DeviceMonitor?
         var captures = 0
         /// Captures being removed, whose bus messages are ignored.
         var beingRemoved: [Capture] = []
@@ -90,9 +90,9 @@ final class CameraSwitch: @unchecked Sendable {
     func start() throws(ElementProblem) {
         state.withLock { $0.isUp = true }
         if isAutomatic {
-            let list = CameraList()
-            state.withLock { $0.list = list }
-            list.start { [weak self] device, isThere in self?.deviceChanged(device, isThere) }
+            let monitor = DeviceMonitor.ofCameras()
+            state.withLock { $0.monitor = monitor }
+            _ = monitor.start { [weak self] device, isThere in self?.deviceChanged(device, isThere) }
         }
         if state.withLock(\.wantsCapture) {
             do throws(ElementProblem) {
@@ -120,11 +120,11 @@ final class CameraSwitch: @unchecked Sendable {
     /// Called in PAUSED to READY, after the parent class. Returns when the captures have been removed. If a handler of
     /// the application calls it on the switch's own queue, it only schedules the removal.
     func stop() {
-        let list = state.withLock { state in
+        let monitor = state.withLock { state in
             state.isUp = false
-            return state.list.take()
+            return state.monitor.take()
         }
-        list?.stop()
+        monitor?.stop()
         guard queue.isCurrent else {
             return queue.sync { [self, element = host.element.retained] in
                 withExtendedLifetime(element) {
@@ -202,8 +202,8 @@ final class CameraSwitch: @unchecked Sendable {
 
     /// Returns the cameras that are present and have not failed.
     private func cameras() -> [Camera] {
-        let (list, lost) = state.withLock { ($0.list, $0.lost) }
-        return (list ?? CameraList()).cameras(positions: host.settings().devicePositions).filter {
+        let (monitor, lost) = state.withLock { ($0.monitor, $0.lost) }
+        return (monitor ?? .ofCameras()).cameras(positions: host.settings().devicePositions).filter {
             !lost.contains($0.id)
         }
     }
