@@ -35,9 +35,10 @@ final class MediaPath: @unchecked Sendable {
     let host: MediaHost
     let settings: MediaSettings
     private let id: PathID
-    /// Runs work on the session's queue.
-    let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
-    private let onEvent: @Sendable (MediaEvent) -> Void
+    /// The session's queue.
+    let scheduler: any SessionScheduler
+    /// Any thread.
+    let onEvent: @Sendable (MediaEvent) -> Void
     private let sendBranch: any SendBranch
     private let receiveBranch: VideoReceiveBranch
     let audio: AudioPath
@@ -73,16 +74,15 @@ final class MediaPath: @unchecked Sendable {
     private let shared = Mutex(Shared())
 
     init(
-        id: PathID, host: MediaHost, settings: MediaSettings,
-        perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
+        id: PathID, host: MediaHost, settings: MediaSettings, scheduler: any SessionScheduler,
         onEvent: @escaping @Sendable (MediaEvent) -> Void
     ) {
         self.id = id
-        self.perform = perform
+        self.scheduler = scheduler
         self.host = host
         self.settings = settings
         self.onEvent = onEvent
-        audio = AudioPath(path: id, track: host.audio, perform: perform)
+        audio = AudioPath(path: id, track: host.audio, perform: { scheduler.async($0) })
         receiveBranch = VideoReceiveBranch(
             path: id, output: host.output, followsReceived: settings.followsReceived,
             encoding: settings.encoding, logger: host.loggers.media)
@@ -98,7 +98,7 @@ final class MediaPath: @unchecked Sendable {
             }
         if let timing = host.timing {
             markers = LatencyMarkers(path: id, timing: timing) { [weak self] receive in
-                perform { [weak self] in receive(self?.sender?.statistics().roundTripTime) }
+                scheduler.async { [weak self] in receive(self?.sender?.statistics().roundTripTime) }
             }
         }
     }
@@ -241,7 +241,7 @@ final class MediaPath: @unchecked Sendable {
         guard message.kind == .error, let problem = message.problem else { return true }
         host.loggers.media.warning("\(message.sourceName): \(problem.text) \(problem.debug)")
         switch receiveBranch.claims(message) {
-        case true?: perform { [weak self] in self?.rebuildDecoder(because: problem.text) }
+        case true?: scheduler.async { [weak self] in self?.rebuildDecoder(because: problem.text) }
         case false?: break
         case nil:
             let text = "The element \(message.sourceName) failed: \(problem.text)"

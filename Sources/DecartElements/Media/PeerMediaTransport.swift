@@ -13,7 +13,6 @@ import WebRTCTransport
 // @unchecked: the fields belong to the session's queue; `path` protects itself.
 final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     let path: MediaPath
-    private let onEvent: @Sendable (MediaEvent) -> Void
     private var connection: PeerConnection?
     private var desired = DesiredMedia()
     /// Content of the latest offer, answered or not.
@@ -21,10 +20,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     private var isOffering = true
     private var isConnected = false
 
-    init(path: MediaPath, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
-        self.path = path
-        self.onEvent = onEvent
-    }
+    init(_ path: MediaPath) { self.path = path }
 
     deinit { stop() }
 
@@ -43,7 +39,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
             self.connection = connection
             path.start()
             path.add(connection)
-            onEvent(.offer(sdp: try connection.createOffer()))
+            path.onEvent(.offer(sdp: try connection.createOffer()))
         } catch {
             path.fail(error)
         }
@@ -89,7 +85,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         do {
             // Settled before the answer leaves, so that the branches exist when the first packet arrives.
             try applyNegotiated(connection)
-            onEvent(.answer(sdp: answer))
+            path.onEvent(.answer(sdp: answer))
         } catch {
             path.fail(error)
         }
@@ -112,7 +108,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         do {
             let sdp = try connection.createOffer(restartsICE: true, reason: "no media arrive")
             (isOffering, offered) = (true, desired)
-            onEvent(.offer(sdp: sdp))
+            path.onEvent(.offer(sdp: sdp))
         } catch {
             path.warn("ICE could not be restarted: \(error.message)")
         }
@@ -159,7 +155,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         do {
             let sdp = try connection.createOffer()
             (offered, isOffering) = (desired, true)
-            onEvent(.offer(sdp: sdp))
+            path.onEvent(.offer(sdp: sdp))
         } catch {
             path.fail(error)
         }
@@ -176,23 +172,23 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     /// Called on the network thread.
     private func handle(_ event: PeerConnectionEvent) {
         switch event {
-        case .localCandidate(let candidate): onEvent(.candidate(CandidateMessage(candidate)))
-        case .gatheringComplete: onEvent(.candidate(nil))
-        case .relaysMissing: onEvent(.relaysMissing)
+        case .localCandidate(let candidate): path.onEvent(.candidate(CandidateMessage(candidate)))
+        case .gatheringComplete: path.onEvent(.candidate(nil))
+        case .relaysMissing: path.onEvent(.relaysMissing)
         case .stateChanged(.connected):
             let times = connections.first?.statistics
             path.open()
-            onEvent(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
-            path.perform { [weak self] in
+            path.onEvent(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
+            path.scheduler.async { [weak self] in
                 self?.isConnected = true
                 self?.offerIfDue()
             }
         case .stateChanged(.failed(.closedByPeer)):
-            onEvent(.closedByPeer(SessionError(PeerConnectionError.closedByPeer)))
+            path.onEvent(.closedByPeer(SessionError(PeerConnectionError.closedByPeer)))
         case .stateChanged(.failed(let error)): path.fail(error)
         case .bitrateTarget(let target): path.apply(target: target)
-        case .disconnected: onEvent(.pathLost)
-        case .reconnected: onEvent(.pathRecovered)
+        case .disconnected: path.onEvent(.pathLost)
+        case .reconnected: path.onEvent(.pathRecovered)
         case .iceConnected, .iceRestarted, .stateChanged, .codecArrived, .streamArrived:
             break
         }

@@ -13,19 +13,13 @@ import WebRTCTransport
 // @unchecked: the fields belong to the session's queue; `path` protects itself.
 final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     let path: MediaPath
-    private let scheduler: any SessionScheduler
-    private let onEvent: @Sendable (MediaEvent) -> Void
     private var room: RoomConnection?
     private var desired = DesiredMedia()
     /// Kinds that the application mutes, and those that the room mutes.
     private var muted: Set<MediaKind> = []
     private var mutedByRoom: Set<MediaKind> = []
 
-    init(path: MediaPath, scheduler: any SessionScheduler, onEvent: @escaping @Sendable (MediaEvent) -> Void) {
-        self.path = path
-        self.scheduler = scheduler
-        self.onEvent = onEvent
-    }
+    init(_ path: MediaPath) { self.path = path }
 
     deinit { stop() }
 
@@ -64,9 +58,9 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         }
         configuration.openTimeout = settings.openTimeout
         do {
-            let room = try RoomConnection(url: url, token: token, configuration: configuration, scheduler: scheduler) {
-                [weak self] in self?.handle($0)
-            }
+            let room = try RoomConnection(
+                url: url, token: token, configuration: configuration, scheduler: path.scheduler
+            ) { [weak self] in self?.handle($0) }
             self.room = room
             room.publish(desired)
             room.mute(muted)
@@ -104,7 +98,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         if endsServiceMute { mutedByRoom = [] }
         room?.mute(muted, endsRoomMute: endsServiceMute)
         path.setMuted(muted.union(mutedByRoom))
-        if endsServiceMute { onEvent(.videoMuted(false)) }
+        if endsServiceMute { path.onEvent(.videoMuted(false)) }
     }
 
     // MARK: Events (on the session's queue)
@@ -122,18 +116,18 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             failOnError(startReceiving)
         case .connected(let ice, let dtls):
             path.open()
-            onEvent(.connected(ice: ice, dtls: dtls))
+            path.onEvent(.connected(ice: ice, dtls: dtls))
         case .bitrateTarget(let target): path.apply(target: target)
         case .muted(let kinds):
             mutedByRoom = kinds
             path.setMuted(muted.union(kinds))
-            onEvent(.videoMuted(kinds.contains(.video)))
-        case .relaysMissing: onEvent(.relaysMissing)
-        case .pathLost: onEvent(.pathLost)
-        case .pathRecovered: onEvent(.pathRecovered)
+            path.onEvent(.videoMuted(kinds.contains(.video)))
+        case .relaysMissing: path.onEvent(.relaysMissing)
+        case .pathLost: path.onEvent(.pathLost)
+        case .pathRecovered: path.onEvent(.pathRecovered)
         case .resumed: path.host.totals.countResume()
         // Whoever closed the room may name the cause on the control channel.
-        case .failed(let error): onEvent(.closedByPeer(error))
+        case .failed(let error): path.onEvent(.closedByPeer(error))
         }
     }
 

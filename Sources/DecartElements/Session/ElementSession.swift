@@ -63,17 +63,14 @@ final class ElementSession: @unchecked Sendable {
                 let settings = plan.media(for: start.transport).adapted(
                     toInput: host.input.encoded.format, output: host.output.encoding)
                 if settings.encodedInput == nil { plan.adapt(to: settings, host) }
-                let onMediaEvent = { @Sendable (event: MediaEvent) in
+                let path = MediaPath(id: id, host: host, settings: settings, scheduler: queue) { event in
                     if event == .stopped { slot.all.withLock { $0[id] = nil } }
                     onEvent(event)
                 }
-                let path = MediaPath(
-                    id: id, host: host, settings: settings, perform: { queue.async($0) },
-                    onEvent: onMediaEvent)
                 let transport: any ElementMedia =
                     switch start.transport {
-                    case .webrtc: PeerMediaTransport(path: path, onEvent: onMediaEvent)
-                    case .livekit: RoomMediaTransport(path: path, scheduler: queue, onEvent: onMediaEvent)
+                    case .webrtc: PeerMediaTransport(path)
+                    case .livekit: RoomMediaTransport(path)
                     }
                 transport.publish(slot.desired.withLock { $0 })
                 transport.setMuted(slot.muted.withLock { $0 }, endsServiceMute: false)
