@@ -10,22 +10,13 @@ import WebRTCTransport
 
 // @unchecked: the fields belong to the camera's queue.
 final class CameraConnection: @unchecked Sendable {
-    /// Any thread.
-    enum Event: Sendable {
-        case candidate(String)
-        case gathered
-        case firstFrame
-        case codecArrived(VideoCodec)
-        case failed(String)
-    }
-
     private let connection: PeerConnection
     private let parent: Bin
     private let bin = Bin()
     private let video: StreamJoint
     private let audio: StreamJoint?
     private let logger: Logger
-    private let onEvent: @Sendable (Event) -> Void
+    private let onFirst: @Sendable () -> Void
     private let isolator = ErrorIsolator()
     /// Decodes the video, or takes it out of its packets only.
     private var receiver: (codec: VideoCodec, elements: [Element], entry: Pad)?
@@ -41,26 +32,22 @@ final class CameraConnection: @unchecked Sendable {
     ///   - audio: nil: the camera's audio is not wanted.
     ///   - talkback: nil: nothing is sent.
     ///   - perform: runs work on the camera's queue.
+    ///   - onFirst: called with the first frame, on any thread.
+    ///   - onEvent: called on any thread.
     init(
         _ configuration: PeerConnectionConfiguration, number: Int, in parent: Bin, video: StreamJoint, decodes: Bool,
         audio: StreamJoint?, talkback: AudioTrack?, logger: Logger,
         perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
-        onEvent: @escaping @Sendable (Event) -> Void
+        onFirst: @escaping @Sendable () -> Void, onEvent: @escaping @Sendable (PeerConnectionEvent) -> Void
     ) throws {
         (self.parent, self.video, self.decodes, self.audio) = (parent, video, decodes, audio)
-        (self.number, self.talkback, self.logger, self.onEvent) = (number, talkback, logger, onEvent)
+        (self.number, self.talkback, self.logger, self.onFirst) = (number, talkback, logger, onFirst)
         talkbackPath = talkback.map { AudioPath(path: PathID(number), track: $0, perform: perform) }
         connection = try PeerConnection(configuration: configuration) { event in
-            switch event {
-            case .stateChanged(.connected): talkback?.gate.open(path: PathID(number))
-            case .localCandidate(let candidate): onEvent(.candidate(candidate.candidate))
-            case .gatheringComplete: onEvent(.gathered)
-            case .codecArrived(let codec): onEvent(.codecArrived(codec))
-            case .stateChanged(.failed(let error)): onEvent(.failed(error.message))
-            case .stateChanged, .iceConnected, .iceRestarted, .disconnected, .reconnected, .bitrateTarget,
-                .streamArrived, .relaysMissing:
-                break
-            }
+            // No video is sent, and the remote peer may cause any number of these.
+            if case .bitrateTarget = event { return }
+            if case .stateChanged(.connected) = event { talkback?.gate.open(path: PathID(number)) }
+            onEvent(event)
         }
         bin.suppressSourceAndSinkFlags()
         bin.add(connection.bin)
@@ -103,7 +90,7 @@ final class CameraConnection: @unchecked Sendable {
         receiver.entry.setActive(false)
         self.receiver = nil
         try receive(codec)
-        isolator.push(upstream: GStreamerKit.Event.forceKeyUnitUpstream())
+        isolator.push(upstream: Event.forceKeyUnitUpstream())
     }
 
     func close() {
@@ -124,7 +111,7 @@ final class CameraConnection: @unchecked Sendable {
     private func receive(_ codec: VideoCodec) throws {
         let chain = try decodes ? makeDecoder(codec) : [EncodedVideoBin.makeReceiver(codec)]
         if !decodes { logger.info("camera: \(codec.encodingName), not decoded") }
-        let entry = video.makeEntry { [onEvent] in onEvent(.firstFrame) }
+        let entry = video.makeEntry(onFirst: onFirst)
         receiver = (codec, chain, entry)
         try isolator.link(to: try bin.insert(chain, before: entry))
     }

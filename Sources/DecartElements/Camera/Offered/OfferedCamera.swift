@@ -176,7 +176,8 @@ final class OfferedCamera: @unchecked Sendable {
             let exchange = try makeExchange(number)
             let connection = try CameraConnection(
                 configuration, number: number, in: bin, video: video, decodes: settings.encodedCodecs == nil,
-                audio: audio, talkback: talkback, logger: loggers.media, perform: { [host] in host.perform(nil, $0) }
+                audio: audio, talkback: talkback, logger: loggers.media, perform: { [host] in host.perform(nil, $0) },
+                onFirst: { [weak self] in self?.enqueue(.firstFrame(view: number)) }
             ) { [weak self] event in
                 self?.host.perform(nil) { [weak self] in self?.handle(event, of: number) }
             }
@@ -226,22 +227,25 @@ final class OfferedCamera: @unchecked Sendable {
         last.exchange.end()
     }
 
-    private func handle(_ event: CameraConnection.Event, of number: Int) {
+    private func handle(_ event: PeerConnectionEvent, of number: Int) {
         guard view?.number == number else { return }
         switch event {
-        case .candidate(let candidate):
-            view?.candidates.append(candidate)
+        case .localCandidate(let candidate):
+            view?.candidates.append(candidate.candidate)
             addLater()
-        case .gathered:
+        case .gatheringComplete:
             view?.isComplete = true
             // The offer that is handed over now is complete.
             if view?.isRequested == true { addLater() } else { handle(.gathered(view: number)) }
-        case .firstFrame: handle(.firstFrame(view: number))
         case .codecArrived(let codec):
             do { try view?.connection.change(to: codec) } catch {
                 handle(.failed(view: number, LiveViewFailure(reason: Self.text(error))))
             }
-        case .failed(let reason): handle(.failed(view: number, LiveViewFailure(reason: reason)))
+        case .stateChanged(.failed(let error)):
+            handle(.failed(view: number, LiveViewFailure(reason: error.message)))
+        case .stateChanged, .iceConnected, .iceRestarted, .disconnected, .reconnected, .bitrateTarget, .streamArrived,
+            .relaysMissing:
+            break
         }
     }
 
