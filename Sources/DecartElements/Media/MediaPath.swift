@@ -157,9 +157,9 @@ final class MediaPath: @unchecked Sendable {
         connection.bin.syncStateWithParent()
     }
 
-    /// Starts sending audio, and video unless it is withdrawn. Any thread.
+    /// Starts sending audio, and video unless it is withdrawn. Any thread; a connection may be up only after `stop`.
     func open() {
-        if !settings.isViewer { update { $0.isOpen = true } }
+        if !settings.isViewer { update { $0.isOpen = !$0.isStopped } }
     }
 
     /// Changes the state, and opens or closes the gates of the inputs with it, under the lock, so that they agree.
