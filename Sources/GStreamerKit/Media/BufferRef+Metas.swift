@@ -10,23 +10,16 @@ package struct BufferRef {
 /// A flip of the frame's columns or rows.
 package enum Flip: Sendable, Equatable { case leftToRight, topToBottom }
 
-enum MetaTag {
-    case memory, memoryReference, orientation
+struct MetaTag {
+    static let memory = MetaTag("memory")
+    static let memoryReference = MetaTag("memory-reference")
+    static let orientation = MetaTag("orientation")
+    private let quark: GQuark
 
-    // GLib copies the names: a Swift literal may be on the stack during the call only.
-    private static let memoryQuark = g_quark_from_string("memory")
-    private static let memoryReferenceQuark = g_quark_from_string("memory-reference")
-    private static let orientationQuark = g_quark_from_string("orientation")
+    // GLib copies the name: a Swift literal may be on the stack during the call only.
+    private init(_ name: String) { quark = g_quark_from_string(name) }
 
-    func isOn(_ api: GType) -> Bool {
-        let quark =
-            switch self {
-            case .memory: Self.memoryQuark
-            case .memoryReference: Self.memoryReferenceQuark
-            case .orientation: Self.orientationQuark
-            }
-        return gst_meta_api_type_has_tag(api, quark) != 0
-    }
+    func isOn(_ api: GType) -> Bool { gst_meta_api_type_has_tag(api, quark) != 0 }
 }
 
 private struct FlippedFrame {
