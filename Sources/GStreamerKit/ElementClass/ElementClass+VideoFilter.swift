@@ -5,48 +5,39 @@
 // implementation chooses per buffer, in prepare_output_buffer: a writable input buffer is also the output buffer.
 internal import CGStreamer
 
+private typealias Transform = UnsafeMutablePointer<GstBaseTransform>
+
 func installVideoFilter(_ pointer: UnsafeMutableRawPointer) {
     let transform = pointer.assumingMemoryBound(to: GstBaseTransformClass.self)
     transform.pointee.transform_ip_on_passthrough = 0
-    transform.pointee.before_transform = beforeTransform
-    transform.pointee.propose_allocation = proposeAllocation
-    transform.pointee.decide_allocation = decideAllocation
-    transform.pointee.prepare_output_buffer = prepareOutputBuffer
-    transform.pointee.transform = transformBuffer
-    transform.pointee.transform_meta = transformMeta
-    transform.pointee.sink_event = sinkEvent
-    transform.pointee.src_event = sourceEvent
+    // Only the streaming thread changes passthrough mode, so a property set during a frame takes effect at the next one.
+    transform.pointee.before_transform = { transform, _ in
+        guard let transform, let found = filterImplementation(of: transform) else { return }
+        let passes = !found.changesFrames()
+        guard passes != (gst_base_transform_is_passthrough(transform) != 0) else { return }
+        gst_base_transform_set_passthrough(transform, passes ? 1 : 0)
+        // Renegotiates the allocation before this frame: the buffer pool is needed only when frames are copied.
+        gst_base_transform_reconfigure_src(transform)
+    }
+    installAllocation(transform)
+    installEvents(transform)
+    transform.pointee.transform = { transform, input, output in
+        guard let transform, let input, let output, let parent = parent(of: transform) else { return GST_FLOW_ERROR }
+        let inPlace = input == output || hasOwnSize(output, transform)
+        let result =
+            inPlace ? parent.transform_ip?(transform, output) : parent.transform?(transform, input, output)
+        guard result == GST_FLOW_OK else { return result ?? GST_FLOW_ERROR }
+        filterImplementation(of: transform)?.transformed(BufferRef(output), size: frameSize(output, transform))
+        return GST_FLOW_OK
+    }
+    // Copies the metas that would also stay on the buffer in place: all except those that describe its memory.
+    transform.pointee.transform_meta = { _, _, meta, _ in
+        guard let info = meta?.pointee.info, info.pointee.transform_func != nil else { return 0 }
+        let bound = MetaTag.memory.isOn(info.pointee.api) || MetaTag.memoryReference.isOn(info.pointee.api)
+        return bound ? 0 : 1
+    }
     let filter = pointer.assumingMemoryBound(to: GstVideoFilterClass.self)
-    filter.pointee.set_info = setInfo
-    filter.pointee.transform_frame = transformFrame
-    filter.pointee.transform_frame_ip = transformFrameInPlace
-}
-
-private typealias Transform = UnsafeMutablePointer<GstBaseTransform>
-
-private func parent(of transform: Transform) -> GstBaseTransformClass? {
-    parentClass(of: UnsafeMutableRawPointer(transform), as: GstBaseTransformClass.self)?.pointee
-}
-
-private func videoInfo(of transform: Transform) -> GstVideoInfo {
-    transform.withMemoryRebound(to: GstVideoFilter.self, capacity: 1) { $0.pointee.in_info }
-}
-
-// Only the streaming thread changes passthrough mode, so a property set during a frame takes effect at the next one.
-private let beforeTransform: @convention(c) (Transform?, UnsafeMutablePointer<GstBuffer>?) -> Void = { transform, _ in
-    guard let transform, let found = filterImplementation(of: transform) else { return }
-    let passes = !found.changesFrames()
-    guard passes != (gst_base_transform_is_passthrough(transform) != 0) else { return }
-    gst_base_transform_set_passthrough(transform, passes ? 1 : 0)
-    // Renegotiates the allocation before this frame: the buffer pool is needed only when frames are copied.
-    gst_base_transform_reconfigure_src(transform)
-}
-
-private let setInfo:
-    @convention(c) (
-        UnsafeMutablePointer<GstVideoFilter>?, UnsafeMutablePointer<GstCaps>?, UnsafeMutablePointer<GstVideoInfo>?,
-        UnsafeMutablePointer<GstCaps>?, UnsafeMutablePointer<GstVideoInfo>?
-    ) -> gboolean = { filter, _, info, _, _ in
+    filter.pointee.set_info = { filter, _, info, _, _ in
         guard let filter, let info, let found = filterImplementation(of: filter) else { return 0 }
         found.negotiated(VideoInfo(info.pointee))
         filter.withMemoryRebound(to: GstBaseTransform.self, capacity: 1) {
@@ -54,24 +45,72 @@ private let setInfo:
         }
         return 1
     }
+    filter.pointee.transform_frame = { transformFrame(of: $0, $1, into: $2) }
+    filter.pointee.transform_frame_ip = { transformFrame(of: $0, $1, into: $1) }
+}
 
-// Forwards downstream's answer even when frames are changed. Upstream's buffers are passed on in either mode, so their
-// strides and metas must always suit downstream and must not depend on a property.
-private let proposeAllocation:
-    @convention(c) (Transform?, UnsafeMutablePointer<GstQuery>?, UnsafeMutablePointer<GstQuery>?) -> gboolean = {
-        transform, _, query in
+private func installAllocation(_ transform: UnsafeMutablePointer<GstBaseTransformClass>) {
+    // Forwards downstream's answer even when frames are changed. Upstream's buffers are passed on in either mode, so
+    // their strides and metas must always suit downstream and must not depend on a property.
+    transform.pointee.propose_allocation = { transform, _, query in
         guard let transform, let query,
             let isAnswered = parent(of: transform)?.propose_allocation?(transform, nil, query), isAnswered != 0
         else { return 0 }
         alignFrames(query)
         return 1
     }
+    transform.pointee.decide_allocation = { transform, query in
+        guard let transform, let query else { return 0 }
+        alignFrames(query)
+        return parent(of: transform)?.decide_allocation?(transform, query) ?? 0
+    }
+    transform.pointee.prepare_output_buffer = { transform, input, output in
+        guard let transform, let input, let output else { return GST_FLOW_ERROR }
+        if gst_base_transform_is_passthrough(transform) == 0 {
+            if decart_buffer_is_writable(input) != 0 {
+                output.pointee = input
+                return GST_FLOW_OK
+            }
+            // A buffer larger than its caps (it has a crop meta) is copied whole, with the area around the crop.
+            if hasOwnSize(input, transform) {
+                output.pointee = gst_buffer_copy_deep(input)
+                return output.pointee == nil ? GST_FLOW_ERROR : GST_FLOW_OK
+            }
+        }
+        return parent(of: transform)?.prepare_output_buffer?(transform, input, output) ?? GST_FLOW_ERROR
+    }
+}
 
-private let decideAllocation: @convention(c) (Transform?, UnsafeMutablePointer<GstQuery>?) -> gboolean = {
-    transform, query in
-    guard let transform, let query else { return 0 }
-    alignFrames(query)
-    return parent(of: transform)?.decide_allocation?(transform, query) ?? 0
+private func installEvents(_ transform: UnsafeMutablePointer<GstBaseTransformClass>) {
+    transform.pointee.sink_event = { transform, event in
+        guard let transform, let event else { return 0 }
+        filterImplementation(of: transform)?.downstream(Event(borrowing: event))
+        return parent(of: transform)?.sink_event?(transform, event) ?? 0
+    }
+    transform.pointee.src_event = { transform, event in
+        guard let transform, let event else { return 0 }
+        let owned = Event(taking: event)
+        let passed = filterImplementation(of: transform)?.upstream(owned) ?? owned
+        return parent(of: transform)?.src_event?(transform, passed.copyReference()) ?? 0
+    }
+}
+
+private func transformFrame(
+    of filter: UnsafeMutablePointer<GstVideoFilter>?, _ source: UnsafeMutablePointer<GstVideoFrame>?,
+    into target: UnsafeMutablePointer<GstVideoFrame>?
+) -> GstFlowReturn {
+    guard let filter, let source, let target, let found = filterImplementation(of: filter) else {
+        return GST_FLOW_ERROR
+    }
+    return found.transform(VideoFrameRef(source), into: VideoFrameRef(target)) ? GST_FLOW_OK : decart_flow_dropped()
+}
+
+private func parent(of transform: Transform) -> GstBaseTransformClass? {
+    parentClass(of: UnsafeMutableRawPointer(transform), as: GstBaseTransformClass.self)?.pointee
+}
+
+private func videoInfo(of transform: Transform) -> GstVideoInfo {
+    transform.withMemoryRebound(to: GstVideoFilter.self, capacity: 1) { $0.pointee.in_info }
 }
 
 /// Aligns frames to cache lines (GStreamer's default is 8 bytes), so that vector loads and stores do not cross them.
@@ -90,25 +129,6 @@ private func alignFrames(_ query: UnsafeMutablePointer<GstQuery>) {
     if let allocator { gst_object_unref(allocator) }
 }
 
-private let prepareOutputBuffer:
-    @convention(c) (
-        Transform?, UnsafeMutablePointer<GstBuffer>?, UnsafeMutablePointer<UnsafeMutablePointer<GstBuffer>?>?
-    ) -> GstFlowReturn = { transform, input, output in
-        guard let transform, let input, let output else { return GST_FLOW_ERROR }
-        if gst_base_transform_is_passthrough(transform) == 0 {
-            if decart_buffer_is_writable(input) != 0 {
-                output.pointee = input
-                return GST_FLOW_OK
-            }
-            // A buffer larger than its caps (it has a crop meta) is copied whole, with the area around the crop.
-            if hasOwnSize(input, transform) {
-                output.pointee = gst_buffer_copy_deep(input)
-                return output.pointee == nil ? GST_FLOW_ERROR : GST_FLOW_OK
-            }
-        }
-        return parent(of: transform)?.prepare_output_buffer?(transform, input, output) ?? GST_FLOW_ERROR
-    }
-
 private func frameSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> (width: Int, height: Int) {
     if let meta = gst_buffer_get_video_meta(buffer) { return (Int(meta.pointee.width), Int(meta.pointee.height)) }
     let info = videoInfo(of: transform)
@@ -118,59 +138,6 @@ private func frameSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: T
 private func hasOwnSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: Transform) -> Bool {
     let info = videoInfo(of: transform)
     return frameSize(buffer, transform) != (Int(info.width), Int(info.height))
-}
-
-private let transformBuffer:
-    @convention(c) (Transform?, UnsafeMutablePointer<GstBuffer>?, UnsafeMutablePointer<GstBuffer>?) -> GstFlowReturn = {
-        transform, input, output in
-        guard let transform, let input, let output, let parent = parent(of: transform) else { return GST_FLOW_ERROR }
-        let inPlace = input == output || hasOwnSize(output, transform)
-        let result =
-            inPlace ? parent.transform_ip?(transform, output) : parent.transform?(transform, input, output)
-        guard result == GST_FLOW_OK else { return result ?? GST_FLOW_ERROR }
-        filterImplementation(of: transform)?.transformed(BufferRef(output), size: frameSize(output, transform))
-        return GST_FLOW_OK
-    }
-
-private let transformFrame:
-    @convention(c) (
-        UnsafeMutablePointer<GstVideoFilter>?, UnsafeMutablePointer<GstVideoFrame>?,
-        UnsafeMutablePointer<GstVideoFrame>?
-    ) -> GstFlowReturn = { filter, source, target in
-        guard let filter, let source, let target, let found = filterImplementation(of: filter) else {
-            return GST_FLOW_ERROR
-        }
-        return found.transform(VideoFrameRef(source), into: VideoFrameRef(target)) ? GST_FLOW_OK : decart_flow_dropped()
-    }
-
-private let transformFrameInPlace:
-    @convention(c) (UnsafeMutablePointer<GstVideoFilter>?, UnsafeMutablePointer<GstVideoFrame>?) -> GstFlowReturn = {
-        filter, frame in
-        transformFrame(filter, frame, frame)
-    }
-
-// Copies the metas that would also stay on the buffer in place: all except those that describe its memory.
-private let transformMeta:
-    @convention(c) (
-        Transform?, UnsafeMutablePointer<GstBuffer>?, UnsafeMutablePointer<GstMeta>?, UnsafeMutablePointer<GstBuffer>?
-    ) -> gboolean = { _, _, meta, _ in
-        guard let info = meta?.pointee.info, info.pointee.transform_func != nil else { return 0 }
-        let bound = MetaTag.memory.isOn(info.pointee.api) || MetaTag.memoryReference.isOn(info.pointee.api)
-        return bound ? 0 : 1
-    }
-
-private let sinkEvent: @convention(c) (Transform?, UnsafeMutablePointer<GstEvent>?) -> gboolean = { transform, event in
-    guard let transform, let event else { return 0 }
-    filterImplementation(of: transform)?.downstream(Event(borrowing: event))
-    return parent(of: transform)?.sink_event?(transform, event) ?? 0
-}
-
-private let sourceEvent: @convention(c) (Transform?, UnsafeMutablePointer<GstEvent>?) -> gboolean = {
-    transform, event in
-    guard let transform, let event else { return 0 }
-    let owned = Event(taking: event)
-    let passed = filterImplementation(of: transform)?.upstream(owned) ?? owned
-    return parent(of: transform)?.src_event?(transform, passed.copyReference()) ?? 0
 }
 
 extension ElementHandle {
