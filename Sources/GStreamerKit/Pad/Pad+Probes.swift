@@ -36,11 +36,6 @@ private final class ProbeBox {
     init(_ handler: @escaping (ProbeItem) -> ProbeVerdict) { self.handler = handler }
 }
 
-private final class GateBox: Sendable {
-    let isOpen: @Sendable () -> Bool
-    init(_ isOpen: @escaping @Sendable () -> Bool) { self.isOpen = isOpen }
-}
-
 extension Pad {
     /// Adds a probe. The handler runs on whichever thread uses the pad and must capture its owner weakly.
     package func addProbe(_ kind: PadProbeType, _ handler: @escaping (ProbeItem) -> ProbeVerdict) {
@@ -66,20 +61,6 @@ extension Pad {
             }
             return .pass
         }
-    }
-
-    /// Adds a probe that drops buffers and buffer lists while `isOpen` returns false. `isOpen` runs on whichever thread
-    /// uses the pad.
-    package func addGate(_ isOpen: @escaping @Sendable () -> Bool) {
-        let kinds = GST_PAD_PROBE_TYPE_BUFFER.rawValue | GST_PAD_PROBE_TYPE_BUFFER_LIST.rawValue
-        gst_pad_add_probe(
-            pad, GstPadProbeType(rawValue: kinds),
-            { _, _, data in
-                guard let data else { return GST_PAD_PROBE_OK }
-                return Unmanaged<GateBox>.fromOpaque(data).takeUnretainedValue().isOpen()
-                    ? GST_PAD_PROBE_OK : GST_PAD_PROBE_DROP
-            }, Unmanaged.passRetained(GateBox(isOpen)).toOpaque(),
-            { data in if let data { Unmanaged<GateBox>.fromOpaque(data).release() } })
     }
 
     /// Passes the buffers of each buffer list one by one, so that a probe for buffers sees them all.

@@ -56,7 +56,9 @@ package final class SimulcastEncoderBin: VideoSender {
             else { throw GStreamerError(.linkFailed, "no pads for another stream of the simulcast") }
             let branch = Branch(layer, encoder, filter)
             // Weak, because the branch holds the bin that contains the pad.
-            first.addGate { [weak branch] in branch?.isSent.load(ordering: .relaxed) ?? false }
+            first.addProbe(.buffer) { [weak branch] _ in
+                branch?.isSent.load(ordering: .relaxed) == true ? .pass : .drop
+            }
             try copy.link(first)
             try end.link(entry)
             made.append(branch)
