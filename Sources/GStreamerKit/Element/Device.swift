@@ -61,10 +61,7 @@ extension Message {
     }
 }
 
-private final class BusBox {
-    let handler: (Message) -> Void
-    init(_ handler: @escaping (Message) -> Void) { self.handler = handler }
-}
+private typealias BusBox = FunctionBox<(Message) -> Void>
 
 extension Bus {
     /// Installs a handler that runs on the posting thread and consumes every message. The bus retains the handler, so
@@ -75,10 +72,9 @@ extension Bus {
             { _, message, data in
                 guard let message, let data else { return GST_BUS_DROP }
                 // A handler that returns GST_BUS_DROP owns the message's reference.
-                Unmanaged<BusBox>.fromOpaque(data).takeUnretainedValue().handler(Message(taking: message))
+                Unmanaged<BusBox>.fromOpaque(data).takeUnretainedValue().function(Message(taking: message))
                 return GST_BUS_DROP
-            }, Unmanaged.passRetained(BusBox(handler)).toOpaque(),
-            { data in if let data { Unmanaged<BusBox>.fromOpaque(data).release() } })
+            }, retained(BusBox(handler)), releaseBox)
     }
 
     func removeSyncHandler() { gst_bus_set_sync_handler(raw.assumingMemoryBound(to: GstBus.self), nil, nil, nil) }

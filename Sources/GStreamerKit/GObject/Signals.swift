@@ -2,28 +2,23 @@ internal import CGStreamer
 
 package struct SignalHandler: Sendable { let id: UInt }
 
-private final class SignalBox {
-    let handler: ([GValueBox]) -> GValueBox?
-    init(_ handler: @escaping ([GValueBox]) -> GValueBox?) { self.handler = handler }
-}
+private typealias SignalBox = FunctionBox<([GValueBox]) -> GValueBox?>
 
 extension GObject {
     /// Connects a handler, which runs on the emitting thread and must capture its owner weakly. It receives the
     /// signal's arguments without the emitter; its result becomes the signal's return value, if the signal has one.
     @discardableResult
     package func connect(_ signal: String, _ handler: @escaping ([GValueBox]) -> GValueBox?) -> SignalHandler {
-        let box = Unmanaged.passRetained(SignalBox(handler)).toOpaque()
+        let box = retained(SignalBox(handler))
         guard let closure = g_closure_new_simple(UInt32(MemoryLayout<GClosure>.size), box) else {
             return SignalHandler(id: 0)
         }
-        g_closure_add_finalize_notifier(closure, box) { data, _ in
-            if let data { Unmanaged<SignalBox>.fromOpaque(data).release() }
-        }
+        g_closure_add_finalize_notifier(closure, box) { data, _ in releaseBox(data) }
         g_closure_set_marshal(closure) { closure, result, count, parameters, _, _ in
             guard let data = closure?.pointee.data, let parameters else { return }
             let box = Unmanaged<SignalBox>.fromOpaque(data).takeUnretainedValue()
             let arguments = (1..<max(1, Int(count))).map { GValueBox(copying: parameters + $0) }
-            if let value = box.handler(arguments), let result { value.withPointer { g_value_copy($0, result) } }
+            if let value = box.function(arguments), let result { value.withPointer { g_value_copy($0, result) } }
         }
         return SignalHandler(id: UInt(g_signal_connect_closure(raw, signal, closure, 0)))
     }

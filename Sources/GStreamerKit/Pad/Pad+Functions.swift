@@ -2,17 +2,6 @@
 // finalised, so a closure must capture its element weakly or unowned.
 internal import CGStreamer
 
-private final class FunctionBox<F> {
-    let function: F
-    init(_ function: F) { self.function = function }
-}
-
-private func retained(_ object: AnyObject) -> UnsafeMutableRawPointer { Unmanaged.passRetained(object).toOpaque() }
-
-private let releaseBox: GDestroyNotify = { data in
-    if let data { Unmanaged<AnyObject>.fromOpaque(data).release() }
-}
-
 private typealias ChainBox = FunctionBox<(Buffer) -> FlowReturn>
 private typealias ListBox = FunctionBox<([Buffer]) -> FlowReturn>
 private typealias EventBox = FunctionBox<(Event) -> EventHandling>

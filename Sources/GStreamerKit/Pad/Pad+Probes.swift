@@ -31,10 +31,7 @@ package enum ProbeVerdict: Sendable {
     case remove
 }
 
-private final class ProbeBox {
-    let handler: (ProbeItem) -> ProbeVerdict
-    init(_ handler: @escaping (ProbeItem) -> ProbeVerdict) { self.handler = handler }
-}
+private typealias ProbeBox = FunctionBox<(ProbeItem) -> ProbeVerdict>
 
 extension Pad {
     /// Adds a probe. The handler runs on whichever thread uses the pad and must capture its owner weakly.
@@ -44,8 +41,7 @@ extension Pad {
             { _, info, data in
                 guard let info, let data else { return GST_PAD_PROBE_OK }
                 return dispatch(info, Unmanaged<ProbeBox>.fromOpaque(data).takeUnretainedValue())
-            }, Unmanaged.passRetained(ProbeBox(handler)).toOpaque(),
-            { data in if let data { Unmanaged<ProbeBox>.fromOpaque(data).release() } })
+            }, retained(ProbeBox(handler)), releaseBox)
     }
 
     /// For a pad behind a queue that leaks downstream. GStreamer 1.22 moves a caps event that such a queue leaks ahead of
@@ -98,7 +94,7 @@ private func dispatch(_ info: UnsafeMutablePointer<GstPadProbeInfo>, _ box: Prob
     } else {
         return GST_PAD_PROBE_OK
     }
-    switch box.handler(item) {
+    switch box.function(item) {
     case .pass: return GST_PAD_PROBE_OK
     case .drop: return GST_PAD_PROBE_DROP
     case .handled:
