@@ -35,9 +35,6 @@ package class Element: GObject, @unchecked Sendable {
         }
     }
 
-    /// The same element without a reference, for its own callbacks: a reference there would keep it alive for ever.
-    package var unowned: Element { Element(unowned: raw) }
-
     @discardableResult
     package func setState(_ state: ElementState) -> StateChangeReturn {
         StateChangeReturn(gst_element_set_state(element, state.raw))

@@ -22,12 +22,16 @@ package class GObject: @unchecked Sendable {
     }
 
     /// Holds no reference, for an element's own implementation, which the element outlives.
-    init(unowned raw: UnsafeMutableRawPointer) {
+    required init(unowned raw: UnsafeMutableRawPointer) {
         self.raw = raw
         owns = false
     }
 
     deinit { if owns { g_object_unref(raw) } }
+
+    /// The same object without a reference, for closures that it retains itself, such as probes, pad functions and signal
+    /// handlers: a reference there would keep it alive for ever.
+    package var unowned: Self { Self(unowned: raw) }
 
     var object: UnsafeMutablePointer<CGStreamer.GObject> { raw.assumingMemoryBound(to: CGStreamer.GObject.self) }
 }

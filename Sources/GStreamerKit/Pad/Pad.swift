@@ -36,9 +36,6 @@ package class Pad: GObject, @unchecked Sendable {
         }
     }
 
-    /// The same pad without a reference, for closures that the pad itself retains: probes and pad functions.
-    package var unowned: Pad { Pad(unowned: raw) }
-
     package var name: String { String(taking: gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self))) }
 
     package func link(_ sink: Pad) throws(GStreamerError) {
@@ -112,9 +109,6 @@ package final class GhostPad: Pad, @unchecked Sendable {
     package convenience init(name: String, direction: PadDirection) {
         self.init(taking: gst_ghost_pad_new_no_target(name, direction == .source ? GST_PAD_SRC : GST_PAD_SINK))
     }
-
-    /// The same pad without a reference, as `Pad.unowned`.
-    package var unownedGhost: GhostPad { GhostPad(unowned: raw) }
 
     @discardableResult package func setTarget(_ target: Pad?) -> Bool {
         gst_ghost_pad_set_target(raw.assumingMemoryBound(to: GstGhostPad.self), target?.pad) != 0

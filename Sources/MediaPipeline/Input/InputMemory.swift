@@ -23,7 +23,7 @@ package final class InputMemory: @unchecked Sendable {
     ///   - sink: the element's sink pad, whose target is `entry`. Its probes hold this object, so this one holds the pad
     ///     without a reference.
     package init(sink: GhostPad, entry: Pad) {
-        self.sink = sink.unownedGhost
+        self.sink = sink.unowned
         self.entry = entry
     }
 
