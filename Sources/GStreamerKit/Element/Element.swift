@@ -131,28 +131,32 @@ package class Bin: Element, @unchecked Sendable {
         for (upstream, downstream) in zip(elements, elements.dropFirst()) { try upstream.link(downstream) }
     }
 
-    /// Adds and links a chain of elements, and exposes its ends as the ghost pads "sink" and "src".
-    package func hold(_ chain: [Element]) throws(GStreamerError) {
+    /// Adds and links a chain of elements.
+    /// - Returns: the pads at its ends.
+    package func addAndLink(_ chain: [Element]) throws(GStreamerError) -> (sink: Pad, source: Pad) {
         add(chain)
         try linkChain(chain)
         guard let sink = chain.first?.staticPad("sink"), let source = chain.last?.staticPad("src") else {
             throw GStreamerError(.linkFailed, "a chain of elements has no pads at its ends")
         }
+        return (sink, source)
+    }
+
+    /// Adds and links a chain of elements, and exposes its ends as the ghost pads "sink" and "src".
+    package func hold(_ chain: [Element]) throws(GStreamerError) {
+        let (sink, source) = try addAndLink(chain)
         add(try GhostPad(name: "sink", target: sink))
         add(try GhostPad(name: "src", target: source))
     }
 
     /// Adds and links a chain of elements in front of a pad, and starts them from their end.
     /// - Returns: the sink pad of the first one.
+    @discardableResult
     package func insert(_ chain: [Element], before exit: Pad) throws(GStreamerError) -> Pad {
-        add(chain)
-        try linkChain(chain)
-        guard let first = chain.first?.staticPad("sink"), let last = chain.last?.staticPad("src") else {
-            throw GStreamerError(.linkFailed, "a chain of elements has no pads at its ends")
-        }
-        try last.link(exit)
+        let (sink, source) = try addAndLink(chain)
+        try source.link(exit)
         for element in chain.reversed() { element.syncStateWithParent() }
-        return first
+        return sink
     }
 
     /// All descendants, child bins included.

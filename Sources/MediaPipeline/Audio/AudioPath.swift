@@ -44,9 +44,7 @@ package final class AudioPath: @unchecked Sendable {
     package func send(_ parameters: AudioSendParameters, to sink: Pad, in bin: Bin) throws {
         if sender.map({ $0.sink.raw != sink.raw }) ?? true {
             let payloader = try OpusPayloader.make(parameters)
-            bin.add(payloader)
-            if let source = payloader.staticPad("src") { try source.link(sink) }
-            payloader.syncStateWithParent()
+            try bin.insert([payloader], before: sink)
             removeEntry()
             sender = (payloader, sink, bin)
         }
@@ -68,12 +66,8 @@ package final class AudioPath: @unchecked Sendable {
             try pad.link(sink)
         } else {
             let encoder = try AudioEncoderBin.make()
-            bin.add(encoder)
             self.encoder = encoder
-            guard let first = encoder.staticPad("sink"), let last = encoder.staticPad("src") else { return }
-            try last.link(sink)
-            try pad.link(first)
-            encoder.syncStateWithParent()
+            try pad.link(try bin.insert([encoder], before: sink))
         }
         pad.push(Event.streamStart(id: "decart/audio", groupID: Event.nextGroupID()))
         if takesPackets {

@@ -44,10 +44,7 @@ package final class EncodedSendBranch: SendBranch {
         onEncoder: (_ encoder: Element, _ followsBitrate: Bool) -> Void,
         onFrame: @escaping @Sendable (_ size: (width: Int, height: Int)) -> Void
     ) throws {
-        let sender = try EncodedVideoBin.makeSender(parameters)
-        bin.add(sender)
-        guard let senderSink = sender.staticPad("sink"), let senderSource = sender.staticPad("src") else { return }
-        try senderSource.link(sink)
+        let senderSink = try bin.insert([try EncodedVideoBin.makeSender(parameters)], before: sink)
         let entry = Pad(name: "encoded_in", direction: .source)
         entry.setEventFunction { [weak self] event in
             if event.isForceKeyUnit { self?.remoteWantsKeyframe() }
@@ -56,7 +53,6 @@ package final class EncodedSendBranch: SendBranch {
         entry.setActive(true)
         try entry.link(senderSink)
         state.withLock { $0.entry = entry }
-        sender.syncStateWithParent()
         entry.push(Event.streamStart(id: "decart/encoded", groupID: Event.nextGroupID()))
         entry.push(Event.caps(try Caps(EncodedVideoBin.senderCaps(codec))))
         entry.push(Event.timeSegment())

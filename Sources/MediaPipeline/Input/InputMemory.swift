@@ -51,11 +51,7 @@ package final class InputMemory: @unchecked Sendable {
         guard let memory else { return }
         do throws(GStreamerError) {
             let elements = try memory.makeFetcher(for: "the input")
-            bin.add(elements)
-            try bin.linkChain(elements)
-            guard let first = elements.first?.staticPad("sink"), let last = elements.last?.staticPad("src") else {
-                throw GStreamerError(.linkFailed, "the elements that fetch \(memory.feature) have no pads")
-            }
+            let (first, last) = try bin.addAndLink(elements)
             sink.setTarget(nil)
             state.withLock { ($0.memory, $0.elements) = (memory, elements) }
             try last.link(entry)

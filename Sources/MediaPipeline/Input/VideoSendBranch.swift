@@ -73,16 +73,11 @@ package final class VideoSendBranch: SendBranch {
             logger.info("encoder: \(each.factoryName ?? "unknown"), \(parameters.codec.encodingName)")
             onEncoder(each, encoder.followsBitrate)
         }
-        bin.add(encoder.bin)
-        guard let encoderSink = encoder.bin.staticPad("sink"), let encoderSource = encoder.bin.staticPad("src") else {
-            return
-        }
-        try encoderSource.link(sink)
+        let encoderSink = try bin.insert([encoder.bin], before: sink)
         let entry = Pad(name: "raw_in", direction: .source)
         entry.setActive(true)
         try entry.link(encoderSink)
         state.withLock { ($0.entry, $0.encoder) = (entry, encoder) }
-        encoder.bin.syncStateWithParent()
         entry.push(Event.streamStart(id: "decart/raw", groupID: Event.nextGroupID()))
         pushCaps(on: entry, settings.size.current)
         entry.push(Event.timeSegment())

@@ -113,13 +113,7 @@ final class Call: @unchecked Sendable {
             filter.set("caps", caps: try Caps(caps))
             chain.append(filter)
         }
-        pipeline.add(chain)
-        try pipeline.linkChain(chain)
-        guard let first = chain.first?.staticPad("sink"), let last = chain.last?.staticPad("src") else {
-            throw BenchError("the sender has no pads")
-        }
-        try last.link(target)
-        for element in chain.reversed() { element.syncStateWithParent() }
+        let first = try pipeline.insert(chain, before: target)
         if let input {
             try input.pad.link(first)
             source = input
@@ -135,10 +129,7 @@ final class Call: @unchecked Sendable {
         if case .echo = sending {
             let depayloader = try Element(factory: "rtpvp8depay")
             depayloader.set("request-keyframe", true)
-            pipeline.add(depayloader)
-            guard let sink = depayloader.staticPad("sink"), let source = depayloader.staticPad("src") else { return }
-            try source.link(echo.output)
-            depayloader.syncStateWithParent()
+            let sink = try pipeline.insert([depayloader], before: echo.output)
             try pad.link(sink)
             return
         }
