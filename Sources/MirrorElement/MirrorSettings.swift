@@ -24,9 +24,9 @@ package struct MirrorSettings: PropertyStorage {
             "position", \.position, nick: "Position",
             blurb: "Side that the camera faces, for mode=auto; set by the application, for sources do not report it"
         ).playing { _ in },
-        .boolean(
-            "active", nick: "Active", blurb: "True if the next frame will be mirrored, by mode and position", \.isActive
-        ),
+        .readOnly(
+            "active", nick: "Active", blurb: "True if the next frame will be mirrored, by mode and position",
+            { .boolean(default: $0) }, { GValueBox($0) }, \.isActive),
     ])
 }
 

@@ -38,7 +38,7 @@ package final class StandInEncoder: ElementImplementation {
         let maximum = known.bitrate.unit == .kbit ? 2_048_000 : Int(UInt32.max)
         let bitrate = PropertySpec(
             known.bitrate.name, nick: "Bitrate", blurb: "In \(known.bitrate.unit)/s",
-            known.bitrate.field == nil ? .uint(min: 0, max: maximum, default: 0) : .structure, mutability: .playing)
+            known.bitrate.field == nil ? .uint(0...maximum, default: 0) : .structure, mutability: .playing)
         let others = (known.settings + known.keyframes).filter { $0.property != known.bitrate.name }.map {
             PropertySpec($0.property, nick: $0.property, blurb: "Kept as text", .string(default: nil))
         }

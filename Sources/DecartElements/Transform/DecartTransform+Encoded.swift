@@ -15,10 +15,10 @@ struct BitrateSteering: PropertyStorage {
     var isNotifying = false
 
     static let properties = PropertyTable<BitrateSteering>([
-        .uint(
-            "target-bitrate", in: 0...Int(Int32.max), nick: "Target bitrate",
-            blurb: "Bitrate that the video may have now, bit/s (0 = no session yet); notify is emitted on change"
-        ) { $0.target }
+        .readOnly(
+            "target-bitrate", nick: "Target bitrate",
+            blurb: "Bitrate that the video may have now, bit/s (0 = no session yet); notify is emitted on change",
+            { .uint(0...Int(Int32.max), default: $0) }, { GValueBox(uint: $0) }, \.target)
     ])
 }
 

@@ -8,18 +8,16 @@ extension SessionSnapshot: PropertyStorage {
         .enumeration(
             "connection-state", nick: "Connection state", blurb: "State of the session; notify is emitted on change",
             \.state),
-        .int(
-            "queue-position", in: -1...Int(Int32.max), nick: "Queue position",
-            blurb: "Position in the service's queue (-1 = not in a queue)"
-        ) { $0.queue?.position ?? -1 },
-        .int(
-            "queue-size", in: -1...Int(Int32.max), nick: "Queue size",
-            blurb: "Length of the service's queue (-1 = unknown)"
-        ) { $0.queue?.size ?? -1 },
-        .double(
-            "generation-seconds", in: -1...1e12, nick: "Generation seconds",
-            blurb: "Seconds billed, while the service generates (else -1); stats has total-generation-seconds"
-        ) { $0.generationSeconds ?? -1 },
+        .readOnly(
+            "queue-position", nick: "Queue position", blurb: "Position in the service's queue (-1 = not in a queue)",
+            { .int(-1...Int(Int32.max), default: $0) }, { GValueBox(int: $0) }, { $0.queue?.position ?? -1 }),
+        .readOnly(
+            "queue-size", nick: "Queue size", blurb: "Length of the service's queue (-1 = unknown)",
+            { .int(-1...Int(Int32.max), default: $0) }, { GValueBox(int: $0) }, { $0.queue?.size ?? -1 }),
+        .readOnly(
+            "generation-seconds", nick: "Generation seconds",
+            blurb: "Seconds billed, while the service generates (else -1); stats has total-generation-seconds",
+            { .double(-1...1e12, default: $0) }, { GValueBox(double: $0) }, { $0.generationSeconds ?? -1 }),
         Property(
             PropertySpec(
                 "subscribe-token", nick: "Subscribe token",
@@ -27,9 +25,9 @@ extension SessionSnapshot: PropertyStorage {
                     "Token for viewers of this session: keep it secret. NULL until notify::session-id; has no notify",
                 .privateString, access: .readOnly),
             get: { GValueBox(try? $0.subscribeToken?.encoded()) }),
-        .string(
+        .readOnly(
             "session-id", nick: "Session id", blurb: "The service's id of the session (NULL until it sends one)",
-            \.sessionID),
+            { .string(default: $0) }, { GValueBox($0) }, \.sessionID),
     ])
 }
 

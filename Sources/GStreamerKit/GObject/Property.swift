@@ -73,15 +73,13 @@ extension Property {
     package static func int(
         _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String
     ) -> Property {
-        let kind = { PropertySpec.Kind.int(min: range.lowerBound, max: range.upperBound, default: $0) }
-        return stored(name, nick, blurb, path, kind, { GValueBox(int: $0) }, { $0.int })
+        stored(name, nick, blurb, path, { .int(range, default: $0) }, { GValueBox(int: $0) }, { $0.int })
     }
 
     package static func uint(
         _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String
     ) -> Property {
-        let kind = { PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: $0) }
-        return stored(name, nick, blurb, path, kind, { GValueBox(uint: $0) }, { $0.int })
+        stored(name, nick, blurb, path, { .uint(range, default: $0) }, { GValueBox(uint: $0) }, { $0.int })
     }
 
     /// A duration as a whole number of units, for GObject has no type for it.
@@ -90,8 +88,9 @@ extension Property {
         blurb: String
     ) -> Property {
         let count = { @Sendable (duration: Duration) in Int((duration / unit).rounded()) }
-        let kind = { PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: count($0)) }
-        return stored(name, nick, blurb, path, kind, { GValueBox(uint: count($0)) }, { $0.int.map { unit * $0 } })
+        return stored(
+            name, nick, blurb, path, { .uint(range, default: count($0)) }, { GValueBox(uint: count($0)) },
+            { $0.int.map { unit * $0 } })
     }
 
     package static func enumeration<Value: PropertyEnumeration>(
@@ -155,50 +154,19 @@ extension Property {
 
 /// Read-only properties that show a state. Their default is what a fresh state shows.
 extension Property {
-    package typealias Shown<Value> = @Sendable (Storage) -> Value
-
-    package static func boolean(_ name: String, nick: String, blurb: String, _ shown: @escaping Shown<Bool>) -> Property
-    {
-        readOnly(name, nick, blurb, .boolean(default: shown(Storage()))) { GValueBox(shown($0)) }
-    }
-
-    package static func int(
-        _ name: String, in range: ClosedRange<Int>, nick: String, blurb: String, _ shown: @escaping Shown<Int>
+    package static func readOnly<Value>(
+        _ name: String, nick: String, blurb: String, _ kind: (_ default: Value) -> PropertySpec.Kind,
+        _ box: @escaping @Sendable (Value) -> GValueBox, _ shown: @escaping @Sendable (Storage) -> Value
     ) -> Property {
-        let kind = PropertySpec.Kind.int(min: range.lowerBound, max: range.upperBound, default: shown(Storage()))
-        return readOnly(name, nick, blurb, kind) { GValueBox(int: shown($0)) }
-    }
-
-    package static func uint(
-        _ name: String, in range: ClosedRange<Int>, nick: String, blurb: String, _ shown: @escaping Shown<Int>
-    ) -> Property {
-        let kind = PropertySpec.Kind.uint(min: range.lowerBound, max: range.upperBound, default: shown(Storage()))
-        return readOnly(name, nick, blurb, kind) { GValueBox(uint: shown($0)) }
-    }
-
-    package static func double(
-        _ name: String, in range: ClosedRange<Double>, nick: String, blurb: String, _ shown: @escaping Shown<Double>
-    ) -> Property {
-        let kind = PropertySpec.Kind.double(min: range.lowerBound, max: range.upperBound, default: shown(Storage()))
-        return readOnly(name, nick, blurb, kind) { GValueBox(double: shown($0)) }
-    }
-
-    package static func string(_ name: String, nick: String, blurb: String, _ shown: @escaping Shown<String?>)
-        -> Property
-    {
-        readOnly(name, nick, blurb, .string(default: shown(Storage()))) { GValueBox(shown($0)) }
+        Property(
+            PropertySpec(name, nick: nick, blurb: blurb, kind(shown(Storage())), access: .readOnly),
+            get: { box(shown($0)) })
     }
 
     package static func enumeration<Value: PropertyEnumeration>(
-        _ name: String, nick: String, blurb: String, _ shown: @escaping Shown<Value>
+        _ name: String, nick: String, blurb: String, _ shown: @escaping @Sendable (Storage) -> Value
     ) -> Property {
-        readOnly(name, nick, blurb, Value.kind(default: shown(Storage()))) { GValueBox(shown($0)) }
-    }
-
-    private static func readOnly(
-        _ name: String, _ nick: String, _ blurb: String, _ kind: PropertySpec.Kind, _ get: @escaping Getter
-    ) -> Property {
-        Property(PropertySpec(name, nick: nick, blurb: blurb, kind, access: .readOnly), get: get)
+        readOnly(name, nick: nick, blurb: blurb, Value.kind(default:), { GValueBox($0) }, shown)
     }
 }
 

@@ -7,9 +7,9 @@ package struct PropertySpec: Sendable {
         /// `gst-launch-1.0 -v` prints notified values.
         case privateString
         case boolean(default: Bool)
-        case int(min: Int, max: Int, default: Int)
-        case uint(min: Int, max: Int, default: Int)
-        case double(min: Double, max: Double, default: Double)
+        case int(ClosedRange<Int>, default: Int)
+        case uint(ClosedRange<Int>, default: Int)
+        case double(ClosedRange<Double>, default: Double)
         /// GType name, then (value, nick, blurb).
         case enumeration(type: String, values: [(value: Int, nick: String, blurb: String)], default: Int)
         case strings
@@ -64,14 +64,16 @@ package struct PropertySpec: Sendable {
             let spec = g_param_spec_internal(privateStringType(), name, nick, blurb, flags)
             return spec?.assumingMemoryBound(to: GParamSpec.self)
         case .boolean(let initial): return g_param_spec_boolean(name, nick, blurb, initial ? 1 : 0, flags)
-        case .int(let low, let high, let initial):
+        case .int(let range, let initial):
             return g_param_spec_int(
-                name, nick, blurb, Int32(clamping: low), Int32(clamping: high), Int32(clamping: initial), flags)
-        case .uint(let low, let high, let initial):
+                name, nick, blurb, Int32(clamping: range.lowerBound), Int32(clamping: range.upperBound),
+                Int32(clamping: initial), flags)
+        case .uint(let range, let initial):
             return g_param_spec_uint(
-                name, nick, blurb, UInt32(clamping: low), UInt32(clamping: high), UInt32(clamping: initial), flags)
-        case .double(let low, let high, let initial):
-            return g_param_spec_double(name, nick, blurb, low, high, initial, flags)
+                name, nick, blurb, UInt32(clamping: range.lowerBound), UInt32(clamping: range.upperBound),
+                UInt32(clamping: initial), flags)
+        case .double(let range, let initial):
+            return g_param_spec_double(name, nick, blurb, range.lowerBound, range.upperBound, initial, flags)
         case .enumeration(let typeName, let values, let initial):
             let type = registerEnumeration(typeName, values)
             return g_param_spec_enum(name, nick, blurb, type, Int32(clamping: initial), flags)

@@ -28,8 +28,8 @@ final class Specimen: ElementImplementation {
         pads: [PadTemplate(name: "sink", direction: .sink, presence: .always, caps: "video/x-raw")],
         properties: [
             PropertySpec(
-                "count", nick: "Count", blurb: "A number", .int(min: -5, max: 100, default: 7), mutability: .playing),
-            PropertySpec("size", nick: "Size", blurb: "A size", .uint(min: 0, max: Int(UInt32.max), default: 0)),
+                "count", nick: "Count", blurb: "A number", .int(-5...100, default: 7), mutability: .playing),
+            PropertySpec("size", nick: "Size", blurb: "A size", .uint(0...Int(UInt32.max), default: 0)),
             PropertySpec("text", nick: "Text", blurb: "A text", .string(default: nil)),
             PropertySpec("secret", nick: "Secret", blurb: "Write-only", .string(default: nil), access: .writeOnly),
             PropertySpec("fixed", nick: "Fixed", blurb: "Read-only", .string(default: nil), access: .readOnly),
