@@ -5,9 +5,6 @@ package final class Message: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstMessage>
 
     init(taking pointer: UnsafeMutablePointer<GstMessage>) { self.pointer = pointer }
-    init(borrowing pointer: UnsafeMutablePointer<GstMessage>) {
-        self.pointer = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstMessage.self)
-    }
     deinit { decart_mini_object_unref(pointer) }
 
     func copyReference() -> UnsafeMutablePointer<GstMessage> {

@@ -2,42 +2,40 @@ internal import CGStreamer
 
 // @unchecked: the reference count is atomic, and only a buffer with a single reference is written to.
 package final class Buffer: @unchecked Sendable {
-    private var pointerStorage: UnsafeMutablePointer<GstBuffer>?
+    private(set) var pointer: UnsafeMutablePointer<GstBuffer>?
 
-    init(taking pointer: UnsafeMutablePointer<GstBuffer>) { pointerStorage = pointer }
+    init(taking pointer: UnsafeMutablePointer<GstBuffer>) { self.pointer = pointer }
     init(borrowing pointer: UnsafeMutablePointer<GstBuffer>) {
-        pointerStorage = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstBuffer.self)
+        self.pointer = decart_mini_object_ref(pointer).assumingMemoryBound(to: GstBuffer.self)
     }
-    deinit { if let pointerStorage { decart_mini_object_unref(pointerStorage) } }
+    deinit { if let pointer { decart_mini_object_unref(pointer) } }
 
     package init(copying bytes: UnsafeRawBufferPointer) {
         let buffer = gst_buffer_new_allocate(nil, gsize(bytes.count), nil)
         if let base = bytes.baseAddress { gst_buffer_fill(buffer, 0, base, gsize(bytes.count)) }
-        pointerStorage = buffer
+        pointer = buffer
     }
 
-    package init(size: Int) { pointerStorage = gst_buffer_new_allocate(nil, gsize(max(0, size)), nil) }
-
-    var pointer: UnsafeMutablePointer<GstBuffer>? { pointerStorage }
+    package init(size: Int) { pointer = gst_buffer_new_allocate(nil, gsize(max(0, size)), nil) }
 
     /// The GstBuffer, for targets that call C on it themselves (tests create metas, the benchmark maps frames).
-    package var raw: UnsafeMutableRawPointer? { pointerStorage.map { UnsafeMutableRawPointer($0) } }
+    package var raw: UnsafeMutableRawPointer? { pointer.map { UnsafeMutableRawPointer($0) } }
 
     /// Gives up the reference, for a C call that takes ownership.
-    func release() -> UnsafeMutablePointer<GstBuffer>? { pointerStorage.take() }
+    func release() -> UnsafeMutablePointer<GstBuffer>? { pointer.take() }
 
-    package var size: Int { pointerStorage.map { Int(gst_buffer_get_size($0)) } ?? 0 }
+    package var size: Int { pointer.map { Int(gst_buffer_get_size($0)) } ?? 0 }
     package var pts: ClockTime? {
-        get { pointerStorage.flatMap { ClockTime(validating: $0.pointee.pts) } }
-        set { pointerStorage?.pointee.pts = GstClockTime(newValue ?? .noneValue) }
+        get { pointer.flatMap { ClockTime(validating: $0.pointee.pts) } }
+        set { pointer?.pointee.pts = GstClockTime(newValue ?? .noneValue) }
     }
     package var dts: ClockTime? {
-        get { pointerStorage.flatMap { ClockTime(validating: $0.pointee.dts) } }
-        set { pointerStorage?.pointee.dts = GstClockTime(newValue ?? .noneValue) }
+        get { pointer.flatMap { ClockTime(validating: $0.pointee.dts) } }
+        set { pointer?.pointee.dts = GstClockTime(newValue ?? .noneValue) }
     }
     package var duration: ClockTime? {
-        get { pointerStorage.flatMap { ClockTime(validating: $0.pointee.duration) } }
-        set { pointerStorage?.pointee.duration = GstClockTime(newValue ?? .noneValue) }
+        get { pointer.flatMap { ClockTime(validating: $0.pointee.duration) } }
+        set { pointer?.pointee.duration = GstClockTime(newValue ?? .noneValue) }
     }
     package var isDiscontinuous: Bool {
         get { hasFlag(GST_BUFFER_FLAG_DISCONT) }
@@ -60,42 +58,42 @@ package final class Buffer: @unchecked Sendable {
     private static let interlaced = GstBufferFlags(GST_VIDEO_BUFFER_FLAG_INTERLACED.rawValue)
 
     private func hasFlag(_ flag: GstBufferFlags) -> Bool {
-        guard let pointerStorage else { return false }
-        return pointerStorage.pointee.mini_object.flags & flag.rawValue != 0
+        guard let pointer else { return false }
+        return pointer.pointee.mini_object.flags & flag.rawValue != 0
     }
     private func setFlag(_ flag: GstBufferFlags, _ on: Bool) {
-        guard let pointerStorage else { return }
+        guard let pointer else { return }
         if on {
-            pointerStorage.pointee.mini_object.flags |= flag.rawValue
+            pointer.pointee.mini_object.flags |= flag.rawValue
         } else {
-            pointerStorage.pointee.mini_object.flags &= ~flag.rawValue
+            pointer.pointee.mini_object.flags &= ~flag.rawValue
         }
     }
 
     /// A shallow copy: it shares the memory, but has its own timestamps and flags.
     package func copyOfMetadata() -> Buffer? {
-        guard let pointerStorage, let copy = gst_buffer_copy(pointerStorage) else { return nil }
+        guard let pointer, let copy = gst_buffer_copy(pointer) else { return nil }
         return Buffer(taking: copy)
     }
 
     /// Copies the bytes, without joining the buffer's memories first as `withBytes` does.
     /// - Returns: the number of bytes copied; fewer than `size` if there is no room.
     package func copyBytes(to target: UnsafeMutableRawBufferPointer) -> Int {
-        guard let pointerStorage, let base = target.baseAddress else { return 0 }
-        return Int(gst_buffer_extract(pointerStorage, 0, base, gsize(target.count)))
+        guard let pointer, let base = target.baseAddress else { return 0 }
+        return Int(gst_buffer_extract(pointer, 0, base, gsize(target.count)))
     }
 
     package func withBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
         var info = GstMapInfo()
-        guard let pointerStorage, gst_buffer_map(pointerStorage, &info, GST_MAP_READ) != 0 else { return nil }
-        defer { gst_buffer_unmap(pointerStorage, &info) }
+        guard let pointer, gst_buffer_map(pointer, &info, GST_MAP_READ) != 0 else { return nil }
+        defer { gst_buffer_unmap(pointer, &info) }
         return try body(UnsafeRawBufferPointer(start: info.data, count: Int(info.size)))
     }
 
     package func withMutableBytes<R>(_ body: (UnsafeMutableRawBufferPointer) throws -> R) rethrows -> R? {
         var info = GstMapInfo()
-        guard let pointerStorage, gst_buffer_map(pointerStorage, &info, mapReadWrite) != 0 else { return nil }
-        defer { gst_buffer_unmap(pointerStorage, &info) }
+        guard let pointer, gst_buffer_map(pointer, &info, mapReadWrite) != 0 else { return nil }
+        defer { gst_buffer_unmap(pointer, &info) }
         return try body(UnsafeMutableRawBufferPointer(start: info.data, count: Int(info.size)))
     }
 }
