@@ -11,9 +11,4 @@ extension GObject {
         body(self)
         thawNotifications()
     }
-
-    /// Sets several properties and notifies their changes together, as one g_object_set does.
-    package func set(together values: [(name: String, value: GValueBox)]) {
-        withFrozenNotifications { object in for (name, value) in values { object.set(name, value) } }
-    }
 }

@@ -203,7 +203,10 @@ extension ElementTests {
                 pipeline.play()
                 #expect(pipeline.waitForFrames(3))
                 let before = standIn.sessions.first?.promptCount ?? 0
-                pipeline.transform.set(together: [("prompt", GValueBox("anime")), ("enrich", GValueBox(true))])
+                pipeline.transform.withFrozenNotifications {
+                    $0.set("prompt", "anime")
+                    $0.set("enrich", true)
+                }
                 #expect(standIn.wait { $0.first?.prompts.last == "anime" })
                 pipeline.transform.set("prompt", "lego")
                 #expect(standIn.wait { $0.first?.prompts.last == "lego" })

@@ -83,8 +83,10 @@ extension ElementTests {
                 try TransformPipeline.run(with: { try .init($0, prompt: "anime") }) { pipeline, standIn in
                     pipeline.play()
                     #expect(pipeline.waitForFrames(1))
-                    pipeline.transform.set(
-                        together: [("reference-image", GValueBox(path)), ("prompt", GValueBox("film noir"))])
+                    pipeline.transform.withFrozenNotifications {
+                        $0.set("reference-image", path)
+                        $0.set("prompt", "film noir")
+                    }
                     #expect(pipeline.waitForFrame(raw.applying(look)))
                     #expect(standIn.sessions.first?.prompts == ["anime", "film noir"])
                     #expect(standIn.sessions.first?.imageCount == 1)

@@ -294,9 +294,10 @@ extension ElementTests {
                     case 1: _ = transform.structure("stats")
                     case 2: transform.set("fit", round % 3)
                     case 3:
-                        transform.set(together: [
-                            ("enrich", GValueBox(round % 2 == 0)), ("prompt", GValueBox("noir")),
-                        ])
+                        transform.withFrozenNotifications {
+                            $0.set("enrich", round % 2 == 0)
+                            $0.set("prompt", "noir")
+                        }
                     default:
                         _ = transform.string("turn-servers")
                         _ = transform.int("connection-state")
