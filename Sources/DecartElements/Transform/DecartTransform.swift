@@ -54,10 +54,10 @@ final class DecartTransform: ElementImplementation {
         var buildError: GStreamerError?
         /// Orientation tags of the input, in front of the queue.
         var tags = TaggedOrientation()
-        /// Time of the last QOS message.
-        var lostAt: Duration?
-        /// Time of the last warning about a frame that is smaller than its caps say.
-        var incompleteAt: Duration?
+        /// Limits QOS messages.
+        var lossMessages = Throttle(.milliseconds(200))
+        /// Limits warnings about a frame that is smaller than its caps say.
+        var incompleteWarnings = Throttle(.seconds(60))
     }
 
     /// State of one run, from READY→PAUSED to PAUSED→READY.
@@ -216,11 +216,7 @@ final class DecartTransform: ElementImplementation {
     /// Counts a frame that is smaller than its caps, and posts one warning a minute at most.
     func dropIncompleteFrame(_ bytes: Int, _ needed: Int) {
         let now = MonotonicTime.now
-        let (input, isDue) = state.withLock { state in
-            if let last = state.incompleteAt, now - last < .seconds(60) { return (state.input, false) }
-            state.incompleteAt = now
-            return (state.input, true)
-        }
+        let (input, isDue) = state.withLock { ($0.input, $0.incompleteWarnings.allows(at: now)) }
         input?.gate.countIncomplete()
         guard isDue else { return }
         handle.unowned.postWarning(
@@ -296,11 +292,7 @@ final class DecartTransform: ElementImplementation {
     /// - Parameter frame: nil if the queue does not report which frame it dropped.
     func reportLoss(of frame: Buffer?) {
         let now = MonotonicTime.now
-        let input = state.withLock { state -> InputChain? in
-            if let last = state.lostAt, now - last < .milliseconds(200) { return nil }
-            state.lostAt = now
-            return state.input
-        }
+        let input = state.withLock { $0.lossMessages.allows(at: now) ? $0.input : nil }
         guard let input else { return }
         let (element, counters) = (handle.unowned, input.gate.counters)
         element.post(

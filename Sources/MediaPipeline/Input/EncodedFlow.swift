@@ -21,7 +21,9 @@ package struct EncodedFlow: Sendable {
     private var lastSequence: UInt64?
     /// A keyframe request of the remote peer that waits for its time.
     private var isRequestWaiting = false
-    private var requestedAt: Duration?
+    /// Each lost packet and each viewer may request a keyframe, and a burst of keyframes congests the path that lost
+    /// the packet.
+    private var requests = Throttle(.milliseconds(300))
     /// Bits and frames sent above target and frame rate so far: two leaky buckets.
     private var excess = (bits: 0.0, frames: 0.0)
     private var updatedAt: Duration?
@@ -32,9 +34,6 @@ package struct EncodedFlow: Sendable {
     /// The buckets hold one second of the target and of the frame rate: a burst is no overload.
     private static let capacity = 1.0
     private static let drained = 0.5
-    /// Each lost packet and each viewer may request a keyframe, and a burst of keyframes congests the path that lost
-    /// the packet.
-    private static let requestInterval = Duration.milliseconds(300)
 
     /// - Parameter framerate: frames per second that the model takes.
     package init(framerate: Int) { self.framerate = max(framerate, 1) }
@@ -62,7 +61,7 @@ package struct EncodedFlow: Sendable {
                 excess.frames <= Self.drained * Double(framerate)
             else { return Decision(isSent: false) }
         }
-        guard isKeyframe else { return Decision(isSent: false, requestsKeyframe: mayRequest(now)) }
+        guard isKeyframe else { return Decision(isSent: false, requestsKeyframe: requests.allows(at: now)) }
         (needsKeyframe, isRecovering) = (false, false)
         return send(bytes, isKeyframe, now)
     }
@@ -71,9 +70,9 @@ package struct EncodedFlow: Sendable {
         excess.bits += Double(bytes) * 8
         excess.frames += 1
         if isKeyframe { isRequestWaiting = false }
-        let requests = isRequestWaiting && mayRequest(now)
-        if requests { isRequestWaiting = false }
-        return Decision(isSent: true, requestsKeyframe: requests)
+        let requestsKeyframe = isRequestWaiting && requests.allows(at: now)
+        if requestsKeyframe { isRequestWaiting = false }
+        return Decision(isSent: true, requestsKeyframe: requestsKeyframe)
     }
 
     private func overload(adding bytes: Int) -> EncodedOverload? {
@@ -98,19 +97,13 @@ package struct EncodedFlow: Sendable {
     /// The remote peer requests a keyframe.
     /// - Returns: true if the request goes upstream now; else it waits for a later frame.
     package mutating func keyframeRequested(now: Duration) -> Bool {
-        let isNow = mayRequest(now)
+        let isNow = requests.allows(at: now)
         isRequestWaiting = !isNow
         return isNow
     }
 
     /// The next frame that is sent is a keyframe, as after a pause.
     package mutating func restart() { needsKeyframe = true }
-
-    private mutating func mayRequest(_ now: Duration) -> Bool {
-        if let requestedAt, now >= requestedAt, now - requestedAt < Self.requestInterval { return false }
-        requestedAt = now
-        return true
-    }
 
     /// Rates of the input over the last one to two seconds, or since it began.
     private struct Meter: Sendable {

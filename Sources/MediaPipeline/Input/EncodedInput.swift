@@ -24,14 +24,8 @@ package final class EncodedInput: @unchecked Sendable {
         var sequence: UInt64 = 0
         /// An error was reported; the rest of the stream is dropped.
         var hasFailed = false
-        /// Time of the last keyframe request before the first keyframe.
-        var requestedAt: Duration?
-
-        mutating func mayRequest(now: Duration) -> Bool {
-            if let requestedAt, now - requestedAt < .seconds(1) { return false }
-            requestedAt = now
-            return true
-        }
+        /// Limits the keyframe requests before the first keyframe.
+        var requests = Throttle(.seconds(1))
     }
     private let state = Mutex(State())
     private let sink: Pad
@@ -87,7 +81,7 @@ package final class EncodedInput: @unchecked Sendable {
             let isNew = frame.isKeyframe && read != state.format
             if frame.isKeyframe { state.format = read }
             // The stream may have begun long before this element joined it.
-            if state.format == nil, state.mayRequest(now: MonotonicTime.now) { requestKeyframe() }
+            if state.format == nil, state.requests.allows(at: MonotonicTime.now) { requestKeyframe() }
             state.sequence &+= 1
             let size = state.format.map { ($0.size.width, $0.size.height) } ?? (0, 0)
             let rewritten = frame.rewritten.map { $0.withUnsafeBytes(Buffer.init(copying:)) }

@@ -148,7 +148,8 @@ package final class VideoOutput: Sendable {
         path: PathID, onFormat: @escaping @Sendable () -> Void, onFrame: @escaping @Sendable () -> Void
     ) -> Pad {
         let input = Pad(name: "decoded", direction: .sink)
-        let received = Mutex<(format: OutputFormat?, caps: Caps?, requestedAt: Duration?)>((nil, nil, nil))
+        let received = Mutex<(format: OutputFormat?, caps: Caps?, requests: Throttle)>(
+            (nil, nil, Throttle(.milliseconds(300))))
         input.setEventFunction { event in
             guard let caps = event.caps else { return .handled(true) }
             let info = VideoInfo(caps: caps)
@@ -170,14 +171,9 @@ package final class VideoOutput: Sendable {
                     isDelta: caps != nil && buffer.isDeltaUnit, now: time)
             }
             let now = MonotonicTime.now
-            let requests =
-                wantsKeyframe == true
-                && received.withLock { received in
-                    if let last = received.requestedAt, now - last < Self.requestInterval { return false }
-                    received.requestedAt = now
-                    return true
-                }
-            if requests { own.push(Event.forceKeyUnitUpstream()) }
+            if wantsKeyframe == true, received.withLock({ $0.requests.allows(at: now) }) {
+                own.push(Event.forceKeyUnitUpstream())
+            }
             return .ok
         }
         // A decoder that may use strides of its own does not copy each frame. `stamped` copies for a downstream that takes
@@ -196,8 +192,6 @@ package final class VideoOutput: Sendable {
         }
         return input
     }
-
-    private static let requestInterval = Duration.milliseconds(300)
 
     package func removeInput(path: PathID) { _ = state.withLock { $0.inputs.removeValue(forKey: path) } }
 
