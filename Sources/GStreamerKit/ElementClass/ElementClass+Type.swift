@@ -195,16 +195,10 @@ private let classInit: GClassInitFunc = { pointer, data in
         gst_element_class_add_metadata(element, GST_ELEMENT_METADATA_DOC_URI, page)
     }
     for pad in description.pads {
-        let presence =
-            switch pad.presence {
-            case .always: GST_PAD_ALWAYS
-            case .sometimes: GST_PAD_SOMETIMES
-            case .request: GST_PAD_REQUEST
-            }
         let caps = gst_caps_from_string(pad.caps)
         if let template = gst_pad_template_new(
-            pad.name, pad.direction == .source ? GST_PAD_SRC : GST_PAD_SINK, presence, caps)
-        {
+            pad.name, pad.direction == .source ? GST_PAD_SRC : GST_PAD_SINK, GstPadPresence(pad.presence.rawValue), caps
+        ) {
             gst_element_class_add_pad_template(element, template)
         }
         if let caps { gst_caps_unref(caps) }

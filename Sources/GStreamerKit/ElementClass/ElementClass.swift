@@ -62,7 +62,8 @@ package struct ElementClass: Sendable {
 }
 
 package struct PadTemplate: Sendable {
-    package enum Presence: Sendable { case always, sometimes, request }
+    /// The raw values are those of GstPadPresence.
+    package enum Presence: UInt32, Sendable { case always, sometimes, request }
     package var name: String
     package var direction: PadDirection
     package var presence: Presence
