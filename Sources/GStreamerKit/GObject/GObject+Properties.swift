@@ -18,21 +18,18 @@ extension GObject {
     package func shape(of name: String) -> PropertyShape {
         guard let found = spec(of: name) else { return .missing }
         guard found.pointee.flags.rawValue & G_PARAM_WRITABLE.rawValue != 0 else { return .readOnly }
-        let spec = UnsafeRawPointer(found)
+        func number<Spec, Bound: BinaryInteger>(
+            _ minimum: KeyPath<Spec, Bound>, _ maximum: KeyPath<Spec, Bound>
+        ) -> PropertyShape {
+            let spec = UnsafeRawPointer(found).assumingMemoryBound(to: Spec.self).pointee
+            let low = Int(clamping: spec[keyPath: minimum])
+            return .number(low...max(low, Int(clamping: spec[keyPath: maximum])))
+        }
         switch found.pointee.value_type {
-        case decart_type_int():
-            let spec = spec.assumingMemoryBound(to: GParamSpecInt.self).pointee
-            return .number(Int(spec.minimum)...max(Int(spec.minimum), Int(spec.maximum)))
-        case decart_type_uint():
-            let spec = spec.assumingMemoryBound(to: GParamSpecUInt.self).pointee
-            return .number(Int(spec.minimum)...max(Int(spec.minimum), Int(spec.maximum)))
-        case decart_type_int64():
-            let spec = spec.assumingMemoryBound(to: GParamSpecInt64.self).pointee
-            return .number(Int(spec.minimum)...max(Int(spec.minimum), Int(spec.maximum)))
-        case decart_type_uint64():
-            let spec = spec.assumingMemoryBound(to: GParamSpecUInt64.self).pointee
-            let low = Int(clamping: spec.minimum)
-            return .number(low...max(low, Int(clamping: spec.maximum)))
+        case decart_type_int(): return number(\GParamSpecInt.minimum, \.maximum)
+        case decart_type_uint(): return number(\GParamSpecUInt.minimum, \.maximum)
+        case decart_type_int64(): return number(\GParamSpecInt64.minimum, \.maximum)
+        case decart_type_uint64(): return number(\GParamSpecUInt64.minimum, \.maximum)
         case decart_type_structure(): return .structure
         default: return .other
         }
