@@ -102,11 +102,8 @@ package final class InputChain: @unchecked Sendable {
 
     /// Adds the elements to the bin and returns the target for its ghost sink pad.
     package func install(in bin: Bin) throws(GStreamerError) -> Pad {
-        bin.add(elements)
-        try bin.linkChain(elements)
-        guard let sink = queue.staticPad("sink"), let behindQueue = queue.staticPad("src")?.peer,
-            let last = sizeFilter.staticPad("src")
-        else {
+        let (sink, last) = try bin.addAndLink(elements)
+        guard let behindQueue = queue.staticPad("src")?.peer else {
             throw GStreamerError(.linkFailed, "the input queue has no pads")
         }
         // Each change of the geometry would ask upstream to negotiate again. Nothing changes for upstream, and a filter
