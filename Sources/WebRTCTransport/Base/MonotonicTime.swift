@@ -13,3 +13,11 @@ extension Duration {
         return overflows ? (parts.seconds < 0 ? .min : .max) : whole &+ parts.attoseconds / 1_000_000_000_000
     }
 }
+
+extension Duration {
+    /// The earlier of two times, of which each may be missing.
+    static func earlier(_ one: Duration?, _ other: Duration?) -> Duration? {
+        guard let one, let other else { return one ?? other }
+        return min(one, other)
+    }
+}

@@ -50,12 +50,7 @@ package struct InboundRTP<Packet: PacketStorage> {
     /// When `wake` must be called, if no packet arrives before.
     package var nextWake: Duration? {
         guard isActive else { return nil }
-        return Self.earlier(Self.earlier(nextReport, stream.nextWake), nextKeyframeRequest)
-    }
-
-    private static func earlier(_ one: Duration?, _ other: Duration?) -> Duration? {
-        guard let one, let other else { return one ?? other }
-        return min(one, other)
+        return .earlier(.earlier(nextReport, stream.nextWake), nextKeyframeRequest)
     }
 
     /// - Parameters:

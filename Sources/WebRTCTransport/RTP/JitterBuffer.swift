@@ -236,9 +236,11 @@ package struct JitterBuffer<Packet> {
 
     /// When `next` or `requests` must be called, if no packet arrives before.
     package var nextWake: Duration? {
-        var times = [begins, missing.first?.deadline, missing.isEmpty ? nil : earliestRequest]
-        if let tail, !tail.isRequested { times.append(tail.request) }
-        return times.compactMap { $0 }.min()
+        // Asked for after each batch of packets, so without an array.
+        var next = begins
+        if let first = missing.first { next = .earlier(next, .earlier(first.deadline, earliestRequest)) }
+        if let tail, !tail.isRequested { next = .earlier(next, tail.request) }
+        return next
     }
 }
 
