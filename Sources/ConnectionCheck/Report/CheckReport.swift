@@ -89,7 +89,7 @@ package struct CheckReport: Sendable {
     private func message(_ bytes: [UInt8], isSent: Bool) -> JSONValue {
         let value = Self.value(bytes)
         let type = value["type"]?.string
-        // What DecartProtocol does not know of the service is the news.
+        // Only the service can send what this version does not know: the element sends what DecartProtocol encodes.
         let known = type.flatMap { KnownMessages.fromService[$0] }
         let unknown = isSent ? [] : known.map { known in Self.paths(value, "").filter { !known.contains($0) } } ?? []
         let candidate = value["candidate"]?["candidate"]?.string.flatMap { SDPFacts.type(ofCandidate: $0) }

@@ -40,7 +40,7 @@ class PipelineMedia: @unchecked Sendable {
     private var isOver = false
 
     /// - Parameters:
-    ///   - role: Name of the peer in logs.
+    ///   - role: Name of the peer in logs, and of the queue.
     ///   - hasSides: Two connections may exist: failures name theirs.
     ///   - onEvent: called with the log and the failure too, which comes once at most.
     init(

@@ -167,15 +167,15 @@ final class RTPSession: @unchecked Sendable {
         settle()
     }
 
-    /// Takes a decrypted packet of 12 bytes or more; `flush` hands on what arrived together.
+    /// Takes a decrypted packet of 12 bytes or more. Call `flush` after those that arrived together.
     func received(rtp packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration) {
         inbound.received(rtp: packet, activeType: activeType, now: now, running: { runningTime }) { perform($0) }
     }
 
     private var runningTime: Int64? { bin.currentRunningTime.map { Int64(clamping: $0) } }
 
-    /// Hands on the packets that arrived together. Within a frame that is complete now, each had set a time to request the
-    /// next one: what is due is decided once.
+    /// Hands on the packets that arrived together, and sends the requests that they caused. The timer is set here and not for
+    /// each packet: each one within a frame sets a time to request the next, which the end of the frame takes back.
     func flush() {
         if inbound.flush() { output.deliver(&delivery) }
         settle()

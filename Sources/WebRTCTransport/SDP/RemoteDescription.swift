@@ -15,7 +15,7 @@ package struct TransportParameters: Sendable, Equatable {
 package struct RemoteDescription: Sendable {
     package let kinds: [String]
     package let mids: [String]
-    /// What the remote peer permits; nil: no usable video m-line, if that is allowed.
+    /// What we may send and receive, in our own direction; nil: no usable m-line of that kind, if that is allowed.
     package private(set) var video: NegotiatedVideo?
     package private(set) var videoIndex: Int?
     package private(set) var audio: NegotiatedAudio?
