@@ -40,7 +40,6 @@ let package = Package(
         // Only for CONNECT through an HTTP proxy.
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
-        .package(url: "https://github.com/apple/swift-collections", from: "1.1.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
@@ -57,18 +56,13 @@ let package = Package(
         .target(
             name: "LiveKitProtocol", dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")],
             exclude: ["livekit_signal.proto"], swiftSettings: swiftSettings),
-        .target(
-            name: "EventLoopThreads", dependencies: [.product(name: "DequeModule", package: "swift-collections")],
-            swiftSettings: swiftSettings),
+        .target(name: "EventLoopThreads", swiftSettings: swiftSettings),
 
         // Floor 1: one concern each.
         .target(
             name: "GStreamerKit", dependencies: ["CGStreamer", .product(name: "Logging", package: "swift-log")],
             swiftSettings: swiftSettings),
-        .target(
-            name: "ICE",
-            dependencies: ["CNice", "EventLoopThreads", .product(name: "HeapModule", package: "swift-collections")],
-            swiftSettings: swiftSettings),
+        .target(name: "ICE", dependencies: ["CNice", "EventLoopThreads"], swiftSettings: swiftSettings),
         .target(
             name: "MediaSecurity", dependencies: ["COpenSSL", "CSRTP", "EventLoopThreads"],
             swiftSettings: swiftSettings),
@@ -81,8 +75,8 @@ let package = Package(
         .target(
             name: "WebRTCTransport",
             dependencies: [
-                "GStreamerKit", "ICE", "MediaSecurity", .product(name: "Logging", package: "swift-log"),
-                .product(name: "DequeModule", package: "swift-collections"),
+                "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: swiftSettings),
         .target(

@@ -1,7 +1,6 @@
 // A serial queue on plain threads. Code that may call into the application runs here and not on a dispatch queue: an
 // interpreter that ends (Python) ends each thread that calls into it by pthread_exit, and libdispatch traps when one of
 // its threads ends in the middle of its work.
-import DequeModule
 import Glibc
 import Synchronization
 
@@ -12,13 +11,15 @@ package final class SerialQueue: Sendable {
         case turn(WakeUp)
     }
     private struct State {
-        var items: Deque<Item> = []
+        var items = RingBuffer<Item>()
         /// A thread runs the work, or will soon.
         var isTaken = false
 
         /// Returns false if the turn is over.
         mutating func replace(_ turn: WakeUp, by work: @escaping @Sendable () -> Void) -> Bool {
-            let index = items.firstIndex { if case .turn(let other) = $0 { other === turn } else { false } }
+            let index = (0..<items.count).first {
+                if case .turn(let other)? = items[$0] { other === turn } else { false }
+            }
             if let index { items[index] = .work(work) }
             return index != nil
         }

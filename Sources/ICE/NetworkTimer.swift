@@ -1,4 +1,3 @@
-internal import HeapModule
 private import Synchronization
 
 /// A one-shot timer on a network thread. `cancel()` can be called from any thread and repeatedly.
@@ -34,32 +33,25 @@ package final class NetworkTimer: Sendable {
 /// The timers of a network thread by the time at which they are due. GLib visits each of its sources at each wake-up; the
 /// first of these is enough.
 final class NetworkTimers: Sendable {
-    private struct Entry: Comparable, Sendable {
-        var timer: NetworkTimer
-        /// Timers of the same time fire in the order in which they were added.
-        var number: Int
-
-        static func == (one: Self, other: Self) -> Bool { one.number == other.number }
-        static func < (one: Self, other: Self) -> Bool {
-            (one.timer.due, one.number) < (other.timer.due, other.number)
-        }
-    }
     private struct State: Sendable {
-        var entries = Heap<Entry>()
-        var added = 0
-        /// Cancelled timers stay until they are the first or the number of entries reaches this.
+        /// The next one is the last. Of those of the same time, it is the one that was added first.
+        var timers: [NetworkTimer] = []
+        /// Cancelled timers stay until they are the next or the number of timers reaches this.
         var limit = NetworkTimers.fewest
 
+        /// Returns true if the timer is due before all others.
         mutating func add(_ timer: NetworkTimer) -> Bool {
-            if entries.count >= limit {
-                entries = Heap(entries.unordered.filter(\.timer.isPending))
-                limit = max(NetworkTimers.fewest, 2 * entries.count)
+            if timers.count >= limit {
+                timers.removeAll { !$0.isPending }
+                limit = max(NetworkTimers.fewest, 2 * timers.count)
             }
-            added += 1
-            let entry = Entry(timer: timer, number: added)
-            let isFirst = entries.min.map { entry < $0 } ?? true
-            entries.insert(entry)
-            return isFirst
+            var (low, high) = (0, timers.count)
+            while low < high {
+                let middle = (low + high) / 2
+                if timers[middle].due > timer.due { low = middle + 1 } else { high = middle }
+            }
+            timers.insert(timer, at: low)
+            return low == timers.count - 1
         }
     }
     private static let fewest = 64
@@ -77,8 +69,8 @@ final class NetworkTimers: Sendable {
     /// The time at which `fire` has something to do; nil: there is no timer. A cancelled one must not wake the thread.
     var nextDue: Int? {
         state.withLock { state in
-            while let first = state.entries.min, !first.timer.isPending { state.entries.removeMin() }
-            return state.entries.min?.timer.due
+            while let next = state.timers.last, !next.isPending { state.timers.removeLast() }
+            return state.timers.last?.due
         }
     }
 
@@ -94,8 +86,8 @@ final class NetworkTimers: Sendable {
 
     private func takeDue(_ now: Int) -> NetworkTimer? {
         state.withLock { state in
-            guard let first = state.entries.min, first.timer.due <= now else { return nil }
-            return state.entries.popMin()?.timer
+            guard let next = state.timers.last, next.due <= now else { return nil }
+            return state.timers.popLast()
         }
     }
 }

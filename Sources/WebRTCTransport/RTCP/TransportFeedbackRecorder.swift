@@ -1,5 +1,3 @@
-internal import DequeModule
-
 /// Records when packets with transport-wide sequence numbers arrive and writes the feedback about them
 /// (draft-holmer-rmcat-transport-wide-cc-extensions-01 section 3.1). A value; its times are in microseconds.
 package struct TransportFeedbackRecorder: Sendable {
@@ -9,7 +7,7 @@ package struct TransportFeedbackRecorder: Sendable {
     /// The number after the highest one in a feedback.
     private var next: Int64?
     /// The numbers that arrived since the last feedback, ascending if `isSorted`.
-    private var pending: Deque<Int64> = []
+    private var pending: [Int64] = []
     private var isSorted = true
     private var feedbackCount: UInt8 = 0
 
@@ -68,7 +66,7 @@ package struct TransportFeedbackRecorder: Sendable {
         }
         let end = max(next ?? number, number)
         next = end
-        while let first = pending.first, first < number { pending.removeFirst() }
+        pending.removeFirst(pending.firstIndex { $0 >= number } ?? pending.count)
         if pending.isEmpty, arrivals.count > 2 * Int(Self.history) {
             arrivals = arrivals.filter { $0.key >= end - Self.history }
         }

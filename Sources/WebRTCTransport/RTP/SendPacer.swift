@@ -1,4 +1,4 @@
-internal import DequeModule
+internal import EventLoopThreads
 
 /// Spreads the packets of large frames over time, so that they do not overflow a short queue on the path: a token bucket
 /// that lets `burst` bytes leave at once and more at `share` of the target bitrate. Retransmissions overtake the packets
@@ -27,8 +27,8 @@ package struct SendPacer: Sendable {
         var offered: Duration
         var isOfKeyframe: Bool
     }
-    private var retransmissions: Deque<Packet> = []
-    private var media: Deque<Packet> = []
+    private var retransmissions = RingBuffer<Packet>()
+    private var media = RingBuffer<Packet>()
     private var waitingBytes = 0
     private var bytesPerSecond: Double
     /// Lets the packets that wait now leave within `longestWait`; 0 if none waits.
@@ -97,8 +97,7 @@ package struct SendPacer: Sendable {
     }
 
     package mutating func clear() {
-        retransmissions.removeAll()
-        media.removeAll()
+        (retransmissions, media) = (RingBuffer(), RingBuffer())
         (waitingBytes, leastBytesPerSecond) = (0, 0)
     }
 

@@ -1,4 +1,4 @@
-internal import DequeModule
+internal import EventLoopThreads
 
 /// Our stream of one SSRC: the counters of its sender reports, and the latest packets for retransmission (RFC 4588). A
 /// value.
@@ -15,7 +15,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
         var time: Duration
         var packet: Packet
     }
-    private var history: Deque<Sent> = []
+    private var history = RingBuffer<Sent>()
     private let retransmission: (ssrc: UInt32, payloadType: Int)?
     private var nextSequence: UInt16
     /// Packets are kept for the longest time that our own jitter buffer waits; libwebrtc's hardly waits longer.
@@ -37,7 +37,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
         if let running { latest = (bytes.bigEndian32(at: 4), running) }
         guard retransmission != nil else { return }
         while let first = history.first, history.count >= Self.maximumPackets || now - first.time > Self.age {
-            history.removeFirst()
+            history.popFirst()
         }
         history.append(Sent(sequence: bytes.bigEndian16(at: 2), time: now, packet: packet))
     }
@@ -55,12 +55,14 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
         var (low, high) = (0, history.count)
         while low < high {
             let middle = (low + high) / 2
-            if last.sequence &- history[middle].sequence > back { low = middle + 1 } else { high = middle }
+            if let found = history[middle]?.sequence, last.sequence &- found > back {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
-        guard low < history.count, history[low].sequence == sequence, now - history[low].time <= Self.age else {
-            return nil
-        }
-        return history[low].packet
+        guard let sent = history[low], sent.sequence == sequence, now - sent.time <= Self.age else { return nil }
+        return sent.packet
     }
 
     /// The retransmission of a packet; nil: it is not kept (any more).
