@@ -39,7 +39,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
         // Only for CONNECT through an HTTP proxy.
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
-        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
@@ -56,34 +55,27 @@ let package = Package(
         .target(
             name: "LiveKitProtocol", dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")],
             exclude: ["livekit_signal.proto"], swiftSettings: swiftSettings),
+        .target(name: "Log", swiftSettings: swiftSettings),
         .target(name: "EventLoopThreads", swiftSettings: swiftSettings),
 
         // Floor 1: one concern each.
-        .target(
-            name: "GStreamerKit", dependencies: ["CGStreamer", .product(name: "Logging", package: "swift-log")],
-            swiftSettings: swiftSettings),
+        .target(name: "GStreamerKit", dependencies: ["CGStreamer", "Log"], swiftSettings: swiftSettings),
         .target(name: "ICE", dependencies: ["CNice", "EventLoopThreads"], swiftSettings: swiftSettings),
         .target(
             name: "MediaSecurity", dependencies: ["COpenSSL", "CSRTP", "EventLoopThreads"],
             swiftSettings: swiftSettings),
         .target(
-            name: "DecartSession",
-            dependencies: ["DecartProtocol", "EventLoopThreads", .product(name: "Logging", package: "swift-log")],
+            name: "DecartSession", dependencies: ["DecartProtocol", "EventLoopThreads", "Log"],
             swiftSettings: swiftSettings),
 
         // Floor 2: the outside that a session talks to.
         .target(
-            name: "WebRTCTransport",
-            dependencies: [
-                "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity",
-                .product(name: "Logging", package: "swift-log"),
-            ],
+            name: "WebRTCTransport", dependencies: ["EventLoopThreads", "GStreamerKit", "ICE", "Log", "MediaSecurity"],
             swiftSettings: swiftSettings),
         .target(
             name: "Signalling",
             dependencies: [
-                "DecartSession", "DecartProtocol", "EventLoopThreads",
-                .product(name: "Logging", package: "swift-log"),
+                "DecartSession", "DecartProtocol", "EventLoopThreads", "Log",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOTLS", package: "swift-nio"),
@@ -97,8 +89,7 @@ let package = Package(
         .target(
             name: "LiveKitTransport",
             dependencies: [
-                "LiveKitProtocol", "DecartProtocol", "DecartSession", "Signalling", "ICE", "WebRTCTransport",
-                .product(name: "Logging", package: "swift-log"),
+                "LiveKitProtocol", "DecartProtocol", "DecartSession", "Signalling", "ICE", "Log", "WebRTCTransport",
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
             ],
             swiftSettings: swiftSettings),
@@ -107,8 +98,7 @@ let package = Package(
         .target(
             name: "MediaPipeline",
             dependencies: [
-                "CYUV", "EventLoopThreads", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
-                .product(name: "Logging", package: "swift-log"),
+                "CYUV", "EventLoopThreads", "GStreamerKit", "DecartProtocol", "Log", "WebRTCTransport",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -119,16 +109,15 @@ let package = Package(
             name: "DecartElements",
             dependencies: [
                 "MediaPipeline", "MirrorElement", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE",
-                "EventLoopThreads", "MediaSecurity", "WebRTCTransport", "Signalling", "LiveKitTransport", "CRelease",
-                .product(name: "Logging", package: "swift-log"),
+                "EventLoopThreads", "Log", "MediaSecurity", "WebRTCTransport", "Signalling", "LiveKitTransport",
+                "CRelease",
             ],
             swiftSettings: swiftSettings),
         .target(
             name: "StandInServer",
             dependencies: [
-                "CGIO", "DecartProtocol", "EventLoopThreads", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity",
-                "WebRTCTransport",
-                .product(name: "Logging", package: "swift-log"),
+                "CGIO", "DecartProtocol", "EventLoopThreads", "GStreamerKit", "ICE", "LiveKitProtocol", "Log",
+                "MediaSecurity", "WebRTCTransport",
                 .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -230,7 +219,8 @@ let package = Package(
             swiftSettings: testSettings),
         .testTarget(
             name: "MediaSecurityTests", dependencies: ["MediaSecurity", "TestSupport"], swiftSettings: testSettings),
-        .testTarget(name: "GStreamerKitTests", dependencies: ["GStreamerKit"], swiftSettings: testSettings),
+        .testTarget(
+            name: "GStreamerKitTests", dependencies: ["CGStreamer", "GStreamerKit", "Log"], swiftSettings: testSettings),
         .testTarget(
             name: "WebRTCTransportTests",
             dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity", "TestSupport"],

@@ -6,7 +6,7 @@ package import DecartProtocol
 package import DecartSession
 import ICE
 import LiveKitProtocol
-package import Logging
+package import Log
 package import Signalling
 import SwiftProtobuf
 import Synchronization
@@ -288,7 +288,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .reportFailed(let error):
             logger.info("failed after \(elapsed): \(error.description)")
         case .reportMuted(let kinds): logger.info("the room mutes \(kinds.isEmpty ? "nothing" : kinds.listed)")
-        case .note(let text): logger.warning("\(text)")
+        case .note(let text): logger.warning(text)
         default: break
         }
     }

@@ -1,6 +1,6 @@
 // The debug categories of the elements: one for each layer of a session, besides those of the elements themselves.
 import GStreamerKit
-import Logging
+import Log
 import WebRTCTransport
 
 enum LogCategories {

@@ -6,7 +6,7 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import LiveKitTransport
-import Logging
+import Log
 import MediaPipeline
 import Synchronization
 import WebRTCTransport
@@ -209,7 +209,7 @@ final class MediaPath: @unchecked Sendable {
     func set(trackSID: String?) { shared.withLock { $0.trackSID = trackSID } }
 
     /// Any thread that keeps the element alive.
-    func warn(_ text: String) { host.loggers.media.warning("\(text)") }
+    func warn(_ text: String) { host.loggers.media.warning(text) }
 
     func stop() {
         var last: Shared?

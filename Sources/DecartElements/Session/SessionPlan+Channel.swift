@@ -1,7 +1,7 @@
 // The control channel of a session and the API key that opens it.
 import DecartProtocol
 import DecartSession
-import Logging
+import Log
 import Signalling
 import WebRTCTransport
 

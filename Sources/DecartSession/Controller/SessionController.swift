@@ -7,7 +7,7 @@
 // Lifetime: the owner of the controller calls `stop` before it releases it. Without `stop`, deinit still closes channel
 // and media path, but nothing reports their end. Channels and media paths hold the controller weakly.
 package import DecartProtocol
-package import Logging
+package import Log
 import Synchronization
 
 // @unchecked: all state that changes is accessed only on the scheduler's serial queue (and in deinit), except what is

@@ -1,7 +1,7 @@
 // The log of a session. INFO has one line for each phase of an attempt, with its duration; WARNING has failures; DEBUG has
 // the type of each message. No line contains a prompt, a key or a token.
 import DecartProtocol
-package import Logging
+import Log
 
 /// The log of one session; used on its queue only.
 struct SessionLog {
@@ -16,7 +16,7 @@ struct SessionLog {
 
     /// Call after the machine has handled an event, with its snapshots before and after.
     mutating func handled(_ actions: [SessionAction], _ before: SessionSnapshot, _ after: SessionSnapshot) {
-        guard logger.logLevel <= .warning else { return }
+        guard logger.isEnabled(.warning) else { return }
         for action in actions { performed(action, after) }
         changed(before, after)
     }
@@ -62,7 +62,7 @@ struct SessionLog {
             }
         case .renewed(let time): info("the session was renewed within \(time.text)")
         case .ending(let left): logger.info("the session ends in \(left.text)")
-        case .note(let text): logger.debug("\(text)")
+        case .note(let text): logger.debug(text)
         case .transportDetected(let transport):
             logger.debug("the service's transport is \(transport?.rawValue ?? "unknown again")")
         }
@@ -112,9 +112,4 @@ extension Duration {
         self < .seconds(1)
             ? "\((self / .milliseconds(1) * 10).rounded() / 10) ms" : "\((self / .seconds(1) * 100).rounded() / 100) s"
     }
-}
-
-extension Logger {
-    /// Discards everything.
-    package static let none = Logger(label: "none") { _ in SwiftLogNoOpLogHandler() }
 }

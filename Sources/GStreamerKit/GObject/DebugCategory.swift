@@ -1,4 +1,5 @@
 internal import CGStreamer
+internal import Log
 
 /// A GStreamer debug category. The plugin logs nowhere else.
 // @unchecked: the category pointer is set once, and GStreamer synchronises access to the threshold.
@@ -26,11 +27,11 @@ package struct DebugCategory: @unchecked Sendable {
     }
 
     /// Writes a message whose object is given by name.
-    func write(
-        _ level: Level, object: String, _ message: String, file: String, function: String, line: UInt
-    ) {
+    func write(_ entry: Logger.Entry, object: String) {
         guard let category else { return }
-        gst_debug_log_id_literal(category, level.raw, file, function, Int32(clamping: line), object, message)
+        gst_debug_log_id_literal(
+            category, Level(entry.level).raw, entry.file.cString, entry.function.cString,
+            Int32(clamping: entry.line), object, entry.text)
     }
 
     /// Messages of level `info` and above must not contain secrets, prompts or peer addresses.
@@ -39,10 +40,14 @@ package struct DebugCategory: @unchecked Sendable {
         function: StaticString = #function, line: UInt = #line
     ) {
         guard let category, isEnabled(level) else { return }
-        // The literals that the compiler passes end with a NUL.
-        let (file, function) = (UnsafeRawPointer(file.utf8Start), UnsafeRawPointer(function.utf8Start))
         gst_debug_log_literal(
-            category, level.raw, file.assumingMemoryBound(to: CChar.self),
-            function.assumingMemoryBound(to: CChar.self), Int32(clamping: line), object?.object, message())
+            category, level.raw, file.cString, function.cString, Int32(clamping: line), object?.object, message())
+    }
+}
+
+extension StaticString {
+    /// The literals that the compiler passes for `#fileID` and `#function` end with a NUL.
+    fileprivate var cString: UnsafePointer<CChar> {
+        UnsafeRawPointer(utf8Start).assumingMemoryBound(to: CChar.self)
     }
 }

@@ -1,7 +1,7 @@
 // The payloader of one media path for an encoded input; there is no encoder. It knows RTP; it must not know how
 // connections are established.
 package import GStreamerKit
-import Logging
+import Log
 import Synchronization
 package import WebRTCTransport
 

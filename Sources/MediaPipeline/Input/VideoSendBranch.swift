@@ -1,7 +1,7 @@
 // The encoder of one media path: takes the input's frames to a connection and follows the connection's bitrate target.
 // It knows RTP; it must not know how connections are established.
 package import GStreamerKit
-package import Logging
+package import Log
 import Synchronization
 package import WebRTCTransport
 
@@ -204,7 +204,7 @@ package final class VideoSendBranch: SendBranch {
         }
         guard isChanged else { return }
         let what = rate.map { "this machine is too busy for more than \($0) fps" } ?? "the CPU carries all frames again"
-        logger.info("\(what)")
+        logger.info(what)
         limitRate()
     }
 

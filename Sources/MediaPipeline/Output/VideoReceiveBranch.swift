@@ -2,7 +2,7 @@
 // It sits behind an `ErrorIsolator`, which discards downstream errors, so that the decoder can be rebuilt while RTP keeps
 // arriving. It knows pads and elements; it must not know connections.
 package import GStreamerKit
-package import Logging
+package import Log
 import Synchronization
 package import WebRTCTransport
 
@@ -83,7 +83,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         let exit = output.makeInput(path: path, onFormat: { [weak self] in self?.applyFormat() }) {
             [weak self] in
             guard let self else { return }
-            self.logger.trace("decoded a frame")
+            self.logger.log("decoded a frame")
             onFrame(self.frames.wrappingAdd(1, ordering: .relaxed).oldValue == 0)
         }
         target = Target(codec: codec, bin: bin, exit: exit, markers: markers)

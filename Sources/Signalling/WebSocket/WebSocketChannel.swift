@@ -2,7 +2,7 @@
 // and no media.
 package import DecartProtocol
 package import DecartSession
-package import Logging
+package import Log
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -255,7 +255,7 @@ private final class Connection: @unchecked Sendable {
         guard case .open(let handler, let context) = phase else { return dequeued() }
         let promise = loop.makePromise(of: Void.self)
         promise.futureResult.whenComplete { _ in dequeued() }
-        logger.trace("\(place): sends a message of \(message.count) bytes")
+        logger.log("\(place): sends a message of \(message.count) bytes")
         handler.send(context, message, promise: promise)
     }
 
@@ -288,7 +288,7 @@ private final class Connection: @unchecked Sendable {
 
     private func emit(_ message: SignallingEvent, size: Int) {
         guard !isClosing else { return }
-        logger.trace("\(place): received a message of \(size) bytes")
+        logger.log("\(place): received a message of \(size) bytes")
         if backlog.withLock({ $0.add(size) }) { updateReading() }
         onEvent(message)
     }

@@ -1,7 +1,7 @@
 // The DTLS transport of a connection: the handshake over the ICE transport, its timers, and the keys for SRTP. The
 // association outlives ICE restarts.
 import ICE
-import Logging
+import Log
 import MediaSecurity
 
 // @unchecked: `parameters(of:setup:)` may be called on any thread; all else that is not constant belongs to the network

@@ -1,7 +1,7 @@
 // The JSEP surface of a connection: creates and applies descriptions, one at a time, from any thread.
 import GStreamerKit
 import ICE
-import Logging
+import Log
 import MediaSecurity
 import Synchronization
 

@@ -2,7 +2,7 @@
 // to RTP sessions, the choice of codec and stream, and REMB.
 import GStreamerKit
 import ICE
-import Logging
+import Log
 import MediaSecurity
 
 // @unchecked: all that is not constant belongs to the network thread, which calls all methods.
@@ -123,7 +123,7 @@ final class RTPReceiver: @unchecked Sendable {
             ? srtp.unprotectRTCP(datagram, length: datagram.count) : srtp.unprotectRTP(datagram, length: datagram.count)
         guard let length, length >= (isRTCP ? 8 : 12), length <= datagram.count else { return nil }
         recordSource(ssrc, now)
-        logger.trace("received \(isRTCP ? "RTCP" : "RTP"), SSRC \(ssrc), \(length) bytes")
+        logger.log("received \(isRTCP ? "RTCP" : "RTP"), SSRC \(ssrc), \(length) bytes")
         return (UnsafeRawBufferPointer(rebasing: datagram[..<length]), isRTCP)
     }
 

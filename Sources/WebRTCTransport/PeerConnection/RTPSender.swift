@@ -2,7 +2,7 @@
 // must not know DTLS or SDP.
 import GStreamerKit
 import ICE
-import Logging
+import Log
 import MediaSecurity
 import Synchronization
 
@@ -164,7 +164,7 @@ final class RTPSender: @unchecked Sendable {
 
     private func flush(_ batch: inout Batch) {
         guard !batch.isEmpty else { return }
-        logger.trace("sends \(batch.count) RTP packets")
+        logger.log("sends \(batch.count) RTP packets")
         ice.agent?.send(batch) { videoSent.count(batch[$0].count) }
         batch.removeAll(keepingCapacity: true)
     }
@@ -175,7 +175,7 @@ final class RTPSender: @unchecked Sendable {
             let (buffer, length) = writer.write(packet, sendTime: .zero, reserve: SRTPTransform.maximumOverhead),
             let protected = srtp.protectRTP(buffer, length: length)
         else { return }
-        logger.trace("sends RTP, \(protected) bytes")
+        logger.log("sends RTP, \(protected) bytes")
         if agent.send(UnsafeRawBufferPointer(rebasing: buffer[..<protected])) { audioSent.count(protected) }
     }
 

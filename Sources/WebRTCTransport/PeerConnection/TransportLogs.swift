@@ -1,8 +1,8 @@
 // The logs of a peer connection, those of DTLS apart (`DTLSTransport`); used on the network thread only. INFO has one line
-// for each phase, with its duration; DEBUG has negotiated parameters and each change; TRACE has single packets. No line
+// for each phase, with its duration; DEBUG has negotiated parameters and each change; LOG has single packets. No line
 // contains an address, ICE credentials, fingerprints or keys.
 import ICE
-package import Logging
+package import Log
 
 /// The loggers of the layers of a peer connection.
 package struct TransportLoggers: Sendable {
@@ -13,18 +13,13 @@ package struct TransportLoggers: Sendable {
     }
 
     /// Discards everything.
-    package static let none = {
-        let none = Logger(label: "none") { _ in SwiftLogNoOpLogHandler() }
-        return TransportLoggers(ice: none, dtls: none, rtp: none, congestion: none)
-    }()
+    package static let none = TransportLoggers(ice: .none, dtls: .none, rtp: .none, congestion: .none)
 
     /// Returns loggers whose messages name the connection, if a session has several.
     package func naming(_ connection: String) -> TransportLoggers {
-        var all = self
-        for path in [\TransportLoggers.ice, \.dtls, \.rtp, \.congestion] {
-            all[keyPath: path][metadataKey: "connection"] = "\(connection)"
-        }
-        return all
+        TransportLoggers(
+            ice: ice.naming(connection), dtls: dtls.naming(connection), rtp: rtp.naming(connection),
+            congestion: congestion.naming(connection))
     }
 }
 
@@ -110,7 +105,7 @@ struct ICELog {
         logger.info("the ICE restart failed after \(time.milliseconds): \(cause); the previous path stays")
     }
 
-    func warning(_ text: String) { logger.warning("\(text)") }
+    func warning(_ text: String) { logger.warning(text) }
 
     func closes() {
         if !isUp { logNoPath("closed") }

@@ -4,7 +4,7 @@
 //
 // Every method runs on the camera's queue, which may block in GStreamer, unless it says otherwise.
 import GStreamerKit
-import Logging
+import Log
 import MediaPipeline
 import WebRTCTransport
 
