@@ -39,7 +39,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
         // Only for CONNECT through an HTTP proxy.
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
-        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
     targets: [
@@ -68,10 +67,11 @@ let package = Package(
             name: "DecartSession", dependencies: ["DecartProtocol", "EventLoopThreads", "Log"],
             swiftSettings: swiftSettings),
 
-        // Floor 2: the outside that a session talks to.
+        // Floor 2: the outside that a session talks to, and command lines.
         .target(
             name: "WebRTCTransport", dependencies: ["EventLoopThreads", "GStreamerKit", "ICE", "Log", "MediaSecurity"],
             swiftSettings: swiftSettings),
+        .target(name: "CommandLineOptions", dependencies: ["GStreamerKit"], swiftSettings: swiftSettings),
         .target(
             name: "Signalling",
             dependencies: [
@@ -161,26 +161,22 @@ let package = Package(
             ]),
         .executableTarget(
             name: "decart-standin",
-            dependencies: [
-                "StandInServer", "DecartProtocol", "ICE", "CRelease",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ],
+            dependencies: ["CommandLineOptions", "StandInServer", "DecartProtocol", "ICE", "CRelease"],
             swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(productLinking)]),
         // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice.
         // It calls C for webrtcbin, which it is measured against.
         .executableTarget(
             name: "decart-bench",
             dependencies: [
-                "CGStreamer", "DecartProtocol", "GStreamerKit", "MediaSecurity", "WebRTCTransport",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "CGStreamer", "CommandLineOptions", "DecartProtocol", "GStreamerKit", "MediaSecurity",
+                "WebRTCTransport",
             ],
             swiftSettings: swiftSettings),
 
         .executableTarget(
             name: "decart-check",
             dependencies: [
-                "ConnectionCheck", "DecartProtocol", "ICE", "Signalling", "CRelease",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "CommandLineOptions", "ConnectionCheck", "DecartProtocol", "ICE", "Signalling", "CRelease",
             ],
             swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(productLinking)]),
 
@@ -219,6 +215,8 @@ let package = Package(
             swiftSettings: testSettings),
         .testTarget(
             name: "MediaSecurityTests", dependencies: ["MediaSecurity", "TestSupport"], swiftSettings: testSettings),
+        .testTarget(
+            name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"], swiftSettings: testSettings),
         .testTarget(
             name: "GStreamerKitTests", dependencies: ["CGStreamer", "GStreamerKit", "Log"], swiftSettings: testSettings),
         .testTarget(

@@ -1,16 +1,95 @@
-import ArgumentParser
 import CRelease
+import CommandLineOptions
 import ConnectionCheck
 import DecartProtocol
 import Glibc
 import ICE
 import Signalling
 
-struct CheckCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "decart-check",
-        abstract: "Checks the way to Decart's realtime service: name, TCP, TLS, key, STUN and TURN.",
-        discussion: """
+struct CheckCommand: Command {
+    private var baseURL: String?
+    private var apiKeyFile: RawArgument?
+    private var model = DecartModel.defaultName
+    private var stunServer = CheckConfiguration.defaultSTUNServer
+    private var turnServers: [String] = []
+    private var turnServersFile: RawArgument?
+    private var caFile: String?
+    private var httpProxy: String?
+    private var httpProxyFile: RawArgument?
+    private var localAddress: String?
+    private var insecure = false
+    private var timeout = 3.0
+    private var deep = false
+    private var report: RawArgument?
+    private var record: RawArgument?
+    private var json = false
+
+    private var runsSession: Bool { deep || report != nil }
+
+    static var table: OptionTable<CheckCommand> {
+        OptionTable(
+            "decart-check",
+            abstract: "Checks the way to Decart's realtime service: name, TCP, TLS, key, STUN and TURN.",
+            discussion: discussion,
+            options: [
+                .value(
+                    "base-url", "url", \.baseURL,
+                    "URL of the service, as the element's base-url. Without it, the environment variable "
+                        + "DECART_BASE_URL, else \(ServiceURL.defaultBase)."),
+                .value(
+                    "api-key-file", "file", \.apiKeyFile, "File that holds the API key, if DECART_API_KEY is not set."),
+                .value("model", "name", \.model, "Model of a session."),
+                .value(
+                    "stun-server", "url", \.stunServer,
+                    "STUN server; empty: none. The default is not used if the service is on this machine."),
+                .list(
+                    "turn-servers", "url", \.turnServers,
+                    "TURN server, turn://user:password@host:port?transport=udp|tcp or turns:// (TLS). May be given more "
+                        + "than once. Other users can read the password on the command line: see "
+                        + "--turn-servers-file."),
+                .value("turn-servers-file", "file", \.turnServersFile, "File with TURN servers, one URL a line."),
+                .value(
+                    "ca-file", "file", \.caFile,
+                    "PEM file with certificate authorities for the service and turns: servers."),
+                .value(
+                    "http-proxy", "url", \.httpProxy,
+                    "HTTP proxy for everything but UDP, http://host:port, as the element's http-proxy. See "
+                        + "--http-proxy-file for one with a password."),
+                .value(
+                    "http-proxy-file", "file", \.httpProxyFile,
+                    "File with the proxy, http://user:password@host:port."),
+                .value(
+                    "local-address", "name", \.localAddress,
+                    "Address or interface to use, as the element's local-address."),
+                .flag(
+                    "insecure", \.insecure,
+                    "Allow an unencrypted base-url to another machine; the key travels in clear."),
+                .number(
+                    "timeout", "seconds", \.timeout, in: 0.1...60,
+                    "Limit of each probe in seconds, from 0.1 to 60; the first frame of a session may take ten times as "
+                        + "long."),
+                .flag(
+                    "deep", \.deep,
+                    "Also run a session of 12 s with synthetic frames through the element decarttransform. It is "
+                        + "billed."),
+                .value(
+                    "report", "file", \.report,
+                    "Also run a session of 12 s (billed) and write what the service sends to this file, without "
+                        + "secrets."),
+                .value(
+                    "record", "file", \.record,
+                    "Instead of the checks: let a pipeline of yours connect through this program, and write its control "
+                        + "channel to this file, without secrets, for decart-standin --replay."),
+                .flag("json", \.json, "Print JSON instead of a table."),
+                .page("version", "Show the version.") {
+                    "decart-check \(DECART_VERSION), " + String(cString: decart_build_name()) + "\n"
+                },
+            ],
+            // Without a session, the registry of its plugins is not read.
+            others: .gstreamer(isUsed: \.runsSession))
+    }
+
+    private static let discussion = """
             All probes run at the same time, each for 3 s at most. Nothing is installed and no frame is sent without \
             --deep.
 
@@ -39,86 +118,13 @@ struct CheckCommand: ParsableCommand {
               decart-check --json --turn-servers-file turn.txt
               decart-standin & DECART_API_KEY=x decart-check --base-url ws://127.0.0.1:9001 --deep
             /usr/share/doc/gstreamer1.0-decart/docs/CHECK.md (docs/CHECK.md in the sources) describes the probes, the JSON and the report.
-            """,
-        version: "decart-check \(DECART_VERSION), " + String(cString: decart_build_name()))
-
-    @Option(
-        help: ArgumentHelp(
-            "URL of the service, as the element's base-url. Without it, the environment variable DECART_BASE_URL, else "
-                + "\(ServiceURL.defaultBase).", valueName: "url"))
-    var baseUrl: String?
-
-    @Option(help: ArgumentHelp("File that holds the API key, if DECART_API_KEY is not set.", valueName: "file"))
-    var apiKeyFile: String?
-
-    @Option(help: ArgumentHelp("Model of a session.", valueName: "name"))
-    var model = DecartModel.defaultName
-
-    @Option(
-        help: ArgumentHelp(
-            "STUN server; empty: none. The default is not used if the service is on this machine.", valueName: "url"))
-    var stunServer = CheckConfiguration.defaultSTUNServer
-
-    @Option(
-        help: ArgumentHelp(
-            "TURN server, turn://user:password@host:port?transport=udp|tcp or turns:// (TLS). May be given more than "
-                + "once. Other users can read the password on the command line: see --turn-servers-file.",
-            valueName: "url"))
-    var turnServers: [String] = []
-
-    @Option(help: ArgumentHelp("File with TURN servers, one URL a line.", valueName: "file"))
-    var turnServersFile: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "PEM file with certificate authorities for the service and turns: servers.", valueName: "file"))
-    var caFile: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "HTTP proxy for everything but UDP, http://host:port, as the element's http-proxy. See --http-proxy-file "
-                + "for one with a password.", valueName: "url"))
-    var httpProxy: String?
-
-    @Option(help: ArgumentHelp("File with the proxy, http://user:password@host:port.", valueName: "file"))
-    var httpProxyFile: String?
-
-    @Option(help: ArgumentHelp("Address or interface to use, as the element's local-address.", valueName: "name"))
-    var localAddress: String?
-
-    @Flag(help: "Allow an unencrypted base-url to another machine; the key travels in clear.")
-    var insecure = false
-
-    @Option(
-        help: ArgumentHelp(
-            "Limit of each probe in seconds, from 0.1 to 60; the first frame of a session may take ten times as long.",
-            valueName: "seconds"))
-    var timeout = 3.0
-
-    @Flag(help: "Also run a session of 12 s with synthetic frames through the element decarttransform. It is billed.")
-    var deep = false
-
-    @Option(
-        help: ArgumentHelp(
-            "Also run a session of 12 s (billed) and write what the service sends to this file, without secrets.",
-            valueName: "file"))
-    var report: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Instead of the checks: let a pipeline of yours connect through this program, and write its control channel "
-                + "to this file, without secrets, for decart-standin --replay.", valueName: "file"))
-    var record: String?
-
-    @Flag(help: "Print JSON instead of a table.")
-    var json = false
+        """
 
     func validate() throws {
-        guard (0.1...60).contains(timeout) else { throw ValidationError("--timeout is a number from 0.1 to 60.") }
         guard record == nil || (report == nil && !deep && !json) else {
-            throw ValidationError("--record goes without --deep, --report and --json.")
+            throw UsageError("--record goes without --deep, --report and --json.")
         }
-        guard turnServers.count <= 16 else { throw ValidationError("--turn-servers: at most 16 servers.") }
+        guard turnServers.count <= 16 else { throw UsageError("--turn-servers: at most 16 servers.") }
         _ = try checkConfiguration()
     }
 
@@ -133,19 +139,19 @@ struct CheckCommand: ParsableCommand {
         // Opened first: a session is billed, and must not run for a report that cannot be written.
         let file = try report.map { try ReportFile($0, option: "--report") }
         let recording = report == nil ? nil : SessionRecording()
-        if deep || report != nil { runSession(configuration, recording, &output) }
+        if runsSession { runSession(configuration, recording, &output) }
         if let file, let recording {
             let secrets = [configuration.key?.reveal() ?? ""] + configuration.turn.compactMap(\.credential)
             try file.write(CheckReport(output, recording.entries, secrets: secrets).json.text + "\n")
         }
         Output.line(json ? output.json.text : output.table())
-        if let cause = output.cause { throw ExitCode(cause.rawValue) }
+        if let cause = output.cause { throw ExitStatus(cause.rawValue) }
     }
 
     /// Forwards the sessions of a pipeline until a signal arrives, and then writes the recording.
-    private func runRecorder(_ configuration: CheckConfiguration, _ path: String) throws {
+    private func runRecorder(_ configuration: CheckConfiguration, _ path: RawArgument) throws {
         guard let key = configuration.key else {
-            throw ValidationError("--record: there is no key; set DECART_API_KEY or --api-key-file.")
+            throw UsageError("--record: there is no key; set DECART_API_KEY or --api-key-file.")
         }
         // Blocked before any other thread exists, so that only `sigwait` takes them.
         var signals = sigset_t()
@@ -159,7 +165,7 @@ struct CheckCommand: ParsableCommand {
         do {
             relay = try RecordingRelay(to: configuration, key: key, recording: recording)
         } catch {
-            throw ValidationError("--record: the relay cannot listen.")
+            throw UsageError("--record: the relay cannot listen.")
         }
         // The key of this run: without it, other programs of this machine cannot use the relay.
         Output.line("recording: base-url=\(relay.url) api-key=\(relay.localKey.reveal())")
@@ -235,12 +241,12 @@ struct CheckCommand: ParsableCommand {
             }
             return configuration
         } catch {
-            throw ValidationError(error.message)
+            throw UsageError(error.message)
         }
     }
 
     private var serviceURL: String {
-        if let baseUrl { return baseUrl }
+        if let baseURL { return baseURL }
         let named = getenv("DECART_BASE_URL").map { String(cString: $0) } ?? ""
         return named.isEmpty ? ServiceURL.defaultBase : named
     }
@@ -287,42 +293,31 @@ struct CheckCommand: ParsableCommand {
         return lines.filter { !$0.isEmpty && !$0.hasPrefix("#") }
     }
 
-    private func text(of path: String, _ option: String, maximumSize: Int) throws(ProtocolError) -> String {
+    private func text(of path: RawArgument, _ option: String, maximumSize: Int) throws(ProtocolError) -> String {
         do {
-            return String(decoding: try BoundedFile.read(path: path, maximumSize: maximumSize), as: UTF8.self)
+            return String(decoding: try BoundedFile.read(name: path.bytes, maximumSize: maximumSize), as: UTF8.self)
         } catch {
             throw ProtocolError(.invalidOptions, "\(option): the file \(path) cannot be read (\(error)).")
         }
     }
 }
 
-/// swift-argument-parser exits with 64 for wrong arguments; this program's exit codes are causes, and 1 is that of
-/// wrong arguments.
 @main
 enum Main {
-    static func main() {
-        do {
-            var command = try CheckCommand.parseAsRoot()
-            try command.run()
-        } catch {
-            let code = CheckCommand.exitCode(for: error)
-            if code.isSuccess || error is ExitCode { CheckCommand.exit(withError: error) }
-            Output.write(CheckCommand.fullMessage(for: error) + "\n", to: STDERR_FILENO)
-            exit(1)
-        }
-    }
+    /// The exit codes are causes, and 1 is that of wrong arguments.
+    static func main() { CheckCommand.main(usageStatus: 1) }
 }
 
 /// The file of a report, readable by its owner only.
 struct ReportFile {
     private let descriptor: Int32
-    private let path: String
+    private let path: RawArgument
     private let option: String
 
-    init(_ path: String, option: String) throws {
+    init(_ path: RawArgument, option: String) throws {
         (self.path, self.option) = (path, option)
         // The path may lead to a link, or to a file that others can read.
-        descriptor = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0o600)
+        descriptor = open(path.bytes, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0o600)
         guard descriptor >= 0 else { throw Self.failure(path, option) }
         var status = stat()
         guard fstat(descriptor, &status) == 0,
@@ -340,8 +335,8 @@ struct ReportFile {
         guard Output.write(text, to: descriptor) else { throw Self.failure(path, option) }
     }
 
-    private static func failure(_ path: String, _ option: String) -> ValidationError {
-        ValidationError("\(option): the file \(path) cannot be written: \(String(cString: strerror(errno))).")
+    private static func failure(_ path: RawArgument, _ option: String) -> UsageError {
+        UsageError("\(option): the file \(path) cannot be written: \(String(cString: strerror(errno))).")
     }
 }
 

@@ -15,9 +15,14 @@ package enum BoundedFile {
     /// Reads a whole regular file; follows symbolic links. Never blocks on a pipe.
     package static func read(path: String, maximumSize: Int) throws(BoundedFileError) -> [UInt8] {
         guard !path.utf8.contains(0) else { throw .system("the path has a NUL character in it") }
+        return try read(name: Array(path.utf8CString), maximumSize: maximumSize)
+    }
+
+    /// - Parameter name: a string of C, which need not be UTF-8.
+    package static func read(name: [CChar], maximumSize: Int) throws(BoundedFileError) -> [UInt8] {
         // O_NONBLOCK: opening a pipe without a writer returns at once. O_NOCTTY: a terminal does not become our
         // controlling terminal.
-        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
+        let descriptor = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)
         guard descriptor >= 0 else { throw .system(reason(errno)) }
         defer { close(descriptor) }
 

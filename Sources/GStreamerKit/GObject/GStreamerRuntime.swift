@@ -17,7 +17,7 @@ package enum GStreamerRuntime {
 package struct GStreamerError: Error, CustomStringConvertible, Sendable {
     package enum Code: Sendable, Equatable {
         case missingElement(String)
-        case badDescription, linkFailed, badSDP, badCaps, stateChange
+        case badDescription, linkFailed, badSDP, badCaps, stateChange, badOption
     }
     package let code: Code
     package let message: String

@@ -1,16 +1,18 @@
-import ArgumentParser
+import CommandLineOptions
 import GStreamerKit
 import Glibc
 import Synchronization
 
 /// The remote peer: answers calls and echoes the received frames without decoding them. Reads messages from standard
 /// input, one per line.
-struct PeerCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "peer", abstract: "The remote peer of a measurement; started by the other commands.",
-        shouldDisplay: false)
+struct PeerCommand: Command {
+    private var far = Implementation.ours
 
-    @Option var far = Implementation.ours
+    static var table: OptionTable<PeerCommand> {
+        .bench(
+            "peer", abstract: "The remote peer of a measurement; started by the other commands.",
+            options: [.value("far", "implementation", \.far, "Implementation of the peer.")])
+    }
 
     func run() throws {
         signal(SIGPIPE, SIG_IGN)
@@ -45,4 +47,4 @@ struct PeerCommand: ParsableCommand {
     }
 }
 
-extension Implementation: ExpressibleByArgument {}
+extension Implementation: OptionValue {}

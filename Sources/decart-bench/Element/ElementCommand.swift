@@ -1,29 +1,31 @@
-import ArgumentParser
+import CommandLineOptions
 import GStreamerKit
 import Glibc
 import WebRTCTransport
 
 /// Compares the CPU of the whole element in a session with that of its encoder and decoder alone.
-struct ElementCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "element",
-        abstract:
-            "Measures `decarttransform` against the same encoder and decoder alone, and prints a table in Markdown.",
-        discussion: """
-            One session with the stand-in, which returns encoded frames as they are and runs in a process of its own. The \
-            codecs alone have the same settings, bitrate and threads, and in the scaled row videoconvertscale in front. \
-            All run in this process, in turns; a round's ratio is without the source's CPU.
-            """)
+struct ElementCommand: Command {
+    private var plugin = ""
+    private var pattern = "smpte"
+    private var seconds = 6
+    private var rounds = 5
 
-    @Option(help: ArgumentHelp("The plugin, libgstdecart.so.", valueName: "file")) var plugin: String
-    @Option(help: "A pattern of videotestsrc.") var pattern = "smpte"
-    @Option(help: ArgumentHelp("Duration of one measurement.", valueName: "seconds")) var seconds = 6
-    @Option(help: ArgumentHelp("Times that all take their turn.", valueName: "number")) var rounds = 5
-
-    func validate() throws {
-        guard (1...600).contains(seconds), (1...100).contains(rounds) else {
-            throw ValidationError("--seconds is a number from 1 to 600, --rounds one from 1 to 100.")
-        }
+    static var table: OptionTable<ElementCommand> {
+        .bench(
+            "element",
+            abstract:
+                "Measures `decarttransform` against the same encoder and decoder alone, and prints a table in Markdown.",
+            discussion: """
+                One session with the stand-in, which returns encoded frames as they are and runs in a process of its own. \
+                The codecs alone have the same settings, bitrate and threads, and in the scaled row videoconvertscale in \
+                front. All run in this process, in turns; a round's ratio is without the source's CPU.
+                """,
+            options: [
+                .value("plugin", "file", \.plugin, isRequired: true, "The plugin, libgstdecart.so."),
+                .value("pattern", "pattern", \.pattern, "A pattern of videotestsrc."),
+                .number("seconds", "seconds", \.seconds, in: 1...600, "Duration of one measurement."),
+                .number("rounds", "number", \.rounds, in: 1...100, "Times that all take their turn."),
+            ])
     }
 
     private struct Input {

@@ -1,27 +1,29 @@
-import ArgumentParser
+import CommandLineOptions
 import GStreamerKit
 import Glibc
 
 /// Measures whole elements whose input and output stay encoded.
-struct EncodedCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "encoded",
-        abstract: "Measures sessions of `decarttransform` that take VP8 and give VP8, and prints a table in Markdown.",
-        discussion: """
-            The input is 1280x720 at 30 frames a second and 2.5 Mbit/s, encoded beforehand. The stand-in returns encoded \
-            frames as they are and runs in a process of its own; the figures are those of the client's process.
-            """)
+struct EncodedCommand: Command {
+    private var plugin = ""
+    private var sessions = 16
+    private var seconds = 8
+    private var rounds = 3
 
-    @Option(help: ArgumentHelp("The plugin, libgstdecart.so.", valueName: "file")) var plugin: String
-    @Option(help: ArgumentHelp("Sessions in the process.", valueName: "number")) var sessions = 16
-    @Option(help: ArgumentHelp("Duration of one measurement.", valueName: "seconds")) var seconds = 8
-    @Option(help: ArgumentHelp("Times that all is measured.", valueName: "number")) var rounds = 3
-
-    func validate() throws {
-        guard (1...200).contains(sessions), (1...600).contains(seconds), (1...100).contains(rounds) else {
-            throw ValidationError(
-                "--sessions is a number from 1 to 200, --seconds one from 1 to 600, --rounds one from 1 to 100.")
-        }
+    static var table: OptionTable<EncodedCommand> {
+        .bench(
+            "encoded",
+            abstract:
+                "Measures sessions of `decarttransform` that take VP8 and give VP8, and prints a table in Markdown.",
+            discussion: """
+                The input is 1280x720 at 30 frames a second and 2.5 Mbit/s, encoded beforehand. The stand-in returns \
+                encoded frames as they are and runs in a process of its own; the figures are those of the client's process.
+                """,
+            options: [
+                .value("plugin", "file", \.plugin, isRequired: true, "The plugin, libgstdecart.so."),
+                .number("sessions", "number", \.sessions, in: 1...200, "Sessions in the process."),
+                .number("seconds", "seconds", \.seconds, in: 1...600, "Duration of one measurement."),
+                .number("rounds", "number", \.rounds, in: 1...100, "Times that all is measured."),
+            ])
     }
 
     func run() throws {

@@ -1,25 +1,28 @@
-import ArgumentParser
+import CommandLineOptions
 import GStreamerKit
 import Glibc
 
 /// Measures how long a whole element takes from PLAYING to the first transformed frame.
-struct StartCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "start",
-        abstract:
-            "Measures `decarttransform` from PLAYING to its first transformed frame, and prints a table in Markdown.",
-        discussion: """
-            The input is 1280x704 at 30 frames a second. The stand-in decodes, transforms and encodes it in a process of its \
-            own. The phases are those of the element's `stats`; what they leave is the offer and the answer, and in a room \
-            its signalling.
-            """)
-
-    @Option(help: ArgumentHelp("The plugin, libgstdecart.so.", valueName: "file")) var plugin: String
-    @Option(help: ArgumentHelp("Sessions on each transport, behind a first one.", valueName: "number")) var rounds = 15
+struct StartCommand: Command {
+    private var plugin = ""
+    private var rounds = 15
     private static let processes = 5
 
-    func validate() throws {
-        guard (1...1000).contains(rounds) else { throw ValidationError("--rounds is a number from 1 to 1000.") }
+    static var table: OptionTable<StartCommand> {
+        .bench(
+            "start",
+            abstract:
+                "Measures `decarttransform` from PLAYING to its first transformed frame, and prints a table in Markdown.",
+            discussion: """
+                The input is 1280x704 at 30 frames a second. The stand-in decodes, transforms and encodes it in a process \
+                of its own. The phases are those of the element's `stats`; what they leave is the offer and the answer, and \
+                in a room its signalling.
+                """,
+            options: [
+                .value("plugin", "file", \.plugin, isRequired: true, "The plugin, libgstdecart.so."),
+                .number(
+                    "rounds", "number", \.rounds, in: 1...1000, "Sessions on each transport, behind a first one."),
+            ])
     }
 
     private static let phases: [(title: String, field: String)] = [

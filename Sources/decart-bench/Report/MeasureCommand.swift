@@ -1,26 +1,44 @@
-import ArgumentParser
+import CommandLineOptions
 import Dispatch
 import GStreamerKit
 import Glibc
 
 /// Runs one measurement in its own process; prints the results as lines "name value".
-struct MeasureCommand: ParsableCommand {
-    enum Subject: String, ExpressibleByArgument { case connect, load, many, floor, latency, cycles, plugin, start }
+struct MeasureCommand: Command {
+    enum Subject: String, CaseIterable, OptionValue {
+        case connect, load, many, floor, latency, cycles, plugin, start
+    }
 
-    static let configuration = CommandConfiguration(
-        commandName: "measure", abstract: "One measurement; started by the main command.", shouldDisplay: false)
+    private var subject = Subject.connect
+    private var implementation = Implementation.ours
+    private var far = Implementation.ours
+    private var sessions = 1
+    private var seconds = 6
+    private var cycles = 50
+    private var clip: String?
+    private var plugin = ""
+    private var transport = ""
+    private var codec = ""
+    private var url = ""
 
-    @Argument var subject: Subject
-    @Option var implementation = Implementation.ours
-    @Option var far = Implementation.ours
-    @Option var sessions = 1
-    @Option var seconds = 6
-    @Option var cycles = 50
-    @Option var clip: String?
-    @Option var plugin = ""
-    @Option var transport = ""
-    @Option var codec = ""
-    @Option var url = ""
+    static var table: OptionTable<MeasureCommand> {
+        .bench(
+            "measure", abstract: "One measurement; started by the main command.",
+            options: [
+                .value("implementation", "implementation", \.implementation, "Implementation that is measured."),
+                .value("far", "implementation", \.far, "Implementation of the remote peer."),
+                .number("sessions", "number", \.sessions, in: 1...1000, "Sessions in the process."),
+                .number("seconds", "seconds", \.seconds, in: 1...600, "Duration of the measurement."),
+                .number("cycles", "number", \.cycles, in: 1...10_000, "Connect/stream/stop cycles."),
+                .value("clip", "file", \.clip, "Encoded frames; without it they are encoded first."),
+                .value("plugin", "file", \.plugin, "The plugin, libgstdecart.so."),
+                .value("transport", "way", \.transport, "The element's transport."),
+                .value("codec", "codec", \.codec, "The element's codec."),
+                .value("url", "url", \.url, "The element's base-url."),
+            ],
+            positional: .argument("subject", \.subject, "What is measured: \(Subject.choices.joined(separator: ", ")).")
+        )
+    }
 
     func run() throws {
         // webrtcbin can block for good while it stops. The report then continues without this measurement.

@@ -1,38 +1,38 @@
-import ArgumentParser
 import CGStreamer
+import CommandLineOptions
 import GStreamerKit
 import Glibc
 
 /// Runs all measurements, alternating between the implementations, and prints a report in Markdown.
-struct RunCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "run", abstract: "Runs everything and prints a report in Markdown (the default).",
-        discussion: """
-            Each measurement has a process of its own and the remote peer another; the implementations alternate, so that \
-            a slow minute of the machine affects both. Traffic stays on this machine. Nothing is written but the report \
-            and, while it runs, a file in the temporary directory.
-            """)
+struct RunCommand: Command {
+    private var quick = false
+    private var cycles: Int?
+    private var plugin: String?
+    private var only: [Part] = []
 
-    @Flag(help: "About six minutes: one repetition, fewer sessions, 20 cycles.")
-    var quick = false
+    static var table: OptionTable<RunCommand> {
+        .bench(
+            "run", abstract: "Runs everything and prints a report in Markdown (the default).",
+            discussion: """
+                Each measurement has a process of its own and the remote peer another; the implementations alternate, so \
+                that a slow minute of the machine affects both. Traffic stays on this machine. Nothing is written but the \
+                report and, while it runs, a file in the temporary directory.
+                """,
+            options: [
+                .flag("quick", \.quick, "About six minutes: one repetition, fewer sessions, 20 cycles."),
+                .number(
+                    "cycles", "number", \.cycles, in: 5...10_000,
+                    "Connect/stream/stop cycles for the test of growth."),
+                .value(
+                    "plugin", "file", \.plugin,
+                    "The plugin whose element is measured; without it these parts are left out."),
+                .list(
+                    "only", "part", \.only,
+                    "Only these parts: \(Part.choices.joined(separator: ", ")). May be given more than once."),
+            ])
+    }
 
-    @Option(help: ArgumentHelp("Connect/stream/stop cycles for the test of growth.", valueName: "number"))
-    var cycles: Int?
-
-    @Option(
-        help: ArgumentHelp(
-            "The plugin whose element is measured; without it these parts are left out.",
-            valueName: "file")
-    )
-    var plugin: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Only these parts: \(Part.allCases.map(\.rawValue).joined(separator: ", ")). May be given more than once.",
-            valueName: "part"))
-    var only: [Part] = []
-
-    enum Part: String, CaseIterable, ExpressibleByArgument {
+    enum Part: String, CaseIterable, OptionValue {
         case plugin, connect, start, load, many, latency, growth, element, encoded
     }
 
@@ -48,10 +48,6 @@ struct RunCommand: ParsableCommand {
         guard descriptor >= 0 else { throw BenchError("cannot make a file in /tmp") }
         close(descriptor)
         return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
-
-    func validate() throws {
-        if let cycles, !(5...10_000).contains(cycles) { throw ValidationError("--cycles is a number from 5 to 10000.") }
     }
 
     func run() throws {
