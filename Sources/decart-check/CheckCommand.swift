@@ -90,34 +90,34 @@ struct CheckCommand: Command {
     }
 
     private static let discussion = """
-            All probes run at the same time, each for 3 s at most. Nothing is installed and no frame is sent without \
-            --deep.
+        All probes run at the same time, each for 3 s at most. Nothing is installed and no frame is sent without \
+        --deep.
 
-            KEY
-              The environment variable DECART_API_KEY or --api-key-file names it; the command line has no option for it, \
-            because other users can read a command line. For a permanent key the program requests a client token (POST \
-            /v1/client/tokens), which opens no session, and discards it, and asks for the quota of sessions. A client token (ek_...) can only be checked by \
-            opening the control channel and closing it at once; the program says so.
+        KEY
+          The environment variable DECART_API_KEY or --api-key-file names it; the command line has no option for it, \
+        because other users can read a command line. For a permanent key the program requests a client token (POST \
+        /v1/client/tokens), which opens no session, and discards it, and asks for the quota of sessions. A client token (ek_...) can only be checked by \
+        opening the control channel and closing it at once; the program says so.
 
-            EXIT CODE
-              The first failing cause, in this order:
-               0  everything that was tried works
-               1  wrong arguments, or a file that cannot be read or written
-               2  dns      the name of the service is not resolved
-               3  tcp      the port does not accept connections
-               4  tls      the certificate is not accepted, or the handshake fails
-               5  service  the server answers, but not as the service does
-               6  key      the key is rejected, or --deep or --report has none
-               7  limit    the account has no session free or no credits, or too many requests (HTTP 402, 429, 503)
-               8  udp      the STUN server does not answer over UDP
-               9  turn     a TURN server does not answer or rejects the credentials
-              10  session  --deep: the session failed, or no transformed frame arrived
+        EXIT CODE
+          The first failing cause, in this order:
+           0  everything that was tried works
+           1  wrong arguments, or a file that cannot be read or written
+           2  dns      the name of the service is not resolved
+           3  tcp      the port does not accept connections
+           4  tls      the certificate is not accepted, or the handshake fails
+           5  service  the server answers, but not as the service does
+           6  key      the key is rejected, or --deep or --report has none
+           7  limit    the account has no session free or no credits, or too many requests (HTTP 402, 429, 503)
+           8  udp      the STUN server does not answer over UDP
+           9  turn     a TURN server does not answer or rejects the credentials
+          10  session  --deep: the session failed, or no transformed frame arrived
 
-            EXAMPLES
-              decart-check
-              decart-check --json --turn-servers-file turn.txt
-              decart-standin & DECART_API_KEY=x decart-check --base-url ws://127.0.0.1:9001 --deep
-            /usr/share/doc/gstreamer1.0-decart/docs/CHECK.md (docs/CHECK.md in the sources) describes the probes, the JSON and the report.
+        EXAMPLES
+          decart-check
+          decart-check --json --turn-servers-file turn.txt
+          decart-standin & DECART_API_KEY=x decart-check --base-url ws://127.0.0.1:9001 --deep
+        /usr/share/doc/gstreamer1.0-decart/docs/CHECK.md (docs/CHECK.md in the sources) describes the probes, the JSON and the report.
         """
 
     func validate() throws {

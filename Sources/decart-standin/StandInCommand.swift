@@ -173,7 +173,7 @@ struct StandInCommand: Command {
         Audio (Opus) is returned unchanged, whether it is offered at once, later, or withdrawn in between.
 
         FAULTS
-          --fault NAME[:key=value,...] makes the stand-in misbehave; it may be given more than once. Every fault \
+        --fault NAME[:key=value,...] makes the stand-in misbehave; it may be given more than once. Every fault \
         but refuse knows count=N (for N connections) and after=N (from the Nth on, counted from 1); the list below has further keys. A \
         client may choose faults for one connection in its URL, without count and after: ...&fault=SPEC.
 

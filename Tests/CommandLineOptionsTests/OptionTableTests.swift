@@ -232,13 +232,14 @@ private func raw(_ bytes: [UInt8]) -> RawArgument {
     }
 
     @Test func rowsAreWrappedBelowTheirText() {
+        let column = String(repeating: " ", count: 26)
         let text = String(repeating: "word ", count: 12)
         #expect(
             HelpText.rows([("--short", text), ("--long-enough-for-a-line", "text")], width: 80) == """
-                  --short                 word word word word word word word word word word
-                                          word word
+                  --short                 \(text.prefix(54))
+                \(column)word
                   --long-enough-for-a-line
-                                          text
+                \(column)text
                 """)
     }
 

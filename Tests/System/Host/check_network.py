@@ -369,16 +369,35 @@ def wrong_arguments():
                        (["--base-url", "ws://192.0.2.1"], "unencrypted"), (["--base-url", "wss://host/?api_key=x"], "api_key"),
                        (["--http-proxy", "https://x"], "http-proxy must begin"), (["--local-address", "a/b"], "--local-address"),
                        (["--base-url", "ws://127.0.0.1:9", "--report", "/nowhere/report"], "--report"),
-                       (["--base-url", "ws://127.0.0.1:9", "--report", "/dev/stdout"], "--report")):
+                       (["--base-url", "ws://127.0.0.1:9", "--report", "/dev/stdout"], "--report"),
+                       (["--json=no"], "takes no value"), (["--report", "--json"], "Missing value for '--report"),
+                       (["--model", b"\xff"], "not UTF-8"), (["--base-url", "ws://127.0.0.1:9", "--deep", "--gst-x"], "--gst-x")):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DECART_")}
         done = subprocess.run([CHECK, *words], capture_output=True, text=True, timeout=120, check=False, env=environment)
-        say(f"wrong arguments: {' '.join(words)}", "" if done.returncode == 1 and why in done.stderr else
+        say(f"wrong arguments: {' '.join(map(str, words))}", "" if done.returncode == 1 and why in done.stderr else
             f"status {done.returncode}: {done.stdout}{done.stderr}")
     done = subprocess.run([CHECK], capture_output=True, text=True, timeout=120, check=False,
                           env={**environment, "DECART_BASE_URL": "ftp://x"})
     say("wrong arguments: DECART_BASE_URL", "" if done.returncode == 1 and "must begin" in done.stderr else done.stderr)
     done = subprocess.run([CHECK, "--help"], capture_output=True, text=True, timeout=120, check=False)
     say("--help", "" if done.returncode == 0 and "EXIT CODE" in done.stdout else f"status {done.returncode}")
+
+
+def gstreamer_options():
+    """GStreamer's options are known; without a session, its registry is not read."""
+    with tempfile.TemporaryDirectory() as folder:
+        registry = os.path.join(folder, "registry")
+        environment = {**os.environ, "GST_REGISTRY": registry}
+        words = [CHECK, "--base-url", "ws://127.0.0.1:9", "--gst-debug", "GST_INIT:4"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=environment)
+        say("--gst-debug without a session does not initialise GStreamer",
+            "" if done.returncode == 3 and not done.stderr and not os.path.exists(registry) else f"{done}")
+        # The TCP probe fails, so that no session begins.
+        done = subprocess.run([*words, "--deep"], capture_output=True, text=True, timeout=120, check=False,
+                              env={**environment, "DECART_API_KEY": KEY})
+        say("--gst-debug with a session", "" if done.returncode == 3 and "GST_INIT" in done.stderr else f"{done}")
+    help_text = subprocess.run([CHECK, "--help-gst"], capture_output=True, text=True, timeout=120, check=False)
+    say("--help-gst", "" if help_text.returncode == 0 and "--gst-plugin-path" in help_text.stdout else f"{help_text}")
 
 
 def perform(name, body, folder, certificates):
@@ -389,6 +408,7 @@ def perform(name, body, folder, certificates):
 def main():
     say.require(CHECK, STANDIN, PLUGIN)
     wrong_arguments()
+    gstreamer_options()
     why = netlab.available() or ("" if coturn.INSTALLED else "coturn is not installed")
     if why:
         say.skip(f"networks: {why}")
