@@ -44,7 +44,7 @@ package struct OptionTable<Values> {
             options.first { $0.name == name }.map { (option: $0, value: value.map { RawArgument(bytes: $0) }) }
         }
         // Also if something else is wrong.
-        for case .print(let text) in given.map(\.option.action) { return .text(text()) }
+        for case .print(let text) in given.map({ $0.option.action }) { return .text(text()) }
         if let failure = context.failure { throw UsageError(failure + ".") }
 
         var values = defaults
