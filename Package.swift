@@ -39,7 +39,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
         // Only for CONNECT through an HTTP proxy.
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
-        .package(url: "https://github.com/apple/swift-protobuf", from: "1.39.0", traits: []),
     ],
     targets: [
         // Floor 0: system libraries, and the wire.
@@ -51,9 +50,7 @@ let package = Package(
         .systemLibrary(name: "CYUV"),
         .target(name: "CRelease", cSettings: [.define("DECART_COMMIT", to: "\"\(commit)\"")]),
         .target(name: "DecartProtocol", swiftSettings: swiftSettings),
-        .target(
-            name: "LiveKitProtocol", dependencies: [.product(name: "SwiftProtobuf", package: "swift-protobuf")],
-            exclude: ["livekit_signal.proto"], swiftSettings: swiftSettings),
+        .target(name: "LiveKitProtocol", swiftSettings: swiftSettings),
         .target(name: "Log", swiftSettings: swiftSettings),
         .target(name: "EventLoopThreads", swiftSettings: swiftSettings),
 
@@ -90,7 +87,6 @@ let package = Package(
             name: "LiveKitTransport",
             dependencies: [
                 "LiveKitProtocol", "DecartProtocol", "DecartSession", "Signalling", "ICE", "Log", "WebRTCTransport",
-                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
             ],
             swiftSettings: swiftSettings),
 
@@ -118,7 +114,6 @@ let package = Package(
             dependencies: [
                 "CGIO", "DecartProtocol", "EventLoopThreads", "GStreamerKit", "ICE", "LiveKitProtocol", "Log",
                 "MediaSecurity", "WebRTCTransport",
-                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -136,7 +131,6 @@ let package = Package(
             name: "ConnectionCheck",
             dependencies: [
                 "DecartProtocol", "DecartSession", "ICE", "LiveKitProtocol", "Signalling", "GStreamerKit",
-                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -184,13 +178,12 @@ let package = Package(
             name: "DecartProtocolTests", dependencies: ["DecartProtocol", "TestSupport"], swiftSettings: testSettings),
         .testTarget(
             name: "LiveKitProtocolTests",
-            dependencies: ["LiveKitProtocol", .product(name: "SwiftProtobuf", package: "swift-protobuf")],
-            exclude: ["golden.py"], swiftSettings: testSettings),
+            dependencies: ["LiveKitProtocol", "DecartProtocol", "TestSupport"],
+            swiftSettings: testSettings),
         .testTarget(
             name: "LiveKitTransportTests",
             dependencies: [
                 "LiveKitTransport", "LiveKitProtocol", "WebRTCTransport", "DecartSession", "DecartProtocol",
-                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
             ],
             swiftSettings: testSettings),
         .testTarget(
@@ -234,7 +227,6 @@ let package = Package(
             dependencies: [
                 "EventLoopThreads", "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "TestSupport",
                 "WebRTCTransport",
-                .product(name: "SwiftProtobuf", package: "swift-protobuf"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -255,7 +247,7 @@ let package = Package(
             dependencies: [
                 "DecartProtocol", "DecartSession", "GStreamerKit", "LiveKitProtocol", "LiveKitTransport",
                 "MediaPipeline",
-                "Signalling", "WebRTCTransport", .product(name: "SwiftProtobuf", package: "swift-protobuf"),
+                "Signalling", "WebRTCTransport",
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             path: "Tests/Tools/Fuzz/Targets", swiftSettings: swiftSettings),

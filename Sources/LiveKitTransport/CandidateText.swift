@@ -1,7 +1,6 @@
 // Candidates travel as JSON inside the protobuf message, as browsers serialise them.
 import DecartProtocol
 import LiveKitProtocol
-import SwiftProtobuf
 
 enum CandidateText {
     /// Returns nil for the end of candidates, which LiveKit marks with an empty message and `final`; we do not send

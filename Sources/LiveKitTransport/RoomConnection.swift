@@ -8,7 +8,6 @@ import ICE
 import LiveKitProtocol
 package import Log
 package import Signalling
-import SwiftProtobuf
 import Synchronization
 package import WebRTCTransport
 
@@ -313,10 +312,7 @@ package final class RoomConnection: @unchecked Sendable {
     private func perform(_ action: RoomAction) {
         switch action {
         case .send(let message):
-            guard let bytes: [UInt8] = try? LiveKitSignalRequest.with({ $0.message = message }).serializedBytes() else {
-                return
-            }
-            channel?.send(bytes)
+            channel?.send(LiveKitSignalRequest.with { $0.message = message }.serializedBytes())
         case .close:
             channel?.close()
             channel = nil

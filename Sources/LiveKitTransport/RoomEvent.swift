@@ -45,7 +45,7 @@ package enum RoomEvent: Sendable, Equatable {
 }
 
 package enum RoomAction: Sendable, Equatable {
-    case send(LiveKitSignalRequest.OneOf_Message)
+    case send(LiveKitSignalRequest.Message)
     case close
     case connect
     /// Opens another signalling connection for the same participant, with the latest token.

@@ -1,6 +1,5 @@
 // Pings of a room's signalling connection, as a value: any message from the server shows that it is alive.
 import LiveKitProtocol
-import SwiftProtobuf
 
 struct RoomKeepalive: Sendable {
     /// nil: the server wants no pings.

@@ -11,7 +11,6 @@
 package import DecartProtocol
 import DecartSession
 import LiveKitProtocol
-import SwiftProtobuf
 import WebRTCTransport
 
 package struct RoomMachine: Sendable {
@@ -27,11 +26,11 @@ package struct RoomMachine: Sendable {
     /// The latest token, for joining again.
     package private(set) var token: Secret
     private var needsSubscriber = true
-    private var connected: Set<Int> = []
+    private var connected: Set<LiveKitSignalTarget> = []
     /// Our SID in the room, by which the server finds us again.
     private var participantSID = ""
     /// Peer connections on which no packets pass.
-    private var lostPaths: Set<Int> = []
+    private var lostPaths: Set<LiveKitSignalTarget> = []
     /// The latest complete exchange of descriptions on the connection that receives, and its offer without an answer.
     private var descriptions: (offer: LiveKitSessionDescription, answer: LiveKitSessionDescription)?
     private var openOffer: LiveKitSessionDescription?
@@ -100,16 +99,16 @@ package struct RoomMachine: Sendable {
         case .candidateFound(let candidate, let target):
             if let message = CandidateText.write(candidate, target) { emit(.send(.trickle(message))) }
         case .peerConnected(let target):
-            connected.insert(target.rawValue)
+            connected.insert(target)
             checkConnected()
         case .peerFailed(let error):
             fail(error)
         case .pathLost(let target):
-            guard lostPaths.insert(target.rawValue).inserted else { return }
+            guard lostPaths.insert(target).inserted else { return }
             if lostPaths.count == 1 { emit(.reportPaths(areLost: true)) }
             pathLost(target)
         case .pathRestored(let target):
-            guard lostPaths.remove(target.rawValue) != nil else { return }
+            guard lostPaths.remove(target) != nil else { return }
             if lostPaths.isEmpty { emit(.reportPaths(areLost: false)) }
             checkRestored()
         case .mediaStalled:
@@ -167,7 +166,7 @@ package struct RoomMachine: Sendable {
 
     // MARK: Server messages
 
-    private mutating func received(_ message: LiveKitSignalResponse.OneOf_Message) {
+    private mutating func received(_ message: LiveKitSignalResponse.Message) {
         switch message {
         case .join(let join):
             joined(join)
@@ -180,9 +179,9 @@ package struct RoomMachine: Sendable {
         case .requestResponse(let response):
             guard response.reason != .ok, response.reason != .queued else { return }
             let reason = response.message.isEmpty ? "\(response.reason)" : response.message.printable(limit: 200)
-            if case .addTrack(let request) = response.request, request.cid == configuration.trackID, desired.video {
+            if response.$addTrack?.cid == configuration.trackID, desired.video {
                 fail("The room rejected the video track: \(reason).")
-            } else if case .addTrack(let request) = response.request, request.cid == configuration.audioTrackID {
+            } else if response.$addTrack?.cid == configuration.audioTrackID {
                 publisher.reject(.audio)
                 emit(.note("The room rejected the audio track: \(reason)"))
             } else {
@@ -293,8 +292,8 @@ package struct RoomMachine: Sendable {
     private mutating func checkConnected() {
         let receives = needsSubscriber || !configuration.publishes
         let sends = configuration.publishes && (desired.video || !receives)
-        guard phase == .publishing, !sends || connected.contains(LiveKitSignalTarget.publisher.rawValue),
-            !receives || connected.contains(LiveKitSignalTarget.subscriber.rawValue)
+        guard phase == .publishing, !sends || connected.contains(.publisher),
+            !receives || connected.contains(.subscriber)
         else { return }
         phase = .connected
         emit(.reportConnected)
@@ -361,9 +360,9 @@ package struct RoomMachine: Sendable {
     }
 
     /// The server's first message accepts the resume, unless it is a leave request.
-    private mutating func accepted(_ message: LiveKitSignalResponse.OneOf_Message) {
+    private mutating func accepted(_ message: LiveKitSignalResponse.Message) {
         if case .leave = message { return }
-        if case .reconnect(let answer) = message, answer.hasClientConfiguration || !answer.iceServers.isEmpty {
+        if case .reconnect(let answer) = message, answer.$clientConfiguration != nil || !answer.iceServers.isEmpty {
             let relayOnly = answer.clientConfiguration.forceRelay == .enabled
             emit(.setServers(Array(answer.iceServers.prefix(16)), relayOnly: relayOnly))
         }
@@ -383,7 +382,7 @@ package struct RoomMachine: Sendable {
 
     /// Restarts ICE on the connection for which we make the offers; the server restarts its own one.
     private mutating func restartICEIfNeeded() {
-        guard let resume, resume.restartsICE || lostPaths.contains(LiveKitSignalTarget.publisher.rawValue) else {
+        guard let resume, resume.restartsICE || lostPaths.contains(.publisher) else {
             return
         }
         self.resume?.offered()

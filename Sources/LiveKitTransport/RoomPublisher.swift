@@ -2,7 +2,6 @@
 import DecartProtocol
 import DecartSession
 import LiveKitProtocol
-import SwiftProtobuf
 import WebRTCTransport
 
 struct RoomPublisher: Sendable {

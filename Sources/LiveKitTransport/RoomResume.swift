@@ -5,7 +5,6 @@
 //      ↑                                                       │ lost again
 //      └───────────────────────────────────────────────────────┘
 package import LiveKitProtocol
-import SwiftProtobuf
 
 struct RoomResume: Sendable, Equatable {
     enum Step: Int, Sendable, Comparable {
@@ -28,7 +27,7 @@ struct RoomResume: Sendable, Equatable {
     var step = Step.waiting
     private(set) var attempts = 0
     /// Requests that wait for the end of the resume.
-    private(set) var held: [LiveKitSignalRequest.OneOf_Message] = []
+    private(set) var held: [LiveKitSignalRequest.Message] = []
     /// Other URLs of the room, the nearest first.
     private let regions: [String]
 
@@ -80,7 +79,7 @@ struct RoomResume: Sendable, Equatable {
     mutating func offered() { restartsICE = false }
 
     /// True if the request goes out at once. SyncState comes before all others.
-    func passes(_ message: LiveKitSignalRequest.OneOf_Message) -> Bool {
+    func passes(_ message: LiveKitSignalRequest.Message) -> Bool {
         switch message {
         case .leave: step >= .joining
         case .syncState, .trickle, .offer, .answer: step == .restoring
@@ -89,7 +88,7 @@ struct RoomResume: Sendable, Equatable {
     }
 
     /// Keeps a request for the end of the resume, which sends pings and tracks without an answer by itself.
-    mutating func hold(_ message: LiveKitSignalRequest.OneOf_Message) {
+    mutating func hold(_ message: LiveKitSignalRequest.Message) {
         switch message {
         case .mute, .subscription, .trickle:
             if held.count < Self.maximumHeldCount { held.append(message) }

@@ -1,7 +1,6 @@
 // The tracks that are available in a room, and those that we subscribed to. A value; it knows no connection.
 import DecartProtocol
 import LiveKitProtocol
-import SwiftProtobuf
 import WebRTCTransport
 
 struct RoomSubscriptions: Sendable {

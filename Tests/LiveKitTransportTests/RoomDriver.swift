@@ -2,7 +2,6 @@ import DecartProtocol
 import DecartSession
 import LiveKitProtocol
 import LiveKitTransport
-import SwiftProtobuf
 import Testing
 
 /// A room machine on virtual time, with its timers. `walk…` brings it to a state; `takeActions` returns the new
@@ -43,7 +42,7 @@ struct RoomDriver {
         }
     }
 
-    mutating func server(_ message: LiveKitSignalResponse.OneOf_Message) {
+    mutating func server(_ message: LiveKitSignalResponse.Message) {
         handle(.message(.with { $0.message = message }))
     }
 
@@ -173,7 +172,7 @@ struct RoomDriver {
         takeActions().compactMap { if case .reportFailed(let error) = $0 { error } else { nil } }
     }
 
-    mutating func sent() -> [LiveKitSignalRequest.OneOf_Message] {
+    mutating func sent() -> [LiveKitSignalRequest.Message] {
         takeActions().compactMap { if case .send(let message) = $0 { message } else { nil } }
     }
 }

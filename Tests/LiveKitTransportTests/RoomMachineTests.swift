@@ -2,7 +2,6 @@ import DecartProtocol
 import DecartSession
 import LiveKitProtocol
 import LiveKitTransport
-import SwiftProtobuf
 import Testing
 import WebRTCTransport
 
@@ -299,7 +298,7 @@ struct RoomMachineTests {
 
     @Test func tokensAreBounded() {
         let (longest, tooLong) = (String(repeating: "t", count: 8192), String(repeating: "x", count: 8193))
-        let ways: [(String) -> LiveKitSignalResponse.OneOf_Message] = [
+        let ways: [(String) -> LiveKitSignalResponse.Message] = [
             { .refreshToken($0) }, { token in .roomMoved(.with { $0.token = token }) },
         ]
         for way in ways {
@@ -340,7 +339,7 @@ struct RoomMachineTests {
         }
     }
 
-    @Test(arguments: [LiveKitLeaveRequest.Action.disconnect, .reconnect, .UNRECOGNIZED(9)])
+    @Test(arguments: [LiveKitLeaveRequest.Action.disconnect, .reconnect, .unrecognized(9)])
     func sentAway(action: LiveKitLeaveRequest.Action) {
         var driver = RoomDriver(at: .connected)
         _ = driver.takeActions()
@@ -466,7 +465,7 @@ struct RoomMachineTests {
 
     // MARK: Muted tracks
 
-    private func mute(_ sid: String, _ isMuted: Bool) -> LiveKitSignalRequest.OneOf_Message {
+    private func mute(_ sid: String, _ isMuted: Bool) -> LiveKitSignalRequest.Message {
         .mute(
             .with {
                 $0.sid = sid

@@ -2,7 +2,6 @@ import DecartProtocol
 import DecartSession
 import LiveKitProtocol
 import LiveKitTransport
-import SwiftProtobuf
 import Testing
 import WebRTCTransport
 

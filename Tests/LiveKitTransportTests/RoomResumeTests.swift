@@ -2,7 +2,6 @@ import DecartProtocol
 import DecartSession
 import LiveKitProtocol
 import LiveKitTransport
-import SwiftProtobuf
 import Testing
 import WebRTCTransport
 
@@ -10,12 +9,12 @@ import WebRTCTransport
 @Suite("Resuming a stay in a room", .timeLimit(.minutes(1)))
 struct RoomResumeTests {
     private let resume = RoomAction.resume(RoomResumeRequest(sid: "PA_me", reason: .rrSignalDisconnected))
-    private let reconnect = LiveKitSignalResponse.OneOf_Message.reconnect(.init())
+    private let reconnect = LiveKitSignalResponse.Message.reconnect(.init())
 
     private func leave(
         _ action: LiveKitLeaveRequest.Action, _ reason: LiveKitDisconnectReason = .connectionTimeout,
         regions: [String] = []
-    ) -> LiveKitSignalResponse.OneOf_Message {
+    ) -> LiveKitSignalResponse.Message {
         .leave(
             .with {
                 ($0.action, $0.reason) = (action, reason)

@@ -1,10 +1,9 @@
 // A message of a LiveKit room's signalling, as far as a report shows it: its kind, and facts about SDP and candidates.
 import DecartProtocol
 import LiveKitProtocol
-import SwiftProtobuf
 
 package struct RoomMessage: Sendable, Equatable {
-    /// The name in livekit_signal.proto, or "field N".
+    /// LiveKit's name of it, or "field N".
     package var kind: String
     package var isKnown = false
     package var sdp: SDPFacts?
@@ -14,12 +13,10 @@ package struct RoomMessage: Sendable, Equatable {
     /// - Parameter isSent: true for a message of the client (SignalRequest).
     package init(_ bytes: [UInt8], isSent: Bool) {
         if isSent, let request = try? LiveKitSignalRequest(serializedBytes: bytes) {
-            self.init(
-                request.message, [request.offer, request.answer], request.trickle, [UInt8](request.unknownFields.data))
+            self.init(request.message, [request.offer, request.answer], request.trickle, request.unknownFields)
         } else if !isSent, let response = try? LiveKitSignalResponse(serializedBytes: bytes) {
             self.init(
-                response.message, [response.offer, response.answer], response.trickle,
-                [UInt8](response.unknownFields.data))
+                response.message, [response.offer, response.answer], response.trickle, response.unknownFields)
         } else {
             self.init(nil, [], LiveKitTrickleRequest(), [])
         }

@@ -3,7 +3,6 @@ import LiveKitProtocol
 import NIOCore
 import NIOHTTP1
 import NIOSSL
-import SwiftProtobuf
 import Synchronization
 
 /// The decision on a request for a room's signalling.
@@ -85,9 +84,9 @@ enum RoomAdmission {
         {
             let plain: [UInt8]? =
                 switch wrapped.compression {
-                case .none: Array(wrapped.joinRequest)
-                case .gzip: Gzip.decompressed(Array(wrapped.joinRequest), limit: maximumJoinRequest)
-                case .UNRECOGNIZED: nil
+                case .none: wrapped.joinRequest
+                case .gzip: Gzip.decompressed(wrapped.joinRequest, limit: maximumJoinRequest)
+                case .unrecognized: nil
                 }
             if let plain, let join = try? LiveKitJoinRequest(serializedBytes: plain) { return join }
         }

@@ -4,7 +4,6 @@ import DecartProtocol
 import LiveKitProtocol
 import NIOCore
 import NIOWebSocket
-import SwiftProtobuf
 import Synchronization
 
 final class RoomHandler: WebSocketHandler {
@@ -54,7 +53,7 @@ final class RoomHandler: WebSocketHandler {
         }
         log("resumes at \(LogText.clean(join.path))")
         self.participant = participant
-        participant.resume(over: self, join.single.flatMap { $0.hasSyncState ? $0.syncState : nil })
+        participant.resume(over: self, join.single?.$syncState)
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -96,8 +95,8 @@ final class RoomHandler: WebSocketHandler {
     }
 
     func send(_ response: LiveKitSignalResponse) {
-        guard let context, let bytes: [UInt8] = try? response.serializedBytes() else { return }
-        write(.binary, ByteBuffer(bytes: bytes), context)
+        guard let context else { return }
+        write(.binary, ByteBuffer(bytes: response.serializedBytes()), context)
     }
 
     /// Closes after 50 ms, so that the leave message goes out first, as LiveKit's servers do.

@@ -1,6 +1,5 @@
 package import ICE
 import LiveKitProtocol
-import SwiftProtobuf
 
 /// The ICE servers and policy that a room sends to its participants.
 package struct RoomICE: Sendable, Equatable {

@@ -4,7 +4,6 @@ import DecartProtocol
 import Dispatch
 import LiveKitProtocol
 import NIOCore
-import SwiftProtobuf
 import Synchronization
 import WebRTCTransport
 

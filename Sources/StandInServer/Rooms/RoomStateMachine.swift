@@ -2,7 +2,6 @@
 // clock, thread or media; `RoomHandler` drives it and carries the actions out.
 import DecartProtocol
 import LiveKitProtocol
-import SwiftProtobuf
 import WebRTCTransport
 
 struct RoomStateMachine {
@@ -85,9 +84,9 @@ struct RoomStateMachine {
     /// Handles the tracks and the offer of a join request for a single connection.
     mutating func joined(_ join: LiveKitJoinRequest) -> [Action] {
         let tracks = join.addTrackRequests.prefix(Self.maximumTrackCount).flatMap { received($0) }
-        guard join.hasPublisherOffer else { return tracks }
-        offerIDs.append(join.publisherOffer.id)
-        return tracks + [.media(.receiveOffer(join.publisherOffer.sdp))]
+        guard let offer = join.$publisherOffer else { return tracks }
+        offerIDs.append(offer.id)
+        return tracks + [.media(.receiveOffer(offer.sdp))]
     }
 
     private static let serverInfo = LiveKitServerInfo.with { ($0.version, $0.protocol) = ("1.9.0", 16) }

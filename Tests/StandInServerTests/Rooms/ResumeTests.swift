@@ -2,7 +2,6 @@ import DecartProtocol
 import LiveKitProtocol
 import NIOWebSocket
 import StandInServer
-import SwiftProtobuf
 import Testing
 
 /// A participant that resumes its stay over another signalling connection, with fake media.

@@ -1,7 +1,6 @@
 import DecartProtocol
 import LiveKitProtocol
 import StandInServer
-import SwiftProtobuf
 import Testing
 
 /// Faults of a session's room.

@@ -1,9 +1,7 @@
 import DecartProtocol
-import FoundationEssentials
 import LiveKitProtocol
 import NIOWebSocket
 import StandInServer
-import SwiftProtobuf
 import Testing
 
 /// The room of a session, with fake media.
@@ -164,14 +162,14 @@ struct RoomTests {
                 } catch { return (error as? TestClient.Refused)?.status }
             }
             func join(_ text: String) -> UInt? { status("/rtc/v1?access_token=\(token)&join_request=\(text)") }
-            let text = try RoomClient.text { $0.joinRequest = Data([0x0a, 0]) }
+            let text = try RoomClient.text { $0.joinRequest = [0x0a, 0] }
             #expect(join("") == 400 && join("AAAA") == 400 && text.hasSuffix("="))
             // LiveKit's servers require the Base64 padding.
             #expect(join(text.replacing("=", with: "")) == 400)
             // An empty request compressed with gzip: complete, truncated, and with a wrong checksum.
             for (tail, answer) in [([0, 0, 0, 0], nil), ([], 400), ([1, 0, 0, 0], 400)] as [([UInt8], UInt?)] {
                 let packed: [UInt8] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0] + tail
-                let text = try RoomClient.text { ($0.compression, $0.joinRequest) = (.gzip, Data(packed)) }
+                let text = try RoomClient.text { ($0.compression, $0.joinRequest) = (.gzip, packed) }
                 #expect(join(text) == answer)
             }
             #expect(status("/rtc/v1/validate?access_token=\(token)") == 200)

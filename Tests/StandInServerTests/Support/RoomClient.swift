@@ -2,7 +2,6 @@ import DecartProtocol
 import LiveKitProtocol
 import NIOWebSocket
 import StandInServer
-import SwiftProtobuf
 import Testing
 
 /// A scripted room participant: it sends what the test requests and keeps all responses.
@@ -22,30 +21,29 @@ struct RoomClient {
 
     /// Joins with one peer connection for both directions.
     init(port: Int, token: String, single join: LiveKitJoinRequest) throws {
-        let text = try Self.text { $0.joinRequest = try join.serializedBytes() }
+        let text = try Self.text { $0.joinRequest = join.serializedBytes() }
         client = try TestClient(port: port, target: "/rtc/v1?access_token=\(token)&join_request=\(text)")
     }
 
     /// Encodes a `join_request`.
     static func text(_ body: (inout LiveKitWrappedJoinRequest) throws -> Void) throws -> String {
-        let bytes: [UInt8] = try LiveKitWrappedJoinRequest.with(body).serializedBytes()
+        let bytes = try LiveKitWrappedJoinRequest.with(body).serializedBytes()
         let digits = Base64.encode(bytes, alphabet: .url)
         return digits + String(repeating: "=", count: (4 - digits.utf8.count % 4) % 4)
     }
 
     func send(_ body: (inout LiveKitSignalRequest) -> Void) throws {
-        let bytes: [UInt8] = try LiveKitSignalRequest.with(body).serializedBytes()
-        client.send(.binary, bytes)
+        client.send(.binary, LiveKitSignalRequest.with(body).serializedBytes())
     }
 
     /// Returns the next response; throws if another event comes.
-    func next(milliseconds: Int = 20_000) throws -> LiveKitSignalResponse.OneOf_Message {
+    func next(milliseconds: Int = 20_000) throws -> LiveKitSignalResponse.Message {
         guard case .binary(let bytes) = try client.next(milliseconds: milliseconds) else { throw TestClient.TimedOut() }
         return try #require(LiveKitSignalResponse(serializedBytes: bytes).message)
     }
 
     /// Skips responses until one matches.
-    func next<Result>(_ fits: (LiveKitSignalResponse.OneOf_Message) -> Result?) throws -> Result {
+    func next<Result>(_ fits: (LiveKitSignalResponse.Message) -> Result?) throws -> Result {
         while true {
             if let result = fits(try next()) { return result }
         }

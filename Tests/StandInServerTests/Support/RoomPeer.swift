@@ -3,7 +3,6 @@ import Dispatch
 import GStreamerKit
 import LiveKitProtocol
 import StandInServer
-import SwiftProtobuf
 import Synchronization
 import WebRTCTransport
 
@@ -85,7 +84,7 @@ final class RoomPeer: @unchecked Sendable {
     }
 
     /// Handles messages until one matches.
-    func pump(until fits: (LiveKitSignalResponse.OneOf_Message) -> Bool) throws {
+    func pump(until fits: (LiveKitSignalResponse.Message) -> Bool) throws {
         while true {
             let message = try room.next()
             try handle(message)
@@ -104,7 +103,7 @@ final class RoomPeer: @unchecked Sendable {
         return true
     }
 
-    private func handle(_ message: LiveKitSignalResponse.OneOf_Message) throws {
+    private func handle(_ message: LiveKitSignalResponse.Message) throws {
         switch message {
         case .answer(let answer): try apply(answer: answer.sdp)
         case .offer(let offer): try apply(offer: offer)

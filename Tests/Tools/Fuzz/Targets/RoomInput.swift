@@ -1,11 +1,12 @@
-// LiveKit signalling: server messages in any state of a stay.
+// LiveKit signalling: its wire format, and server messages in any state of a stay.
 import DecartProtocol
 import LiveKitProtocol
 import LiveKitTransport
-import SwiftProtobuf
 
 func roomInput(_ bytes: [UInt8]) {
-    _ = try? LiveKitSignalRequest(serializedBytes: bytes)
+    check(LiveKitSignalRequest.self, bytes)
+    check(LiveKitSignalResponse.self, bytes)
+    check(LiveKitJoinRequest.self, bytes)
     // The input is tested as one message, and its halves as two in sequence.
     let half = bytes.count / 2
     for parts in [[bytes], [Array(bytes[..<half]), Array(bytes[half...])]] {
@@ -31,11 +32,18 @@ func roomInput(_ bytes: [UInt8]) {
             for event in events + messages.map({ .message($0) }) + [.timerFired(.ping), .stop] {
                 for order in machine.handle(event, now: .seconds(1)) {
                     if case .send(let message) = order {
-                        _ = try? LiveKitSignalRequest.with { $0.message = message }.serializedBytes() as [UInt8]
+                        let bytes = LiveKitSignalRequest.with { $0.message = message }.serializedBytes()
+                        precondition((try? LiveKitSignalRequest(serializedBytes: bytes))?.message == message)
                     }
                 }
             }
             _ = machine.isWanted(msid: String(decoding: bytes.prefix(64), as: UTF8.self))
         }
     }
+}
+
+/// What can be read can be written and read again.
+private func check<Message: WireMessage>(_ kind: Message.Type, _ bytes: [UInt8]) {
+    guard let message = try? Message(serializedBytes: bytes) else { return }
+    precondition((try? Message(serializedBytes: message.serializedBytes())) == message)
 }
