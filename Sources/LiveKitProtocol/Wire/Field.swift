@@ -6,33 +6,36 @@ package struct Field<Message>: Sendable {
     /// this type are delimited in another way.
     let merge: @Sendable (inout Message, WireType, inout WireReader) throws(WireError) -> Bool
 
-    /// A value without presence: the default value is not written.
-    init<Value: WireValue>(_ number: Int, _ path: any WritableKeyPath<Message, Value> & Sendable) {
+    /// - Parameter get: Returns nil for a value that is not written.
+    private init<Value: WireValue>(
+        _ number: Int, get: @escaping @Sendable (Message) -> Value?,
+        set: @escaping @Sendable (inout Message, Value?) -> Void
+    ) {
         self.number = number
         write = { message, writer in
-            let value = message[keyPath: path]
-            if value != Value() { writer.field(number, value) }
+            if let value = get(message) { writer.field(number, value) }
         }
         merge = { (message, type, reader) throws(WireError) in
             guard type == Value.wireType else { return false }
-            try message[keyPath: path].merge(from: &reader)
+            var value = get(message) ?? Value()
+            // Taken out of the message, the value is merged in place: many parts of a long list cost no copies of it.
+            set(&message, nil)
+            try value.merge(from: &reader)
+            set(&message, value)
             return true
         }
     }
 
+    /// A value without presence: the default value is not written.
+    init<Value: WireValue>(_ number: Int, _ path: any WritableKeyPath<Message, Value> & Sendable) {
+        self.init(
+            number, get: { $0[keyPath: path] == Value() ? nil : $0[keyPath: path] },
+            set: { $0[keyPath: path] = $1 ?? Value() })
+    }
+
     /// A value with presence.
     init<Value: WireValue>(_ number: Int, _ path: any WritableKeyPath<Message, Value?> & Sendable) {
-        self.number = number
-        write = { message, writer in
-            if let value = message[keyPath: path] { writer.field(number, value) }
-        }
-        merge = { (message, type, reader) throws(WireError) in
-            guard type == Value.wireType else { return false }
-            var value = message[keyPath: path] ?? Value()
-            try value.merge(from: &reader)
-            message[keyPath: path] = value
-            return true
-        }
+        self.init(number, get: { $0[keyPath: path] }, set: { $0[keyPath: path] = $1 })
     }
 
     /// Repeated values. Varints are written packed, and read both packed and one by one.
@@ -130,16 +133,7 @@ extension OneOfMessage {
 extension Field where Message: OneOfMessage {
     /// The last kind that comes replaces the others; parts of the same kind are merged.
     init<Value>(_ oneOf: Case<Message.Message, Value>) {
-        number = oneOf.number
-        write = { message, writer in
-            if let value = message.message.flatMap(oneOf.extract) { writer.field(oneOf.number, value) }
-        }
-        merge = { (message, type, reader) throws(WireError) in
-            guard type == Value.wireType else { return false }
-            var value = message.message.flatMap(oneOf.extract) ?? Value()
-            try value.merge(from: &reader)
-            message.message = oneOf.embed(value)
-            return true
-        }
+        self.init(
+            oneOf.number, get: { $0.message.flatMap(oneOf.extract) }, set: { $0.message = $1.map(oneOf.embed) })
     }
 }
