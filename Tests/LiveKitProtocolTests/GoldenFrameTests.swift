@@ -84,7 +84,7 @@ struct GoldenFrameTests {
         }
     }
 
-    /// Whatever can be read is read again from what is written of it.
+    /// A message that can be read is written and read again.
     private func readAndRepeat(_ bytes: [UInt8]) throws {
         func check<Kind: WireMessage>(_ kind: Kind.Type) throws {
             guard let message = try? Kind(serializedBytes: bytes) else { return }

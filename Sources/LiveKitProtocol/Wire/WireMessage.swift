@@ -1,6 +1,6 @@
 /// A message: a value with a table of its fields.
 package protocol WireMessage: WireValue {
-    /// In the order of the numbers, in which they are written.
+    /// The order is that of the numbers: fields are written in it.
     static var fields: Fields { get }
     /// The fields that are not in the table, as they came. Only messages that store this property keep them.
     var unknownFields: [UInt8] { get set }

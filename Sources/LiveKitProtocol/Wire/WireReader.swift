@@ -10,7 +10,7 @@ package enum WireError: Error, Equatable {
     case tooLong
 }
 
-/// How the value of a field is delimited: the lowest three bits of the field's tag.
+/// The lowest three bits of a field's tag, which say how its value is delimited.
 package enum WireType: UInt8 {
     case varint, fixed64, lengthDelimited, startGroup, endGroup, fixed32
 }

@@ -42,7 +42,7 @@ func roomInput(_ bytes: [UInt8]) {
     }
 }
 
-/// What can be read can be written and read again.
+/// A message that can be read is written and read again.
 private func check<Message: WireMessage>(_ kind: Message.Type, _ bytes: [UInt8]) {
     guard let message = try? Message(serializedBytes: bytes) else { return }
     precondition((try? Message(serializedBytes: message.serializedBytes())) == message)
