@@ -21,6 +21,7 @@ package enum LiveKitVideoQuality: OpenEnum {
     package var unrecognizedNumber: Int32? { if case .unrecognized(let number) = self { number } else { nil } }
 }
 
+/// A part of `LiveKitTrackInfo`.
 package struct LiveKitVideoLayer: WireMessage {
     package static let fields: Fields = [
         Field(1, \.quality), Field(2, \.width), Field(3, \.height), Field(4, \.bitrate), Field(7, \.rid),
@@ -30,6 +31,7 @@ package struct LiveKitVideoLayer: WireMessage {
     /// Bits per second.
     package var bitrate: UInt32 = 0
     package var rid = ""
+    package var unknownFields: [UInt8] = []
     package init() {}
 }
 
@@ -50,6 +52,8 @@ package enum LiveKitPacketTrailerFeature: OpenEnum {
     package var unrecognizedNumber: Int32? { if case .unrecognized(let number) = self { number } else { nil } }
 }
 
+/// A client that resumes its connection sends the server's descriptions of its tracks back, with fields that it does not
+/// know.
 package struct LiveKitTrackInfo: WireMessage {
     package static let fields: Fields = [
         Field(1, \.sid), Field(2, \.type), Field(3, \.name), Field(4, \.muted), Field(5, \.width), Field(6, \.height),
@@ -65,6 +69,7 @@ package struct LiveKitTrackInfo: WireMessage {
     package var layers: [LiveKitVideoLayer] = []
     package var stream = ""
     package var packetTrailerFeatures: [LiveKitPacketTrailerFeature] = []
+    package var unknownFields: [UInt8] = []
     package init() {}
 }
 

@@ -2,7 +2,7 @@
 package protocol WireMessage: WireValue {
     /// The order is that of the numbers: fields are written in it.
     static var fields: Fields { get }
-    /// The fields that are not in the table, as they came. Only messages that store this property keep them.
+    /// The fields that are not in the table, as they came. Messages without such a stored property drop them.
     var unknownFields: [UInt8] { get set }
 }
 
