@@ -1,6 +1,6 @@
-// The part of LiveKit's signalling protocol that a client of a room, and the stand-in's room, need. Names and numbers
-// are LiveKit's, of its livekit_rtc.proto and livekit_models.proto; fields that are left out there are unknown fields
-// here. Tests/LiveKitProtocolTests/golden.py compares the tables with LiveKit's own.
+// The part of LiveKit's signalling protocol that a client of a room, and the room of the stand-in, need. Names and numbers
+// are those of LiveKit's livekit_rtc.proto and livekit_models.proto; all other fields are unknown fields here.
+// Tests/System/Peers/check_messages.py compares the tables with LiveKit's own.
 
 /// A message from the client to the server.
 package struct LiveKitSignalRequest: OneOfMessage {
