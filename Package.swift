@@ -34,12 +34,6 @@ let package = Package(
         .executable(name: "decart-bench", targets: ["decart-bench"]),
         .executable(name: "decart-check", targets: ["decart-check"]),
     ],
-    dependencies: [
-        .package(url: "https://github.com/apple/swift-nio", from: "2.100.0"),
-        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
-        // Only for CONNECT through an HTTP proxy.
-        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
-    ],
     targets: [
         // Floor 0: system libraries, and the wire.
         .systemLibrary(name: "CGStreamer", pkgConfig: "gstreamer-video-1.0"),
@@ -52,41 +46,45 @@ let package = Package(
         .target(name: "DecartProtocol", swiftSettings: swiftSettings),
         .target(name: "LiveKitProtocol", swiftSettings: swiftSettings),
         .target(name: "Log", swiftSettings: swiftSettings),
-        .target(name: "EventLoopThreads", swiftSettings: swiftSettings),
+        .target(name: "EventLoopThreads", dependencies: ["CGIO"], swiftSettings: swiftSettings),
 
         // Floor 1: one concern each.
-        .target(name: "GStreamerKit", dependencies: ["CGStreamer", "Log"], swiftSettings: swiftSettings),
+        .target(
+            name: "GStreamerKit", dependencies: ["CGStreamer", "Log"],
+            swiftSettings: swiftSettings),
         .target(name: "ICE", dependencies: ["CNice", "EventLoopThreads"], swiftSettings: swiftSettings),
         .target(
             name: "MediaSecurity", dependencies: ["COpenSSL", "CSRTP", "EventLoopThreads"],
             swiftSettings: swiftSettings),
         .target(
-            name: "DecartSession", dependencies: ["DecartProtocol", "EventLoopThreads", "Log"],
+            name: "Network", dependencies: ["CGIO", "EventLoopThreads", "MediaSecurity"], swiftSettings: swiftSettings),
+        .target(
+            name: "DecartSession",
+            dependencies: ["DecartProtocol", "EventLoopThreads", "Log"],
             swiftSettings: swiftSettings),
 
         // Floor 2: the outside that a session talks to, and command lines.
         .target(
-            name: "WebRTCTransport", dependencies: ["EventLoopThreads", "GStreamerKit", "ICE", "Log", "MediaSecurity"],
+            name: "WebRTCTransport",
+            dependencies: [
+                "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity", "Log",
+            ],
             swiftSettings: swiftSettings),
         .target(name: "CommandLineOptions", dependencies: ["GStreamerKit"], swiftSettings: swiftSettings),
         .target(
             name: "Signalling",
             dependencies: [
-                "DecartSession", "DecartProtocol", "EventLoopThreads", "Log",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOTLS", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOWebSocket", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "NIOExtras", package: "swift-nio-extras"),
+                "DecartSession", "DecartProtocol", "EventLoopThreads", "MediaSecurity", "Network",
+                "Log",
             ],
             swiftSettings: swiftSettings),
 
         .target(
             name: "LiveKitTransport",
             dependencies: [
-                "LiveKitProtocol", "DecartProtocol", "DecartSession", "Signalling", "ICE", "Log", "WebRTCTransport",
+                "LiveKitProtocol", "DecartProtocol", "DecartSession", "EventLoopThreads", "Signalling", "ICE",
+                "WebRTCTransport",
+                "Log",
             ],
             swiftSettings: swiftSettings),
 
@@ -94,7 +92,8 @@ let package = Package(
         .target(
             name: "MediaPipeline",
             dependencies: [
-                "CYUV", "EventLoopThreads", "GStreamerKit", "DecartProtocol", "Log", "WebRTCTransport",
+                "CYUV", "EventLoopThreads", "GStreamerKit", "DecartProtocol", "WebRTCTransport",
+                "Log",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -105,20 +104,16 @@ let package = Package(
             name: "DecartElements",
             dependencies: [
                 "MediaPipeline", "MirrorElement", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE",
-                "EventLoopThreads", "Log", "MediaSecurity", "WebRTCTransport", "Signalling", "LiveKitTransport",
+                "EventLoopThreads", "MediaSecurity", "Network", "WebRTCTransport", "Signalling", "LiveKitTransport",
                 "CRelease",
+                "Log",
             ],
             swiftSettings: swiftSettings),
         .target(
             name: "StandInServer",
             dependencies: [
-                "CGIO", "DecartProtocol", "EventLoopThreads", "GStreamerKit", "ICE", "LiveKitProtocol", "Log",
-                "MediaSecurity", "WebRTCTransport",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOWebSocket", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                "CGIO", "DecartProtocol", "EventLoopThreads", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity",
+                "Network", "WebRTCTransport", "Log",
             ],
             // The page must not depend on files of an installation.
             resources: [
@@ -130,11 +125,9 @@ let package = Package(
         .target(
             name: "ConnectionCheck",
             dependencies: [
-                "DecartProtocol", "DecartSession", "ICE", "LiveKitProtocol", "Signalling", "GStreamerKit",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOWebSocket", package: "swift-nio"),
+                "DecartProtocol", "DecartSession", "EventLoopThreads", "ICE", "LiveKitProtocol", "Network",
+                "Signalling",
+                "GStreamerKit",
             ],
             swiftSettings: swiftSettings),
 
@@ -170,7 +163,7 @@ let package = Package(
         .executableTarget(
             name: "decart-check",
             dependencies: [
-                "CommandLineOptions", "ConnectionCheck", "DecartProtocol", "ICE", "Signalling", "CRelease",
+                "CommandLineOptions", "ConnectionCheck", "DecartProtocol", "ICE", "Network", "Signalling", "CRelease",
             ],
             swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(productLinking)]),
 
@@ -178,8 +171,7 @@ let package = Package(
             name: "DecartProtocolTests", dependencies: ["DecartProtocol", "TestSupport"], swiftSettings: testSettings),
         .testTarget(
             name: "LiveKitProtocolTests",
-            dependencies: ["LiveKitProtocol", "DecartProtocol", "TestSupport"],
-            swiftSettings: testSettings),
+            dependencies: ["LiveKitProtocol", "DecartProtocol", "TestSupport"], swiftSettings: testSettings),
         .testTarget(
             name: "LiveKitTransportTests",
             dependencies: [
@@ -193,16 +185,14 @@ let package = Package(
         .testTarget(
             name: "SignallingTests",
             dependencies: [
-                "Signalling", "DecartSession", "DecartProtocol", "EventLoopThreads", "TestSupport",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                "Signalling", "DecartSession", "DecartProtocol", "EventLoopThreads", "MediaSecurity", "Network",
+                "TestSupport",
             ],
             swiftSettings: testSettings),
         // coturn, an HTTP proxy, random numbers and stand-in encoders for several test targets.
         .target(
-            name: "TestSupport", dependencies: ["ICE", "GStreamerKit", "WebRTCTransport"], path: "Tests/TestSupport",
-            swiftSettings: swiftSettings),
+            name: "TestSupport", dependencies: ["ICE", "GStreamerKit", "MediaSecurity", "WebRTCTransport"],
+            path: "Tests/TestSupport", swiftSettings: swiftSettings),
         .testTarget(
             name: "ICETests", dependencies: ["ICE", "Signalling", "DecartProtocol", "DecartSession", "TestSupport"],
             swiftSettings: testSettings),
@@ -211,10 +201,15 @@ let package = Package(
         .testTarget(
             name: "CommandLineOptionsTests", dependencies: ["CommandLineOptions"], swiftSettings: testSettings),
         .testTarget(
+            name: "NetworkTests", dependencies: ["Network", "EventLoopThreads", "MediaSecurity", "TestSupport"],
+            swiftSettings: testSettings),
+        .testTarget(
             name: "GStreamerKitTests", dependencies: ["CGStreamer", "GStreamerKit", "Log"], swiftSettings: testSettings),
         .testTarget(
             name: "WebRTCTransportTests",
-            dependencies: ["WebRTCTransport", "GStreamerKit", "ICE", "MediaSecurity", "TestSupport"],
+            dependencies: [
+                "CGIO", "WebRTCTransport", "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity", "TestSupport",
+            ],
             exclude: ["Recordings"],
             swiftSettings: testSettings),
         .testTarget(
@@ -227,11 +222,6 @@ let package = Package(
             dependencies: [
                 "EventLoopThreads", "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "TestSupport",
                 "WebRTCTransport",
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOWebSocket", package: "swift-nio"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             swiftSettings: testSettings),
         .testTarget(
@@ -246,9 +236,7 @@ let package = Package(
             name: "FuzzTargets",
             dependencies: [
                 "DecartProtocol", "DecartSession", "GStreamerKit", "LiveKitProtocol", "LiveKitTransport",
-                "MediaPipeline",
-                "Signalling", "WebRTCTransport",
-                .product(name: "NIOHTTP1", package: "swift-nio"),
+                "MediaPipeline", "MediaSecurity", "Network", "Signalling", "TestSupport", "WebRTCTransport",
             ],
             path: "Tests/Tools/Fuzz/Targets", swiftSettings: swiftSettings),
         .testTarget(

@@ -10,12 +10,10 @@
 #include <stun/usages/bind.h>
 #include <stun/usages/ice.h>
 #include <stun/usages/turn.h>
-#include <glib-unix.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -245,38 +243,10 @@ static inline gboolean gst_decart_source_address(const char *remote, char *text)
     return TRUE;
 }
 
-// An epoll instance in place of poll. The bits of GPollFD's events are those of epoll's.
-static inline int gst_decart_epoll_open(void) { return epoll_create1(EPOLL_CLOEXEC); }
-
-// Returns 0, or −1 if the kernel refuses the descriptor.
-static inline int gst_decart_epoll_add(int epoll, const GPollFD *polled, guint index) {
-    struct epoll_event event = {.events = polled->events, .data = {.u32 = index}};
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, polled->fd, &event);
-}
-
-// Sets `revents` of the ready descriptors; the others keep theirs. Returns the number of ready ones.
-static inline int gst_decart_epoll_wait(int epoll, GPollFD *polled, guint count, int timeout) {
-    struct epoll_event events[64];
-    int ready = epoll_wait(epoll, events, 64, timeout);
-    for (int index = 0; index < ready; index++) {
-        if (events[index].data.u32 < count) polled[events[index].data.u32].revents = (gushort)events[index].events;
-    }
-    return ready;
-}
-
 static inline void gst_decart_nice_check_keepalives(NiceAgent *agent) {
     g_object_set(agent, "keepalive-conncheck", TRUE, NULL);
 }
 
 static inline void gst_decart_close_socket(int descriptor) { close(descriptor); }
-
-// g_source_set_callback takes the function of a GUnixFDSource by a cast.
-static inline GSource *gst_decart_watch_socket(int descriptor, GMainContext *context, GUnixFDSourceFunc function,
-                                               gpointer data, GDestroyNotify destroy) {
-    GSource *source = g_unix_fd_source_new(descriptor, (GIOCondition)(G_IO_IN | G_IO_ERR));
-    g_source_set_callback(source, (GSourceFunc)(void (*)(void))function, data, destroy);
-    g_source_attach(source, context);
-    return source;
-}
 
 #endif

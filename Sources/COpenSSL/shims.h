@@ -7,6 +7,7 @@
 #include <openssl/ec.h>
 #include <openssl/rsa.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 #include <openssl/srtp.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
@@ -15,13 +16,27 @@
 static inline EVP_PKEY *gst_decart_generate_p256(void) { return EVP_EC_gen("P-256"); }
 static inline EVP_PKEY *gst_decart_generate_rsa2048(void) { return EVP_RSA_gen(2048); }
 
-static inline long gst_decart_ctx_pin_dtls12(SSL_CTX *ctx) {
-    return SSL_CTX_set_min_proto_version(ctx, DTLS1_2_VERSION) && SSL_CTX_set_max_proto_version(ctx, DTLS1_2_VERSION);
+static inline int gst_decart_ctx_set_versions(SSL_CTX *ctx, int minimum, int maximum) {
+    return SSL_CTX_set_min_proto_version(ctx, minimum) && SSL_CTX_set_max_proto_version(ctx, maximum);
 }
 // No path MTU discovery (the caller sets the MTU), no session tickets, no renegotiation.
 static inline void gst_decart_ctx_set_options(SSL_CTX *ctx) {
     SSL_CTX_set_options(ctx, SSL_OP_NO_QUERY_MTU | SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
                                  SSL_OP_CIPHER_SERVER_PREFERENCE);
+}
+// Replaces the options of openssl.cnf: no session tickets, no renegotiation, and OpenSSL's own defaults.
+static inline void gst_decart_ctx_set_tls_options(SSL_CTX *ctx) {
+    SSL_CTX_clear_options(ctx, SSL_CTX_get_options(ctx));
+    SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                 SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
+}
+// An idle connection keeps no buffers (34 KiB), and a write need not be repeated with the same pointer.
+static inline void gst_decart_ctx_set_tls_mode(SSL_CTX *ctx) {
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+}
+static inline long gst_decart_ssl_set_server_name(SSL *ssl, const char *name) {
+    return SSL_set_tlsext_host_name(ssl, name);
 }
 static inline int gst_decart_ctx_set_groups(SSL_CTX *ctx, const char *list) {
     return (int)SSL_CTX_set1_groups_list(ctx, list);

@@ -39,7 +39,7 @@ package struct CommandGroup {
         }
     }
 
-    var help: String {
+    package var help: String {
         let rows = commands.filter { !$0.isHidden }.map { (term: $0.name, text: $0.abstract) }
         return [
             HelpText.wrap("OVERVIEW: " + abstract), "USAGE: \(name) [<subcommand>] [<options>]",

@@ -21,7 +21,7 @@ package enum HelpText {
     }
 
     /// Breaks the lines of a text. The rest of a line begins below its last column, which two spaces separate.
-    static func wrap(_ text: String, width: Int = width) -> String {
+    package static func wrap(_ text: String, width: Int = width) -> String {
         text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
             guard line.count > width else { return String(line) }
             var column = line.prefix { $0 == " " }.count
@@ -51,12 +51,12 @@ package enum HelpText {
 
 extension OptionTable {
     /// The command line in short.
-    var usage: String {
+    package var usage: String {
         let required = options.filter(\.isRequired) + [positional].compactMap { $0 }
         return ([name] + required.map(\.spelling) + ["[<options>]"]).joined(separator: " ")
     }
 
-    func help(_ defaults: Values) -> String {
+    package func help(_ defaults: Values) -> String {
         let rows = allOptions(defaults).map { option in
             let term = (option.short.map { "-\($0), " } ?? "") + option.spelling
             guard case .store(let storage) = option.action, !option.isRequired,

@@ -8,6 +8,12 @@ package struct OtherOptions<Values> {
     /// The option that prints their help.
     let page: CommandOption<Values>
 
+    package init(
+        prefix: String, take: @escaping (Values, [String]) throws -> [String], page: CommandOption<Values>
+    ) {
+        (self.prefix, self.take, self.page) = (prefix, take, page)
+    }
+
     /// The options of GStreamer's programs.
     ///
     /// - Parameter isUsed: false if the program does not need GStreamer. It is not initialised then, and its options have

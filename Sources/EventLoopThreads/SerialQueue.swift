@@ -35,6 +35,16 @@ package final class SerialQueue: Sendable {
     /// True if the caller runs on this queue.
     package var isCurrent: Bool { owner.load(ordering: .relaxed) == pthread_self() }
 
+    /// Runs the first work of a queue.
+    /// - Returns: false: the process has no thread left, and the work is dropped.
+    package func start(_ work: @escaping @Sendable () -> Void) -> Bool {
+        state.withLock { state in
+            state.isTaken = true
+            state.items.append(.work(work))
+        }
+        return Worker.run(self, waits: false)
+    }
+
     package func async(_ work: @escaping @Sendable () -> Void) {
         let needsThread = state.withLock { state in
             defer { state.isTaken = true }
@@ -67,7 +77,7 @@ package final class SerialQueue: Sendable {
 
     /// Runs `work` later. It keeps this queue until then.
     package func schedule(after delay: Duration, _ work: @escaping @Sendable () -> Void) {
-        TimerThread.schedule(at: monotonicTime + min(max(delay, .zero), .seconds(1_000_000)), self, work)
+        NetworkThread.shared.schedule(after: delay) { [self] in async(work) }
     }
 
     /// Runs the work that waits. Called by a worker thread.

@@ -27,10 +27,14 @@ final class Worker: @unchecked Sendable {
 
     private init(_ queue: SerialQueue) { self.queue = queue }
 
-    static func run(_ queue: SerialQueue) {
+    /// - Parameter waits: without a thread, the queue waits for one that another queue leaves.
+    /// - Returns: true if a thread runs the queue.
+    @discardableResult
+    static func run(_ queue: SerialQueue, waits: Bool = true) -> Bool {
         if let worker = pool.withLock({ $0.parked.popLast() }) {
             worker.queue = queue
-            return worker.wakeUp.signal()
+            worker.wakeUp.signal()
+            return true
         }
         let worker = Unmanaged.passRetained(Worker(queue))
         let isStarted = startThread(worker.toOpaque()) { worker in
@@ -38,9 +42,10 @@ final class Worker: @unchecked Sendable {
             if let worker { Unmanaged<Worker>.fromOpaque(worker).takeUnretainedValue().work() }
             return nil
         }
-        guard !isStarted else { return }
+        guard !isStarted else { return true }
         worker.release()
-        pool.withLock { $0.waiting.append(queue) }
+        if waits { pool.withLock { $0.waiting.append(queue) } }
+        return false
     }
 
     private func work() {

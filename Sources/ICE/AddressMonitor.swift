@@ -1,5 +1,6 @@
 // Reports changes of this host's addresses and routes: a netlink route socket on the network thread.
 private import CNice
+package import EventLoopThreads
 private import Synchronization
 
 /// One instance for the process. It opens its socket with the first observer, and closes it with the last.
@@ -18,7 +19,7 @@ package final class AddressMonitor: Sendable {
     private struct State: Sendable {
         var observers: [Int: Observer] = [:]
         var lastNumber = 0
-        var watch: SocketWatch?
+        var descriptor: CInt?
         var timer: NetworkTimer?
     }
     private let state = Mutex(State())
@@ -26,7 +27,7 @@ package final class AddressMonitor: Sendable {
     package init(network: NetworkThread) { self.network = network }
 
     /// True while its socket is open.
-    package var isOpen: Bool { state.withLock { $0.watch != nil } }
+    package var isOpen: Bool { state.withLock { $0.descriptor != nil } }
 
     /// Ends its observation when it is released.
     package final class Observation: Sendable {
@@ -48,26 +49,28 @@ package final class AddressMonitor: Sendable {
             return state.lastNumber
         }
         network.async { [self] in
-            guard state.withLock({ $0.watch == nil && !$0.observers.isEmpty }) else { return }
+            guard state.withLock({ $0.descriptor == nil && !$0.observers.isEmpty }) else { return }
             let descriptor = gst_decart_open_route_socket()
-            let watch = SocketWatch(taking: descriptor, network) { [weak self] in
+            guard descriptor >= 0 else { return }
+            let status = network.watch(descriptor, for: .readable) { [weak self] _ in
                 if gst_decart_drain_socket(descriptor) != 0 { self?.changed() }
             }
-            state.withLock { $0.watch = watch }
+            guard status == 0 else { return gst_decart_close_socket(descriptor) }
+            state.withLock { $0.descriptor = descriptor }
         }
         return Observation { [self] in
             // Released outside the lock, because the closure may hold the last reference to its owner.
             let ended = state.withLock { $0.observers.removeValue(forKey: number) }
             withExtendedLifetime(ended) {}
             network.async { [self] in
-                let ended = state.withLock { state -> SocketWatch? in
+                let ended = state.withLock { state -> CInt? in
                     guard state.observers.isEmpty else { return nil }
                     state.timer?.cancel()
-                    return state.watch.take()
+                    return state.descriptor.take()
                 }
                 guard let ended else { return }
-                ended.close()
-                network.descriptorsChange()
+                network.unwatch(ended)
+                gst_decart_close_socket(ended)
             }
         }
     }
@@ -89,41 +92,5 @@ package final class AddressMonitor: Sendable {
         for observer in observers {
             observer.onChange(observer.endpoint.map { Set($0.addresses()) } ?? addresses)
         }
-    }
-}
-
-/// Calls a closure on the network thread while a socket is readable.
-// @unchecked: constant, or used on the network thread only.
-final class SocketWatch: @unchecked Sendable {
-    private let descriptor: CInt
-    private let onInput: () -> Void
-    /// A `GSource`; untyped as in `ConsentChecks`.
-    private var source: UnsafeMutableRawPointer?
-
-    init(taking descriptor: CInt, _ network: NetworkThread, _ onInput: @escaping () -> Void) {
-        self.descriptor = descriptor
-        self.onInput = onInput
-        guard descriptor >= 0 else { return }
-        let source = gst_decart_watch_socket(
-            descriptor, network.context,
-            { _, _, data in
-                guard let data else { return 0 }
-                let watch = Unmanaged<SocketWatch>.fromOpaque(data).takeUnretainedValue()
-                watch.onInput()
-                return 1
-            }, Unmanaged.passRetained(self).toOpaque(),
-            { data in
-                guard let data else { return }
-                Unmanaged<SocketWatch>.fromOpaque(data).release()
-            })
-        self.source = UnsafeMutableRawPointer(source)
-    }
-
-    func close() {
-        guard let source = source?.assumingMemoryBound(to: GSource.self) else { return }
-        self.source = nil
-        g_source_destroy(source)
-        g_source_unref(source)
-        gst_decart_close_socket(descriptor)
     }
 }

@@ -1,5 +1,6 @@
 // The public interface of the ICE target. This file knows threads and lifetimes; ICEAgentCore knows libnice.
 private import CNice
+package import EventLoopThreads
 private import Synchronization
 
 /// An ICE agent with one stream of one component (rtcp-mux).

@@ -1,6 +1,6 @@
 // The wrapper around libnice. It knows in which order libnice must be called, and no DTLS, RTP or SDP.
 private import CNice
-private import EventLoopThreads
+import EventLoopThreads
 private import Synchronization
 
 /// The agent's state: most of it belongs to the network thread, the rest is atomic or behind one of two mutexes.
@@ -361,7 +361,7 @@ final class ICEAgentCore: @unchecked Sendable {
         }
     }
 
-    private static var now: Duration { .microseconds(NetworkLoop.now) }
+    private static var now: Duration { .microseconds(NetworkThread.now) }
 
     /// Reads the next datagram if it is the response to one of our checks, which libnice would drop.
     private func readResponse() -> Bool {

@@ -1,3 +1,4 @@
+package import EventLoopThreads
 /// Passes STUN and TURN servers to libnice, address literals at once and host names after they resolve. Belongs to the
 /// network thread. It only decides when and with which address a server is added; ICEAgentCore makes the libnice calls.
 // @unchecked: used only on the network thread.
@@ -63,7 +64,8 @@ package final class ServerSetup: @unchecked Sendable {
         guard !pending.isEmpty else { return begin() }
         for server in tunnelled { perform?(.openTunnel(server)) }
         for server in named {
-            HostLookup.resolve(server.host) { [weak self, network] addresses in
+            HostLookup.resolve(server.host) { [weak self, network] result in
+                let addresses = (try? result.get())?.map(\.ip) ?? []
                 network.async { [weak self] in self?.resolved(server, addresses) }
             }
         }

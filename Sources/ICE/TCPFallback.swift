@@ -1,5 +1,6 @@
 // ICE-TCP (RFC 6544), for a network that passes no UDP: connections to the passive candidates of the remote peer, after UDP
 // and in place of a relay. This file decides when and to which candidate; ICEAgentCore makes the libnice calls.
+import EventLoopThreads
 //
 // Each connection has an agent of its own, with the credentials of the session, so that the remote peer sees one agent that
 // is reached over TCP as well. libnice gathers once: TCP in the first agent would give each address of each session a

@@ -4,6 +4,7 @@
 // Everything runs on the scheduler's serial queue, including `onEvent`.
 package import DecartProtocol
 package import DecartSession
+import EventLoopThreads
 import ICE
 import LiveKitProtocol
 package import Log

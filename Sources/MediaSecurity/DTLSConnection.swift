@@ -33,13 +33,10 @@ package final class DTLSConnection {
     }
 
     private let mtu: Int
-    private let context: OpaquePointer
-    private let ssl: OpaquePointer
-    /// The BIOs are owned by `ssl`.
-    private let inbound: OpaquePointer
-    private let outbound: OpaquePointer
+    private let connection: MemoryConnection
+    /// Referenced unretained by the connection's context.
     private let verifier: PeerVerifier
-    /// Referenced unretained by `ssl` as its ex_data.
+    /// Referenced unretained by the connection as its ex_data.
     private let times: RetransmissionTimes
     private var phase = Phase.idle
     private var handshakeBytes = 0
@@ -56,18 +53,15 @@ package final class DTLSConnection {
         profiles: [SRTPProfile] = [.aeadAES128GCM, .aes128CMSHA1_80],
         retransmission: DTLSRetransmission = .standard
     ) throws(DTLSError) {
-        ERR_clear_error()
+        ErrorQueue.clear()
         self.role = role
         self.mtu = min(max(mtu, 256), 16_384)
         verifier = PeerVerifier()
-        context = try DTLSContext.make(certificate: certificate, profiles: profiles, verifier: verifier)
-        guard let ssl = SSL_new(context), let inbound = gst_decart_memory_bio(), let outbound = gst_decart_memory_bio()
-        else {
-            SSL_CTX_free(context)
-            throw .drained(.setup, "no DTLS connection")
-        }
-        // `ssl` takes over both BIO references.
-        SSL_set_bio(ssl, inbound, outbound)
+        let context = try DTLSContext.make(certificate: certificate, profiles: profiles, verifier: verifier)
+        defer { SSL_CTX_free(context) }
+        guard let connection = MemoryConnection(context: context) else { throw .drained(.setup, "no DTLS connection") }
+        self.connection = connection
+        let ssl = connection.ssl
         gst_decart_ssl_set_mtu(ssl, self.mtu)
         times = RetransmissionTimes(retransmission)
         SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(times).toOpaque())
@@ -76,14 +70,6 @@ package final class DTLSConnection {
         case .client: SSL_set_connect_state(ssl)
         case .server: SSL_set_accept_state(ssl)
         }
-        self.ssl = ssl
-        self.inbound = inbound
-        self.outbound = outbound
-    }
-
-    deinit {
-        SSL_free(ssl)
-        SSL_CTX_free(context)
     }
 
     /// Sets the peer's certificate fingerprints from signalling; one of them must match. Only the first call takes
@@ -144,8 +130,8 @@ package final class DTLSConnection {
         // that flight.
         var result = status
         var rest = datagram
-        while let length = DTLSRecords.firstLength(rest), let count = Int32(exactly: length) {
-            let next = feed(rest, count: count)
+        while let length = DTLSRecords.firstLength(rest) {
+            let next = feed(UnsafeRawBufferPointer(rebasing: rest[..<length]))
             if case .handshaking = next {} else { result = next }
             rest = UnsafeRawBufferPointer(rebasing: rest[length...])
         }
@@ -155,8 +141,8 @@ package final class DTLSConnection {
     /// Call this after `nextTimeout` has elapsed. It has no effect at any other time.
     package func handleTimeout() -> DTLSStatus {
         guard case .handshaking = phase else { return status }
-        ERR_clear_error()
-        let result = gst_decart_dtls_handle_timeout(ssl)
+        ErrorQueue.clear()
+        let result = gst_decart_dtls_handle_timeout(connection.ssl)
         collectOutgoing()
         if result < 0 { return fail(.drained(.timeout, "the remote peer did not answer the DTLS handshake")) }
         if result > 0 { counters.retransmissions &+= 1 }
@@ -166,7 +152,7 @@ package final class DTLSConnection {
     /// The time from now until `handleTimeout()` is due; nil while no flight awaits an answer.
     package var nextTimeout: Duration? {
         guard case .handshaking = phase else { return nil }
-        let microseconds = gst_decart_dtls_timeout_us(ssl)
+        let microseconds = gst_decart_dtls_timeout_us(connection.ssl)
         return microseconds < 0 ? nil : .microseconds(microseconds)
     }
 
@@ -179,9 +165,7 @@ package final class DTLSConnection {
     package func close() {
         switch phase {
         case .established, .unverified:
-            ERR_clear_error()
-            _ = SSL_shutdown(ssl)
-            ERR_clear_error()
+            connection.shutDown()
             collectOutgoing()
             phase = .closed
         case .idle, .handshaking: phase = .closed
@@ -191,14 +175,13 @@ package final class DTLSConnection {
 
     // MARK: - Handshake and records
 
-    private func feed(_ record: UnsafeRawBufferPointer, count: Int32) -> DTLSStatus {
+    private func feed(_ record: UnsafeRawBufferPointer) -> DTLSStatus {
         if case .handshaking = phase, DTLSRecords.beginsProtected(record) {
             earlyRecords &+= 1
             guard earlyRecords <= Self.maximumEarlyRecords else { return status }
         }
-        gst_decart_bio_reset(inbound)
-        guard BIO_write(inbound, record.baseAddress, count) == count else { return status }
-        return step()
+        connection.discardInput()
+        return connection.feed(record) ? step() : status
     }
 
     private var status: DTLSStatus {
@@ -218,20 +201,15 @@ package final class DTLSConnection {
     }
 
     private func handshake() -> DTLSStatus {
-        ERR_clear_error()
-        let result = SSL_do_handshake(ssl)
-        if result == 1 {
-            collectOutgoing()
+        let outcome = connection.handshake()
+        collectOutgoing()
+        switch outcome {
+        case .done:
             phase = .unverified
             return verifier.expected == nil ? status : verifyAndExport()
-        }
-        let reason = SSL_get_error(ssl, result)
-        collectOutgoing()
-        switch reason {
-        case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
-            ERR_clear_error()
+        case .wantsInput:
             return status
-        default:
+        case .closed, .failed:
             if verifier.hasRefused { return fail(Self.mismatch()) }
             return fail(.drained(.handshake, "the DTLS handshake failed"))
         }
@@ -239,14 +217,13 @@ package final class DTLSConnection {
 
     /// Verifies the certificate again after the handshake, and only then exports the keys.
     private func verifyAndExport() -> DTLSStatus {
-        guard let certificate = SSL_get1_peer_certificate(ssl) else { return fail(Self.mismatch()) }
-        defer { X509_free(certificate) }
-        guard verifier.matches(certificate) else {
+        guard connection.withPeerCertificate(verifier.matches) == true else {
             // close_notify ends the association for the peer, which gets no media.
-            _ = SSL_shutdown(ssl)
+            connection.shutDown()
             collectOutgoing()
             return fail(Self.mismatch())
         }
+        let ssl = connection.ssl
         guard let selected = SSL_get_selected_srtp_profile(ssl)?.pointee.id else {
             return fail(DTLSError(.noSRTPProfile, "no SRTP protection profile in common with the remote peer"))
         }
@@ -264,9 +241,7 @@ package final class DTLSConnection {
             let keys = SRTPKeyMaterial(profile: profile, exported: block, role: role)
         else { return fail(.drained(.handshake, "no keys could be exported")) }
         parameters = DTLSParameters(
-            version: String(cString: SSL_get_version(ssl)),
-            cipher: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl)).map { String(cString: $0) } ?? "",
-            profile: profile.opensslName)
+            version: connection.version, cipher: connection.cipher, profile: profile.opensslName)
         phase = .established
         return .established(keys)
     }
@@ -274,34 +249,23 @@ package final class DTLSConnection {
     /// Reads records after the handshake: retransmissions of the peer's last flight, alerts, and application data,
     /// which is discarded.
     private func readRecords() -> DTLSStatus {
-        ERR_clear_error()
-        // A datagram holds few records; the bound guards against a library that never returns WANT_READ.
+        defer { collectOutgoing() }
+        // A datagram holds few records; the bound guards against a library that never wants more input.
         for _ in 0..<64 {
-            let result = scratch.withUnsafeMutableBytes { SSL_read(ssl, $0.baseAddress, Int32(clamping: $0.count)) }
-            if result > 0 { continue }
-            let reason = SSL_get_error(ssl, result)
-            collectOutgoing()
-            switch reason {
-            case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
-                ERR_clear_error()
-                return status
-            case SSL_ERROR_ZERO_RETURN:
-                ERR_clear_error()
+            switch scratch.withUnsafeMutableBytes({ connection.read(into: $0) }) {
+            case .done: continue
+            case .wantsInput: return status
+            case .closed:
                 phase = .closed
                 return status
-            default:
-                return fail(.drained(.handshake, "the DTLS connection failed"))
+            case .failed: return fail(.drained(.handshake, "the DTLS connection failed"))
             }
         }
-        collectOutgoing()
         return status
     }
 
     private func collectOutgoing() {
-        let pending = gst_decart_bio_pending(outbound)
-        guard pending > 0, let count = Int32(exactly: pending) else { return }
-        var bytes = [UInt8](repeating: 0, count: pending)
-        guard BIO_read(outbound, &bytes, count) == count else { return }
+        let bytes = connection.takeOutput()
         for datagram in DTLSRecords.split(bytes, limit: mtu) where outgoing.count < Self.maximumOutgoingDatagrams {
             outgoing.append(datagram)
         }
@@ -315,7 +279,7 @@ package final class DTLSConnection {
     }
 
     private static func mismatch() -> DTLSError {
-        ERR_clear_error()
+        ErrorQueue.clear()
         return DTLSError(
             .fingerprintMismatch,
             "the DTLS certificate of the remote peer does not match the signalled fingerprint; the network path may be "

@@ -15,7 +15,7 @@ enum DTLSContext {
         gst_decart_ctx_set_options(context)
         gst_decart_ctx_disable_cache(context)
         gst_decart_ctx_set_max_cert_list(context, 32 * 1_024)
-        guard gst_decart_ctx_pin_dtls12(context) == 1,
+        guard gst_decart_ctx_set_versions(context, DTLS1_2_VERSION, DTLS1_2_VERSION) == 1,
             SSL_CTX_set_cipher_list(context, ciphers) == 1,
             gst_decart_ctx_set_groups(context, "X25519:P-256:P-384") == 1,
             // This function returns 0 on success.

@@ -1,5 +1,3 @@
-private import COpenSSL
-
 /// The reason why a DTLS association failed. Codes may be added.
 package struct DTLSError: Error, Sendable, Equatable, CustomStringConvertible {
     package struct Code: RawRepresentable, Hashable, Sendable {
@@ -37,14 +35,6 @@ package struct DTLSError: Error, Sendable, Equatable, CustomStringConvertible {
 
     /// Drains this thread's OpenSSL error queue into an error.
     static func drained(_ code: Code, _ message: String) -> DTLSError {
-        var reasons: [String] = []
-        while reasons.count < 8 {
-            let number = ERR_get_error()
-            if number == 0 { break }
-            reasons.append(
-                ERR_reason_error_string(number).map { String(cString: $0) } ?? "error \(number)")
-        }
-        ERR_clear_error()
-        return DTLSError(code, message, library: reasons.isEmpty ? nil : reasons.joined(separator: ", "))
+        DTLSError(code, message, library: ErrorQueue.drain().text)
     }
 }

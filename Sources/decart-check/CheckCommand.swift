@@ -4,6 +4,7 @@ import ConnectionCheck
 import DecartProtocol
 import Glibc
 import ICE
+import Network
 import Signalling
 
 struct CheckCommand: Command {

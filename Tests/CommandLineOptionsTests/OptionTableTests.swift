@@ -1,6 +1,6 @@
 import Testing
 
-@testable import CommandLineOptions
+import CommandLineOptions
 
 /// An option of each kind.
 private struct Sample: Equatable {

@@ -1,5 +1,7 @@
+import EventLoopThreads
 import Glibc
 import ICE
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1)))

@@ -1,5 +1,7 @@
 import Dispatch
+import EventLoopThreads
 import ICE
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1)))

@@ -1,4 +1,5 @@
 import ICE
+import TestSupport
 import Testing
 
 /// The way around libnice: batches out through the selected pair's socket, and media in.

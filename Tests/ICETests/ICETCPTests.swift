@@ -1,4 +1,5 @@
 import ICE
+import TestSupport
 import Testing
 
 /// ICE-TCP (RFC 6544): one agent offers passive candidates as a LiveKit server does, the other connects.

@@ -1,4 +1,6 @@
+import EventLoopThreads
 import ICE
+import TestSupport
 import Testing
 
 @Suite(.timeLimit(.minutes(1)))

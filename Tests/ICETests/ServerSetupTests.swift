@@ -1,4 +1,6 @@
+import EventLoopThreads
 import ICE
+import TestSupport
 import Testing
 
 /// Tests which servers are passed to libnice, in which form and when. Runs without libnice.

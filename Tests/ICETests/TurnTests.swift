@@ -1,3 +1,4 @@
+import EventLoopThreads
 import ICE
 import Testing
 import TestSupport

@@ -99,14 +99,14 @@ struct APIKeyFetcherTests {
         Row(name: "too long", bytes: answer("200 OK", "{\"a\":\"" + String(repeating: "x", count: 70_000) + "\"}")),
         Row(name: "not HTTP", bytes: [UInt8]("SSH-2.0-x\r\n\r\n".utf8), code: .webSocket),
         Row(name: "65 fields", bytes: answer("200 OK", "{}", extra: (0..<65).map { "X-\($0): y" }), code: .webSocket),
-        Row(name: "cut off", bytes: answer("200 OK", "").dropLast(4) + [], code: .webSocket, closes: true),
+        Row(name: "cut off", bytes: answer("200 OK", "").dropLast(4) + [], code: .network, closes: true),
         Row(name: "closed", bytes: [], code: .network, closes: true),
         Row(
             name: "endless", bytes: [UInt8]("HTTP/1.1 200 OK\r\n\r\n".utf8),
             endless: [UInt8](repeating: 0x61, count: 4096)
         ),
         Row(
-            name: "endless 100", bytes: [],
+            name: "endless 100", bytes: [], code: .webSocket,
             endless: [UInt8](String(repeating: "HTTP/1.1 100 Continue\r\n\r\n", count: 100).utf8)),
     ]
 

@@ -14,19 +14,23 @@ final class Client: Sendable {
         port: Int, host: String = "127.0.0.1", secure: Bool = false, roomToken: String? = nil,
         configure: (inout WebSocketChannel.Configuration) -> Void = { _ in }
     ) throws {
-        let base = "\(secure ? "wss" : "ws")://\(host.contains(":") ? "[\(host)]" : host):\(port)"
-        let url =
-            if let roomToken {
-                try ServiceURL(
-                    room: base, token: try APIKey(roomToken), allowInsecure: true, options: [("protocol", "16")])
-            } else {
-                try ServiceURL(base: base, allowInsecure: true)
-                    .stream(key: try APIKey(Client.key), model: try DecartModel(named: "lucy-restyle-2"))
-            }
+        let url = try Self.url(port: port, host: host, secure: secure, roomToken: roomToken)
         var configuration = WebSocketChannel.Configuration()
         configuration.closeLimit = .milliseconds(200)
         configure(&configuration)
         channel = WebSocketChannel(url: url, configuration: configuration) { [events] in events.record($0) }
+    }
+
+    static func url(
+        port: Int, host: String = "127.0.0.1", secure: Bool = false, roomToken: String? = nil
+    ) throws -> ServiceURL {
+        let base = "\(secure ? "wss" : "ws")://\(host.contains(":") ? "[\(host)]" : host):\(port)"
+        if let roomToken {
+            return try ServiceURL(
+                room: base, token: try APIKey(roomToken), allowInsecure: true, options: [("protocol", "16")])
+        }
+        return try ServiceURL(base: base, allowInsecure: true)
+            .stream(key: try APIKey(Client.key), model: try DecartModel(named: "lucy-restyle-2"))
     }
 
     func open(timeout: Duration = .seconds(50)) -> EventQueue<SignallingEvent> {

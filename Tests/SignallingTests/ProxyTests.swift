@@ -1,5 +1,6 @@
 import DecartProtocol
 import DecartSession
+import Network
 import Signalling
 import Synchronization
 import TestSupport
@@ -26,7 +27,7 @@ struct ProxyTests {
     /// The proxy gets the target and the credentials; the service gets neither, and sees the usual request.
     @Test(arguments: [false, true]) func aChannelOpens(isSecure: Bool) async throws {
         let certificates = try Certificates()
-        let server = try await RawServer(
+        let server = try RawServer(
             Script(), tls: isSecure ? certificates.server(name: "service", san: "DNS:service.test") : nil)
         let proxy = try ConnectProxy()
         let client = try client(
@@ -44,7 +45,7 @@ struct ProxyTests {
         #expect(
             RawServer.header("Proxy-Authorization", in: request) == "Basic Y2FuYXJ5LXVzZXI6Y2FuYXJ5LXBhc3N3b3Jk")
         #expect(server.requests.allSatisfy { !$0.lowercased().contains("proxy-") })
-        try await server.shutdown()
+        await server.stop()
     }
 
     /// Each refusal names the proxy, the cause and the remedy, and never the credentials.
@@ -88,36 +89,50 @@ struct ProxyTests {
     /// A tunnel does not weaken TLS: the proxy may lead to a server that is not the named one.
     @Test func theServerIsVerified() async throws {
         let certificates = try Certificates()
-        let server = try await RawServer(Script(), tls: certificates.server(name: "other", san: "DNS:other.test"))
+        let server = try RawServer(Script(), tls: certificates.server(name: "other", san: "DNS:other.test"))
         let proxy = try ConnectProxy()
         let client = try client(
             url(proxy), to: server.port, secure: true, trust: .only(file: certificates.path("ca.pem")))
         let error = try #require(await client.failure())
         #expect(error.stage == .tls && error.message.contains("another host name"), "\(error)")
         #expect(server.bytesReceived == 0)
-        try await server.shutdown()
+        await server.stop()
     }
 
-    /// The address of the connection's other end is the proxy's.
-    @Test func anAddressIsNotVerified() async throws {
+    /// The address of the connection's other end is the proxy's: the certificate has to be for that of the URL.
+    @Test(arguments: ["IP:192.0.2.1", "IP:127.0.0.1", "DNS:192.0.2.1"])
+    func anAddressIsVerified(san: String) async throws {
+        let certificates = try Certificates()
+        let server = try RawServer(Script(), tls: certificates.server(name: "address", san: san))
         let proxy = try ConnectProxy()
-        let error = try #require(await client(url(proxy), to: 9, host: "192.0.2.1", secure: true).failure())
-        #expect(error.stage == .tls && error.isPermanent && error.message.contains("Use a host name."), "\(error)")
-        #expect(proxy.requests.isEmpty)
+        let client = try client(
+            url(proxy), to: server.port, host: "192.0.2.1", secure: true,
+            trust: .only(file: certificates.path("ca.pem")))
+        switch await client.open().next("the channel to open") {
+        case .opened?: #expect(san == "IP:192.0.2.1")
+        case .failed(let error)?:
+            #expect(san != "IP:192.0.2.1")
+            #expect(error.stage == .tls && error.isPermanent && error.message.contains("another host"), "\(error)")
+            #expect(server.bytesReceived == 0)
+        case let event: Issue.record("\(String(describing: event))")
+        }
+        #expect(proxy.requests.count == 1)
+        client.channel.close()
+        await server.stop()
     }
 
     @Test func thisMachineIsReachedWithoutTheProxy() async throws {
-        let server = try await RawServer(Script())
+        let server = try RawServer(Script())
         let proxy = try ConnectProxy()
         let client = try client(url(proxy), to: server.port, host: "127.0.0.1")
         #expect(await client.open().next("the channel to open")?.isOpened == true)
         #expect(proxy.requests.isEmpty)
         client.channel.close()
-        try await server.shutdown()
+        await server.stop()
     }
 
     @Test func aKeyIsFetched() async throws {
-        let server = try await RawServer(.http { _ in APIKeyFetcherTests.answer("200 OK", #"{"apiKey":"ek_1"}"#) })
+        let server = try RawServer(.http { _ in APIKeyFetcherTests.answer("200 OK", #"{"apiKey":"ek_1"}"#) })
         let proxy = try ConnectProxy()
         var configuration = HTTPConfiguration()
         configuration.route = NetworkRoute(proxy: try url(proxy))
@@ -130,14 +145,14 @@ struct ProxyTests {
         #expect(token.key.reveal() == "ek_1")
         #expect(proxy.requests.count == 1)
         withExtendedLifetime(fetch) {}
-        try await server.shutdown()
+        await server.stop()
     }
 
     // MARK: Local addresses
 
     /// Only an address of the destination's family is used; without one, the error has the given sentence.
     @Test func theLocalAddressIsUsed() async throws {
-        let server = try await RawServer(Script(), host: "0.0.0.0")
+        let server = try RawServer(Script(), host: "0.0.0.0")
         // Not loopback by its text, for which no local address applies, but by its meaning.
         let host = "127.0.0.2"
         func client(_ addresses: [String]) throws -> Client {
@@ -161,6 +176,6 @@ struct ProxyTests {
         #expect(server.peers.contains("127.0.0.3"), "\(server.peers)")
         let error = try #require(await unspecified(["::1"]).failure())
         #expect(error.code == .network && !error.isPermanent && error.message == "Tun0 has no address.", "\(error)")
-        try await server.shutdown()
+        await server.stop()
     }
 }

@@ -1,11 +1,11 @@
-// A loopback server that sends exactly the bytes of a script. It implements HTTP and WebSocket by hand, so that no
-// tested code is part of the test.
+// A loopback server that sends exactly the bytes of a script. It implements HTTP and WebSocket by hand on blocking sockets,
+// so that no tested code but TLS is part of the test.
 import EventLoopThreads
-import NIOCore
-import NIOPosix
-import NIOSSL
-import Signalling
+import Glibc
+import MediaSecurity
+import Synchronization
 import TestSupport
+import Testing
 
 /// Behaviour of the server on one connection.
 struct Script: Sendable {
@@ -40,9 +40,11 @@ struct ClientFrame: Sendable, Equatable {
 
 final class RawServer: Sendable {
     let port: Int
-    private let group: MultiThreadedEventLoopGroup
-    private let channel: any Channel
+    private let listener: CInt
+    private let isAdmitting: Watched<Bool>
     private let log = Observed(Log())
+
+    struct CannotListen: Error {}
 
     struct Log: Sendable {
         var connections = 0
@@ -54,32 +56,35 @@ final class RawServer: Sendable {
         var ended = 0
         /// Application bytes, decrypted.
         var bytes = 0
-        var open: [any Channel] = []
+        fileprivate var open: [RawConnection] = []
+        fileprivate var isStopping = false
     }
 
     /// - Parameter isFull: the system takes one connection and delays others until `admit`.
     init(
-        _ script: Script = Script(), tls: NIOSSLContext? = nil, host: String = "127.0.0.1", isFull: Bool = false
-    ) async throws {
-        group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
-        let log = log
-        channel = try await ServerBootstrap(group: group)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .serverChannelOption(.backlog, value: CInt(isFull ? 0 : 256))
-            .serverChannelOption(.autoRead, value: !isFull)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    log.change {
-                        $0.connections += 1
-                        $0.open.append(channel)
-                        $0.peers.append(channel.remoteAddress?.ipAddress ?? "")
-                    }
-                    if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
-                    try channel.pipeline.syncOperations.addHandler(RawHandler(script, log))
-                }
+        _ script: Script = Script(), tls: TLSServerContext? = nil, host: String = "127.0.0.1", isFull: Bool = false
+    ) throws {
+        guard let address = SocketAddress(ip: host, port: 0) else { throw CannotListen() }
+        let listener = socket(address.family, CInt(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard address.withSocketAddress({ bind(listener, $0, $1) }) == 0, listen(listener, isFull ? 0 : 256) == 0,
+            let bound = SocketAddress(reading: { getsockname(listener, $0, $1) })
+        else {
+            Glibc.close(listener)
+            throw CannotListen()
+        }
+        port = bound.port
+        self.listener = listener
+        isAdmitting = Watched(!isFull)
+        let (log, isAdmitting) = (log, isAdmitting)
+        detachThread {
+            defer { Glibc.close(listener) }
+            guard isAdmitting.wait(until: { $0 }) else { return }
+            while true {
+                let descriptor = accept(listener, nil, nil)
+                guard descriptor >= 0 else { return }
+                RawConnection(descriptor, script, tls, log).serve()
             }
-            .bind(host: host, port: 0).get()
-        port = channel.localAddress?.port ?? 0
+        }
     }
 
     var connections: Int { log.value.connections }
@@ -103,17 +108,20 @@ final class RawServer: Sendable {
         await log.wait { $0.ended >= count }
     }
 
-    func admit() async throws { try await channel.setOption(.autoRead, value: true).get() }
+    func admit() { isAdmitting.change { $0 = true } }
 
     /// Closes every connection without a close frame.
     func cut() {
-        for channel in log.value.open { channel.close(promise: nil) }
+        for connection in log.value.open { connection.cut() }
     }
 
-    func shutdown() async throws {
-        try await channel.close()
+    func stop() async {
+        log.change { $0.isStopping = true }
+        // Wakes the thread that accepts.
+        shutdown(listener, CInt(SHUT_RDWR))
+        admit()
         cut()
-        try await group.shutdownGracefully()
+        #expect(await log.wait { $0.ended == $0.connections })
     }
 
     // MARK: HTTP and frames
@@ -163,63 +171,175 @@ final class RawServer: Sendable {
     }
 }
 
-private final class RawHandler: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
+/// One connection, with a thread that reads and one that writes.
+// @unchecked: what only the reading thread uses.
+private final class RawConnection: @unchecked Sendable {
+    private struct Outgoing: Sendable {
+        var bytes: [UInt8] = []
+        var endless: [UInt8]?
+        /// Closes when `bytes` are sent.
+        var isClosing = false
+        /// The reading thread has ended.
+        var isOver = false
+        /// The writing thread has ended.
+        var isClosed = false
 
-    private let script: Script
-    private let log: Observed<RawServer.Log>
-    private var buffer: [UInt8] = []
-    private var isUpgraded = false
-
-    init(_ script: Script, _ log: Observed<RawServer.Log>) {
-        self.script = script
-        self.log = log
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        let bytes = [UInt8](unwrapInboundIn(data).readableBytesView)
-        log.change { $0.bytes += bytes.count }
-        buffer += bytes
-        if !isUpgraded { head(context) }
-        while isUpgraded, let frame = nextFrame() {
-            log.change { $0.frames.append(frame) }
-            if let answer = script.onFrame(frame) { write(context, answer) }
-            if frame.opcode == 8 { context.close(promise: nil) }
+        /// What is to be sent next; nil: the end.
+        mutating func take() -> [UInt8]? {
+            defer { bytes = [] }
+            if !bytes.isEmpty, !isOver { return bytes }
+            return isClosing || isOver ? nil : endless
         }
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
-        log.change { $0.ended += 1 }
+    private let descriptor: CInt
+    private let script: Script
+    private let tls: Mutex<TLSSession?>
+    private let log: Observed<RawServer.Log>
+    private let outgoing = Watched(Outgoing())
+    // The reading thread's.
+    private var buffer: [UInt8] = []
+    private var isUpgraded = false
+
+    init(_ descriptor: CInt, _ script: Script, _ tls: TLSServerContext?, _ log: Observed<RawServer.Log>) {
+        (self.descriptor, self.script, self.log) = (descriptor, script, log)
+        self.tls = Mutex(tls.flatMap { try? TLSSession(server: $0) })
     }
 
-    private func head(_ context: ChannelHandlerContext) {
+    func serve() {
+        var one: CInt = 1
+        setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<CInt>.size))
+        let peer = SocketAddress { [descriptor] in getpeername(descriptor, $0, $1) }
+        let isTooLate = log.change {
+            $0.connections += 1
+            $0.open.append(self)
+            $0.peers.append(peer?.ip ?? "")
+            return $0.isStopping
+        }
+        if isTooLate { cut() }
+        tls.withLock { $0?.start() }
+        detachThread { self.write() }
+        detachThread { self.read() }
+    }
+
+    /// Any thread; until `log` counts the end.
+    func cut() { shutdown(descriptor, CInt(SHUT_RDWR)) }
+
+    // MARK: Writing
+
+    private func write() {
+        while outgoing.wait(
+            seconds: 600, until: { !$0.bytes.isEmpty || $0.endless != nil || $0.isClosing || $0.isOver })
+        {
+            var next: [UInt8]?
+            outgoing.change { next = $0.take() }
+            guard let next, sendAll(next) else { break }
+        }
+        cut()
+        outgoing.change { $0.isClosed = true }
+    }
+
+    private func sendAll(_ bytes: [UInt8]) -> Bool {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes {
+                Glibc.send(descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL))
+            }
+            guard count > 0 else { return false }
+            rest = rest.dropFirst(count)
+        }
+        return true
+    }
+
+    private func send(_ bytes: [UInt8]) {
+        let encrypted = tls.withLock { tls -> [UInt8] in
+            guard let tls else { return bytes }
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let count = rest.withUnsafeBytes { tls.write($0) }
+                guard count > 0 else { break }
+                rest = rest.dropFirst(count)
+            }
+            return tls.takeOutput()
+        }
+        outgoing.change { $0.bytes += encrypted }
+    }
+
+    private func finish() {
+        let alert = tls.withLock { tls -> [UInt8] in
+            tls?.close()
+            return tls?.takeOutput() ?? []
+        }
+        outgoing.change {
+            $0.bytes += alert
+            $0.isClosing = true
+        }
+    }
+
+    // MARK: Reading
+
+    private func read() {
+        var received = [UInt8](repeating: 0, count: 64 << 10)
+        while true {
+            let count = recv(descriptor, &received, received.count, 0)
+            guard count > 0 else { break }
+            take(decrypt(Array(received[..<count])))
+            if isUpgraded, script.isDeaf {
+                // Until both directions have ended.
+                var item = pollfd(fd: descriptor, events: 0, revents: 0)
+                while poll(&item, 1, -1) < 0 {}
+                break
+            }
+        }
+        outgoing.change { $0.isOver = true }
+        cut()
+        _ = outgoing.wait { $0.isClosed }
+        log.change { log in
+            log.open.removeAll { $0 === self }
+            log.ended += 1
+        }
+        Glibc.close(descriptor)
+    }
+
+    private func decrypt(_ bytes: [UInt8]) -> [UInt8] {
+        let (plain, answer, hasFailed) = tls.withLock { tls -> ([UInt8], [UInt8], Bool) in
+            guard let tls else { return (bytes, [], false) }
+            bytes.withUnsafeBytes { tls.receive($0) }
+            var plain: [UInt8] = []
+            while let part = tls.read() { plain += part }
+            if case .failed = tls.state { return (plain, tls.takeOutput(), true) }
+            return (plain, tls.takeOutput(), false)
+        }
+        outgoing.change {
+            $0.bytes += answer
+            if hasFailed { $0.isClosing = true }
+        }
+        return plain
+    }
+
+    private func take(_ bytes: [UInt8]) {
+        guard !bytes.isEmpty else { return }
+        log.change { $0.bytes += bytes.count }
+        buffer += bytes
+        if !isUpgraded { head() }
+        while isUpgraded, let frame = nextFrame() {
+            log.change { $0.frames.append(frame) }
+            if let answer = script.onFrame(frame) { send(answer) }
+            if frame.opcode == 8 { finish() }
+        }
+    }
+
+    private func head() {
         let end = [UInt8]("\r\n\r\n".utf8)
         guard let index = buffer.indices.first(where: { buffer[$0...].starts(with: end) }) else { return }
         let request = String(decoding: buffer[..<index], as: UTF8.self)
         buffer.removeFirst(index + 4)
         isUpgraded = true
         log.change { $0.requests.append(request) }
-        if script.isDeaf {
-            _ = try? context.channel.syncOptions?.setOption(.autoRead, value: false)
-        }
         guard let answer = script.respond(request) else { return }
-        write(context, answer + script.greet)
-        if let endless = script.endless { repeatForEver(context, endless) }
-        if script.closes { context.close(promise: nil) }
-    }
-
-    private func repeatForEver(_ context: ChannelHandlerContext, _ bytes: [UInt8]) {
-        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        let promise = context.eventLoop.makePromise(of: Void.self)
-        promise.futureResult.whenSuccess {
-            bound.eventLoop.execute { bound.value.0.repeatForEver(bound.value.1, bytes) }
-        }
-        context.writeAndFlush(wrapOutboundOut(context.channel.allocator.buffer(bytes: bytes)), promise: promise)
-    }
-
-    private func write(_ context: ChannelHandlerContext, _ bytes: [UInt8]) {
-        context.writeAndFlush(wrapOutboundOut(context.channel.allocator.buffer(bytes: bytes)), promise: nil)
+        send(answer + script.greet)
+        if let endless = script.endless { outgoing.change { $0.endless = endless } }
+        if script.closes { finish() }
     }
 
     private func nextFrame() -> ClientFrame? {
@@ -240,10 +360,6 @@ private final class RawHandler: ChannelInboundHandler {
             opcode: buffer[0] & 15, isFinal: buffer[0] & 0x80 != 0, isMasked: isMasked, mask: mask, payload: payload)
         buffer.removeFirst(offset + length)
         return frame
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        context.close(promise: nil)
     }
 }
 

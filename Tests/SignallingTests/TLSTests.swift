@@ -1,74 +1,17 @@
-// The openssl command makes the certificates in a temporary directory. In every row that must fail, the server checks
-// that no application data followed the handshake, because the first bytes would contain the key.
+// In every row that must fail, the server checks that no application data followed the handshake, because the first bytes
+// would contain the key.
 import DecartProtocol
 import DecartSession
-import Glibc
-import NIOSSL
+import MediaSecurity
 import Signalling
+import TestSupport
 import Testing
-
-/// Certificate authorities and certificates of one test.
-final class Certificates {
-    let directory: String
-
-    init() throws {
-        var template = Array("/tmp/decart-tls-XXXXXX".utf8CString)
-        let name: String? = template.withUnsafeMutableBufferPointer {
-            $0.baseAddress.flatMap { mkdtemp($0) }.map { String(cString: $0) }
-        }
-        directory = try #require(name)
-        try run(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 3 -subj /CN=TestAuthority"
-        )
-    }
-
-    deinit {
-        _ = shell("rm -r '\(directory)'")
-    }
-
-    func path(_ name: String) -> String { directory + "/" + name }
-
-    private func shell(_ command: String) -> Int32 { system("cd '\(directory)' && { \(command); } >/dev/null 2>&1") }
-
-    func run(_ arguments: String) throws {
-        try #require(shell("openssl " + arguments) == 0, "openssl \(arguments)")
-    }
-
-    /// Returns a server context with a certificate that the authority signed. `days` and `startDays` start today.
-    func server(
-        name: String, san: String, days: Int = 3, startDays: Int = 0, signedBy authority: String = "ca",
-        key: String = "ec -pkeyopt ec_paramgen_curve:P-256", digest: String = "sha256", includesChain: Bool = false,
-        minimum: TLSVersion = .tlsv12, maximum: TLSVersion? = nil
-    ) throws -> NIOSSLContext {
-        try run("req -newkey \(key) -nodes -keyout \(name).key -out \(name).csr -subj /CN=\(name)")
-        let extensions = san.isEmpty ? "basicConstraints=CA:FALSE" : "subjectAltName=\(san)"
-        try #require(shell("printf '%s\\n' '\(extensions)' > \(name).ext") == 0)
-        try #require(
-            shell(
-                "touch index.txt && (test -f serial || echo 01 > serial) && printf '%s\\n' '[ca]' 'default_ca=d' '[d]' "
-                    + "'database=index.txt' 'serial=serial' 'new_certs_dir=.' 'policy=p' 'unique_subject=no' '[p]' "
-                    + "'commonName=supplied' > ca.cnf") == 0)
-        let start = "$(date -u -d '\(startDays) days' +%Y%m%d%H%M%SZ)"
-        let end = "$(date -u -d '\(startDays + days) days' +%Y%m%d%H%M%SZ)"
-        try run(
-            "ca -batch -config ca.cnf -md \(digest) -notext -cert \(authority).pem -keyfile \(authority).key "
-                + "-in \(name).csr -out \(name).pem -extfile \(name).ext -startdate \(start) -enddate \(end)")
-        var chain = try NIOSSLCertificate.fromPEMFile(path(name + ".pem"))
-        if includesChain { chain += try NIOSSLCertificate.fromPEMFile(path(authority + ".pem")) }
-        var configuration = TLSConfiguration.makeServerConfiguration(
-            certificateChain: chain.map { .certificate($0) },
-            privateKey: .privateKey(try NIOSSLPrivateKey(file: path(name + ".key"), format: .pem)))
-        configuration.minimumTLSVersion = minimum
-        configuration.maximumTLSVersion = maximum
-        return try NIOSSLContext(configuration: configuration)
-    }
-}
 
 @Suite("TLS", .timeLimit(.minutes(1)), .serialized)
 struct TLSTests {
     /// Expects the error, and that the client sent no application data.
     private func refuse(
-        _ tls: NIOSSLContext, host: String = "localhost", trust: TLSTrust, contains text: String
+        _ tls: TLSServerContext, host: String = "localhost", trust: TLSTrust, contains text: String
     ) async throws {
         try await withServer(tls: tls) { server in
             let client = try Client(port: server.port, host: host, secure: true) { $0.trust = trust }
@@ -115,7 +58,6 @@ struct TLSTests {
         var host = "localhost"
         var days = 3
         var startDays = 0
-        var minimum = TLSVersion.tlsv12
         var maximum: TLSVersion?
         /// In the error.
         var text: String
@@ -129,13 +71,12 @@ struct TLSTests {
         Row(testDescription: "wildcard of another level", san: "DNS:*.localhost", text: "for another host"),
         Row(testDescription: "expired", days: 5, startDays: -10, text: "has expired"),
         Row(testDescription: "not yet valid", days: 5, startDays: 2, text: "not valid yet"),
-        Row(testDescription: "too old TLS", minimum: .tlsv1, maximum: .tlsv11, text: "TLS 1.2"),
+        Row(testDescription: "too old TLS", maximum: .tls11, text: "TLS 1.2"),
     ])
     func aTrustedAuthorityIsNotEnough(_ row: Row) async throws {
         let certificates = try Certificates()
         let tls = try certificates.server(
-            name: "server", san: row.san, days: row.days, startDays: row.startDays, minimum: row.minimum,
-            maximum: row.maximum)
+            name: "server", san: row.san, days: row.days, startDays: row.startDays, maximum: row.maximum)
         try await refuse(tls, host: row.host, trust: .only(file: certificates.path("ca.pem")), contains: row.text)
     }
 
@@ -144,10 +85,7 @@ struct TLSTests {
         try certificates.run(
             "req -x509 -newkey rsa:2048 -nodes -keyout self.key -out self.pem -days 3 -subj /CN=localhost "
                 + "-addext subjectAltName=DNS:localhost")
-        let configuration = TLSConfiguration.makeServerConfiguration(
-            certificateChain: try NIOSSLCertificate.fromPEMFile(certificates.path("self.pem")).map { .certificate($0) },
-            privateKey: .privateKey(try NIOSSLPrivateKey(file: certificates.path("self.key"), format: .pem)))
-        let tls = try NIOSSLContext(configuration: configuration)
+        let tls = try certificates.server(file: "self")
         try await refuse(tls, trust: .system, contains: "not trusted")
         // Positive counterpart: the same certificate is accepted if trusted explicitly.
         let trust = TLSTrust.only(file: certificates.path("self.pem"))

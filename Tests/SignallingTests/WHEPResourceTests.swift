@@ -2,6 +2,7 @@ import DecartProtocol
 import DecartSession
 import Dispatch
 import Signalling
+import TestSupport
 import Testing
 
 /// Requests of one viewing, against a server whose responses each test scripts.
@@ -86,7 +87,7 @@ struct WHEPResourceTests {
     }
 
     @Test func theTokenStaysAtItsOrigin() async throws {
-        let other = try await RawServer(.http { _ in Self.created })
+        let other = try RawServer(.http { _ in Self.created })
         let port = other.port
         try await with({ request in
             request.hasPrefix("POST /live")
@@ -103,12 +104,12 @@ struct WHEPResourceTests {
                 ])
             #expect(other.requests.allSatisfy { RawServer.header("Authorization", in: $0) == nil })
         }
-        try await other.shutdown()
+        await other.stop()
     }
 
     @Test func aServerIsVerifiedBeforeItGetsTheToken() async throws {
         let certificates = try Certificates()
-        let server = try await RawServer(
+        let server = try RawServer(
             .http { _ in Self.created }, tls: try certificates.server(name: "whep", san: "DNS:localhost"))
         var configuration = WHEPResource.Configuration(url: try HTTPURL(whep: "https://localhost:\(server.port)/live"))
         configuration.token = Secret(Self.token)
@@ -117,7 +118,7 @@ struct WHEPResourceTests {
         configuration.http.trust = .only(file: certificates.path("ca.pem"))
         let answer = try await start(WHEPResource(configuration)).get()
         #expect(answer == "v=0" && server.requests.count == 1)
-        try await server.shutdown()
+        await server.stop()
     }
 
     /// A server must not choose the hosts that this one addresses.

@@ -1,9 +1,9 @@
 import Glibc
 import Synchronization
 
-/// SIGPIPE, which the kernel delivers to a thread that writes to a closed socket or pipe. NIO and GLib make a process
-/// ignore it, and the plugin restores the host's disposition: whatever else writes in such a process must block the
-/// signal in the writing thread or send with MSG_NOSIGNAL.
+/// SIGPIPE, which the kernel delivers to a thread that writes to a closed socket or pipe. GLib makes a process ignore it, and
+/// the plugin restores the host's disposition: whatever else writes in such a process must block the signal in the writing
+/// thread or send with MSG_NOSIGNAL.
 package enum BrokenPipe {
     private static let handled = Atomic<Int>(0)
 
@@ -26,7 +26,7 @@ package enum BrokenPipe {
         return handled.load(ordering: .relaxed) - before
     }
 
-    /// Writes to a socket whose peer is closed, without MSG_NOSIGNAL, as NIO does.
+    /// Writes to a socket whose peer is closed, without MSG_NOSIGNAL.
     /// - Returns: errno.
     package static func write() -> CInt {
         var pair: [CInt] = [-1, -1]
@@ -38,7 +38,7 @@ package enum BrokenPipe {
         return Glibc.write(pair[0], "x", 1) < 0 ? errno : 0
     }
 
-    /// The threads of NIO's event loops in this process, by whether they block SIGPIPE.
+    /// The threads of the plugin and the stand-in in this process, by whether they block SIGPIPE.
     package static func eventLoopThreads() -> (blocking: [String], others: [String]) {
         var threads: (blocking: [String], others: [String]) = ([], [])
         guard let directory = opendir("/proc/self/task") else { return threads }
@@ -48,7 +48,7 @@ package enum BrokenPipe {
                 String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
             }
             let fields = status(ofThread: id)
-            guard let name = fields["Name"], name.hasPrefix("NIO-ELT"),
+            guard let name = fields["Name"], name.hasPrefix("decart"),
                 let mask = fields["SigBlk"].flatMap({ UInt64($0, radix: 16) })
             else { continue }
             if mask & 1 << UInt64(SIGPIPE - 1) != 0 {

@@ -4,12 +4,9 @@
 // with it the user's key.
 package import DecartProtocol
 import DecartSession
-import Dispatch
+import EventLoopThreads
 import Glibc
-import NIOCore
-import NIOHTTP1
-import NIOPosix
-import NIOWebSocket
+import Network
 import Signalling
 import Synchronization
 
@@ -20,38 +17,32 @@ package final class RecordingRelay: Sendable {
     /// Base URL for the element.
     package let url: String
 
-    private let listener: any Channel
+    private let listener: Listener
     private let upstream: Upstream
 
     package struct CannotListen: Error {}
 
-    /// Opens the listener. Blocks until it listens; must not be called on the network thread.
     package init(to configuration: CheckConfiguration, key: APIKey, recording: SessionRecording) throws {
         let nonce = (0..<24).map { _ in UInt8.random(in: .min ... .max) }
         let localKey = try APIKey("relay-" + Base64.encode(nonce, alphabet: .url))
         let upstream = Upstream(configuration, key: key, localKey: localKey, recording)
-        // The event loop of all channels: the two ends of a connection can call each other directly.
-        listener = try ServerBootstrap(group: EventLoops.group.next())
-            .serverChannelOption(.backlog, value: 16)
-            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .childChannelInitializer { channel in
-                channel.keepFromChildren()
-                return channel.eventLoop.makeCompletedFuture { try upstream.install(on: channel) }
-            }
-            .bind(host: "127.0.0.1", port: 0)
-            .wait()
-        guard let port = listener.localAddress?.port else { throw CannotListen() }
+        // The thread of all channels: the two ends of a connection can call each other directly.
+        guard let address = SocketAddress(ip: "127.0.0.1", port: 0),
+            let listener = try? Listener(
+                at: address, backlog: 16, on: .shared, onAccept: { _ = RelayLink(upstream, $0) })
+        else { throw CannotListen() }
+        self.listener = listener
         self.upstream = upstream
         self.recording = recording
         self.localKey = localKey
-        url = "ws://127.0.0.1:\(port)"
+        url = "ws://127.0.0.1:\(listener.port)"
         upstream.rooms.setBase(url)
     }
 
     /// Closes the listener and waits, for a second at most, until the element's connections have ended, so that the
     /// recording has their ends too.
     package func close() {
-        listener.close(promise: nil)
+        listener.close()
         let end = ContinuousClock.now + .seconds(1)
         while upstream.openLinks.load(ordering: .relaxed) > 0, .now < end { usleep(10_000) }
     }
@@ -69,32 +60,6 @@ private final class Upstream: Sendable {
 
     init(_ configuration: CheckConfiguration, key: APIKey, localKey: APIKey, _ recording: SessionRecording) {
         (self.configuration, self.key, self.localKey, self.recording) = (configuration, key, localKey, recording)
-    }
-
-    func install(on channel: any Channel) throws {
-        let link = NIOLoopBound(RelayLink(self), eventLoop: channel.eventLoop)
-        let upgrader = NIOWebSocketServerUpgrader(
-            maxFrameSize: ClientMessage.maximumSize,
-            shouldUpgrade: { channel, head in link.value.open(head, channel.eventLoop) },
-            upgradePipelineHandler: { channel, _ in
-                channel.eventLoop.makeCompletedFuture {
-                    let pipeline = channel.pipeline.syncOperations
-                    try pipeline.addHandler(
-                        NIOWebSocketFrameAggregator(
-                            minNonFinalFragmentSize: 1, maxAccumulatedFrameCount: 4096,
-                            maxAccumulatedFrameSize: ClientMessage.maximumSize))
-                    try pipeline.addHandler(RelayHandler(link.value))
-                }
-            })
-        let pipeline = channel.pipeline.syncOperations
-        try pipeline.configureHTTPServerPipeline(
-            withServerUpgrade: (
-                upgraders: [upgrader],
-                completionHandler: { context in
-                    context.pipeline.syncOperations.removeHandler(name: RelayRefusal.name, promise: nil)
-                }
-            ))
-        try pipeline.addHandler(RelayRefusal(link.value), name: RelayRefusal.name)
     }
 }
 
@@ -124,51 +89,76 @@ private final class RelayRooms: Sendable {
 
     /// Returns the room and the rest of a request's path, such as "/rtc", if the request has the room's token.
     func room(_ head: HTTPRequestHead) -> (Room, path: String)? {
-        let path = head.uri.prefix { $0 != "?" }
+        let path = head.target.prefix { $0 != "?" }
         let parts = path.split(separator: "/", maxSplits: 2)
         guard parts.count == 3, parts[0] == "room", let number = Int(parts[1]) else { return nil }
         let room = state.withLock { $0.rooms.indices.contains(number) ? $0.rooms[number] : nil }
-        guard let room, head.headers.first(name: "Authorization") == "Bearer " + room.token.reveal() else { return nil }
+        guard let room, head.fields.first("Authorization") == "Bearer " + room.token.reveal() else { return nil }
         return (room, "/" + String(parts[2]))
     }
 }
 
-/// One connection of the element and the service's channel for it. Belongs to the event loop.
-private final class RelayLink {
+/// One connection of the element and the service's channel for it. They hold each other until both have ended.
+// @unchecked: used only on the network thread.
+private final class RelayLink: @unchecked Sendable {
+    private static let limits = WebSocketLimits(messageSize: ClientMessage.maximumSize, fragments: 4096)
+    private static let closeLimit = Duration.milliseconds(500)
+
     private let upstream: Upstream
     private var attempt = 0
+    private var request: HTTPServerConnection?
+    private var element: WebSocketConnection?
     private var channel: WebSocketChannel?
-    private var decision: EventLoopPromise<HTTPHeaders?>?
-    /// Events that came before the element's WebSocket was ready.
-    private var waiting: [SignallingEvent] = []
-    private var isOver = false
     private var isRoom = false
-    /// The answer to a connection that is not forwarded.
-    private(set) var refusal: (status: Int, reason: String) = (401, "invalid api key")
-    weak var handler: RelayHandler?
+    /// One of the two ends has ended; what the other reports of its end is no news.
+    private var isOver = false
 
-    init(_ upstream: Upstream) { self.upstream = upstream }
+    init(_ upstream: Upstream, _ stream: ByteStream) {
+        self.upstream = upstream
+        request = HTTPServerConnection(stream) { event in
+            switch event {
+            case .head(let head): self.open(head)
+            case .ended: self.left()
+            case .body, .end: break
+            }
+        }
+    }
+
+    // MARK: Opening
 
     /// Opens the service's channel; upgrades the element's connection only when that is open.
-    func open(_ head: HTTPRequestHead, _ loop: any EventLoop) -> EventLoopFuture<HTTPHeaders?> {
-        guard channel == nil, let (url, configuration) = target(of: head) else { return loop.makeSucceededFuture(nil) }
-        let bound = NIOLoopBound(self, eventLoop: loop)
-        let channel = WebSocketChannel(url: url, configuration: configuration) { event in
-            loop.execute { bound.value.received(event) }
-        }
+    private func open(_ head: HTTPRequestHead) {
+        guard WebSocketUpgrade.isRequested(by: head), WebSocketUpgrade.problem(of: head) == nil,
+            let (url, configuration) = target(of: head)
+        else { return refuse(401, "invalid api key") }
+        request?.hold()
+        let channel = WebSocketChannel(url: url, configuration: configuration) { self.received($0) }
         self.channel = channel
         upstream.openLinks.wrappingAdd(1, ordering: .relaxed)
-        let promise = loop.makePromise(of: HTTPHeaders?.self)
-        decision = promise
-        // Opening reads the root certificates.
-        DispatchQueue.global().async { channel.open(timeout: .seconds(15)) }
-        return promise.futureResult
+        channel.open(timeout: .seconds(15))
+    }
+
+    /// Answers a connection that is not forwarded, with the service's own status if there is one.
+    private func refuse(_ status: Int, _ reason: String) {
+        let body = [UInt8](reason.utf8)
+        let head = HTTPResponseHead(
+            status: status,
+            fields: ["Connection": "close", "Content-Type": "text/plain", "Content-Length": "\(body.count)"])
+        request?.answer(head, body: body)
+        request = nil
+    }
+
+    private func upgrade() {
+        element = request?.upgrade(limits: Self.limits)
+        request = nil
+        element?.onEvent = { self.received($0) }
+        element?.start()
     }
 
     /// Chooses the service's channel for a connection of the element; nil: the connection may not use the relay.
     private func target(of head: HTTPRequestHead) -> (ServiceURL, WebSocketChannel.Configuration)? {
         let configuration = upstream.configuration
-        let items = PercentEncoding.queryItems(ofTarget: head.uri)
+        let items = PercentEncoding.queryItems(ofTarget: head.target)
         if let (room, path) = upstream.rooms.room(head) {
             let url = try? ServiceURL(
                 room: room.url, path: path, token: room.token, allowInsecure: configuration.isInsecure, options: items)
@@ -187,39 +177,86 @@ private final class RelayLink {
         return (url, configuration.channel(trust: configuration.trust))
     }
 
+    // MARK: Events
+
     private func received(_ event: SignallingEvent) {
         record(event)
         switch event {
-        case .opened: decide([:])
-        case .failed(let error):
-            refusal = (error.httpStatus ?? 502, error.message)
-            decide(nil)
-        case .closed: decide(nil)
+        case .opened: upgrade()
+        case .text(let bytes): deliver(.text, throughRelay(bytes), size: bytes.count)
+        case .binary(let bytes): deliver(.binary, bytes, size: bytes.count)
         case .silent: channel?.close()
         case .answered: break
-        case .text(let bytes), .binary(let bytes): channel?.messageHandled(size: bytes.count)
+        case .closed(let code, let reason):
+            if let code = code.flatMap({ UInt16(exactly: $0) }) {
+                // RFC 6455 §5.5: a control frame has at most 125 bytes.
+                let reason = String(decoding: reason.utf8.prefix(120), as: UTF8.self).printable(limit: 40)
+                element?.sendClose(code: code, reason: reason)
+            }
+            ended((502, "the service has closed the connection"))
+        case .failed(let error): ended((error.httpStatus ?? 502, error.message))
         }
-        let event = throughRelay(event)
-        if let handler { handler.deliver(event) } else { waiting.append(event) }
+    }
+
+    /// The service may send more as soon as the element's connection has taken what came.
+    /// - Parameter size: of the message as it came.
+    private func deliver(_ opcode: WebSocketOpcode, _ bytes: [UInt8], size: Int) {
+        let handled = { [channel] in
+            channel?.messageHandled(size: size)
+            return
+        }
+        if let element { element.send(opcode, bytes, completion: handled) } else { handled() }
+    }
+
+    /// The service's channel has ended.
+    private func ended(_ refusal: (status: Int, reason: String)) {
+        isOver = true
+        channel = nil
+        upstream.openLinks.wrappingSubtract(1, ordering: .relaxed)
+        refuse(refusal.status, refusal.reason)
+        element?.finish(within: Self.closeLimit)
+        element = nil
+    }
+
+    private func received(_ event: WebSocketConnection.Event) {
         switch event {
-        case .closed, .failed: upstream.openLinks.wrappingSubtract(1, ordering: .relaxed)
-        case .opened, .text, .binary, .silent, .answered: break
+        case .message(.text(let bytes)), .message(.binary(let bytes)):
+            upstream.recording.add(
+                isRoom ? .room(isSent: true, RoomMessage(bytes, isSent: true)) : .sent(bytes), attempt: attempt)
+            channel?.send(bytes)
+        case .message(.ping(let bytes)): element?.send(.pong, bytes)
+        case .message(.close(let code, let reason)): close(code, reason)
+        case .message(.violation(let code, let reason)): close(code, reason)
+        case .message(.pong), .writable: break
+        case .ended: left()
         }
+    }
+
+    private func close(_ code: UInt16?, _ reason: String) {
+        element?.sendClose(code: code, reason: reason)
+        element?.finish(within: Self.closeLimit)
+        left()
+    }
+
+    /// The element has closed its connection.
+    private func left() {
+        request = nil
+        guard !isOver else { return }
+        isOver = true
+        if element != nil {
+            upstream.recording.add(isRoom ? .roomChannel("closed by the client") : .left, attempt: attempt)
+        }
+        channel?.close()
     }
 
     /// Replaces the URL of a room by the relay's; all other messages stay as they are.
-    private func throughRelay(_ event: SignallingEvent) -> SignallingEvent {
-        guard case .text(let bytes) = event, case .livekitRoomInfo(let info)? = try? ServerMessage(decoding: bytes),
+    private func throughRelay(_ message: [UInt8]) -> [UInt8] {
+        guard case .livekitRoomInfo(let info)? = try? ServerMessage(decoding: message),
             let url = upstream.rooms.add(info, allowInsecure: upstream.configuration.isInsecure, attempt: attempt),
-            case .object(let fields)? = try? JSONValue(decoding: bytes)
-        else { return event }
+            case .object(let fields)? = try? JSONValue(decoding: message)
+        else { return message }
         let changed = fields.map { $0.name == "livekit_url" ? JSONValue.Field($0.name, .string(url)) : $0 }
-        return .text([UInt8](JSONValue.object(changed).text.utf8))
-    }
-
-    private func decide(_ headers: HTTPHeaders?) {
-        let decision = decision.take()
-        decision?.succeed(headers)
+        return [UInt8](JSONValue.object(changed).text.utf8)
     }
 
     private func record(_ event: SignallingEvent) {
@@ -242,131 +279,5 @@ private final class RelayLink {
                     message: error.message)
             }
         if let entry { upstream.recording.add(entry, attempt: attempt) }
-    }
-
-    /// The element's WebSocket is ready.
-    func attach(_ handler: RelayHandler) {
-        self.handler = handler
-        let events = waiting
-        waiting = []
-        for event in events { handler.deliver(event) }
-    }
-
-    func send(_ bytes: [UInt8]) {
-        upstream.recording.add(
-            isRoom ? .room(isSent: true, RoomMessage(bytes, isSent: true)) : .sent(bytes), attempt: attempt)
-        channel?.send(bytes)
-    }
-
-    /// The element closed its connection.
-    func left() {
-        guard !isOver else { return }
-        isOver = true
-        if channel != nil, decision == nil {
-            upstream.recording.add(isRoom ? .roomChannel("closed by the client") : .left, attempt: attempt)
-        }
-        channel?.close()
-    }
-
-    /// The service's channel has ended.
-    func ended() { isOver = true }
-}
-
-/// The element's end of the relay.
-private final class RelayHandler: ChannelInboundHandler {
-    typealias InboundIn = WebSocketFrame
-    typealias OutboundOut = WebSocketFrame
-
-    private let link: RelayLink
-    private var context: ChannelHandlerContext?
-
-    init(_ link: RelayLink) { self.link = link }
-
-    func handlerAdded(context: ChannelHandlerContext) {
-        self.context = context
-        link.attach(self)
-    }
-
-    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        let frame = unwrapInboundIn(data)
-        switch frame.opcode {
-        case .text, .binary: link.send([UInt8](frame.unmaskedData.readableBytesView))
-        case .ping: write(.pong, frame.unmaskedData)
-        case .connectionClose:
-            write(.connectionClose, frame.unmaskedData)
-            context.close(promise: nil)
-        default: break
-        }
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        link.left()
-        context.fireChannelInactive()
-    }
-
-    func deliver(_ event: SignallingEvent) {
-        switch event {
-        case .opened, .silent, .answered: break
-        case .text(let bytes): write(.text, ByteBuffer(bytes: bytes))
-        case .binary(let bytes): write(.binary, ByteBuffer(bytes: bytes))
-        case .closed(let code, let reason):
-            link.ended()
-            if let code = code.flatMap({ UInt16(exactly: $0) }) {
-                var data = ByteBuffer()
-                data.write(webSocketErrorCode: WebSocketErrorCode(codeNumber: Int(code)))
-                // RFC 6455 §5.5: a control frame has at most 125 bytes.
-                data.writeString(String(decoding: reason.utf8.prefix(120), as: UTF8.self).printable(limit: 40))
-                write(.connectionClose, data)
-            }
-            context?.close(promise: nil)
-        case .failed:
-            link.ended()
-            context?.close(promise: nil)
-        }
-    }
-
-    private func write(_ opcode: WebSocketOpcode, _ data: ByteBuffer) {
-        guard let context else { return }
-        context.writeAndFlush(wrapOutboundOut(WebSocketFrame(fin: true, opcode: opcode, data: data)), promise: nil)
-    }
-}
-
-/// Answers a connection that is not forwarded with the service's own status.
-private final class RelayRefusal: ChannelInboundHandler, RemovableChannelHandler {
-    typealias InboundIn = HTTPServerRequestPart
-    typealias OutboundOut = HTTPServerResponsePart
-
-    static let name = "refusal"
-    private let link: RelayLink
-
-    init(_ link: RelayLink) { self.link = link }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard case .end = unwrapInboundIn(data) else { return }
-        let (status, reason) = link.refusal
-        let body = ByteBuffer(string: reason)
-        let head = HTTPResponseHead(
-            version: .http1_1, status: HTTPResponseStatus(statusCode: status),
-            headers: [
-                "Connection": "close", "Content-Type": "text/plain", "Content-Length": "\(body.readableBytes)",
-            ])
-        context.write(wrapOutboundOut(.head(head)), promise: nil)
-        context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
-        context.close(promise: nil)
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        link.left()
-        context.fireChannelInactive()
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // The upgrader refused; the request itself follows.
-        if !(error is NIOWebSocketUpgradeError) { context.close(promise: nil) }
     }
 }

@@ -4,6 +4,7 @@
 // its own. Nothing is emitted, posted or set under a lock.
 import DecartProtocol
 import DecartSession
+import EventLoopThreads
 import GStreamerKit
 import MediaPipeline
 import MediaSecurity
@@ -422,6 +423,11 @@ final class DecartTransform: ElementImplementation {
         let plan: SessionPlan
         do throws(SessionError) {
             plan = try SessionPlan(settings, hasKeyHandler: handle.unowned.hasHandler("request-api-key"))
+            guard NetworkThread.shared.start() else {
+                throw SessionError(
+                    .network, "The process has no thread or descriptor left for a session. Raise its limits.",
+                    stage: .configuration)
+            }
             output.readDownstream()
             if output.encoding != nil, let conflict = settings.conflictWithEncodedOutput() {
                 throw SessionError(.invalidOptions, conflict, stage: .configuration, isPermanent: true)

@@ -2,7 +2,7 @@
 // query, a header, the key or any text of the response.
 package import DecartProtocol
 package import DecartSession
-import NIOHTTP1
+import Network
 
 package struct APIKeyFetcher: Sendable {
     private let url: HTTPURL
@@ -16,7 +16,7 @@ package struct APIKeyFetcher: Sendable {
         self.configuration = configuration
     }
 
-    /// Starts a fetch. Blocks briefly to read the trusted root certificates.
+    /// Starts a fetch.
     /// - Parameters:
     ///   - timeout: replaces the configured limit if it is shorter.
     ///   - completion: called at most once, on the network thread, and not after a cancellation has run there; must not
@@ -36,11 +36,11 @@ package struct APIKeyFetcher: Sendable {
         return exchange
     }
 
-    private var fields: HTTPHeaders {
-        var fields: HTTPHeaders = [
+    private var fields: HTTPFields {
+        var fields: HTTPFields = [
             "Accept": "application/json", "Content-Type": "application/json", "Content-Length": "2",
         ]
-        for (name, value) in headers.reveal() { fields.replaceOrAdd(name: name, value: value) }
+        for (name, value) in headers.reveal() { fields.set(name, value) }
         return fields
     }
 }
@@ -57,7 +57,7 @@ package struct KeyAnswer {
 
     static func result(of outcome: HTTPExchange.Outcome, host: String, port: Int) -> Result<ClientToken, SessionError> {
         if case .answer(let head, let body) = outcome {
-            return KeyAnswer(status: Int(head.status.code), body: body, host: host).result
+            return KeyAnswer(status: head.status, body: body, host: host).result
         }
         var error = outcome.error(
             tooLong: "the response of \(host) exceeds the size limit.",

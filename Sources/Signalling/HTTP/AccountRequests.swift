@@ -2,7 +2,7 @@
 // discarded by its user, and the quota of sessions.
 package import DecartProtocol
 package import DecartSession
-import NIOHTTP1
+import Network
 
 package struct AccountRequests: Sendable {
     private let base: ServiceURL
@@ -18,29 +18,29 @@ package struct AccountRequests: Sendable {
         limit: Duration, completion: @escaping @Sendable (Result<ClientToken, SessionError>) -> Void
     ) {
         send(
-            .POST, base.clientTokens(key: key), #"{"expiresIn":1}"#, limit, ClientToken.maximumSize, "a client token",
+            "POST", base.clientTokens(key: key), #"{"expiresIn":1}"#, limit, ClientToken.maximumSize, "a client token",
             { try? ClientToken(decoding: $0) }, completion)
     }
 
-    /// Blocks briefly to read the trusted root certificates. HTTP 404 means that the service has no such request.
+    /// HTTP 404 means that the service has no such request.
     /// - Parameter completion: called once, on the network thread; must not block.
     package func quota(
         limit: Duration, completion: @escaping @Sendable (Result<RealtimeQuota, SessionError>) -> Void
     ) {
         send(
-            .GET, base.realtimeQuota(key: key), "", limit, RealtimeQuota.maximumSize, "the quota",
+            "GET", base.realtimeQuota(key: key), "", limit, RealtimeQuota.maximumSize, "the quota",
             { try? RealtimeQuota(decoding: $0) }, completion)
     }
 
     private func send<Answer>(
-        _ method: HTTPMethod, _ url: ServiceURL, _ body: String, _ limit: Duration, _ maximumSize: Int, _ what: String,
+        _ method: String, _ url: ServiceURL, _ body: String, _ limit: Duration, _ maximumSize: Int, _ what: String,
         _ decode: @escaping @Sendable ([UInt8]) -> Answer?,
         _ completion: @escaping @Sendable (Result<Answer, SessionError>) -> Void
     ) {
-        var fields = HTTPHeaders([("Accept", "application/json"), ("X-API-KEY", key.reveal())])
+        var fields = HTTPFields([("Accept", "application/json"), ("X-API-KEY", key.reveal())])
         if !body.isEmpty {
-            fields.add(name: "Content-Type", value: "application/json")
-            fields.add(name: "Content-Length", value: String(body.utf8.count))
+            fields.add("Content-Type", "application/json")
+            fields.add("Content-Length", String(body.utf8.count))
         }
         var configuration = configuration
         (configuration.limit, configuration.resolveLimit) = (limit, limit)
@@ -48,7 +48,7 @@ package struct AccountRequests: Sendable {
             url: url.http, method: method, fields: fields, body: body, maximumSize: maximumSize,
             configuration: configuration)
         HTTPExchange(request) { outcome in
-            if case .answer(let head, let body) = outcome, (200...299).contains(head.status.code),
+            if case .answer(let head, let body) = outcome, (200...299).contains(head.status),
                 let answer = decode(body)
             {
                 completion(.success(answer))
@@ -60,8 +60,8 @@ package struct AccountRequests: Sendable {
 
     private static func error(of outcome: HTTPExchange.Outcome, _ what: String, _ url: ServiceURL) -> SessionError {
         switch outcome {
-        case .answer(let head, _) where (200...299).contains(head.status.code):
-            let type = head.headers.first(name: "Content-Type")?.lowercased() ?? ""
+        case .answer(let head, _) where (200...299).contains(head.status):
+            let type = head.fields.first("Content-Type")?.lowercased() ?? ""
             if type.hasPrefix("text/html") { return UpgradeRefusal(head: head, body: [], url: url).error }
             return SessionError(
                 .server, "\(url.host) answered the request for \(what) with something else. Check base-url.",

@@ -2,10 +2,9 @@
 // file knows none of them: the caller interprets the response.
 import DecartProtocol
 import DecartSession
-import NIOCore
-import NIOHTTP1
-import NIOPosix
-import NIOSSL
+import EventLoopThreads
+import MediaSecurity
+import Network
 
 /// The way to a server of HTTP.
 package struct HTTPConfiguration: Sendable {
@@ -23,26 +22,24 @@ package struct HTTPConfiguration: Sendable {
 
 struct HTTPRequest: Sendable {
     var url: HTTPURL
-    var method = HTTPMethod.POST
+    var method = "POST"
     /// Fields beside `Host`, `Connection` and `User-Agent`; those of the body are among them.
-    var fields: HTTPHeaders
+    var fields: HTTPFields
     var body = ""
     /// Limit for the response body, in bytes.
     var maximumSize: Int
     var configuration: HTTPConfiguration
     var refusesLocal = false
 
-    fileprivate var head: HTTPRequestHead {
-        var headers: HTTPHeaders = [
-            "Host": url.hostHeader, "Connection": "close", "User-Agent": configuration.userAgent,
-        ]
-        for (name, value) in fields { headers.replaceOrAdd(name: name, value: value) }
-        return HTTPRequestHead(version: .http1_1, method: method, uri: url.requestTarget, headers: headers)
+    fileprivate var bytes: [UInt8] {
+        var all: HTTPFields = ["Host": url.hostHeader, "Connection": "close", "User-Agent": configuration.userAgent]
+        for field in fields.all { all.set(field.name, field.value) }
+        return HTTPRequestHead(method: method, target: url.requestTarget, fields: all).bytes + Array(body.utf8)
     }
 }
 
 /// An exchange in progress.
-// @unchecked: after init, used only on `loop`.
+// @unchecked: after init, used only on `thread`.
 package final class HTTPExchange: @unchecked Sendable {
     enum Outcome: Sendable {
         case answer(HTTPResponseHead, body: [UInt8])
@@ -61,84 +58,109 @@ package final class HTTPExchange: @unchecked Sendable {
         }
     }
 
-    private let loop: any EventLoop
+    private let thread = NetworkThread.shared
     private let request: HTTPRequest
     private var completion: (@Sendable (Outcome) -> Void)?
-    private var channel: (any Channel)?
-    private var timer: Scheduled<Void>?
+    private var connector: Connector?
+    private var stream: ByteStream?
+    private var timer: NetworkTimer?
+    private var reader = HTTPResponseReader()
+    private var head: HTTPResponseHead?
+    private var body: [UInt8] = []
 
     /// - Parameter completion: called at most once, on the network thread, and not after a cancellation has run there;
     ///   must not block.
     init(_ request: HTTPRequest, completion: @escaping @Sendable (Outcome) -> Void) {
-        loop = EventLoops.group.next()
-        self.request = request
-        self.completion = completion
+        (self.request, self.completion) = (request, completion)
+        reader = HTTPResponseReader(answersHEAD: request.method == "HEAD")
     }
 
-    /// Connects and sends the request. Call it once. Blocks briefly to read the trusted root certificates.
+    /// Connects and sends the request. Call it once, on any thread.
     func start() {
-        do {
-            let tls = request.url.isSecure ? try request.configuration.trust.makeContext() : nil
-            loop.execute { self.connect(tls, TimeAmount(self.request.configuration.limit)) }
-        } catch {
-            loop.execute { self.finish(.failed(error)) }
+        guard thread.start() else {
+            return SerialQueue(label: "decart-channel").async { self.finish(.failed(ConnectFailure.noThread)) }
         }
+        thread.async { self.prepare() }
     }
 
     /// Cancels the exchange, asynchronously on the network thread. Can be called from any thread and repeatedly.
     package func cancel() {
-        loop.execute {
+        thread.async {
             self.completion = nil
             self.end()
         }
     }
 
-    private func connect(_ tls: NIOSSLContext?, _ limit: TimeAmount) {
+    private func prepare() {
         guard completion != nil else { return }
-        timer = loop.scheduleTask(in: limit) { self.finish(.timedOut) }
-        let connector = ServerConnector(
-            host: request.url.host, port: request.url.port, route: request.configuration.route, limit: limit,
-            resolveLimit: min(limit, TimeAmount(request.configuration.resolveLimit)), refusesLocal: request.refusesLocal
-        )
-        connector.connect(on: loop, tls: tls) { try self.prepare($0) }.whenComplete { result in
-            switch result {
-            case .success(let channel):
-                // The exchange may have been cancelled or have timed out meanwhile.
-                if self.completion == nil { channel.close(promise: nil) } else { self.channel = channel }
-            case .failure(let error):
-                self.failed(error, certificate: nil)
+        timer = thread.later(after: request.configuration.limit) { self.finish(.timedOut) }
+        TLSTrust.prepare(request.url.isSecure ? request.configuration.trust : nil, on: thread) { context in
+            do throws(SessionError) {
+                self.connect(try context.get())
+            } catch {
+                self.finish(.failed(error))
             }
         }
     }
 
-    private func prepare(_ channel: any Channel) throws {
-        let pipeline = channel.pipeline.syncOperations
-        try pipeline.addHandler(InboundGate())
-        try pipeline.addHandler(HTTPRequestEncoder())
-        try pipeline.addHandler(
-            ByteToMessageHandler(HTTPResponseDecoder(limitConfiguration: UpgradeHandler.decoderLimits)))
-        let handler = RequestHandler(
-            head: request.head, body: request.body, maximumSize: request.maximumSize
-        ) { [weak self] context, outcome in
-            self?.answered(context, outcome)
+    private func connect(_ tls: TLSClientContext?) {
+        guard completion != nil else { return }
+        let configuration = request.configuration
+        let destination = configuration.route.destination(
+            request.url.host, request.url.port, limit: configuration.limit, resolveLimit: configuration.resolveLimit,
+            refusesLocal: request.refusesLocal)
+        connector = Connector(to: destination, tls: tls, on: thread) { result in
+            switch result {
+            case .success(let stream): self.send(over: stream)
+            case .failure(let error): self.failed(error)
+            }
         }
-        try pipeline.addHandler(handler)
+    }
+
+    private func send(over stream: ByteStream) {
+        connector = nil
+        self.stream = stream
+        stream.onEvent = { self.received($0) }
+        stream.write(request.bytes)
+    }
+
+    private func received(_ event: ByteStream.Event) {
+        do throws(HTTPError) {
+            switch event {
+            case .received(let bytes):
+                reader.append(bytes)
+                while completion != nil, let part = try reader.next() { took(part) }
+            case .ended(nil):
+                while completion != nil, let part = try reader.end() { took(part) }
+                failed(.ended)
+            case .ended(let error?): failed(error)
+            case .connected, .secured, .writable: break
+            }
+        } catch {
+            failed(.http(error))
+        }
+    }
+
+    private func took(_ part: HTTPEvent<HTTPResponseHead>) {
+        switch part {
+        case .head(let head): self.head = head
+        case .body(let bytes):
+            guard body.count + bytes.count > request.maximumSize else { return body += bytes }
+            // The body of an error response is not needed.
+            let refusal = head.flatMap { (200...299).contains($0.status) ? nil : $0 }
+            finish(refusal.map { .answer($0, body: []) } ?? .tooLong)
+        case .end: if let head { finish(.answer(head, body: body)) }
+        }
     }
 
     // MARK: Outcomes
 
-    private func answered(_ context: ChannelHandlerContext, _ outcome: RequestHandler.Outcome) {
-        switch outcome {
-        case .success(let (head, body)): finish(.answer(head, body: body))
-        case .failure(let error): failed(error, certificate: context.tls?.peerCertificate)
-        }
-    }
-
-    private func failed(_ error: any Error, certificate: NIOSSLCertificate?) {
-        // `InboundGate` fails with a SessionError about the WebSocket upgrade, which would be misleading here.
-        if error is SessionError || error is RequestHandler.TooLong { return finish(.tooLong) }
+    private func failed(_ error: NetworkError) {
         let url = request.url
-        finish(.failed(ConnectFailure.error(error, host: url.host, port: url.port, certificate: certificate)))
+        finish(
+            .failed(
+                ConnectFailure.error(
+                    error, host: url.host, port: url.port, proxy: request.configuration.route.proxy(to: url.host))))
     }
 
     private func finish(_ outcome: Outcome) {
@@ -150,8 +172,8 @@ package final class HTTPExchange: @unchecked Sendable {
 
     private func end() {
         timer?.cancel()
-        timer = nil
-        channel?.close(promise: nil)
-        channel = nil
+        connector?.cancel()
+        stream?.close()
+        (timer, connector, stream) = (nil, nil, nil)
     }
 }

@@ -7,10 +7,9 @@ package import DecartProtocol
 package import DecartSession
 import Dispatch
 import EventLoopThreads
-import NIOCore
-import NIOHTTP1
+import Network
 
-// @unchecked: after init, used only on `loop`.
+// @unchecked: after init, used only on `thread`.
 package final class WHEPResource: @unchecked Sendable {
     package struct Configuration: Sendable {
         package var url: HTTPURL
@@ -42,7 +41,7 @@ package final class WHEPResource: @unchecked Sendable {
     private static let longestWait = Duration.seconds(60)
 
     private let configuration: Configuration
-    private let loop: any EventLoop
+    private let thread = NetworkThread.shared
     private var state = State.new
     private var fragments: [String] = []
     private var takesFragments = true
@@ -52,7 +51,6 @@ package final class WHEPResource: @unchecked Sendable {
 
     package init(_ configuration: Configuration) {
         self.configuration = configuration
-        loop = EventLoops.group.next()
     }
 
     /// Sends the offer. Call it once, from any thread.
@@ -60,7 +58,7 @@ package final class WHEPResource: @unchecked Sendable {
     ///   not block.
     package func start(offer: String, completion: @escaping @Sendable (Result<String, SessionError>) -> Void) {
         done.enter()
-        loop.execute {
+        thread.async {
             guard !self.isOver else { return self.done.leave() }
             self.state = .posting
             self.post(offer, to: self.configuration.url, redirects: 0, completion)
@@ -69,7 +67,7 @@ package final class WHEPResource: @unchecked Sendable {
 
     /// Sends candidates. The server may refuse them: its checks may still find this peer. Any thread.
     package func add(fragment: String) {
-        loop.execute {
+        thread.async {
             guard self.takesFragments, self.fragments.count < Self.maximumFragments else { return }
             self.fragments.append(fragment)
             self.patch()
@@ -79,7 +77,7 @@ package final class WHEPResource: @unchecked Sendable {
     /// Removes the resource, also one that the server is about to make. Any thread but the network thread.
     /// - Parameter wait: longest time to wait for the server, so that the process does not end before that.
     package func end(wait: Duration) {
-        loop.execute {
+        thread.async {
             guard !self.isOver else { return }
             (self.isOver, self.fragments) = (true, [])
             switch self.state {
@@ -89,9 +87,9 @@ package final class WHEPResource: @unchecked Sendable {
         }
         // Runs after the work above, which may have added a request.
         let queued = DispatchSemaphore(value: 0)
-        loop.execute { queued.signal() }
+        thread.async { queued.signal() }
         queued.wait()
-        _ = done.wait(timeout: .now() + .nanoseconds(Int(clamping: TimeAmount(wait).nanoseconds)))
+        _ = done.wait(timeout: .now() + .nanoseconds(Int(min(wait, Self.longestWait) / .nanoseconds(1))))
     }
 
     // MARK: Requests
@@ -100,16 +98,16 @@ package final class WHEPResource: @unchecked Sendable {
         _ offer: String, to url: HTTPURL, redirects: Int,
         _ completion: @escaping @Sendable (Result<String, SessionError>) -> Void
     ) {
-        send(.POST, to: url, type: "application/sdp", body: offer) { outcome in
+        send("POST", to: url, type: "application/sdp", body: offer) { outcome in
             guard case .answer(let head, let body) = outcome else {
                 let error = outcome.error(
                     tooLong: "The answer of the WHEP server \(url.host) exceeds the size limit.",
                     timedOut: "The WHEP server \(url.host):\(url.port) did not answer in time.")
                 return self.finishPost(.failure(error), completion)
             }
-            let status = Int(head.status.code)
+            let status = head.status
             if status == 307 || status == 308, redirects < Self.maximumRedirects, !self.isOver,
-                let next = head.headers.first(name: "Location").flatMap(url.resolving)
+                let next = head.fields.first("Location").flatMap(url.resolving)
             {
                 return self.post(offer, to: next, redirects: redirects + 1, completion)
             }
@@ -117,8 +115,8 @@ package final class WHEPResource: @unchecked Sendable {
                 return self.finishPost(.failure(self.refusal(head, url)), completion)
             }
             // Another origin gets no request, because the server would choose the hosts that this one addresses.
-            let location = head.headers.first(name: "Location").flatMap(url.resolving)
-            let tag = head.headers.first(name: "ETag").flatMap { tag in
+            let location = head.fields.first("Location").flatMap(url.resolving)
+            let tag = head.fields.first("ETag").flatMap { tag in
                 tag.utf8.count <= Self.maximumEntityTag && tag.utf8.allSatisfy { (0x21...0x7E).contains($0) }
                     ? tag : nil
             }
@@ -146,13 +144,13 @@ package final class WHEPResource: @unchecked Sendable {
         guard case .open(let resource) = state, let url = resource.url, !isOver, !fragments.isEmpty else { return }
         state = .patching(resource)
         send(
-            .PATCH, to: url, type: "application/trickle-ice-sdpfrag", body: fragments.removeFirst(),
+            "PATCH", to: url, type: "application/trickle-ice-sdpfrag", body: fragments.removeFirst(),
             entityTag: resource.entityTag
         ) { outcome in
             guard case .patching(let resource) = self.state else { return }
             self.state = .open(resource)
             // A server without PATCH gets no more of them.
-            if case .answer(let head, _) = outcome, (200...299).contains(head.status.code) {
+            if case .answer(let head, _) = outcome, (200...299).contains(head.status) {
                 self.patch()
             } else {
                 (self.takesFragments, self.fragments) = (false, [])
@@ -164,36 +162,35 @@ package final class WHEPResource: @unchecked Sendable {
         state = .ended
         guard let url = resource.url else { return }
         done.enter()
-        send(.DELETE, to: url) { _ in self.done.leave() }
+        send("DELETE", to: url) { _ in self.done.leave() }
     }
 
     private func send(
-        _ method: HTTPMethod, to url: HTTPURL, type: String? = nil, body: String = "", entityTag: String? = nil,
+        _ method: String, to url: HTTPURL, type: String? = nil, body: String = "", entityTag: String? = nil,
         completion: @escaping @Sendable (HTTPExchange.Outcome) -> Void
     ) {
-        var fields = HTTPHeaders()
+        var fields = HTTPFields()
         if let type {
-            fields.add(name: "Content-Type", value: type)
-            fields.add(name: "Content-Length", value: String(body.utf8.count))
+            fields.add("Content-Type", type)
+            fields.add("Content-Length", String(body.utf8.count))
         }
-        if method == .POST { fields.add(name: "Accept", value: "application/sdp") }
-        if let entityTag { fields.add(name: "If-Match", value: entityTag) }
+        if method == "POST" { fields.add("Accept", "application/sdp") }
+        if let entityTag { fields.add("If-Match", entityTag) }
         if let token = configuration.token, url.hasOrigin(of: configuration.url) {
-            fields.add(name: "Authorization", value: "Bearer \(token.reveal())")
+            fields.add("Authorization", "Bearer \(token.reveal())")
         }
         let request = HTTPRequest(
             url: url, method: method, fields: fields, body: body, maximumSize: Self.maximumAnswer,
             configuration: configuration.http,
             // Services of this machine and of its link often trust their callers, so a redirect does not lead there.
             refusesLocal: url.host != configuration.url.host && !configuration.url.isLocal)
-        // The trusted root certificates are read from files, for which the network thread must not wait.
-        SerialQueue(label: "decart-trust").async { HTTPExchange(request, completion: completion).start() }
+        HTTPExchange(request, completion: completion).start()
     }
 
     // MARK: Failures
 
     private func refusal(_ head: HTTPResponseHead, _ url: HTTPURL) -> SessionError {
-        let status = Int(head.status.code)
+        let status = head.status
         let server = "The WHEP server \(url.host)"
         var error = SessionError(.server, "", stage: .connect, httpStatus: status)
         switch status {
@@ -210,8 +207,7 @@ package final class WHEPResource: @unchecked Sendable {
         default:
             error.message = "\(server) reported an error (HTTP \(status))."
         }
-        if status == 429 || status == 503, let seconds = head.headers.first(name: "Retry-After").flatMap({ UInt16($0) })
-        {
+        if status == 429 || status == 503, let seconds = head.fields.first("Retry-After").flatMap({ UInt16($0) }) {
             error.retryAfter = min(.seconds(Int(seconds)), Self.longestWait)
         }
         return error

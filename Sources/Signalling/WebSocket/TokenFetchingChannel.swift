@@ -3,7 +3,6 @@
 package import DecartProtocol
 package import DecartSession
 import EventLoopThreads
-import NIOCore
 import Synchronization
 
 package final class TokenFetchingChannel: SignallingChannel {
@@ -149,6 +148,6 @@ package final class TokenFetchingChannel: SignallingChannel {
 
     /// Emits asynchronously, so that no event comes during the caller's own call.
     private func emit(_ event: SignallingEvent) {
-        EventLoops.group.next().execute { [listener] in listener.deliver(event) }
+        NetworkThread.shared.async { [listener] in listener.deliver(event) }
     }
 }

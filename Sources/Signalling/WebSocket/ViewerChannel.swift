@@ -2,8 +2,8 @@
 // messages after that. To its owner it looks like any other channel that names a room; it drops all sent messages.
 package import DecartProtocol
 package import DecartSession
-import NIOCore
-import NIOHTTP1
+import EventLoopThreads
+import Network
 import Synchronization
 
 package final class ViewerChannel: SignallingChannel {
@@ -68,14 +68,14 @@ package final class ViewerChannel: SignallingChannel {
 
     private func result(of outcome: HTTPExchange.Outcome) -> Result<[UInt8], SessionError> {
         switch outcome {
-        case .answer(let head, let body) where (200...299).contains(head.status.code):
+        case .answer(let head, let body) where (200...299).contains(head.status):
             do {
                 return .success(try ServerMessage.livekitRoomInfo(try LiveKitRoomInfo(decoding: body)).encoded())
             } catch {
                 return .failure(
                     SessionError(
                         .server, "The response of \(url.host) contains no room to watch.", stage: .connect,
-                        httpStatus: Int(head.status.code)))
+                        httpStatus: head.status))
             }
         case .answer(let head, let body):
             return .failure(UpgradeRefusal(head: head, body: body, url: url).error)
@@ -100,7 +100,7 @@ package final class ViewerChannel: SignallingChannel {
         }
         exchange?.cancel()
         // Emit asynchronously, so that no event comes during the caller's own call.
-        if end() { EventLoops.group.next().execute { [onEvent] in onEvent(.closed(code: nil, reason: "")) } }
+        if end() { NetworkThread.shared.async { [onEvent] in onEvent(.closed(code: nil, reason: "")) } }
     }
 
     /// Returns false if the channel had already ended.

@@ -2,12 +2,10 @@
 // and no media.
 package import DecartProtocol
 package import DecartSession
+import EventLoopThreads
 package import Log
-import NIOCore
-import NIOHTTP1
-import NIOPosix
-import NIOSSL
-import NIOWebSocket
+import MediaSecurity
+import Network
 import Synchronization
 
 package final class WebSocketChannel: SignallingChannel {
@@ -57,8 +55,7 @@ package final class WebSocketChannel: SignallingChannel {
     ) {
         self.url = url
         self.configuration = configuration
-        connection = Connection(
-            url: url, configuration: configuration, loop: EventLoops.group.next(), onEvent: onEvent)
+        connection = Connection(url: url, configuration: configuration, onEvent: onEvent)
     }
 
     deinit {
@@ -67,18 +64,12 @@ package final class WebSocketChannel: SignallingChannel {
 
     package var sessionLimit: Duration? { url.sessionLimit }
 
-    /// Opens the connection. Blocks briefly to read the trusted root certificates.
     package func open(timeout: Duration) {
-        var context: NIOSSLContext?
-        if url.isSecure {
-            do {
-                context = try configuration.trust.makeContext()
-            } catch {
-                connection.loop.execute { [connection] in connection.fail(error) }
-                return
+        guard connection.thread.start() else {
+            return SerialQueue(label: "decart-channel").async { [connection] in connection.fail(ConnectFailure.noThread)
             }
         }
-        connection.loop.execute { [connection, context] in connection.open(context, timeout: TimeAmount(timeout)) }
+        connection.thread.async { [connection] in connection.open(timeout: timeout) }
     }
 
     package func send(_ message: [UInt8]) {
@@ -92,7 +83,7 @@ package final class WebSocketChannel: SignallingChannel {
             return true
         }
         let host = url.host
-        connection.loop.execute { [connection, self] in
+        connection.thread.async { [connection, self] in
             guard isWithinBounds else {
                 connection.fail(
                     SessionError(
@@ -112,135 +103,120 @@ package final class WebSocketChannel: SignallingChannel {
 
     package func messageHandled(size: Int) { connection.handled(size) }
 
-    package func probe() { connection.loop.execute { [connection] in connection.probe() } }
+    package func probe() { connection.thread.async { [connection] in connection.probe() } }
 
     package func redacting(_ text: String) -> String { url.redacting(text) }
 
     package func close() {
-        connection.loop.execute { [connection] in connection.close() }
+        connection.thread.async { [connection] in connection.close() }
     }
 }
 
-/// The connection, on its event loop.
-// @unchecked: after init, used only on `loop`, except `handled(_:)` and the backlog in its Mutex.
+/// The connection, on the network thread.
+// @unchecked: after init, used only on `thread`, except `handled(_:)` and the backlog in its Mutex.
 private final class Connection: @unchecked Sendable {
     private enum Phase {
         case idle
-        case connecting
-        case upgrading
-        case open(FrameHandler, ChannelHandlerContext)
+        case preparing
+        case connecting(Connector, hasTCP: Bool)
+        case upgrading(UpgradeExchange, ByteStream)
+        case open(FrameHandler)
         case ended
     }
 
-    let loop: any EventLoop
+    let thread = NetworkThread.shared
     private let url: ServiceURL
     private let configuration: WebSocketChannel.Configuration
     private let onEvent: @Sendable (SignallingEvent) -> Void
     private var phase = Phase.idle
-    private var channel: (any Channel)?
-    private var timer: Scheduled<Void>?
-    private var startedAt = NIODeadline.now()
-    private var requestedAt: NIODeadline?
-    private var limit: TimeAmount = .zero
+    private var timer: NetworkTimer?
+    private var startedAt = monotonicTime
+    private var limit = Duration.zero
     private var isClosing = false
     private let backlog = Mutex(Backlog())
 
     init(
-        url: ServiceURL, configuration: WebSocketChannel.Configuration, loop: any EventLoop,
+        url: ServiceURL, configuration: WebSocketChannel.Configuration,
         onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) {
         self.url = url
         self.configuration = configuration
-        self.loop = loop
         self.onEvent = onEvent
     }
 
     // MARK: Opening
 
-    func open(_ tls: NIOSSLContext?, timeout: TimeAmount) {
+    func open(timeout: Duration) {
         guard case .idle = phase else { return }
-        phase = .connecting
-        startedAt = .now()
+        phase = .preparing
+        startedAt = monotonicTime
         limit = timeout
-        timer = loop.scheduleTask(in: timeout) { self.timedOut() }
-        let connector = ServerConnector(
-            host: url.host, port: url.port, route: configuration.route, limit: timeout,
-            resolveLimit: min(timeout, TimeAmount(configuration.resolveLimit)))
-        connector.connect(on: loop, tls: tls) { try self.prepare($0) }.whenComplete { result in
-            switch result {
-            case .success(let channel): self.connected(channel)
-            case .failure(let error): self.fail(error, certificate: nil)
+        timer = thread.later(after: timeout) { self.timedOut() }
+        TLSTrust.prepare(url.isSecure ? configuration.trust : nil, on: thread) { context in
+            do throws(SessionError) {
+                self.connect(try context.get())
+            } catch {
+                self.fail(error)
             }
         }
     }
 
-    private func prepare(_ channel: any Channel) throws {
-        let pipeline = channel.pipeline.syncOperations
-        try pipeline.addHandler(InboundGate())
-        try pipeline.addHandler(HTTPRequestEncoder(), name: PipelineName.encoder)
-        let decoder = HTTPResponseDecoder(
-            leftOverBytesStrategy: .forwardBytes, limitConfiguration: UpgradeHandler.decoderLimits)
-        try pipeline.addHandler(ByteToMessageHandler(decoder), name: PipelineName.decoder)
-        let upgrade = UpgradeHandler(
-            url: url, userAgent: configuration.userAgent, mayRequest: { [weak self] in self?.mayRequest() ?? false },
-            onOutcome: { [weak self] context, outcome in self?.upgrade(context, outcome) })
-        try pipeline.addHandler(upgrade)
-    }
-
-    private func connected(_ channel: any Channel) {
-        guard case .ended = phase else {
-            self.channel = channel
-            let way = configuration.route.proxy(to: url.host).map { " to the HTTP proxy \($0.place)" } ?? ""
-            logger.info("\(place): TCP connected\(way) after \(elapsed)")
-            return
+    private func connect(_ tls: TLSClientContext?) {
+        guard case .preparing = phase else { return }
+        let destination = configuration.route.destination(
+            url.host, url.port, limit: limit, resolveLimit: configuration.resolveLimit)
+        let connector = Connector(to: destination, tls: tls, on: thread, onTCP: { self.connectedTCP() }) { result in
+            switch result {
+            case .success(let stream): self.upgrade(stream)
+            case .failure(let error): self.fail(error)
+            }
         }
-        // The channel was closed or timed out meanwhile.
-        channel.close(promise: nil)
+        phase = .connecting(connector, hasTCP: false)
     }
 
-    private func mayRequest() -> Bool {
-        guard case .connecting = phase else { return false }
-        phase = .upgrading
-        requestedAt = .now()
+    private func connectedTCP() {
+        guard case .connecting(let connector, _) = phase else { return }
+        phase = .connecting(connector, hasTCP: true)
+        let way = configuration.route.proxy(to: url.host).map { " to the HTTP proxy \($0.place)" } ?? ""
+        logger.info("\(place): TCP connected\(way) after \(elapsed)")
+    }
+
+    private func upgrade(_ stream: ByteStream) {
+        // The owner may have given up, and the server must not open a session for it.
+        guard case .connecting = phase else { return stream.close() }
+        let requestedAt = monotonicTime
         if url.isSecure { logger.info("\(place): TLS connected after \(elapsed)") }
-        return true
-    }
-
-    private func upgrade(_ context: ChannelHandlerContext, _ outcome: Result<Void, any Error>) {
-        do {
-            try outcome.get()
-            try startFrames(context)
-        } catch {
-            fail(error, certificate: context.tls?.peerCertificate)
-            context.close(promise: nil)
+        let limits = WebSocketLimits(
+            messageSize: configuration.maximumMessageSize, fragments: FrameHandler.maximumFragments)
+        let exchange = UpgradeExchange(url, over: stream, userAgent: configuration.userAgent, limits: limits) {
+            outcome in
+            switch outcome {
+            case .open(let webSocket): self.opened(webSocket, requestedAt)
+            case .refused(let error): self.fail(error)
+            case .failed(let error): self.fail(error)
+            }
         }
+        // The request may have failed at once.
+        if case .connecting = phase { phase = .upgrading(exchange, stream) }
     }
 
-    private func startFrames(_ context: ChannelHandlerContext) throws {
-        guard case .upgrading = phase else { return }
-        let now = NIODeadline.now()
-        let requestedAt = requestedAt ?? now
-        let frames = FrameHandler(configuration) { [weak self] event in self?.frames(event) }
-        let pipeline = context.pipeline.syncOperations
-        try pipeline.addHandler(WebSocketFrameEncoder())
-        let decoder = WebSocketFrameDecoder(maxFrameSize: configuration.maximumMessageSize)
-        try pipeline.addHandler(ByteToMessageHandler(decoder))
-        try pipeline.addHandler(frames)
-        let framesContext = try pipeline.context(handler: frames)
+    private func opened(_ webSocket: WebSocketConnection, _ requestedAt: Duration) {
+        guard case .upgrading = phase else { return webSocket.close() }
         timer?.cancel()
-        phase = .open(frames, framesContext)
+        phase = .open(FrameHandler(configuration, over: webSocket) { [weak self] event in self?.frames(event) })
         logger.info("\(place): the WebSocket is open after \(elapsed)")
-        onEvent(.opened(transport: Duration(requestedAt - startedAt), upgrade: Duration(now - requestedAt)))
+        onEvent(.opened(transport: requestedAt - startedAt, upgrade: monotonicTime - requestedAt))
     }
 
     private func timedOut() {
-        let waiting =
-            switch phase {
-            case .upgrading: "the WebSocket upgrade"
-            case .connecting where channel != nil && url.isSecure: "the TLS handshake"
-            default: "the connection"
-            }
-        let seconds = Double(limit.nanoseconds) / 1e9
+        let waiting: String
+        switch phase {
+        case .upgrading: waiting = "the WebSocket upgrade"
+        case .connecting(let connector, _) where connector.awaitsProxy: return fail(.proxy(.silent))
+        case .connecting(_, hasTCP: true) where url.isSecure: waiting = "the TLS handshake"
+        default: waiting = "the connection"
+        }
+        let seconds = limit / .seconds(1)
         fail(
             SessionError(
                 .connectionTimeout,
@@ -252,11 +228,9 @@ private final class Connection: @unchecked Sendable {
     // MARK: Messages
 
     func send(_ message: [UInt8], dequeued: @escaping @Sendable () -> Void) {
-        guard case .open(let handler, let context) = phase else { return dequeued() }
-        let promise = loop.makePromise(of: Void.self)
-        promise.futureResult.whenComplete { _ in dequeued() }
+        guard case .open(let handler) = phase else { return dequeued() }
         logger.log("\(place): sends a message of \(message.count) bytes")
-        handler.send(context, message, promise: promise)
+        handler.send(message, completion: dequeued)
     }
 
     private func frames(_ event: FrameHandler.Event) {
@@ -268,7 +242,7 @@ private final class Connection: @unchecked Sendable {
         case .violated(let reason):
             end(.failed(violation(reason)))
         case .failed(let error):
-            fail(error, certificate: nil, polite: true)
+            end(.failed(explain(error)))
         case .silent:
             guard !isClosing else { return }
             logger.info("\(place): no answer to a ping")
@@ -282,8 +256,8 @@ private final class Connection: @unchecked Sendable {
     }
 
     func probe() {
-        guard case .open(let handler, let context) = phase else { return }
-        handler.probe(context)
+        guard case .open(let handler) = phase else { return }
+        handler.probe()
     }
 
     private func emit(_ message: SignallingEvent, size: Int) {
@@ -296,13 +270,13 @@ private final class Connection: @unchecked Sendable {
     /// Can be called from any thread.
     func handled(_ size: Int) {
         guard backlog.withLock({ $0.remove(size) }) else { return }
-        loop.execute { self.updateReading() }
+        thread.async { self.updateReading() }
     }
 
     /// While reading is paused, messages wait in the socket buffers and then at the peer.
     private func updateReading() {
-        guard case .open(let handler, let context) = phase else { return }
-        handler.setReading(!backlog.withLock(\.isFull), context)
+        guard case .open(let handler) = phase else { return }
+        handler.setReading(!backlog.withLock(\.isFull))
     }
 
     private func violation(_ reason: String) -> SessionError {
@@ -314,29 +288,26 @@ private final class Connection: @unchecked Sendable {
     func close() {
         isClosing = true
         switch phase {
-        case .ended:
-            break
-        case .open(let handler, let context):
-            handler.close(context)
-        case .idle, .connecting, .upgrading:
-            end(.closed(code: nil, reason: ""))
-            channel?.close(promise: nil)
+        case .ended: break
+        case .open(let handler): handler.close()
+        case .idle, .preparing, .connecting, .upgrading: end(.closed(code: nil, reason: ""))
         }
     }
 
     func fail(_ error: SessionError) {
+        if case .open(let handler) = phase { handler.abandon() }
         end(.failed(error))
-        channel?.close(promise: nil)
     }
 
-    private func fail(_ error: any Error, certificate: NIOSSLCertificate?, polite: Bool = false) {
-        end(.failed(ConnectFailure.error(error, host: url.host, port: url.port, certificate: certificate)))
-        if !polite { channel?.close(promise: nil) }
+    private func fail(_ error: NetworkError) { end(.failed(explain(error))) }
+
+    private func explain(_ error: NetworkError) -> SessionError {
+        ConnectFailure.error(error, host: url.host, port: url.port, proxy: configuration.route.proxy(to: url.host))
     }
 
     private var logger: Logger { configuration.logger }
     private var place: String { "\(url.host):\(url.port)" }
-    private var elapsed: String { "\((NIODeadline.now() - startedAt).nanoseconds / 1_000_000) ms" }
+    private var elapsed: String { "\(Int((monotonicTime - startedAt) / .milliseconds(1))) ms" }
 
     private func log(_ end: SignallingEvent) {
         switch end {
@@ -350,9 +321,14 @@ private final class Connection: @unchecked Sendable {
         }
     }
 
-    /// Emits the final event, once.
+    /// Emits the final event, once. An open WebSocket ends itself, after its closing handshake.
     private func end(_ event: SignallingEvent) {
-        if case .ended = phase { return }
+        switch phase {
+        case .ended: return
+        case .connecting(let connector, _): connector.cancel()
+        case .upgrading(_, let stream): stream.close()
+        case .idle, .preparing, .open: break
+        }
         phase = .ended
         timer?.cancel()
         log(event)

@@ -1,6 +1,6 @@
 // Blocks web pages of other origins: a page that the developer visits must neither open, watch nor control sessions.
 import DecartProtocol
-import NIOHTTP1
+import Network
 
 struct BrowserGuard: Sendable {
     /// Pages of any origin may connect, with any `Host`.
@@ -9,7 +9,7 @@ struct BrowserGuard: Sendable {
     var address: String?
 
     /// Returns nil if the request is allowed.
-    func refusal(of headers: HTTPHeaders) -> HTTPAnswer? {
+    func refusal(of headers: HTTPFields) -> HTTPAnswer? {
         guard !allowsBrowsers else { return nil }
         // DNS rebinding: a page's host name can resolve to this machine, and its browser then sends that name as
         // `Host`. Skipped for other listen addresses, because the host names of this machine are not known here.
@@ -24,7 +24,7 @@ struct BrowserGuard: Sendable {
     }
 
     /// True if there is exactly one `Host` and it is a loopback name or address.
-    static func namesThisMachine(_ headers: HTTPHeaders) -> Bool {
+    static func namesThisMachine(_ headers: HTTPFields) -> Bool {
         let hosts = headers["Host"]
         return hosts.count == 1 && hosts.allSatisfy { (try? ServiceURL(base: "http://" + $0))?.isLoopback == true }
     }

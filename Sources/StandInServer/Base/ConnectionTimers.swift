@@ -1,36 +1,34 @@
-import NIOCore
+import EventLoopThreads
 
-/// Timers of a connection, which end with it. Belongs to its event loop.
+/// Timers of a connection, which end with it. Belongs to its thread.
 final class ConnectionTimers {
-    private var once: [Int: Scheduled<Void>] = [:]
-    private var repeated: [RepeatedTask] = []
+    private let thread: NetworkThread
+    private var timers: [Int: NetworkTimer] = [:]
     private var lastNumber = 0
     private var isOver = false
 
-    func after(_ time: TimeAmount, on eventLoop: any EventLoop, _ body: @escaping () -> Void) {
+    init(on thread: NetworkThread) { self.thread = thread }
+
+    func after(_ time: Duration, _ body: @escaping () -> Void) {
         guard !isOver else { return }
         lastNumber += 1
         let number = lastNumber
-        once[number] = eventLoop.assumeIsolated().scheduleTask(in: time) {
-            self.once[number] = nil
+        timers[number] = thread.later(after: time) {
+            self.timers[number] = nil
             body()
         }
     }
 
-    func every(
-        _ interval: TimeAmount, from delay: TimeAmount? = nil, on eventLoop: any EventLoop,
-        _ body: @escaping (RepeatedTask) -> Void
-    ) {
-        guard !isOver else { return }
-        let bound = NIOLoopBound(body, eventLoop: eventLoop)
-        repeated.append(
-            eventLoop.scheduleRepeatedTask(initialDelay: delay ?? interval, delay: interval) { bound.value($0) })
+    func every(_ interval: Duration, _ body: @escaping () -> Void) {
+        after(interval) {
+            body()
+            self.every(interval, body)
+        }
     }
 
     func cancelAll() {
         isOver = true
-        for timer in once.values { timer.cancel() }
-        for timer in repeated { timer.cancel() }
-        (once, repeated) = ([:], [])
+        for timer in timers.values { timer.cancel() }
+        timers = [:]
     }
 }

@@ -1,6 +1,5 @@
 import DecartProtocol
-import NIOCore
-import NIOHTTP1
+import Network
 
 package struct HTTPAnswer: Error, Hashable {
     var status: Int
@@ -31,17 +30,13 @@ package struct HTTPAnswer: Error, Hashable {
         self.init(json: .fields(["error": .string(text)]), status: status, text: text)
     }
 
-    /// The caller closes the connection.
-    func write(to context: ChannelHandlerContext, promise: EventLoopPromise<Void>? = nil) {
-        let body = ByteBuffer(string: (body ?? text) + "\n")
-        var fields = HTTPHeaders([
-            ("Connection", "close"), ("Content-Type", contentType), ("Content-Length", "\(body.readableBytes)"),
-        ])
-        for (name, value) in headers { fields.add(name: name, value: value) }
-        let head = HTTPResponseHead(
-            version: .http1_1, status: HTTPResponseStatus(statusCode: status), headers: fields)
-        context.write(NIOAny(HTTPServerResponsePart.head(head)), promise: nil)
-        context.write(NIOAny(HTTPServerResponsePart.body(.byteBuffer(body))), promise: nil)
-        context.writeAndFlush(NIOAny(HTTPServerResponsePart.end(nil)), promise: promise)
+    var bytes: [UInt8] { Array((body ?? text).utf8) + [0x0A] }
+
+    var head: HTTPResponseHead {
+        var fields: HTTPFields = [
+            "Connection": "close", "Content-Type": contentType, "Content-Length": "\(bytes.count)",
+        ]
+        for (name, value) in headers { fields.add(name, value) }
+        return HTTPResponseHead(status: status, fields: fields)
     }
 }

@@ -1,9 +1,9 @@
-import NIOHTTP1
+import Network
 
 extension HTTPRequestHead {
     /// Without the query.
-    var path: Substring { uri.prefix { $0 != "?" } }
-    var host: String? { headers.first(name: "Host") }
+    var path: Substring { target.prefix { $0 != "?" } }
+    var host: String? { fields.first("Host") }
     /// The key of requests that are no sessions; sessions have it in their URL.
-    var apiKey: String? { headers.first(name: "x-api-key") }
+    var apiKey: String? { fields.first("x-api-key") }
 }

@@ -1,11 +1,8 @@
+private import CGIO
 import Glibc
 
 enum WallClock {
-    static var milliseconds: Int64 {
-        var now = timespec()
-        clock_gettime(CLOCK_REALTIME, &now)
-        return Int64(now.tv_sec) &* 1000 &+ Int64(now.tv_nsec) / 1_000_000
-    }
+    static var milliseconds: Int64 { Int64(g_get_real_time()) / 1000 }
 
     static var seconds: Int { Int(milliseconds / 1000) }
 

@@ -1,5 +1,5 @@
 import DecartProtocol
-import NIOHTTP1
+import Network
 
 /// Requests for a client token, `POST …/v1/client/tokens`.
 enum ClientTokenEndpoint {
@@ -21,7 +21,7 @@ enum ClientTokenEndpoint {
         _ head: HTTPRequestHead, _ body: [UInt8], _ keys: KeyPolicy, _ tokens: ClientTokens, limit: Int?, now: Int
     ) -> HTTPAnswer? {
         guard head.path.hasSuffix("/v1/client/tokens") else { return nil }
-        guard head.method == .POST else { return HTTPAnswer(405, "client tokens are requested by POST") }
+        guard head.method == "POST" else { return HTTPAnswer(405, "client tokens are requested by POST") }
         guard keys.admits(head.apiKey) else { return HTTPAnswer(401, "invalid api key") }
         guard head.apiKey?.hasPrefix(ClientTokens.prefix) != true else {
             return HTTPAnswer(403, "permission denied: a client token makes no client tokens")

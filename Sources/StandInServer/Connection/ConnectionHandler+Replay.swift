@@ -1,24 +1,21 @@
 // Performs the steps of a `ReplayScript`. The state machine runs as in a normal session, so that media are as usual;
 // its messages wait for their place in the recording or are dropped.
 import DecartProtocol
-import NIOCore
-import NIOWebSocket
+import EventLoopThreads
+import Network
 
-/// The replay of one connection. Belongs to its event loop.
+/// The replay of one connection. Belongs to its thread.
 struct Replay {
     var script: ReplayScript
-    let begun: NIODeadline
+    let begun = monotonicTime
     /// Ends the wait for the next step; a later one replaces it.
-    var timer: Scheduled<Void>?
+    var timer: NetworkTimer?
     /// A step may make the machine act, which must not send the steps behind it first.
     var isAdvancing = false
 
-    init(_ script: ReplayScript) {
-        self.script = script
-        begun = .now()
-    }
+    init(_ script: ReplayScript) { self.script = script }
 
-    var now: Double { Double((NIODeadline.now() - begun).nanoseconds) / 1e9 }
+    var now: Double { (monotonicTime - begun) / .seconds(1) }
 }
 
 extension ConnectionHandler {
@@ -31,40 +28,40 @@ extension ConnectionHandler {
         }
     }
 
-    func replayReceived(_ message: ClientMessage, _ context: ChannelHandlerContext) {
+    func replayReceived(_ message: ClientMessage) {
         guard let now = replay?.now else { return }
         replay?.script.received(message, at: now)
-        advanceReplay(context)
+        advanceReplay()
     }
 
     /// Performs what is due now. Called after every event.
-    func advanceReplay(_ context: ChannelHandlerContext) {
+    func advanceReplay() {
         guard replay?.isAdvancing == false else { return }
         replay?.timer?.cancel()
         replay?.isAdvancing = true
         defer { replay?.isAdvancing = false }
-        while !isClosing, let now = replay?.now, let (steps, next) = replay?.script.due(at: now) {
-            for step in steps { perform(step, context) }
+        while !connection.isClosing, let now = replay?.now, let (steps, next) = replay?.script.due(at: now) {
+            for step in steps { perform(step) }
             guard steps.isEmpty else { continue }
-            if let next { advanceReplay(context, after: next - now) }
+            if let next { advanceReplay(after: next - now) }
             return
         }
     }
 
-    private func advanceReplay(_ context: ChannelHandlerContext, after seconds: Double) {
-        let time = TimeAmount(seconds: max(seconds, 0.001))
-        replay?.timer = context.eventLoop.assumeIsolated().scheduleTask(in: time) { [self] in advanceReplay(context) }
+    private func advanceReplay(after seconds: Double) {
+        let time = Duration(seconds: max(seconds, 0.001))
+        replay?.timer = connection.thread.later(after: time) { [self] in advanceReplay() }
     }
 
-    private func perform(_ step: ReplayScript.Step, _ context: ChannelHandlerContext) {
-        guard !isClosing else { return }
+    private func perform(_ step: ReplayScript.Step) {
+        guard !connection.isClosing else { return }
         switch step {
-        case .send(let message): perform(ControlStateMachine.Action.send(message), context)
-        case .sendMalformed: write(.text, ByteBuffer(string: "malformed"), context)
-        case .pauseMedia(let reason): perform(machine.paused(reason: reason, .same), context)
-        case .restartMedia: perform(machine.restarted(.same), context)
-        case .close(let code, let reason): close(WebSocketErrorCode(codeNumber: Int(code)), reason: reason, context)
-        case .drop: context.close(promise: nil)
+        case .send(let message): perform(ControlStateMachine.Action.send(message))
+        case .sendMalformed: connection.send(.text, Array("malformed".utf8))
+        case .pauseMedia(let reason): perform(machine.paused(reason: reason, .same))
+        case .restartMedia: perform(machine.restarted(.same))
+        case .close(let code, let reason): connection.close(code: code, reason: reason)
+        case .drop: connection.close()
         }
     }
 

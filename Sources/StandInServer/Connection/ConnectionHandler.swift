@@ -1,18 +1,20 @@
-// Drives one `ControlStateMachine`: passes WebSocket frames in and carries its actions out. Everything here runs on the
-// connection's event loop; media events hop onto it. It knows nothing of HTTP, API keys or GStreamer.
+// Drives one `ControlStateMachine`: passes WebSocket messages in and carries its actions out. Everything here runs on the
+// connection's thread; media events hop onto it. It knows nothing of HTTP, API keys or GStreamer.
 import DecartProtocol
 import Dispatch
-import NIOCore
-import NIOWebSocket
+import EventLoopThreads
+import Network
 import Synchronization
 
-/// User event to every connection: performs these steps now.
+/// Notice to every connection: performs these steps now.
 struct StepNotice: Sendable {
     var sessionID: String?
     var steps: [FaultScript.Step]
 }
 
-final class ConnectionHandler: WebSocketHandler {
+// @unchecked: used on the connection's thread only.
+final class ConnectionHandler: WebSocketHandler, @unchecked Sendable {
+    let connection: ClientConnection
     private let request: ConnectionRequest
     let identity: SessionIdentity
     private let services: SessionServices
@@ -22,9 +24,7 @@ final class ConnectionHandler: WebSocketHandler {
     private let viewers: Viewers
     var machine: ControlStateMachine
     var script: FaultScript
-    let timers = ConnectionTimers()
-    var isMute = false
-    var ignoresPings = false
+    let timers: ConnectionTimers
     var replay: Replay?
     private var look: Look?
     private var painter: FramePainter?
@@ -34,16 +34,17 @@ final class ConnectionHandler: WebSocketHandler {
     /// Distinguishes events of the current media from late events of media that were stopped.
     private var mediaGeneration = 0
     /// Limits how long an answer waits for its candidates.
-    private var gathering: Scheduled<Void>?
+    private var gathering: NetworkTimer?
     /// Enough for host candidates, which are gathered within milliseconds.
-    private static let gatheringTimeout = TimeAmount.milliseconds(500)
-    private var ticks: RepeatedTask?
-    var isClosing = false
+    private static let gatheringTimeout = Duration.milliseconds(500)
+    private var ticks: NetworkTimer?
 
     init(
-        request: ConnectionRequest, rules: ControlStateMachine.Rules, plan: FaultPlan, services: SessionServices,
-        viewers: Viewers? = nil, replay: ReplayScript? = nil
+        _ connection: ClientConnection, request: ConnectionRequest, rules: ControlStateMachine.Rules, plan: FaultPlan,
+        services: SessionServices, viewers: Viewers? = nil, replay: ReplayScript? = nil
     ) {
+        self.connection = connection
+        timers = ConnectionTimers(on: connection.thread)
         self.request = request
         self.replay = replay.map(Replay.init)
         identity = rules.identity
@@ -56,43 +57,41 @@ final class ConnectionHandler: WebSocketHandler {
         self.viewers = viewers ?? Viewers()
     }
 
-    // MARK: Channel
+    // MARK: Connection
 
-    func handlerAdded(context: ChannelHandlerContext) {
+    func opened() {
         log(isViewer ? "opened, to watch" : "opened, model \(LogText.clean(request.model))")
         if isViewer {
-            viewers.enter(context.channel)
+            viewers.enter(connection)
             countViewer(1)
         } else {
             services.viewers.add(viewers, of: identity.id)
         }
         journal.noteEvent("opened")
-        timers.every(.seconds(10), on: context.eventLoop) { [self] _ in write(.ping, ByteBuffer(), context) }
         if !script.plan.faults.isEmpty { log("faults: \(script.plan.faults.map(\.kind.name).joined(separator: ", "))") }
-        if let answer = request.limitAnswer { return refuse(answer, context) }
-        if services.isStrict, let text = request.unknownItem { return refuse(text, context) }
+        if let answer = request.limitAnswer { return refuse(answer) }
+        if services.isStrict, let text = request.unknownItem { return refuse(text) }
         if let seconds = request.maximumDuration {
             later(
-                Double(seconds), [.endGeneration(reason: "timeout"), .close(code: 1000, reason: "session limit")],
-                context)
+                Double(seconds), [.endGeneration(reason: "timeout"), .close(code: 1000, reason: "session limit")])
         }
-        perform(script.opened(withoutMessages(machine.opened())), context)
-        advanceReplay(context)
+        perform(script.opened(withoutMessages(machine.opened())))
+        advanceReplay()
     }
 
     /// The account's sessions are all in use.
-    private func refuse(_ answer: LimitAnswer, _ context: ChannelHandlerContext) {
+    private func refuse(_ answer: LimitAnswer) {
         let text = LimitAnswer.text
         log("refused: \(text)")
-        if answer == .error { send(.error(text), context) }
-        perform([.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")], context)
+        if answer == .error { send(.error(text)) }
+        perform([.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")])
     }
 
     /// The client sends what no SDK of Decart sends.
-    private func refuse(_ text: String, _ context: ChannelHandlerContext) {
+    private func refuse(_ text: String) {
         log("refused: \(text)")
-        send(.error(text), context)
-        close(.policyViolation, context)
+        send(.error(text))
+        connection.close(code: 1008)
     }
 
     private var isViewer: Bool { request.viewedSessionID != nil }
@@ -102,30 +101,26 @@ final class ConnectionHandler: WebSocketHandler {
         if let session { services.board.update(session.number) { $0.viewerCount += change } }
     }
 
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        switch event {
+    func receive(notice: any Sendable) {
+        switch notice {
         case is ShutdownNotice:
-            perform(machine.stopped(), context)
-            close(.goingAway, context)
+            perform(machine.stopped())
+            connection.close(code: 1001)
         case let notice as FaultNotice:
-            receive(notice: notice, context)
+            receive(notice: notice)
         case let notice as StepNotice:
-            if notice.sessionID.map({ $0 == identity.id }) ?? true { perform(notice.steps, context) }
+            if notice.sessionID.map({ $0 == identity.id }) ?? true { perform(notice.steps) }
         case is SessionEnded:
-            perform(machine.closed(), context)
-            close(.normalClosure, reason: "the session has ended", context)
-        case let idle as IdleStateHandler.IdleStateEvent where idle == .read:
-            log("the client sent nothing, not even a pong")
-            context.close(promise: nil)
-        default:
-            context.fireUserInboundEventTriggered(event)
+            perform(machine.closed())
+            connection.close(code: 1000, reason: "the session has ended")
+        default: break
         }
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
-        perform(machine.closed(), context)
+    func ended() {
+        perform(machine.closed())
         if isViewer {
-            viewers.leave(context.channel)
+            viewers.leave(connection)
             countViewer(-1)
         } else {
             services.viewers.remove(identity.id)
@@ -140,24 +135,21 @@ final class ConnectionHandler: WebSocketHandler {
             $0.endedAt = .now
             $0.isGenerating = false
         }
-        context.fireChannelInactive()
     }
 
     // MARK: Control messages
 
-    func receive(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
-        guard opcode == .text else {
-            return malformed("binary frames are not understood", size: data.readableBytes, context)
-        }
-        let bytes = Array(data.readableBytesView)
+    func receive(binary bytes: [UInt8]) { malformed("binary frames are not understood", size: bytes.count) }
+
+    func receive(text bytes: [UInt8]) {
         if services.isStrict, let value = try? JSONValue(decoding: bytes), let text = StrictRules.unknown(in: value) {
-            return refuse(text, context)
+            return refuse(text)
         }
         let message: ClientMessage
         do {
             message = try ClientMessage(decoding: bytes)
         } catch {
-            return malformed(error.message, size: data.readableBytes, context)
+            return malformed(error.message, size: bytes.count)
         }
         log("received \(LogText.clean(message.type))")
         journal.note(message)
@@ -166,47 +158,47 @@ final class ConnectionHandler: WebSocketHandler {
             $0.note(message)
             $0.offeredBeforeState = machine.offeredBeforeState
         }
-        perform(actions, context)
-        replayReceived(message, context)
+        perform(actions)
+        replayReceived(message)
     }
 
-    private func malformed(_ text: String, size: Int, _ context: ChannelHandlerContext) {
+    private func malformed(_ text: String, size: Int) {
         log("received a malformed frame")
         journal.noteMalformed(size: size, text)
         services.board.update(number) { $0.malformedCount += 1 }
-        perform(machine.receivedMalformed(text), context)
+        perform(machine.receivedMalformed(text))
     }
 
-    func perform(_ actions: [ControlStateMachine.Action], _ context: ChannelHandlerContext) {
-        perform(script.applyFaults(withoutMessages(actions)), context)
-        advanceReplay(context)
+    func perform(_ actions: [ControlStateMachine.Action]) {
+        perform(script.applyFaults(withoutMessages(actions)))
+        advanceReplay()
     }
 
-    func perform(_ action: ControlStateMachine.Action, _ context: ChannelHandlerContext) {
+    func perform(_ action: ControlStateMachine.Action) {
         switch action {
-        case .send(let message): send(message, context)
+        case .send(let message): send(message)
         case .setLook(let look): setLook(look)
-        case .openRoom: openRoom(context)
-        case .startMedia(let offer): startMedia(offer: offer, context)
+        case .openRoom: openRoom()
+        case .startMedia(let offer): startMedia(offer: offer)
         case .media(let request): media?.perform(request)
-        case .awaitCandidates: boundGathering(context)
+        case .awaitCandidates: boundGathering()
         case .stopMedia: stopMedia()
         case .pauseMedia(let output): pauseMedia(output)
         case .restartMedia(let output): restartMedia(output)
         case .awaitFrame(let output):
             painter?.awaitFrame()
             if output.isWithdrawn { room?.notify(.withdrawOutput) }
-        case .startTicks: startTicks(context)
+        case .startTicks: startTicks()
         case .stopTicks: ticks?.cancel()
         }
     }
 
-    private func send(_ message: ServerMessage, _ context: ChannelHandlerContext) {
-        guard !isClosing, let bytes = try? message.encoded() else { return }
+    private func send(_ message: ServerMessage) {
+        guard !connection.isClosing, let bytes = try? message.encoded() else { return }
         log("sent \(message.type)")
-        if !isMute { journal.note(message) }
+        if !connection.isMute { journal.note(message) }
         services.board.update(number) { $0.note(message) }
-        write(.text, ByteBuffer(bytes: bytes), context)
+        connection.send(.text, bytes)
     }
 
     private func setLook(_ look: Look) {
@@ -216,20 +208,18 @@ final class ConnectionHandler: WebSocketHandler {
         painter?.setLook(look)
     }
 
-    private func startTicks(_ context: ChannelHandlerContext) {
-        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    private func startTicks() {
         ticks?.cancel()
-        ticks = context.eventLoop.scheduleRepeatedTask(initialDelay: .seconds(1), delay: .seconds(1)) { _ in
-            let (handler, context) = bound.value
-            let count = handler.painter?.counts.painted ?? 0
-            handler.perform(handler.machine.secondPassed(frameCount: count), context)
+        ticks = connection.thread.later(after: .seconds(1)) { [self] in
+            startTicks()
+            perform(machine.secondPassed(frameCount: painter?.counts.painted ?? 0))
         }
     }
 
-    private func boundGathering(_ context: ChannelHandlerContext) {
+    private func boundGathering() {
         gathering?.cancel()
-        gathering = context.eventLoop.assumeIsolated().scheduleTask(in: Self.gatheringTimeout) { [self] in
-            perform(machine.candidatesOverdue(), context)
+        gathering = connection.thread.later(after: Self.gatheringTimeout) { [self] in
+            perform(machine.candidatesOverdue())
         }
     }
 
@@ -253,14 +243,11 @@ final class ConnectionHandler: WebSocketHandler {
     }
 
     /// The session owns the painter, so that it survives the client's reconnections to the room.
-    private func openRoom(_ context: ChannelHandlerContext) {
-        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        let eventLoop = context.eventLoop
-        let painter = makePainter { starts in
+    private func openRoom() {
+        let painter = makePainter { [self, thread = connection.thread] starts in
             guard starts else { return }
-            eventLoop.execute {
-                let (handler, context) = bound.value
-                if handler.room != nil { handler.perform(handler.machine.framesArrive(), context) }
+            thread.async { [self] in
+                if self.room != nil { perform(machine.framesArrive()) }
             }
         }
         setPainter(painter, over: .livekit)
@@ -271,24 +258,21 @@ final class ConnectionHandler: WebSocketHandler {
         services.rooms.add(room)
         guard let token = services.rooms.token(for: room) else { return }
         let info = LiveKitRoomInfo(
-            url: RoomAddress.url(host: request.host, context.channel), token: token, roomName: room.identity.name,
+            url: RoomAddress.url(host: request.host, connection), token: token, roomName: room.identity.name,
             sessionID: identity.id)
-        perform(machine.roomOpened(info), context)
+        perform(machine.roomOpened(info))
     }
 
-    private func startMedia(offer: String, _ context: ChannelHandlerContext) {
+    private func startMedia(offer: String) {
         mediaGeneration += 1
         let generation = mediaGeneration
-        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        let eventLoop = context.eventLoop
         // Delivers an event to the machine only while this media is the current one.
         let update:
             @Sendable (@escaping @Sendable (inout ControlStateMachine) -> [ControlStateMachine.Action]) -> Void = {
-                event in
-                eventLoop.execute {
-                    let (handler, context) = bound.value
-                    guard handler.mediaGeneration == generation, handler.media != nil else { return }
-                    handler.perform(event(&handler.machine), context)
+                [self, thread = connection.thread] event in
+                thread.async { [self] in
+                    guard mediaGeneration == generation, media != nil else { return }
+                    perform(event(&machine))
                 }
             }
         let onEvent = {

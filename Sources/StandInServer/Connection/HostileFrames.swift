@@ -1,3 +1,5 @@
+import Network
+
 /// Bytes of invalid frames and messages (RFC 6455 §5.2). Valid frames from a server are not masked.
 enum HostileFrames {
     static func json(_ kind: FaultKind.JSON) -> [[UInt8]] {
@@ -29,9 +31,9 @@ enum HostileFrames {
     static func steps(_ kind: FaultKind.Frame, n: Int?) -> [FaultScript.Step] {
         let message = Array("{\"type\":\"status\",\"status\":\"ready\"}".utf8)
         switch kind {
-        case .rsv: return [.raw(frame(message, first: 0b1100_0001))]
-        case .opcode: return [.raw(frame(message, first: 0b1000_0011))]
-        case .masked: return [.raw(masked(message))]
+        case .rsv: return [.raw(WebSocketFrame(reserved: 0b100, opcode: 1, payload: message).bytes)]
+        case .opcode: return [.raw(WebSocketFrame(opcode: 3, payload: message).bytes)]
+        case .masked: return [.raw(WebSocketFrame(opcode: 1, maskKey: 0x1122_3344, payload: message).bytes)]
         case .hugeLength:
             let length = UInt64(n ?? Int.max)
             return [.raw([0x81, 127] + (0..<8).map { UInt8(truncatingIfNeeded: length >> (56 - 8 * $0)) } + [0x7b])]
@@ -47,20 +49,5 @@ enum HostileFrames {
         }
     }
 
-    private static func frame(_ payload: [UInt8], first: UInt8 = 0x81) -> [UInt8] {
-        [first] + length(payload.count, mask: 0) + payload
-    }
-
-    private static func masked(_ payload: [UInt8]) -> [UInt8] {
-        let mask: [UInt8] = [0x11, 0x22, 0x33, 0x44]
-        return [0x81] + length(payload.count, mask: 0x80) + mask + payload.enumerated().map { $1 ^ mask[$0 % 4] }
-    }
-
-    private static func length(_ count: Int, mask: UInt8) -> [UInt8] {
-        switch count {
-        case ..<126: [mask | UInt8(count)]
-        case ..<65536: [mask | 126, UInt8(count >> 8), UInt8(count & 255)]
-        default: [mask | 127] + (0..<8).map { UInt8(truncatingIfNeeded: count >> (56 - 8 * $0)) }
-        }
-    }
+    private static func frame(_ payload: [UInt8]) -> [UInt8] { WebSocketFrame.bytes(.text, payload, as: .server) }
 }

@@ -1,12 +1,12 @@
 import DecartProtocol
-import NIOHTTP1
+import Network
 
 /// Requests for the account's quota, `GET …/v1/realtime/quota`.
 enum QuotaEndpoint {
     /// Returns nil for another path.
     static func answer(_ head: HTTPRequestHead, _ keys: KeyPolicy, limit: Int?, active: Int) -> HTTPAnswer? {
         guard head.path.hasSuffix("/v1/realtime/quota") else { return nil }
-        guard head.method == .GET else { return HTTPAnswer(405, "the quota is requested by GET") }
+        guard head.method == "GET" else { return HTTPAnswer(405, "the quota is requested by GET") }
         guard keys.admits(head.apiKey) else { return HTTPAnswer(401, detail: "Invalid API key") }
         // Null without a limit: `RealtimeQuotaResponse` of the service's OpenAPI file.
         return HTTPAnswer(

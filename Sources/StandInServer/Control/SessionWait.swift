@@ -1,13 +1,14 @@
-import NIOCore
+import EventLoopThreads
 import Synchronization
 
-/// Waits until a session meets a query, without a thread of its own. Belongs to the event loop of its connection.
-final class SessionWait {
+/// Waits until a session meets a query, without a thread of its own.
+// @unchecked: used on the thread of its connection only.
+final class SessionWait: @unchecked Sendable {
     private let query: SessionQuery
     private let board: SessionBoard
     private let finish: (_ isMet: Bool, SessionRecord?) -> Void
     private var observer: Int?
-    private var deadline: Scheduled<Void>?
+    private var deadline: NetworkTimer?
 
     /// Waiting requests at the same time; each is called at every frame.
     static let maximumCount = 64
@@ -18,16 +19,15 @@ final class SessionWait {
         (self.query, self.board, self.finish) = (query, board, finish)
     }
 
-    func start(on eventLoop: any EventLoop) {
-        let bound = NIOLoopBound(self, eventLoop: eventLoop)
-        deadline = eventLoop.scheduleTask(in: TimeAmount(seconds: query.timeout)) { bound.value.check(isLate: true) }
+    func start(on thread: NetworkThread) {
+        deadline = thread.later(after: Duration(seconds: query.timeout)) { self.check(isLate: true) }
         let flag = Flag()
         observer = board.observe {
             // Several changes, such as those of many sessions' frames, share a check.
             guard !flag.isSet.exchange(true, ordering: .acquiringAndReleasing) else { return }
-            eventLoop.scheduleTask(in: .milliseconds(2)) {
+            thread.schedule(after: .milliseconds(2)) {
                 flag.isSet.store(false, ordering: .releasing)
-                bound.value.check(isLate: false)
+                self.check(isLate: false)
             }
         }
         check(isLate: query.timeout == 0)

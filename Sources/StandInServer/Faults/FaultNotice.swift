@@ -1,4 +1,4 @@
-/// User event to every connection: adds faults to a running session.
+/// Notice to every connection: adds faults to a running session.
 struct FaultNotice: Sendable {
     var sessionID: String?
     var faults: [Fault]

@@ -1,6 +1,7 @@
 // Media with faults below RTP: ICE works normally, then DTLS or SRTP misbehaves. There is no pipeline and no codec. All
 // mutable state belongs to the network thread.
 import DecartProtocol
+import EventLoopThreads
 import ICE
 import MediaSecurity
 

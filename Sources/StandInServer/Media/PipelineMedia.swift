@@ -1,7 +1,7 @@
 // Queue, pipeline, connections, failure report and teardown, shared by the media of direct sessions, room participants and
 // viewers.
 //
-// Threads: everything runs on `queue`, never on the event loop.
+// Threads: everything runs on `queue`, never on the connection's thread.
 import DecartProtocol
 import Dispatch
 import GStreamerKit

@@ -1,7 +1,6 @@
 // The viewers of one session. Each painted frame and each audio packet goes to all of them, and all are notified of its
 // end. A slow or lost viewer delays no other viewer.
 import GStreamerKit
-import NIOCore
 import Synchronization
 import WebRTCTransport
 
@@ -17,7 +16,7 @@ package final class Viewers: Sendable {
         var hasAudio = false
         var encoded: EncodedSource?
         /// Connections of the page are no viewers of the service.
-        var connections: [ObjectIdentifier: (channel: any Channel, isPage: Bool)] = [:]
+        var connections: [ObjectIdentifier: (connection: ClientConnection, isPage: Bool)] = [:]
     }
     private let state = Mutex(State())
     /// Receives the frames before their transformation.
@@ -61,17 +60,17 @@ package final class Viewers: Sendable {
 
     // MARK: Connections
 
-    func enter(_ channel: any Channel, isPage: Bool = false) {
-        state.withLock { $0.connections[ObjectIdentifier(channel)] = (channel, isPage) }
+    func enter(_ connection: ClientConnection, isPage: Bool = false) {
+        state.withLock { $0.connections[ObjectIdentifier(connection)] = (connection, isPage) }
     }
     var pageCount: Int { state.withLock { $0.connections.values.count { $0.isPage } } }
-    func leave(_ channel: any Channel) { state.withLock { $0.connections[ObjectIdentifier(channel)] = nil } }
+    func leave(_ connection: ClientConnection) {
+        state.withLock { $0.connections[ObjectIdentifier(connection)] = nil }
+    }
 
     /// Ends the viewers' connections. Viewers that connect later watch the session's next media, if any.
     func end() {
-        for (channel, _) in state.withLock({ Array($0.connections.values) }) {
-            channel.pipeline.fireUserInboundEventTriggered(SessionEnded())
-        }
+        for (connection, _) in state.withLock({ Array($0.connections.values) }) { connection.notify(SessionEnded()) }
     }
 }
 

@@ -2,7 +2,7 @@
 // neither read the token (same-origin policy) nor send it, and cannot fake `Host`, `Origin` or `Sec-Fetch-Site`.
 import DecartProtocol
 import MediaSecurity
-import NIOHTTP1
+import Network
 
 struct PageAccess: Sendable {
     static let header = "X-Standin-Token"
@@ -19,19 +19,19 @@ struct PageAccess: Sendable {
     }
 
     /// Every browser sends one of these (CORS, fetch metadata) with a request that can change state.
-    static func isBrowser(_ headers: HTTPHeaders) -> Bool {
-        headers.contains(name: "Origin") || headers.contains(name: "Sec-Fetch-Site")
+    static func isBrowser(_ fields: HTTPFields) -> Bool {
+        fields.contains("Origin") || fields.contains("Sec-Fetch-Site")
     }
 
     /// Returns nil if the request is the page's own. `Host` is checked already.
     func refusal(of head: HTTPRequestHead) -> HTTPAnswer? {
-        let sites = head.headers["Sec-Fetch-Site"]
-        guard isSameOrigin(head.headers), sites.allSatisfy({ $0 == "same-origin" || $0 == "none" }) else {
+        let sites = head.fields["Sec-Fetch-Site"]
+        guard isSameOrigin(head.fields), sites.allSatisfy({ $0 == "same-origin" || $0 == "none" }) else {
             return HTTPAnswer(error: "not for pages of other origins", status: 403)
         }
         // The user opens the page itself; it has no token yet, and changes nothing.
-        if head.method == .GET, PageFiles.paths.contains(String(head.path)) { return nil }
-        guard hasToken(head.headers[Self.header]) else {
+        if head.method == "GET", PageFiles.paths.contains(String(head.path)) { return nil }
+        guard hasToken(head.fields[Self.header]) else {
             return HTTPAnswer(error: "the token of the page is missing or wrong", status: 403)
         }
         return nil
@@ -39,10 +39,10 @@ struct PageAccess: Sendable {
 
     /// Returns nil if the page may open this WebSocket. Browsers send `Origin` with each.
     func refusal(ofUpgrade head: HTTPRequestHead) -> HTTPAnswer? {
-        guard BrowserGuard.namesThisMachine(head.headers), head.headers.contains(name: "Origin"),
-            isSameOrigin(head.headers)
+        guard BrowserGuard.namesThisMachine(head.fields), head.fields.contains("Origin"),
+            isSameOrigin(head.fields)
         else { return HTTPAnswer(error: "not for pages of other origins", status: 403) }
-        let protocols = head.headers[canonicalForm: "Sec-WebSocket-Protocol"].map(String.init)
+        let protocols = head.fields.list("Sec-WebSocket-Protocol")
         let tokens = protocols.filter { $0.hasPrefix(Self.tokenPrefix) }
             .map { String($0.dropFirst(Self.tokenPrefix.count)) }
         guard protocols.contains(Self.subprotocol), hasToken(tokens) else {
@@ -51,9 +51,9 @@ struct PageAccess: Sendable {
         return nil
     }
 
-    private func isSameOrigin(_ headers: HTTPHeaders) -> Bool {
-        guard let host = headers.first(name: "Host")?.lowercased() else { return false }
-        return headers["Origin"].count <= 1 && headers["Origin"].allSatisfy { $0.lowercased() == "http://" + host }
+    private func isSameOrigin(_ fields: HTTPFields) -> Bool {
+        guard let host = fields.first("Host")?.lowercased() else { return false }
+        return fields["Origin"].count <= 1 && fields["Origin"].allSatisfy { $0.lowercased() == "http://" + host }
     }
 
     private func hasToken(_ tokens: [String]) -> Bool {

@@ -1,6 +1,5 @@
 // The files of the page, compiled into the program, with the headers that they are served with.
 import DecartProtocol
-import NIOHTTP1
 
 enum PageFiles {
     static let paths: Set<String> = ["/", "/page.js", "/page.css"]

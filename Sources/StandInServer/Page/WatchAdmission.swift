@@ -1,5 +1,5 @@
 import DecartProtocol
-import NIOHTTP1
+import Network
 
 /// The page's request to watch one side of a session: `/page/watch?session=ID&side=before|after`.
 struct WatchAdmission {
@@ -12,10 +12,10 @@ struct WatchAdmission {
     let side: Side
 
     init?(_ head: HTTPRequestHead, _ access: PageAccess, _ board: ViewerBoard) {
-        guard head.uri.utf8.count <= 1024, head.path == Self.path,
+        guard head.target.utf8.count <= 1024, head.path == Self.path,
             access.refusal(ofUpgrade: head) == nil
         else { return nil }
-        let items = PercentEncoding.firstQueryItems(ofTarget: head.uri)
+        let items = PercentEncoding.firstQueryItems(ofTarget: head.target)
         guard let viewers = items["session"].flatMap(board.viewers), viewers.pageCount < Self.maximumCount,
             let side = items["side"].flatMap(Side.init(rawValue:))
         else { return nil }

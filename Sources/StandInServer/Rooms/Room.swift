@@ -1,6 +1,5 @@
 // State that a session's control channel shares with the connections to its room.
 import LiveKitProtocol
-import NIOCore
 import Synchronization
 import WebRTCTransport
 
@@ -34,7 +33,7 @@ final class Room: Sendable {
     private let participants = Mutex<[String: RoomParticipant]>([:])
     private let address = Mutex("")
     /// The end of the time in which the room accepts no connection.
-    private let closedUntil = Mutex<NIODeadline?>(nil)
+    private let closedUntil = Mutex<ContinuousClock.Instant?>(nil)
 
     init(sessionID: String, number: Int, painter: FramePainter, codec: VideoCodec?, faults: FaultPlan) {
         identity = RoomIdentity()
@@ -50,7 +49,7 @@ final class Room: Sendable {
 
     func identity(of join: RoomAdmission.RoomJoin) -> String { join.viewer ?? identity.participant }
 
-    // MARK: Participants (on the event loop)
+    // MARK: Participants (on the stand-in's thread)
 
     func participant(_ identity: String) -> RoomParticipant? { participants.withLock { $0[identity] } }
 
@@ -86,7 +85,7 @@ final class Room: Sendable {
     }
 
     /// Accepts no connection for this time, as behind a load balancer whose server restarts.
-    func close(for time: TimeAmount) { closedUntil.withLock { $0 = .now() + time } }
+    func close(for time: Duration) { closedUntil.withLock { $0 = .now + time } }
 
-    var acceptsConnections: Bool { closedUntil.withLock { $0.map { $0 <= .now() } ?? true } }
+    var acceptsConnections: Bool { closedUntil.withLock { $0.map { $0 <= .now } ?? true } }
 }

@@ -1,8 +1,7 @@
 import DecartProtocol
+import EventLoopThreads
 import LiveKitProtocol
-import NIOCore
-import NIOHTTP1
-import NIOSSL
+import Network
 import Synchronization
 
 /// The decision on a request for a room's signalling.
@@ -45,8 +44,8 @@ enum RoomAdmission {
         guard isSingle || path.hasSuffix("/rtc") else { return nil }
         do throws(HTTPAnswer) {
             guard !isSingle || rooms.options.servesSingleConnections else { throw Self.notSingle }
-            let items = PercentEncoding.firstQueryItems(ofTarget: head.uri)
-            let bearer = head.headers.first(name: "Authorization").flatMap { value in
+            let items = PercentEncoding.firstQueryItems(ofTarget: head.target)
+            let bearer = head.fields.first("Authorization").flatMap { value in
                 value.lowercased().hasPrefix("bearer ") ? String(value.dropFirst(7)) : nil
             }
             guard let token = bearer ?? items["access_token"], let (room, viewer) = rooms.room(for: token),
@@ -68,7 +67,7 @@ enum RoomAdmission {
                     host: head.host, path: String(head.path), single: single,
                     takesTrailers: single?.clientInfo.capabilities.contains(.capPacketTrailer)
                         ?? capabilities.contains("CAP_PACKET_TRAILER"),
-                    isFirefox: single == nil && head.headers.first(name: "User-Agent")?.contains("Firefox/") == true))
+                    isFirefox: single == nil && head.fields.first("User-Agent")?.contains("Firefox/") == true))
         } catch {
             self = .refused(error)
         }
@@ -96,10 +95,9 @@ enum RoomAdmission {
 
 enum RoomAddress {
     /// Returns the URL of this stand-in by the host name that the client uses for it.
-    static func url(host: String?, _ channel: any Channel) -> String {
-        let isSecure = (try? channel.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)) != nil
+    static func url(host: String?, _ connection: ClientConnection) -> String {
         let isPlain = host?.utf8.allSatisfy { $0.isAlphanumeric(or: ".-:[]") }
-        let own = "127.0.0.1:\(channel.localAddress?.port ?? 0)"
-        return "\(isSecure ? "wss" : "ws")://\(isPlain == true ? host ?? own : own)"
+        let own = "127.0.0.1:\(connection.localAddress?.port ?? 0)"
+        return "\(connection.isSecure ? "wss" : "ws")://\(isPlain == true ? host ?? own : own)"
     }
 }

@@ -1,40 +1,38 @@
 // One signalling connection of a room's participant: passes WebSocket frames between the socket and the
-// `RoomParticipant`, which outlives it. Everything here runs on the stand-in's only event loop.
+// `RoomParticipant`, which outlives it. Everything here runs on the stand-in's thread.
 import DecartProtocol
 import LiveKitProtocol
-import NIOCore
-import NIOWebSocket
+import Network
 import Synchronization
 
-final class RoomHandler: WebSocketHandler {
+// @unchecked: used on the connection's thread only.
+final class RoomHandler: WebSocketHandler, @unchecked Sendable {
+    private let connection: ClientConnection
     private let room: Room
     private let join: RoomAdmission.RoomJoin
     private let services: SessionServices
     /// Nil if a resume is refused.
     private var participant: RoomParticipant?
-    /// Nil once the connection is closed.
-    private var context: ChannelHandlerContext?
-    private let timers = ConnectionTimers()
-    var isClosing = false
+    private let timers: ConnectionTimers
 
-    init(room: Room, join: RoomAdmission.RoomJoin, services: SessionServices) {
+    init(_ connection: ClientConnection, room: Room, join: RoomAdmission.RoomJoin, services: SessionServices) {
+        self.connection = connection
+        timers = ConnectionTimers(on: connection.thread)
         self.room = room
         self.join = join
         self.services = services
     }
 
-    // MARK: Channel
+    // MARK: Connection
 
-    func handlerAdded(context: ChannelHandlerContext) {
-        self.context = context
-        timers.every(.seconds(10), on: context.eventLoop) { [self] _ in write(.ping, ByteBuffer(), context) }
-        room.setURL(RoomAddress.url(host: join.host, context.channel))
-        if join.isResume { resume() } else { enter(context) }
+    func opened() {
+        room.setURL(RoomAddress.url(host: join.host, connection))
+        if join.isResume { resume() } else { enter() }
     }
 
-    private func enter(_ context: ChannelHandlerContext) {
+    private func enter() {
         log("joined")
-        let participant = RoomParticipant(room: room, join: join, services: services, eventLoop: context.eventLoop)
+        let participant = RoomParticipant(room: room, join: join, services: services, thread: connection.thread)
         self.participant = participant
         room.enter(participant)
         participant.join(over: self, join.single)
@@ -56,37 +54,32 @@ final class RoomHandler: WebSocketHandler {
         participant.resume(over: self, join.single?.$syncState)
     }
 
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        switch event {
+    func receive(notice: any Sendable) {
+        switch notice {
         case is ShutdownNotice:
             if let participant { participant.shutDown() } else { closeSoon() }
         case let notice as FaultNotice:
             participant?.receive(notice: notice)
-        case let idle as IdleStateHandler.IdleStateEvent where idle == .read:
-            log("the client sent nothing, not even a pong")
-            context.close(promise: nil)
-        default:
-            context.fireUserInboundEventTriggered(event)
+        default: break
         }
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
-        self.context = nil
+    func ended() {
         timers.cancelAll()
         participant?.lost(self)
         participant = nil
-        context.fireChannelInactive()
     }
 
     // MARK: Signal messages
 
-    func receive(_ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext) {
-        guard opcode == .binary else {
-            // LiveKit's own servers also accept protobuf's JSON format.
-            log("text frames are not understood")
-            return close(.unacceptableData, context)
-        }
-        guard let request = try? LiveKitSignalRequest(serializedBytes: Array(data.readableBytesView)) else {
+    func receive(text: [UInt8]) {
+        // LiveKit's own servers also accept protobuf's JSON format.
+        log("text frames are not understood")
+        connection.close(code: 1003)
+    }
+
+    func receive(binary: [UInt8]) {
+        guard let request = try? LiveKitSignalRequest(serializedBytes: binary) else {
             log("received a malformed message")
             services.board.update(room.number) { $0.malformedCount += 1 }
             return
@@ -95,22 +88,16 @@ final class RoomHandler: WebSocketHandler {
     }
 
     func send(_ response: LiveKitSignalResponse) {
-        guard let context else { return }
-        write(.binary, ByteBuffer(bytes: response.serializedBytes()), context)
+        connection.send(.binary, response.serializedBytes())
     }
 
     /// Closes after 50 ms, so that the leave message goes out first, as LiveKit's servers do.
     func closeSoon() {
-        guard let context else { return }
-        timers.after(.milliseconds(50), on: context.eventLoop) { [self] in close(.normalClosure, context) }
+        timers.after(.milliseconds(50)) { [self] in connection.close(code: 1000) }
     }
 
     /// Closes with a TCP reset.
-    func reset() {
-        guard let context else { return }
-        isClosing = true
-        Reset.close(context.channel)
-    }
+    func reset() { connection.reset() }
 
     func log(_ text: String) {
         services.media.log("session \(room.number), room: \(text)")

@@ -1,37 +1,38 @@
 // One participant of a room: its `RoomStateMachine` and its media. Both outlive the connection that it signals over, so
-// that it can resume with another one. Everything here runs on the stand-in's only event loop; media events hop onto it.
+// that it can resume with another one. Everything here runs on the stand-in's thread; media events hop onto it.
 import DecartProtocol
 import Dispatch
+import EventLoopThreads
 import LiveKitProtocol
-import NIOCore
 import Synchronization
 import WebRTCTransport
 
-// @unchecked: used on the event loop only.
+// @unchecked: used on the thread only.
 final class RoomParticipant: @unchecked Sendable {
-    private static let refreshInterval = TimeAmount.minutes(5)
+    private static let refreshInterval = Duration.seconds(300)
     /// As with LiveKit's servers, for a participant whose media path has failed. One whose media path lives may resume
     /// at any time.
-    private static let resumeTimeout = TimeAmount.seconds(5)
+    private static let resumeTimeout = Duration.seconds(5)
 
     let identity: String
     private let room: Room
     private let services: SessionServices
-    private let eventLoop: any EventLoop
+    private let thread: NetworkThread
     private let options: RoomAdmission.RoomJoin
     private var machine: RoomStateMachine
     private var media: (any SessionMedia)?
     /// Nil while the signalling connection is lost.
     private var connection: RoomHandler?
-    private var removal: Scheduled<Void>?
-    private let timers = ConnectionTimers()
+    private var removal: NetworkTimer?
+    private let timers: ConnectionTimers
     private var isRemoved = false
 
-    init(room: Room, join: RoomAdmission.RoomJoin, services: SessionServices, eventLoop: any EventLoop) {
+    init(room: Room, join: RoomAdmission.RoomJoin, services: SessionServices, thread: NetworkThread) {
         identity = room.identity(of: join)
         self.room = room
         self.services = services
-        self.eventLoop = eventLoop
+        self.thread = thread
+        timers = ConnectionTimers(on: thread)
         options = join
         machine = RoomStateMachine(
             .init(
@@ -53,7 +54,7 @@ final class RoomParticipant: @unchecked Sendable {
                 if options.isSingle { $0.room.singleJoinCount += 1 }
             }
         }
-        timers.every(Self.refreshInterval, on: eventLoop) { [self] _ in
+        timers.every(Self.refreshInterval) { [self] in
             if let token { perform([.send(.with { $0.refreshToken = token.reveal() })]) }
         }
         let owner = isViewer ? room.owner.withLock { $0 } : nil
@@ -121,7 +122,7 @@ final class RoomParticipant: @unchecked Sendable {
 
     private func removeUnlessResumed() {
         removal?.cancel()
-        removal = eventLoop.scheduleTask(in: Self.resumeTimeout) { [weak self] in self?.remove() }
+        removal = thread.later(after: Self.resumeTimeout) { [weak self] in self?.remove() }
     }
 
     private var token: Secret? { services.rooms.token(for: room, identity: identity, isViewer: isViewer) }
@@ -168,8 +169,8 @@ final class RoomParticipant: @unchecked Sendable {
             codec: room.codec, msid: identifiers(room.identity.trackSID),
             audioMSID: identifiers(room.identity.audioTrackSID), isSingle: options.isSingle,
             takesTrailers: options.takesTrailers && services.rooms.options.carriesTrailers)
-        let onEvent = { @Sendable [weak self, eventLoop] (event: MediaSessionEvent) in
-            eventLoop.execute { [weak self] in
+        let onEvent = { @Sendable [weak self, thread] (event: MediaSessionEvent) in
+            thread.async { [weak self] in
                 if let self, self.media != nil { self.received(event) }
             }
         }
@@ -220,7 +221,7 @@ final class RoomParticipant: @unchecked Sendable {
 
     private func begin(_ fault: Fault, at seconds: Double) {
         guard case .room(let kind) = fault.kind, fault.kind.keys.contains(.at) else { return }
-        timers.after(TimeAmount(seconds: seconds), on: eventLoop) { [self] in commit(kind, fault) }
+        timers.after(Duration(seconds: seconds)) { [self] in commit(kind, fault) }
     }
 
     private func commit(_ kind: FaultKind.RoomFault, _ fault: Fault) {
@@ -237,7 +238,7 @@ final class RoomParticipant: @unchecked Sendable {
         case .muteVideo:
             perform(machine.muteVideo(true))
             guard let seconds = fault.for else { return }
-            timers.after(TimeAmount(seconds: seconds), on: eventLoop) { [self] in perform(machine.muteVideo(false)) }
+            timers.after(Duration(seconds: seconds)) { [self] in perform(machine.muteVideo(false)) }
         case .restart:
             let connection = connection
             remove()
@@ -249,7 +250,7 @@ final class RoomParticipant: @unchecked Sendable {
 
     /// Cuts the signalling connections of the client and the viewers, `n` times; the media continue.
     private func cut(_ fault: Fault) {
-        if let time = fault.for { room.close(for: TimeAmount(seconds: time)) }
+        if let time = fault.for { room.close(for: Duration(seconds: time)) }
         room.resetConnections()
         guard let count = fault.n, count > 1 else { return }
         var next = fault

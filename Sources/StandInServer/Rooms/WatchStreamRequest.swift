@@ -1,6 +1,5 @@
 import DecartProtocol
-import NIOCore
-import NIOHTTP1
+import Network
 
 /// A viewer's request for a room, `POST …/watch-stream/{room}`.
 enum WatchStreamRequest {
@@ -10,7 +9,7 @@ enum WatchStreamRequest {
         guard parts.count >= 3, parts[parts.count - 2] == "watch-stream", let last = parts.last,
             let name = PercentEncoding.decode(last)
         else { return nil }
-        guard head.method == .POST else { return HTTPAnswer(405, "rooms to watch are asked for by POST") }
+        guard head.method == "POST" else { return HTTPAnswer(405, "rooms to watch are asked for by POST") }
         guard keys.admits(head.apiKey) else { return HTTPAnswer(401, "invalid api key") }
         guard let room = rooms.room(named: name), let token = rooms.viewerToken(for: room) else {
             return HTTPAnswer(404, "there is no such session")

@@ -3,159 +3,118 @@
 // browsers, so that no web page can control it.
 import DecartProtocol
 import Dispatch
-import NIOCore
-import NIOHTTP1
-import NIOPosix
-import NIOWebSocket
+import EventLoopThreads
+import Network
 
-enum ControlEndpoint {
+final class ControlEndpoint: Sendable {
     /// Bounds what a local program can take: each request gets a queue of its own, and bodies are kept in memory.
     private static let maximumConnectionCount = SessionWait.maximumCount + 64
 
-    static func open(port: Int, group: any EventLoopGroup, of server: StandInServer) throws -> any Channel {
-        let (connections, services) = (OpenChannels(limit: maximumConnectionCount), server.services)
-        return try ServerBootstrap(group: group)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            .childChannelInitializer { [weak server] channel in
-                channel.eventLoop.makeCompletedFuture {
-                    guard connections.add(channel) else { throw ChannelError.operationUnsupported }
-                    let pipeline = channel.pipeline.syncOperations
-                    let page = server?.pageAccess
-                    try pipeline.configureHTTPServerPipeline(
-                        withServerUpgrade: page.map { page in
-                            (
-                                upgraders: [PageUpgrade.upgrader(page, services.viewers, services.media)],
-                                completionHandler: { context in
-                                    context.pipeline.syncOperations.removeHandler(
-                                        name: ControlHandler.name, promise: nil)
-                                }
-                            )
-                        })
-                    try pipeline.addHandler(ControlHandler(server: server, page: page), name: ControlHandler.name)
-                }
-            }
-            .bind(host: "127.0.0.1", port: port)
-            .wait()
+    private let listener: Listener
+    private let connections: OpenConnections
+
+    var port: Int { listener.port }
+
+    init(port: Int, on thread: NetworkThread, of server: StandInServer) throws(NetworkError) {
+        let connections = OpenConnections(limit: Self.maximumConnectionCount)
+        self.connections = connections
+        listener = try Listeners.listen("127.0.0.1", port, on: thread) { [weak server] stream in
+            guard !connections.isFull else { return stream.close() }
+            connections.add(
+                ClientConnection(stream) { connection, head, body in
+                    ControlExchange(server, connection).respond(to: head, body)
+                })
+        }
+    }
+
+    /// Frees the port and ends all connections. Blocks.
+    func close() {
+        listener.close()
+        connections.closeAll(within: .seconds(2))
     }
 }
 
-/// Serves one request and closes the connection.
-final class ControlHandler: ChannelInboundHandler, RemovableChannelHandler {
-    static let name = "control"
-    typealias InboundIn = HTTPServerRequestPart
-
-    private static let maximumBodySize = 64 << 10
+/// One request and its answer.
+// @unchecked: used on its connection's thread only.
+private final class ControlExchange: @unchecked Sendable {
     private static let maximumTargetSize = 32 << 10
 
-    private weak let server: StandInServer?
-    /// Nil: there is no page, and browsers are rejected.
-    private let page: PageAccess?
-    private var head: HTTPRequestHead?
-    private var body = ByteBuffer()
-    private var isTooLarge = false
-    private var deadline: Scheduled<Void>?
-    private var wait: SessionWait?
+    private weak var server: StandInServer?
+    private let connection: ClientConnection
 
-    init(server: StandInServer?, page: PageAccess?) {
-        self.server = server
-        self.page = page
+    init(_ server: StandInServer?, _ connection: ClientConnection) {
+        (self.server, self.connection) = (server, connection)
     }
 
-    func handlerAdded(context: ChannelHandlerContext) {
-        let channel = context.channel
-        deadline = context.eventLoop.scheduleTask(in: .seconds(10)) { channel.close(promise: nil) }
-    }
-
-    func handlerRemoved(context: ChannelHandlerContext) {
-        deadline?.cancel()
-        wait?.cancel()
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        wait?.cancel()
-        context.fireChannelInactive()
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        switch unwrapInboundIn(data) {
-        case .head(let head):
-            self.head = head
-        case .body(var part):
-            isTooLarge = isTooLarge || body.readableBytes + part.readableBytes > Self.maximumBodySize
-            if !isTooLarge { body.writeBuffer(&part) }
-        case .end:
-            answer(context)
+    /// - Parameter body: nil: too large.
+    func respond(to head: HTTPRequestHead, _ body: [UInt8]?) {
+        // nil: there is no page, and browsers are rejected.
+        let page = server?.pageAccess
+        if let page, WebSocketUpgrade.problem(of: head) == nil, watch(head, page) { return }
+        guard head.target.utf8.count <= Self.maximumTargetSize else {
+            return respond(HTTPAnswer(error: "the URL is longer than 32 KiB", status: 414))
         }
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // The upgrade is refused, and its request follows.
-        if error is NIOWebSocketUpgradeError { return }
-        context.close(promise: nil)
-    }
-
-    private func answer(_ context: ChannelHandlerContext) {
-        guard let head else { return }
-        self.head = nil
-        guard head.uri.utf8.count <= Self.maximumTargetSize else {
-            return respond(HTTPAnswer(error: "the URL is longer than 32 KiB", status: 414), context)
-        }
-        guard !isTooLarge else { return respond(.init(413, "the body is larger than 64 KiB"), context) }
+        guard let body else { return respond(.init(413, "the body is larger than 64 KiB")) }
         // DNS rebinding: a page whose host name resolves to this machine reads the answers as same-origin, without
         // `Origin`.
-        guard BrowserGuard.namesThisMachine(head.headers) else {
-            return respond(.init(403, "the Host of the request is no loopback name or address"), context)
+        guard BrowserGuard.namesThisMachine(head.fields) else {
+            return respond(.init(403, "the Host of the request is no loopback name or address"))
         }
-        if PageAccess.isBrowser(head.headers) || (page != nil && head.uri.hasPrefix("/page/")) {
-            guard let page else { return respond(.init(403, "not for browsers"), context) }
-            if let refusal = page.refusal(of: head) { return respond(refusal, context) }
+        if PageAccess.isBrowser(head.fields) || (page != nil && head.target.hasPrefix("/page/")) {
+            guard let page else { return respond(.init(403, "not for browsers")) }
+            if let refusal = page.refusal(of: head) { return respond(refusal) }
         }
         let request = ControlRequest(
-            method: head.method.rawValue, target: head.uri, body: String(buffer: body),
+            method: head.method, target: head.target, body: String(decoding: body, as: UTF8.self),
             host: head.host ?? "")
-        let answered = context.eventLoop.makePromise(of: ControlRequest.Reply.self)
-        // Leave the event loop: some requests block until sockets are closed or bound. A serial queue gets a thread at
+        // Leave the thread: some requests block until sockets are closed or bound. A serial queue gets a thread at
         // once; the global queue has only as many as the machine has cores.
-        DispatchQueue(label: "decart-standin.control").async { [weak server] in
-            answered.succeed(server.map(request.reply) ?? .answer(HTTPAnswer(503, "the stand-in stops")))
-        }
-        let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-        answered.futureResult.whenSuccess { reply in
-            let (handler, context) = bound.value
-            guard context.channel.isActive else { return }
-            switch reply {
-            case .answer(let answer): handler.respond(answer, context)
-            case .wait(let query): handler.wait(for: query, context)
+        DispatchQueue(label: "decart-standin.control").async { [self, weak server] in
+            let reply = server.map(request.reply) ?? .answer(HTTPAnswer(503, "the stand-in stops"))
+            connection.thread.async { [self] in
+                guard !connection.isClosing else { return }
+                switch reply {
+                case .answer(let answer): respond(answer)
+                case .wait(let query): wait(for: query)
+                }
             }
         }
     }
 
-    private func wait(for query: SessionQuery, _ context: ChannelHandlerContext) {
-        guard let server, server.services.board.observerCount < SessionWait.maximumCount else {
-            return respond(HTTPAnswer(error: "too many requests wait", status: 503), context)
+    /// Opens a WebSocket of the page, which shows a side of a session.
+    private func watch(_ head: HTTPRequestHead, _ page: PageAccess) -> Bool {
+        guard let services = server?.services, let admission = WatchAdmission(head, page, services.viewers) else {
+            return false
         }
-        deadline?.cancel()
-        let json = server.sessionsJSON
-        let wait = SessionWait(query, server.services.board) { [weak self] isMet, record in
-            let session = record.map(json.value) ?? .null
-            let answer =
-                isMet
-                ? HTTPAnswer(json: .fields(["session": session]))
-                : HTTPAnswer(
-                    json: .fields(["error": .string("no session met the conditions in time"), "session": session]),
-                    status: 408)
-            self?.respond(answer, context)
-        }
-        self.wait = wait
-        wait.start(on: context.eventLoop)
+        connection.upgrade(
+            adding: ["Sec-WebSocket-Protocol": PageAccess.subprotocol], messageSize: WatchHandler.maximumMessageSize,
+            fragments: 256)
+        connection.serve(by: WatchHandler(connection, admission, services.media))
+        return true
     }
 
-    private func respond(_ answer: HTTPAnswer, _ context: ChannelHandlerContext) {
+    private func wait(for query: SessionQuery) {
+        guard let server, server.services.board.observerCount < SessionWait.maximumCount else {
+            return respond(HTTPAnswer(error: "too many requests wait", status: 503))
+        }
+        connection.cancelDeadline()
+        let json = server.sessionsJSON
+        let wait = SessionWait(query, server.services.board) { [self] isMet, record in
+            let session = record.map(json.value) ?? .null
+            respond(
+                isMet
+                    ? HTTPAnswer(json: .fields(["session": session]))
+                    : HTTPAnswer(
+                        json: .fields(["error": .string("no session met the conditions in time"), "session": session]),
+                        status: 408))
+        }
+        connection.whenEnded { wait.cancel() }
+        wait.start(on: connection.thread)
+    }
+
+    private func respond(_ answer: HTTPAnswer) {
         var answer = answer
         answer.headers["Cache-Control"] = "no-store"
-        let written = context.eventLoop.makePromise(of: Void.self)
-        written.futureResult.whenComplete { [channel = context.channel] _ in channel.close(promise: nil) }
-        answer.write(to: context, promise: written)
+        connection.answer(answer)
     }
 }

@@ -1,7 +1,7 @@
 // Certificates for tls_bad_*. The openssl command makes them in a temporary directory, which is removed before the first
 // connection. A client that trusts their authority sees exactly one fault in each of them.
 import Glibc
-import NIOSSL
+import MediaSecurity
 
 /// A certificate authority for tests.
 struct EphemeralCA {
@@ -18,7 +18,7 @@ struct EphemeralCA {
             good: try authority.context("good"),
             bad: [
                 .expired: try authority.context("expired"), .host: try authority.context("host"),
-                .ca: try authority.context("unknown"), .old: try authority.context("good", maximum: .tlsv11),
+                .ca: try authority.context("unknown"), .old: try authority.context("good", maximum: .tls11),
             ])
     }
 
@@ -38,8 +38,8 @@ struct EphemeralCA {
         rmdir(directory)
     }
 
-    private func context(_ name: String, maximum: TLSVersion? = nil) throws(StandInError) -> NIOSSLContext {
-        try ServerTLS.context(
+    private func context(_ name: String, maximum: TLSVersion? = nil) throws(StandInError) -> TLSServerContext {
+        try TLSContexts.context(
             for: .init(certificateChain: "\(directory)/\(name).pem", privateKey: "\(directory)/\(name).key"),
             maximum: maximum)
     }
@@ -92,12 +92,24 @@ struct EphemeralCA {
 
 /// The context with the valid certificate, and one for each certificate fault.
 struct TLSContexts: Sendable {
-    var good: NIOSSLContext
-    var bad: [FaultKind.Certificate: NIOSSLContext] = [:]
+    var good: TLSServerContext
+    var bad: [FaultKind.Certificate: TLSServerContext] = [:]
 
-    func context(_ plan: FaultPlan) -> NIOSSLContext {
+    func context(_ plan: FaultPlan) -> TLSServerContext {
         plan.first { fault in
             if case .tls(let certificate) = fault.kind { bad[certificate] } else { nil }
         } ?? good
+    }
+
+    /// - Parameter maximum: The newest TLS version to accept; nil: any version from 1.2.
+    static func context(
+        for files: StandInConfiguration.TLSFiles, maximum: TLSVersion? = nil
+    ) throws(StandInError) -> TLSServerContext {
+        do throws(TLSError) {
+            return try TLSServerContext(
+                certificateChainFile: files.certificateChain, privateKeyFile: files.privateKey, maximumVersion: maximum)
+        } catch {
+            throw StandInError("cannot use the certificate or its key" + (error.library.map { ": \($0)" } ?? ""))
+        }
     }
 }

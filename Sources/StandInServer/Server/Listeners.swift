@@ -1,54 +1,48 @@
 import Dispatch
-import NIOCore
-import NIOPosix
+import EventLoopThreads
+import Glibc
+import Network
+import Synchronization
 
 /// The listening sockets, and the one fault that closes them: `refuse`.
 // @unchecked: mutable fields are touched on `queue` only.
 final class Listeners: @unchecked Sendable {
     private let queue = DispatchQueue(label: "decart-standin.listeners")
-    private let bootstrap: ServerBootstrap
+    private let thread: NetworkThread
     private let host: String?
     private let log: @Sendable (String) -> Void
+    private let accept: @Sendable (ByteStream) -> Void
 
     // MARK: State (`queue`)
     private var port: Int
-    private var channels: [any Channel] = []
+    private var listeners: [Listener] = []
     /// Number of the present plan; timers of an earlier plan do nothing.
     private var plan = 0
 
-    /// - Parameter install: called for each connection that `connections` has room for.
+    /// - Parameter accept: called on the thread for each connection.
     init(
-        _ configuration: StandInConfiguration, _ group: MultiThreadedEventLoopGroup, _ connections: OpenChannels,
-        install: @escaping @Sendable (any Channel) throws -> Void
+        _ configuration: StandInConfiguration, on thread: NetworkThread,
+        accept: @escaping @Sendable (ByteStream) -> Void
     ) {
         (host, port, log) = (configuration.host, configuration.port, configuration.log)
-        bootstrap = ServerBootstrap(group: group)
-            .serverChannelOption(.backlog, value: 128)
-            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            // `WebSocketHandler.write` disconnects a client with more unread output than this.
-            .childChannelOption(.writeBufferWaterMark, value: .init(low: 1 << 18, high: 1 << 20))
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    guard connections.add(channel) else { throw ChannelError.operationUnsupported }
-                    try install(channel)
-                }
-            }
+        (self.thread, self.accept) = (thread, accept)
     }
 
-    /// Blocks, like all calls here; must not be called from an event loop.
-    func open() throws -> Int {
+    /// Blocks, like all calls here; must not be called from the thread.
+    func open() throws(NetworkError) -> Int {
         try queue.sync {
-            try listen()
-            return port
-        }
+            Result { () throws(NetworkError) in
+                try listen()
+                return port
+            }
+        }.get()
     }
 
     /// TCP port of the service, also while `refuse` keeps it closed.
     var servicePort: Int { queue.sync { port } }
 
     /// Nil while the port is closed.
-    var openPort: Int? { queue.sync { channels.isEmpty ? nil : port } }
+    var openPort: Int? { queue.sync { listeners.isEmpty ? nil : port } }
 
     func close() {
         queue.sync {
@@ -80,40 +74,60 @@ final class Listeners: @unchecked Sendable {
         }
     }
 
-    private func listen() throws {
-        guard channels.isEmpty else { return }
+    private func listen() throws(NetworkError) {
+        guard listeners.isEmpty else { return }
         if let host {
-            channels = [try bootstrap.bind(host: host, port: port).wait()]
+            listeners = [try bind(host, port)]
         } else {
-            channels = try bindLoopback(attempts: port == 0 ? 10 : 1)
+            listeners = try bindLoopback(attempts: port == 0 ? 10 : 1)
         }
-        port = channels[0].localAddress?.port ?? port
+        port = listeners[0].port
     }
 
     /// - Parameter attempts: The kernel selects a port that is free at 127.0.0.1, but a connection may have it at ::1.
-    private func bindLoopback(attempts: Int) throws -> [any Channel] {
+    private func bindLoopback(attempts: Int) throws(NetworkError) -> [Listener] {
         let first = try bind("127.0.0.1", port)
-        do {
-            return [first, try bind("::1", first.localAddress?.port ?? port)]
-        } catch let error as IOError where [EADDRNOTAVAIL, EAFNOSUPPORT].contains(error.errnoCode) {
+        do throws(NetworkError) {
+            return [first, try bind("::1", first.port)]
+        } catch .system(EADDRNOTAVAIL), .system(EAFNOSUPPORT) {
             // The machine has no IPv6.
             return [first]
         } catch {
             // Close it after the next attempt, which gets another port for that reason.
-            defer { try? first.close().wait() }
-            guard attempts > 1, (error as? IOError)?.errnoCode == EADDRINUSE else { throw error }
+            defer { first.close() }
+            guard attempts > 1, error == .system(EADDRINUSE) else { throw error }
             return try bindLoopback(attempts: attempts - 1)
         }
     }
 
-    /// Without a lookup: that of "::1" fails with another error while the loopback interface has no IPv6 address yet.
-    private func bind(_ address: String, _ port: Int) throws -> any Channel {
-        try bootstrap.bind(to: SocketAddress(ipAddress: address, port: port)).wait()
+    private func bind(_ host: String, _ port: Int) throws(NetworkError) -> Listener {
+        try Self.listen(host, port, on: thread, accept: accept)
+    }
+
+    /// Blocks while a host name is looked up.
+    static func listen(
+        _ host: String, _ port: Int, on thread: NetworkThread, accept: @escaping @Sendable (ByteStream) -> Void
+    ) throws(NetworkError) -> Listener {
+        let found = Mutex<Result<[SocketAddress], LookupFailure>>(.failure(.unknownHost))
+        let isDone = DispatchSemaphore(value: 0)
+        HostLookup.resolve(host) { result in
+            found.withLock { $0 = result }
+            isDone.signal()
+        }
+        isDone.wait()
+        switch found.withLock({ $0 }) {
+        case .failure(let failure): throw .lookup(failure)
+        case .success(let addresses):
+            guard let port = UInt16(exactly: port), let address = addresses.first?.with(port: port) else {
+                throw .system(EADDRNOTAVAIL)
+            }
+            return try Listener(at: address, on: thread, onAccept: accept)
+        }
     }
 
     private func stopListening() {
-        for channel in channels { try? channel.close().wait() }
-        channels = []
+        for listener in listeners { listener.close() }
+        listeners = []
     }
 
     /// Retries until it succeeds: another process may hold the port while it is closed.

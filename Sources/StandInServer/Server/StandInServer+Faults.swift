@@ -33,6 +33,6 @@ extension StandInServer {
 
     /// Resets every connection, as if the service had been killed. If `refuse` is set before, clients cannot reconnect.
     package func dropAll() {
-        withRunning { $1.forEach(Reset.close) }
+        withRunning { $1.forEach { $0.reset() } }
     }
 }

@@ -12,7 +12,7 @@ extension StandInServer {
         return "\(isTLS ? "wss" : "ws")://\(host.contains(":") ? "[\(host)]" : host):\(port)"
     }
 
-    /// Not for the event loop: the listeners may wait for it.
+    /// Not for the network thread: the listeners may wait for it.
     func pageFile(_ path: String, host: String) -> HTTPAnswer {
         PageFiles.answer(path, token: pageAccess?.token ?? "", host: host, service: serviceURL)
             ?? HTTPAnswer(404, "not found")

@@ -1,14 +1,13 @@
 import Dispatch
 import EventLoopThreads
 import Glibc
-import NIOCore
-import NIOPosix
+import Network
 import Synchronization
 
 /// A small, honest imitation of the realtime service: control channel, direct WebRTC connections and LiveKit rooms,
 /// transformed frames. `StandInServer+Faults.swift` makes it misbehave.
 ///
-/// One event loop serves all connections; every session has its own media. Call from any thread except an event loop.
+/// One thread serves all connections; every session has its own media. Call from any thread except a network thread.
 package final class StandInServer: Sendable {
     let configuration: StandInConfiguration
     let services: SessionServices
@@ -20,11 +19,14 @@ package final class StandInServer: Sendable {
     let pageAccess: PageAccess?
 
     struct Running {
-        let group: MultiThreadedEventLoopGroup
         let listeners: Listeners
-        let connections: OpenChannels
-        let control: (any Channel)?
+        let connections: OpenConnections
+        let control: ControlEndpoint?
     }
+
+    /// Serves the connections of all stand-ins of the process. Not one of the client's, which may be in the same process
+    /// and wait for an answer.
+    private static let thread = NetworkThread(name: "decart-standin")
 
     /// Opens no socket until `start()`.
     package convenience init(configuration: StandInConfiguration) {
@@ -50,37 +52,44 @@ package final class StandInServer: Sendable {
         guard running.withLock({ $0 == nil }) else { throw StandInError("the stand-in is running already") }
         let tls = try makeTLS()
         try check(configuration.faults)
-        let connections = OpenChannels(limit: configuration.maximumSessionCount + 64)
-        let pipeline = ChildPipeline(
+        let connections = OpenConnections(limit: configuration.maximumSessionCount + 64)
+        let service = ServiceEndpoint(
             configuration: configuration, services: services, faults: faultBoard, clientTokens: clientTokens,
-            replay: replay, tls: tls)
-        let group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
-        let listeners = Listeners(configuration, group, connections, install: pipeline.install)
-        do {
-            let port = try Self.opening(configuration.port, "--port") { try listeners.open() }
+            replay: replay, tls: tls, connections: connections)
+        let listeners = Listeners(configuration, on: Self.thread, accept: service.accept)
+        do throws(StandInError) {
+            let port = try Self.opening(configuration.port, "--port") { () throws(NetworkError) in
+                try listeners.open()
+            }
             listeners.apply(FaultPlan(configuration.faults))
-            let control = try configuration.controlPort.map { port in
-                try Self.opening(port, "--control") { try ControlEndpoint.open(port: port, group: group, of: self) }
+            var control: ControlEndpoint?
+            if let port = configuration.controlPort {
+                control = try Self.opening(port, "--control") { () throws(NetworkError) in
+                    try ControlEndpoint(port: port, on: Self.thread, of: self)
+                }
             }
             running.withLock {
-                $0 = Running(group: group, listeners: listeners, connections: connections, control: control)
+                $0 = Running(listeners: listeners, connections: connections, control: control)
             }
             return port
         } catch {
             listeners.close()
-            try? group.syncShutdownGracefully()
-            throw error as? StandInError ?? StandInError("cannot listen: \(error)")
+            throw error
         }
     }
 
     /// Names port and option in the error of a port that another program uses.
-    private static func opening<Opened>(_ port: Int, _ option: String, _ open: () throws -> Opened) throws -> Opened {
-        do {
+    private static func opening<Opened>(
+        _ port: Int, _ option: String, _ open: () throws(NetworkError) -> Opened
+    ) throws(StandInError) -> Opened {
+        do throws(NetworkError) {
             return try open()
-        } catch let error as IOError where error.errnoCode == EADDRINUSE {
+        } catch .system(EADDRINUSE) {
             throw StandInError(
                 "cannot listen on port \(port): Address already in use. End the other program, or choose another "
                     + "\(option).")
+        } catch {
+            throw StandInError("cannot listen: \(error.reason)")
         }
     }
 
@@ -92,7 +101,7 @@ package final class StandInServer: Sendable {
             return try EphemeralCA.contexts(writingCertificateTo: file)
         }
         guard let files = configuration.tls else { return nil }
-        return TLSContexts(good: try ServerTLS.context(for: files))
+        return TLSContexts(good: try TLSContexts.context(for: files))
     }
 
     /// Throws if a fault needs TLS that this stand-in does not have.
@@ -112,21 +121,20 @@ package final class StandInServer: Sendable {
     /// idempotent.
     package func stop() {
         guard let running = running.withLock({ $0.take() }) else { return }
-        try? running.control?.close().wait()
+        running.control?.close()
         running.listeners.close()
         running.connections.closeAll(within: .seconds(2))
         _ = services.media.group.wait(timeout: .now() + .seconds(2))
-        try? running.group.syncShutdownGracefully()
     }
 
     /// Returns nil if the server is not running.
-    func withRunning<Result: Sendable>(_ body: (Listeners, OpenChannels) -> Result) -> Result? {
+    func withRunning<Result: Sendable>(_ body: (Listeners, OpenConnections) -> Result) -> Result? {
         let parts = running.withLock { $0.map { ($0.listeners, $0.connections) } }
         return parts.map { body($0.0, $0.1) }
     }
 
     /// Port of the control endpoint; nil if there is none.
-    package var controlPort: Int? { running.withLock { $0?.control?.localAddress?.port } }
+    package var controlPort: Int? { running.withLock { $0?.control?.port } }
 
     /// All sessions in the order of arrival, with the latest thousand of the ended ones.
     package var sessions: [SessionRecord] { services.board.records }
@@ -135,5 +143,17 @@ package final class StandInServer: Sendable {
     /// - Returns: False if the condition did not hold within the timeout.
     package func wait(milliseconds: Int, until condition: ([SessionRecord]) -> Bool) -> Bool {
         services.board.wait(timeout: .milliseconds(milliseconds), until: condition)
+    }
+}
+
+extension NetworkError {
+    /// Why a port cannot be opened.
+    fileprivate var reason: String {
+        switch self {
+        case .system(let code): String(cString: strerror(code))
+        case .lookup(.noAnswer): "the name server does not answer"
+        case .lookup(.unknownHost): "the host is unknown"
+        default: "no thread or file descriptor is left"
+        }
     }
 }

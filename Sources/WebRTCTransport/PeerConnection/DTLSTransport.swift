@@ -1,5 +1,6 @@
 // The DTLS transport of a connection: the handshake over the ICE transport, its timers, and the keys for SRTP. The
 // association outlives ICE restarts.
+import EventLoopThreads
 import ICE
 import Log
 import MediaSecurity

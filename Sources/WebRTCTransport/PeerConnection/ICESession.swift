@@ -1,5 +1,6 @@
 // One ICE session (RFC 8445 §4) of a connection. An ICE restart begins another one beside it, with an agent of its own:
 // libnice gathers once for each stream, so a stream keeps its sockets, and with them the addresses, of its beginning.
+import EventLoopThreads
 import ICE
 import Synchronization
 

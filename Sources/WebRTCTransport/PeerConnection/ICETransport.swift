@@ -1,5 +1,6 @@
 // The ICE transport of a connection: its ICE sessions, the candidates of both sides, ICE restarts, and the judgement of
 // the path. It must not know DTLS or RTP.
+import EventLoopThreads
 import ICE
 import Synchronization
 

@@ -1,4 +1,5 @@
 // The JSEP surface of a connection: creates and applies descriptions, one at a time, from any thread.
+import EventLoopThreads
 import GStreamerKit
 import ICE
 import Log

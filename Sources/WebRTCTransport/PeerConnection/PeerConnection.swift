@@ -1,6 +1,7 @@
 // A bundled connection to one remote peer behind a small JSEP surface: an ICE transport, the DTLS transport over it, and
 // the RTP sender and receiver over both. It must not know the service, its sessions or the encoder. All network work runs
 // on the network thread; streaming threads only protect and send packets.
+import EventLoopThreads
 package import GStreamerKit
 package import ICE
 import MediaSecurity

@@ -1,3 +1,4 @@
+package import EventLoopThreads
 package import ICE
 
 package struct PeerConnectionConfiguration: Sendable {

@@ -1,5 +1,6 @@
 // Receives the datagrams of a connection: the split between DTLS and SRTP (RFC 7983), SRTP, admission of SSRCs, demuxing
 // to RTP sessions, the choice of codec and stream, and REMB.
+import EventLoopThreads
 import GStreamerKit
 import ICE
 import Log

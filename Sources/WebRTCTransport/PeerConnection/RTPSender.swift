@@ -1,5 +1,6 @@
 // Sends our RTP and RTCP: header extensions, pacing, SRTP, batches of datagrams, and the congestion control of video. It
 // must not know DTLS or SDP.
+import EventLoopThreads
 import GStreamerKit
 import ICE
 import Log

@@ -1,3 +1,4 @@
+package import EventLoopThreads
 package import ICE
 internal import Synchronization
 

@@ -1,5 +1,6 @@
 // The RTP session of one kind of media (RFC 3550): the boundary between packets and the pipeline. It gives `InboundRTP` and
 // `OutboundRTP` pads, timers and the time, and carries out what they decide; it must not know ICE, DTLS or SDP.
+import EventLoopThreads
 import GStreamerKit
 import ICE
 internal import Synchronization

@@ -1,5 +1,6 @@
 // The RTP sessions of a connection: one for video and, if negotiated, one for audio, which can be added while video runs.
 // Streams of the same CNAME are kept in sync.
+import EventLoopThreads
 import GStreamerKit
 import ICE
 internal import Synchronization

@@ -67,9 +67,10 @@ extension ElementTests {
                 holder.release()
                 // The reader has resumed: the last message arrives and the session continues.
                 #expect(eventually { proxy.inject(frame, times: 1, connection: connection) == 1 })
-                #expect(eventually { proxy.inject(Self.tick(424_242), times: 1) == 1 })
+                // Repeated, because a tick of the stand-in may follow at once.
                 let hasArrived = eventually {
-                    pipeline.transform.value("generation-seconds")?.double == 424_242
+                    _ = proxy.inject(Self.tick(424_242), times: 1)
+                    return pipeline.transform.value("generation-seconds")?.double == 424_242
                 }
                 #expect(hasArrived, "the last tick does not arrive")
                 #expect(pipeline.takeProblems().isEmpty)

@@ -9,8 +9,7 @@ import Testing
     /// Registers the elements statically; the process must not load the plugin library as well, because the type names
     /// would clash.
     static let isReady: Bool = {
-        // The stand-in runs in this process on threads of NIO, which does not protect them: the elements restore the
-        // process's disposition of SIGPIPE after NIO has changed it, as a host program expects of a plugin.
+        // Threads of the tests themselves write to sockets whose peer is gone.
         signal(SIGPIPE, SIG_IGN)
         GStreamerRuntime.initialise()
         // A key in the developer's environment must not change a test's outcome.

@@ -1,5 +1,4 @@
 import DecartProtocol
-import NIOWebSocket
 import StandInServer
 import Testing
 
@@ -7,18 +6,17 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(1)))
 struct HostileClientTests {
     /// The bytes of a message, and how often they are repeated in it.
-    private static let malformed: [(WebSocketOpcode, [UInt8], Int)] =
+    private static let malformed: [(TestClient.Opcode, [UInt8], Int)] =
         [
             "", "{", "[]", "1", "\"type\"", "{}", "{\"type\":1}", "{\"type\":\"prompt\"}",
             "{\"type\":\"prompt\",\"prompt\":7}", "{\"type\":\"offer\"}",
             "{\"type\":\"set_image\",\"image_data\":{}}", "{\"type\":\"ice-candidate\",\"candidate\":[]}",
         ].map { (.text, Array($0.utf8), 1) } + [
             (.text, Array("[".utf8), 100_000), (.binary, [1, 2, 3], 1),
-            (.text, Array("{\"type\":\"prompt\",\"prompt\":\"".utf8) + [0xff, 0xfe] + Array("\"}".utf8), 1),
         ]
 
     @Test(arguments: malformed)
-    func malformedFramesAreAnsweredAndNeverFatal(opcode: WebSocketOpcode, bytes: [UInt8], times: Int) throws {
+    func malformedFramesAreAnsweredAndNeverFatal(opcode: TestClient.Opcode, bytes: [UInt8], times: Int) throws {
         try TestServer.run { server in
             let client = try server.greeted()
             client.send(opcode, Array(repeatElement(bytes, count: times).joined()))
@@ -68,7 +66,7 @@ struct HostileClientTests {
             switch breach {
             case "unmasked": client.send(.text, Array("{}".utf8), isMasked: false)
             case "reserved bit": client.send(.text, Array("{}".utf8), rsv1: true)
-            case "reserved opcode": client.send(try #require(WebSocketOpcode(encodedWebSocketOpcode: 3)), [1])
+            case "reserved opcode": client.send(TestClient.Opcode(value: 3), [1])
             case "stray continuation": client.send(.continuation, [1])
             default:
                 client.send(.text, [1], fin: false)
@@ -77,6 +75,16 @@ struct HostileClientTests {
             #expect(try client.next() == .closeFrame(code: 1002))
             #expect(try client.next() == .closed)
             #expect(server.server.wait(milliseconds: 20_000) { $0.first?.isOpen == false })
+        }
+    }
+
+    /// RFC 6455 §8.1.
+    @Test func textThatIsNotUTF8EndsTheConnection() throws {
+        try TestServer.run { server in
+            let client = try server.greeted()
+            client.send(.text, Array("{\"type\":\"prompt\",\"prompt\":\"".utf8) + [0xff, 0xfe] + Array("\"}".utf8))
+            #expect(try client.next() == .closeFrame(code: 1007))
+            #expect(try client.next() == .closed)
         }
     }
 
@@ -92,10 +100,22 @@ struct HostileClientTests {
         }
     }
 
+    /// The acknowledgements repeat the prompts: they fill the system's buffers, and then the server's queue.
+    @Test func aClientThatDoesNotReadIsDisconnected() throws {
+        try TestServer.run { server in
+            let client = try RawSocket.webSocket(port: server.port)
+            let text = Array("{\"type\":\"prompt\",\"prompt\":\"\(String(repeating: "a", count: 65_300))\"}".utf8)
+            let frame = [0x81, 0x80 | 126, UInt8(text.count >> 8), UInt8(text.count & 255), 0, 0, 0, 0] + text
+            for _ in 0..<300 where server.server.sessions.first?.isOpen == true { client.send(frame) }
+            #expect(server.server.wait(milliseconds: 20_000) { $0.first?.isOpen == false })
+            #expect(server.log.contains { $0.hasSuffix("the client does not read") })
+        }
+    }
+
     @Test func aCloseFrameIsEchoed() throws {
         try TestServer.run { server in
             let client = try server.greeted()
-            client.send(.connectionClose, [0x03, 0xe8, 0x62, 0x79, 0x65])
+            client.send(.close, [0x03, 0xe8, 0x62, 0x79, 0x65])
             #expect(try client.next() == .closeFrame(code: 1000))
             #expect(try client.next() == .closed)
             #expect(server.server.wait(milliseconds: 20_000) { $0.first?.isOpen == false })

@@ -1,39 +1,88 @@
+import EventLoopThreads
 import Glibc
 import StandInServer
 import TestSupport
 import Testing
 
 /// A TCP client that exposes every byte and the kind of the connection's end. Reads block, each with a timeout.
-final class RawSocket {
+// @unchecked: one thread reads; others may send and close meanwhile.
+final class RawSocket: @unchecked Sendable {
     enum End: Equatable {
         case finished, reset, timedOut
         case failed(Int32)
     }
 
     private let descriptor: Int32
+    /// `openssl s_client`, which speaks TLS on the other end of the socket.
+    private var process: pid_t?
     private(set) var received: [UInt8] = []
 
+    /// - Parameter trust: a PEM certificate; nil connects without TLS.
     /// - Throws: `ConnectError` with errno.
-    init(port: Int) throws {
-        let error: Int32
-        (descriptor, error) = LoopbackSocket.connect(to: UInt16(clamping: port))
-        // deinit closes the descriptor even if `init` throws here.
-        guard error == 0 else { throw ConnectError(code: error) }
+    init(port: Int, host: String = "127.0.0.1", trust: String? = nil) throws {
+        if let trust {
+            var ends: [Int32] = [-1, -1]
+            guard socketpair(AF_UNIX, Self.kind, 0, &ends) == 0 else { throw ConnectError(code: errno) }
+            descriptor = ends[0]
+            defer { Glibc.close(ends[1]) }
+            process = try Self.startTLS(port, trust, on: ends[1])
+        } else {
+            guard let address = SocketAddress(ip: host, port: port) else { throw ConnectError(code: EINVAL) }
+            let descriptor = socket(address.family, Self.kind, 0)
+            self.descriptor = descriptor
+            // deinit closes the descriptor even if `init` throws here.
+            guard address.withSocketAddress({ connect(descriptor, $0, $1) }) == 0 else {
+                throw ConnectError(code: errno)
+            }
+        }
     }
+
+    private static let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
 
     struct ConnectError: Error, Equatable { let code: Int32 }
 
+    private static func startTLS(_ port: Int, _ trust: String, on descriptor: Int32) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        for standard in [STDIN_FILENO, STDOUT_FILENO] {
+            posix_spawn_file_actions_adddup2(&actions, descriptor, standard)
+        }
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
+        let words =
+            ["openssl", "s_client", "-quiet", "-connect", "127.0.0.1:\(port)", "-CAfile", trust]
+            + ["-verify_return_error", "-verify_hostname", "localhost"]
+        var arguments = words.map { strdup($0) } + [nil]
+        defer { for argument in arguments { free(argument) } }
+        var process = pid_t()
+        let error = posix_spawnp(&process, "openssl", &actions, nil, &arguments, environ)
+        guard error == 0 else { throw ConnectError(code: error) }
+        return process
+    }
+
     deinit {
+        close()
         Glibc.close(descriptor)
+        var status: Int32 = 0
+        if let process { waitpid(process, &status, 0) }
+    }
+
+    /// Ends the connection.
+    func close() {
+        shutdown(descriptor, Int32(SHUT_RDWR))
+        if let process { kill(process, SIGKILL) }
     }
 
     /// Opens a WebSocket; bytes after the response head are in `received`.
-    static func webSocket(port: Int, target: String = TestServer.target) throws -> RawSocket {
-        let client = try RawSocket(port: port)
+    static func webSocket(
+        port: Int, host: String = "127.0.0.1", target: String = TestServer.target, trust: String? = nil
+    ) throws -> RawSocket {
+        let client = try RawSocket(port: port, host: host, trust: trust)
         client.request(target)
-        _ = client.read { head(in: $0) != nil }
+        client.read { head(in: $0) != nil }
         guard let end = head(in: client.received), client.text.hasPrefix("HTTP/1.1 101") else {
-            throw TestClient.TimedOut()
+            let status = client.text.split(separator: " ").dropFirst().first.flatMap { UInt($0) }
+            throw status.map { TestClient.Refused(status: $0) } ?? TestClient.TimedOut() as any Error
         }
         client.received.removeFirst(end)
         return client
@@ -84,25 +133,42 @@ final class RawSocket {
         return nil
     }
 
-    /// Frames in `received`, in order: first byte, mask flag, payload length, payload as far as received.
-    var frames: [(first: UInt8, isMasked: Bool, length: UInt64, payload: [UInt8])] {
-        var frames: [(first: UInt8, isMasked: Bool, length: UInt64, payload: [UInt8])] = []
+    /// The payload is as far as received.
+    typealias Frame = (first: UInt8, isMasked: Bool, length: UInt64, payload: [UInt8])
+
+    /// Frames in `received`, in order.
+    var frames: [Frame] {
         var rest = received[...]
-        while rest.count >= 2 {
-            let first = rest.removeFirst()
-            let second = rest.removeFirst()
-            var length = UInt64(second & 0x7f)
-            let extra = length == 126 ? 2 : length == 127 ? 8 : 0
-            guard rest.count >= extra else { return frames }
-            if extra > 0 { length = rest.prefix(extra).reduce(0) { $0 << 8 | UInt64($1) } }
-            rest = rest.dropFirst(extra)
-            let isMasked = second & 0x80 != 0
-            if isMasked { rest = rest.dropFirst(4) }
-            let payload = Array(rest.prefix(Int(clamping: length)))
-            frames.append((first, isMasked, length, payload))
-            rest = rest.dropFirst(payload.count)
-        }
+        var frames: [Frame] = []
+        while let frame = Self.takeFrame(&rest) { frames.append(frame) }
         return frames
+    }
+
+    /// Reads until a frame is complete, and takes it out of `received`; nil: the connection has ended.
+    func nextFrame() -> Frame? {
+        while true {
+            var rest = received[...]
+            if let frame = Self.takeFrame(&rest), frame.payload.count == frame.length {
+                received = Array(rest)
+                return frame
+            }
+            let count = received.count
+            guard read(seconds: 600, until: { $0.count > count }) == nil else { return nil }
+        }
+    }
+
+    private static func takeFrame(_ rest: inout ArraySlice<UInt8>) -> Frame? {
+        guard rest.count >= 2 else { return nil }
+        let (first, second) = (rest.removeFirst(), rest.removeFirst())
+        var length = UInt64(second & 0x7f)
+        let extra = length == 126 ? 2 : length == 127 ? 8 : 0
+        guard rest.count >= extra else { return nil }
+        if extra > 0 { length = rest.prefix(extra).reduce(0) { $0 << 8 | UInt64($1) } }
+        let isMasked = second & 0x80 != 0
+        rest = rest.dropFirst(extra + (isMasked ? 4 : 0))
+        let payload = Array(rest.prefix(Int(clamping: length)))
+        rest = rest.dropFirst(payload.count)
+        return (first, isMasked, length, payload)
     }
 }
 

@@ -1,6 +1,5 @@
 import DecartProtocol
 import LiveKitProtocol
-import NIOWebSocket
 import StandInServer
 import Testing
 

@@ -1,10 +1,5 @@
 import DecartProtocol
-import EventLoopThreads
-import NIOCore
-import NIOHTTP1
-import NIOPosix
-import NIOSSL
-import NIOWebSocket
+import Glibc
 import StandInServer
 import TestSupport
 import Testing
@@ -29,53 +24,39 @@ final class TestClient: Sendable {
         var received: [String] = []
     }
 
+    struct Opcode: Sendable {
+        var value: UInt8
+
+        static let continuation = Opcode(value: 0)
+        static let text = Opcode(value: 1)
+        static let binary = Opcode(value: 2)
+        static let close = Opcode(value: 8)
+        static let ping = Opcode(value: 9)
+    }
+
     private let inbox = Watched(Inbox())
-    private let channel: any Channel
+    private let socket: RawSocket
 
     /// - Parameter trust: a PEM certificate; nil connects without TLS.
     init(port: Int, host: String = "127.0.0.1", target: String, trust: String? = nil) throws {
-        let tls = try trust.map { path in
-            var configuration = TLSConfiguration.makeClientConfiguration()
-            configuration.trustRoots = .file(path)
-            configuration.shutdownTimeout = .milliseconds(100)
-            return try NIOSSLContext(configuration: configuration)
-        }
-        let inbox = inbox
-        let upgraded = TestLoop.group.next().makePromise(of: Void.self)
-        let bootstrap = ClientBootstrap(group: TestLoop.group)
-            .connectTimeout(.seconds(20))
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let pipeline = channel.pipeline.syncOperations
-                    if let tls {
-                        try pipeline.addHandler(NIOSSLClientHandler(context: tls, serverHostname: "localhost"))
-                    }
-                    let upgrader = NIOWebSocketClientUpgrader(maxFrameSize: 1 << 24) { channel, _ in
-                        channel.eventLoop.makeCompletedFuture {
-                            let pipeline = channel.pipeline.syncOperations
-                            pipeline.removeHandler(name: "request", promise: nil)
-                            try pipeline.addHandler(FrameReader(inbox: inbox))
-                            upgraded.succeed()
-                        }
-                    }
-                    // The greeting may share a segment with the upgrade response: its bytes must not be dropped.
-                    try pipeline.addHTTPClientHandlers(
-                        leftOverBytesStrategy: .forwardBytes,
-                        withClientUpgrade: (
-                            upgraders: [upgrader], completionHandler: { _ in }
-                        ))
-                    try pipeline.addHandler(RequestWriter(target: target, upgraded: upgraded), name: "request")
-                }
+        socket = try RawSocket.webSocket(port: port, host: host, target: target, trust: trust)
+        detachThread { [socket, inbox] in
+            while let frame = socket.nextFrame() {
+                if let event = Self.event(frame) { inbox.change { $0.put(event) } }
             }
-        do {
-            channel = try bootstrap.connect(host: host, port: port).wait()
-        } catch {
-            upgraded.fail(error)
-            throw error
+            inbox.change { $0.put(.closed) }
         }
-        let limit = channel.eventLoop.scheduleTask(in: .seconds(20)) { upgraded.fail(TimedOut()) }
-        defer { limit.cancel() }
-        try upgraded.futureResult.wait()
+    }
+
+    private static func event(_ frame: RawSocket.Frame) -> Event? {
+        switch frame.first & 0x0F {
+        case 1: (try? ServerMessage(decoding: frame.payload)).map { .message($0) } ?? .unreadable(frame.payload)
+        case 2: .binary(frame.payload)
+        case 8 where frame.payload.count < 2: .closeFrame(code: nil)
+        case 8: .closeFrame(code: UInt16(frame.payload[0]) << 8 | UInt16(frame.payload[1]))
+        case 10: .pong(frame.payload)
+        default: nil
+        }
     }
 
     func send(_ message: ClientMessage) throws {
@@ -87,12 +68,17 @@ final class TestClient: Sendable {
     }
 
     func send(
-        _ opcode: WebSocketOpcode, _ bytes: [UInt8], fin: Bool = true, rsv1: Bool = false, isMasked: Bool = true
+        _ opcode: Opcode, _ payload: [UInt8], fin: Bool = true, rsv1: Bool = false, isMasked: Bool = true
     ) {
-        let frame = WebSocketFrame(
-            fin: fin, rsv1: rsv1, opcode: opcode, maskKey: isMasked ? WebSocketMaskingKey([1, 2, 3, 4]) : nil,
-            data: ByteBuffer(bytes: bytes))
-        channel.writeAndFlush(frame, promise: nil)
+        var bytes = [(fin ? 0x80 : 0) | (rsv1 ? 0x40 : 0) | opcode.value]
+        let mask: UInt8 = isMasked ? 0x80 : 0
+        switch payload.count {
+        case ..<126: bytes.append(mask | UInt8(payload.count))
+        case ..<65536: bytes += [mask | 126, UInt8(payload.count >> 8), UInt8(payload.count & 255)]
+        default: bytes += [mask | 127] + (0..<8).map { UInt8(truncatingIfNeeded: payload.count >> (56 - 8 * $0)) }
+        }
+        let key: [UInt8] = [1, 2, 3, 4]
+        socket.send(bytes + (isMasked ? key + payload.enumerated().map { $1 ^ key[$0 % 4] } : payload))
     }
 
     func ping(_ bytes: [UInt8]) {
@@ -133,13 +119,8 @@ final class TestClient: Sendable {
     }
 
     func close() {
-        try? channel.close().wait()
+        socket.close()
     }
-}
-
-/// The event loop of all clients. Not NIO's shared group, whose threads take SIGPIPE.
-enum TestLoop {
-    static let group = blockingSIGPIPE { MultiThreadedEventLoopGroup(numberOfThreads: 1) }
 }
 
 /// The events that the test has not taken yet.
@@ -151,65 +132,5 @@ private struct Inbox: Sendable {
     mutating func put(_ event: TestClient.Event) {
         if case .message(let message) = event { history.append(message.type) } else { history.append("\(event)") }
         events.append(event)
-    }
-}
-
-private final class FrameReader: ChannelInboundHandler {
-    typealias InboundIn = WebSocketFrame
-    private let inbox: Watched<Inbox>
-
-    init(inbox: Watched<Inbox>) { self.inbox = inbox }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        let frame = unwrapInboundIn(data)
-        var payload = frame.unmaskedData
-        let bytes = Array(payload.readableBytesView)
-        switch frame.opcode {
-        case .text: put((try? ServerMessage(decoding: bytes)).map { .message($0) } ?? .unreadable(bytes))
-        case .binary: put(.binary(bytes))
-        case .pong: put(.pong(bytes))
-        case .connectionClose: put(.closeFrame(code: payload.readInteger()))
-        default: break
-        }
-    }
-
-    private func put(_ event: TestClient.Event) { inbox.change { $0.put(event) } }
-
-    func channelInactive(context: ChannelHandlerContext) { put(.closed) }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
-}
-
-private final class RequestWriter: ChannelInboundHandler, RemovableChannelHandler {
-    typealias InboundIn = HTTPClientResponsePart
-    typealias OutboundOut = HTTPClientRequestPart
-    private let target: String
-    private let upgraded: EventLoopPromise<Void>
-
-    init(target: String, upgraded: EventLoopPromise<Void>) {
-        self.target = target
-        self.upgraded = upgraded
-    }
-
-    func channelActive(context: ChannelHandlerContext) {
-        let headers = HTTPHeaders([("Host", "localhost"), ("Content-Length", "0")])
-        let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: target, headers: headers)
-        context.write(wrapOutboundOut(.head(head)), promise: nil)
-        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard case .head(let head) = unwrapInboundIn(data) else { return }
-        upgraded.fail(TestClient.Refused(status: head.status.code))
-        context.close(promise: nil)
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        upgraded.fail(error)
-        context.close(promise: nil)
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        upgraded.fail(ChannelError.eof)
     }
 }

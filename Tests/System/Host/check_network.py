@@ -59,7 +59,7 @@ class Certificates:
 
     def sign(self, name, host, days=30, authority="ca"):
         with open(self.path(name, "ext"), "w", encoding="ascii") as file:
-            # TURN over TLS names the server by its address. NIOSSL accepts a matching address for a host name too.
+            # TURN over TLS names the server by its address.
             file.write(f"subjectAltName=DNS:{host}" + (f",IP:{netlab.SERVER}\n" if host == HOST else "\n"))
         self.openssl("req", *self.key(name), "-out", self.path(name, "csr"), "-subj", "/CN=service")
         self.openssl("x509", "-req", "-in", self.path(name, "csr"), "-CA", self.path(authority), "-CAkey",

@@ -183,7 +183,7 @@ static void check_load (const char *path)
     release (&before);
 }
 
-/* GLib and NIO ignore SIGPIPE in the whole process when they make their first socket. */
+/* GLib ignores SIGPIPE in the whole process when they make their first socket. */
 static void check_session (const char *path, const char *url)
 {
     g_autoptr (GstPlugin) plugin = load (path);

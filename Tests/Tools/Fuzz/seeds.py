@@ -106,6 +106,35 @@ def responses():
     yield b"HTTP/1.0 404 None\r\nContent-Type: text/plain\r\n\r\nno such session"
 
 
+def frames():
+    """A stream of frames from a client, and the same from a server; streams that break a rule each."""
+    def stream(key, *parts):
+        for first, payload in parts:
+            length, mask = len(payload), 0x80 if key else 0
+            yield bytes([first]) + (bytes([mask | length]) if length < 126 else bytes([mask | 126]) + be(length, 2))
+            yield key + bytes(byte ^ (key[at % 4] if key else 0) for at, byte in enumerate(payload))
+    text, close = "aé€😀".encode(), be(1000, 2) + "why é".encode()
+    good = (1, text[:2]), (0x89, b"ping"), (0, text[2:7]), (0x8a, b""), (0x80, text[7:]), (0x82, bytes(130)), (0x81, b"")
+    bad = (1, b"\xff"), (0x80, b"x"), (0xc1, b""), (0x83, b""), (9, b""), (0x88, be(1005, 2)), (0x88, b"x"), (0x82, bytes(5000))
+    for key in b"", b"\x37\xfa\x21\x3d":
+        for parts in ((*good, (0x88, close)), (*good, (0x88, b""), *good), *(((0x81, text), part) for part in bad)):
+            yield b"".join(stream(key, *parts))
+        yield b"".join(stream(key, (2, b"1"), *[(0, b"2")] * 9))
+        yield bytes([0x82, 0xff if key else 0x7f]) + be(1 << 63, 8)
+
+
+def requests():
+    upgrade = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    upgrade += "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+    for text in (f"GET /v1/stream?model=x HTTP/1.1\r\nHost: a:1\r\n{upgrade}\r\n\r\n\x01\x02",
+                 "\r\nPOST /a HTTP/1.1\r\nHost:a\r\nContent-Length: 2, 2\r\n\r\nhiGET / HTTP/1.0\r\n\r\n",
+                 "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2;x=\"y\"\r\nhi\r\n0\r\nA: b\r\n\r\n",
+                 "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nProxy-Authorization: Basic YTpi\r\n\r\n\x16\x03\x01"):
+        yield text.encode("latin-1")
+    yield b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: a\r\n\r\nHTTP/1.1 404 No\nA: b\n c\nContent-Length: 1\n\nx"
+    yield b"HTTP/1.1 200\r\nTransfer-Encoding: , Chunked\r\nContent-Length: 9\r\n\r\n0A \r\n0123456789\r\n0\n\n"
+
+
 def descriptions():
     """A complete one, an almost empty one, one with simulcast, and one of an ICE restart."""
     offer = "\r\n".join((
@@ -148,8 +177,22 @@ def signals():
             yield bytes.fromhex("".join(frame.split()))
 
 
+def records():
+    """The first byte chooses the end, its state, and records (in pieces) or changes of a handshake (offset and bits)."""
+    def record(kind, body):
+        return bytes([kind, 3, 3]) + be(len(body), 2) + body
+    hello = b"\x03\x03" + bytes(32) + b"\0\xc0\x2b\0" + be(5, 2) + b"\xff\x01\0\x01\0"
+    flight = record(22, b"\x02" + be(len(hello), 3) + hello) + record(22, b"\x0b\0\0\x03\0\0\0")
+    alert = record(21, b"\x02\x28")
+    yield from (b"\0" + flight, b"\x28" + flight, b"\0" + alert, b"\x01GET / HTTP/1.1\r\n\r\n")
+    yield from (b"\x02" + record(23, bytes(40)), b"\x03" + record(23, bytes(40)))
+    for choice in range(4, 8):
+        yield bytes([choice]) + b"\x02\x01\0\0\x20\0\x10\x04"
+
+
 for name, seeds in (("sdp", descriptions()), ("message", messages()), ("room", signals()), ("image", images()),
-                    ("packet", packets()), ("http", responses())):
+                    ("packet", packets()), ("http", (*responses(), *requests())), ("websocket", frames()),
+                    ("tls", records())):
     folder = os.path.join(sys.argv[1], name)
     os.makedirs(folder, exist_ok=True)
     for number, seed in enumerate(seeds):

@@ -1,3 +1,4 @@
+import CGIO
 import CGStreamer
 import GStreamerKit
 import Glibc

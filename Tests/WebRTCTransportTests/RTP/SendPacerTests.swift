@@ -1,4 +1,5 @@
 import Dispatch
+import EventLoopThreads
 import ICE
 import Synchronization
 import Testing

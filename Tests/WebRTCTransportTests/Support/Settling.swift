@@ -1,3 +1,4 @@
+import EventLoopThreads
 import ICE
 
 /// Returns after the network threads have handled what was queued before.

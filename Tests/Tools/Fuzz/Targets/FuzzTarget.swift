@@ -1,7 +1,7 @@
 /// Input from outside, by kind. No input may trap, and what each kind promises must hold: its function ends the process
 /// otherwise.
 package enum FuzzTarget: String, CaseIterable, Sendable {
-    case sdp, message, room, image, packet, http
+    case sdp, message, room, image, packet, http, websocket, tls
 
     package func run(_ bytes: [UInt8]) {
         switch self {
@@ -11,6 +11,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
         case .image: imageInput(bytes)
         case .packet: packetInput(bytes)
         case .http: httpInput(bytes)
+        case .websocket: webSocketInput(bytes)
+        case .tls: tlsInput(bytes)
         }
     }
 }

@@ -1,8 +1,9 @@
-// HTTP responses: key responses of the user's backend, the service's responses to the WebSocket upgrade and its quota, and
-// the locations that WHEP servers name. It starts behind NIO's parser. No error may contain the key or control characters.
+// HTTP requests and responses (see HTTPReaderInput.swift). From responses: keys of the user's backend, refusals of the
+// WebSocket upgrade, the service's quota, and the locations that WHEP servers name. No error may contain the key or
+// control characters.
 import DecartProtocol
 import DecartSession
-import NIOHTTP1
+import Network
 import Signalling
 
 private let canary = "canary-0123456789"
@@ -14,33 +15,9 @@ func check(_ error: SessionError) {
     if let wait = error.retryAfter { precondition(wait >= .zero && wait <= .seconds(65_535)) }
 }
 
-/// Splits a status line, header fields and an empty line, more leniently than any real parser.
-private func response(_ bytes: [UInt8]) -> (HTTPResponseHead, body: [UInt8]) {
-    var lines: [String] = []
-    var rest = bytes[...]
-    while let end = rest.firstIndex(of: 10) {
-        let line = String(decoding: rest[..<end], as: UTF8.self)
-        rest = rest[(end + 1)...]
-        if line == "\r" || line.isEmpty { break }
-        lines.append(line.hasSuffix("\r") ? String(line.dropLast()) : line)
-    }
-    let status = lines.first.flatMap { $0.split(separator: " ").dropFirst().first }.flatMap { Int($0) } ?? 200
-    var headers = HTTPHeaders()
-    for line in lines.dropFirst().prefix(64) {
-        let field = line.split(separator: ":", maxSplits: 1)
-        // NIO accepts only ASCII names, and its parser passes no others.
-        if field.count == 2, field[0].utf8.allSatisfy({ $0 < 0x80 }) {
-            headers.add(name: String(field[0]), value: String(field[1].drop { $0 == " " }))
-        }
-    }
-    let head = HTTPResponseHead(
-        version: .http1_1, status: HTTPResponseStatus(statusCode: max(0, min(status, 999))), headers: headers)
-    return (head, Array(rest))
-}
-
 func httpInput(_ bytes: [UInt8]) {
-    let (head, body) = response(bytes)
-    switch KeyAnswer(status: Int(head.status.code), body: body, host: "backend.example").result {
+    guard let (head, body, _) = httpReadersInput(bytes).messages.first else { return }
+    switch KeyAnswer(status: head.status, body: body, host: "backend.example").result {
     case .success(let token):
         precondition("\(token.key)" == "<redacted>")
         precondition([token.sessionLimit, token.key.sessionLimit].allSatisfy { ($0 ?? .seconds(1)) > .zero })
@@ -49,9 +26,10 @@ func httpInput(_ bytes: [UInt8]) {
     guard let key = try? APIKey(canary), let base = try? ServiceURL(base: "ws://127.0.0.1:1") else {
         fatalError("the fuzzer's URL is invalid")
     }
-    check(UpgradeRefusal(head: head, body: body, url: base.watchStream(key: key, room: "room")).error)
+    let url = base.watchStream(key: key, room: "room")
+    check(UpgradeRefusal(head: head, body: body, url: url).error)
     if let server = try? HTTPURL(whep: "https://whep.example:8443/a/b?token=\(canary)") {
-        for location in head.headers["Location"] {
+        for location in head.fields["Location"] {
             guard let url = server.resolving(location) else { continue }
             precondition(url.isSecure && url.requestTarget.hasPrefix("/"))
             for text in [url.requestTarget, url.hostHeader] {

@@ -1,0 +1,166 @@
+// A byte pipe through TLS, an HTTP proxy or both, for libraries that know neither. It knows neither TURN nor media.
+import DecartProtocol
+package import DecartSession
+import EventLoopThreads
+import MediaSecurity
+import Network
+
+/// Listens on a port of 127.0.0.1 and forwards each connection to one port of one host, through verified TLS if `trust`
+/// is set.
+///
+/// Any local process may connect; it gains nothing that it could not do by itself. The tunnel ends with `close()` or
+/// when it is released.
+package final class ServerTunnel: Sendable {
+    package enum Event: Sendable, Equatable {
+        case listening(port: UInt16)
+        /// The listener could not be opened, or a connection through the tunnel failed. Emitted once.
+        case failed(SessionError)
+    }
+
+    private let tunnel: Tunnel
+
+    /// - Parameters:
+    ///   - host: a host name or an address literal; IPv6 without brackets.
+    ///   - trust: nil: no TLS.
+    ///   - limit: timeout for connecting and again for the TLS handshake.
+    ///   - onEvent: called on the network thread; must not block.
+    package init(
+        host: String, port: UInt16, trust: TLSTrust?, route: NetworkRoute = NetworkRoute(),
+        limit: Duration = .seconds(8),
+        onEvent: @escaping @Sendable (Event) -> Void
+    ) {
+        let tunnel = Tunnel(
+            route.destination(host, Int(port), limit: limit), proxy: route.proxy(to: host), onEvent: onEvent)
+        self.tunnel = tunnel
+        TLSTrust.prepare(trust, protocols: [], on: tunnel.thread) { tunnel.open($0) }
+    }
+
+    deinit { close() }
+
+    package func close() {
+        tunnel.thread.async { [tunnel] in tunnel.close() }
+    }
+}
+
+/// The listener and its connections.
+// @unchecked: after init, used only on `thread`.
+private final class Tunnel: @unchecked Sendable {
+    /// libnice connects once for each local address.
+    static let maximumConnections = 32
+
+    let thread = NetworkThread.shared
+    private let destination: Destination
+    private let proxy: ProxyURL?
+    private var onEvent: (@Sendable (ServerTunnel.Event) -> Void)?
+    private var isClosed = false
+    private var hasFailed = false
+    private var listener: Listener?
+    private var pipes: [ObjectIdentifier: Pipe] = [:]
+
+    init(_ destination: Destination, proxy: ProxyURL?, onEvent: @escaping @Sendable (ServerTunnel.Event) -> Void) {
+        (self.destination, self.proxy, self.onEvent) = (destination, proxy, onEvent)
+    }
+
+    func open(_ context: Result<TLSClientContext?, SessionError>) {
+        guard !isClosed else { return }
+        do throws(SessionError) {
+            let tls = try context.get()
+            guard let address = SocketAddress(ip: "127.0.0.1", port: 0),
+                let listener = try? Listener(at: address, on: thread, onAccept: { self.accept($0, tls) }),
+                let port = UInt16(exactly: listener.port)
+            else {
+                throw SessionError(
+                    .network,
+                    "No local port could be opened for the tunnel to the TURN server. Check the limit of open files.",
+                    stage: .connect)
+            }
+            self.listener = listener
+            onEvent?(.listening(port: port))
+        } catch {
+            fail(error)
+        }
+    }
+
+    private func accept(_ near: ByteStream, _ tls: TLSClientContext?) {
+        guard !isClosed, pipes.count < Self.maximumConnections else { return near.close() }
+        let pipe = Pipe(near, to: destination, tls)
+        let id = ObjectIdentifier(pipe)
+        pipes[id] = pipe
+        pipe.onEnd = { [self] error in
+            pipes[id] = nil
+            guard let error else { return }
+            fail(ConnectFailure.error(error, host: destination.host, port: destination.port, proxy: proxy))
+        }
+    }
+
+    // MARK: Closing
+
+    private func fail(_ error: SessionError) {
+        guard !isClosed, !hasFailed else { return }
+        hasFailed = true
+        onEvent?(.failed(error))
+    }
+
+    func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        onEvent = nil
+        listener?.close()
+        listener = nil
+        for pipe in Array(pipes.values) { pipe.close() }
+    }
+}
+
+/// Two streams that forward to each other. Each reads only as fast as the other can write.
+private final class Pipe {
+    /// Called once; the error if the remote end could not be opened.
+    var onEnd: ((NetworkError?) -> Void)?
+    private let near: ByteStream
+    private var far: ByteStream?
+    private var connector: Connector?
+
+    init(_ near: ByteStream, to destination: Destination, _ tls: TLSClientContext?) {
+        self.near = near
+        near.onEvent = { self.received($0, from: near, to: self.far) }
+        near.start()
+        // Nothing is read before there is somebody to forward it to.
+        near.setReading(false)
+        connector = Connector(to: destination, tls: tls, on: near.thread) { result in
+            switch result {
+            case .success(let far): self.join(far)
+            case .failure(let error): self.end(error)
+            }
+        }
+    }
+
+    private func join(_ far: ByteStream) {
+        connector = nil
+        self.far = far
+        far.onEvent = { self.received($0, from: far, to: self.near) }
+        near.setReading(true)
+    }
+
+    private func received(_ event: ByteStream.Event, from: ByteStream, to other: ByteStream?) {
+        switch event {
+        case .received(let bytes):
+            other?.write(bytes)
+            if other?.isWritable == false { from.setReading(false) }
+        case .writable: other?.setReading(true)
+        case .ended: end(nil)
+        case .connected, .secured: break
+        }
+    }
+
+    func close() { end(nil) }
+
+    private func end(_ error: NetworkError?) {
+        connector?.cancel()
+        connector = nil
+        // What one end has sent before it ended may still wait at the other.
+        for stream in [near, far] { stream?.finish(within: .seconds(1)) }
+        far = nil
+        let onEnd = onEnd
+        self.onEnd = nil
+        onEnd?(error)
+    }
+}

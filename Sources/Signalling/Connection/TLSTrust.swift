@@ -1,0 +1,94 @@
+// TLS to the service. Certificates are always fully verified, and that cannot be turned off; only the trusted roots can
+// be chosen.
+import DecartProtocol
+import DecartSession
+import EventLoopThreads
+import MediaSecurity
+import Synchronization
+
+/// The certificate authorities that are trusted to sign the service's certificate.
+package enum TLSTrust: Sendable, Equatable {
+    case system
+    /// The roots in a PEM file in addition to the system's.
+    case systemAnd(file: String)
+    /// The roots in a PEM file only.
+    case only(file: String)
+
+    /// Creates a TLS context. Blocks, because it reads files.
+    /// - Parameter protocols: the protocols to offer by ALPN.
+    func makeContext(protocols: [String] = ["http/1.1"]) throws(SessionError) -> TLSClientContext {
+        let roots: TLSClientContext.Roots =
+            switch self {
+            case .system: .system
+            case .systemAnd(let file): .systemAnd(try Self.read(file))
+            case .only(let file): .only(try Self.read(file))
+            }
+        do throws(TLSError) {
+            return try TLSClientContext(roots: roots, protocols: protocols)
+        } catch {
+            throw error.code == .noCertificate
+                ? Self.refuse("contains no PEM certificate")
+                : SessionError(.network, "TLS could not be set up. Check ca-file.", stage: .tls, isPermanent: true)
+        }
+    }
+
+    /// Makes the context on a thread of its own, and passes it on, on the network thread.
+    static func prepare(
+        _ trust: TLSTrust?, protocols: [String] = ["http/1.1"], on thread: NetworkThread,
+        _ completion: @escaping @Sendable (Result<TLSClientContext?, SessionError>) -> Void
+    ) {
+        guard let trust else { return thread.async { completion(.success(nil)) } }
+        let isStarted = SerialQueue(label: "decart-trust").start {
+            let context = Result { () throws(SessionError) in try trust.makeContext(protocols: protocols) as Optional }
+            thread.async { completion(context) }
+        }
+        if !isStarted { thread.async { completion(.failure(ConnectFailure.noThread)) } }
+    }
+
+    private static func refuse(_ reason: String) -> SessionError {
+        SessionError(.invalidOptions, "ca-file \(reason).", stage: .configuration, isPermanent: true)
+    }
+
+    private static func read(_ path: String) throws(SessionError) -> [UInt8] {
+        do {
+            return try BoundedFile.read(path: path, maximumSize: 4 << 20)
+        } catch {
+            switch error {
+            case .notRegular: throw refuse("is not a regular file")
+            case .tooLarge: throw refuse("is larger than 4 MiB")
+            case .system(let reason): throw refuse("cannot be read: \(reason)")
+            }
+        }
+    }
+}
+
+/// Converts TLS errors into sentences for the user.
+enum TLSFailure {
+    /// Returns nil if the connection was lost, which is no error of TLS.
+    static func error(_ error: TLSError, host: String) -> SessionError? {
+        func permanent(_ message: String) -> SessionError {
+            SessionError(.network, message, stage: .tls, isPermanent: true)
+        }
+        func passing(_ message: String) -> SessionError { SessionError(.network, message, stage: .tls) }
+        switch error.code {
+        case .wrongHost: return permanent("The certificate of \(host) is for another host name. Check the URL.")
+        case .expired:
+            return permanent("The certificate of \(host) has expired. Renew it, or correct this machine's clock.")
+        case .notYetValid:
+            return permanent("The certificate of \(host) is not valid yet. Check this machine's clock.")
+        case .untrusted:
+            return permanent(
+                "The certificate of \(host) is not trusted: its authority is unknown, or its chain is incomplete or "
+                    + "damaged. For a private authority set ca-file.")
+        case .noPeerCertificate: return permanent("\(host) sent no certificate that can be verified.")
+        case .oldVersion:
+            return permanent("\(host) supports neither TLS 1.2 nor TLS 1.3; older versions are not accepted.")
+        case .notTLS:
+            return passing("\(host) does not use TLS on this port. Check scheme and port of the URL.")
+        case .alert, .handshake, .limit: return passing("The TLS handshake with \(host) failed.")
+        case .protocolError: return passing("The TLS connection to \(host) is lost after a protocol error.")
+        case .setup, .noCertificate: return passing("The TLS connection to \(host) failed.")
+        case .truncated, .endOfHandshake: return nil
+        }
+    }
+}
