@@ -25,7 +25,7 @@ CAUSES = [
     ("prompt", "correct prompt", ["The prompt has"]),
     ("ports", "correct rtp-port-range, or free its ports", ["rtp-port-range must be", "o UDP port from"]),
     ("ice-servers", "correct stun-server and turn-servers", ["stun-server or turn-servers:"]),
-    ("proxy", "check http-proxy, and the proxy's log", ["The HTTP proxy", "http-proxy…must begin with", "through the HTTP proxy"]),
+    ("proxy", "check http-proxy, and the proxy's log", ["The HTTP proxy", "http-proxy…must begin with"]),
     ("dns", "check base-url and the DNS server", ["is unknown. Check its spelling", "The name server did not answer"]),
     ("refused", "check base-url and that the service runs", ["The connection to …failed: "]),
     ("no-tls", "check scheme and port of base-url", ["does not use TLS on this port"]),

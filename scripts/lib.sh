@@ -327,19 +327,6 @@ package_version() {
     printf '%s+git%s.%s\n' "$version" "$(date -u -d "@$time" +%Y%m%d%H%M%S)" "${commit/+/.}"
 }
 
-# For the C and C++ of the packages, whose flags Package.swift cannot set: clang reads these beside its arguments. Unlike
-# -Xcc they are no arguments of swift's, so that a `swift build` by hand does not compile everything again.
-c_hardening='#+-D_FORTIFY_SOURCE=2 +-fstack-protector-strong'
-
-# The build system does not know of them, so it keeps what a `swift build` by hand compiled: objects that are newer than
-# the last build by these scripts.
-remove_unhardened() {
-    local last="$release_folder/last-build" since=()
-    [ -e "$release_folder" ] || return 0
-    if [ -e "$last" ]; then since=(-newer "$last"); fi
-    find "$release_folder/" '(' -name '*.c.o' -o -name '*.cc.o' ')' "${since[@]}" -delete
-}
-
 # Shows each 25th step of a build on a terminal, and reads the others.
 show_steps() {
     if [ -t 2 ]; then awk '/^\[[0-9]+\/[0-9]+\]/ && ++count % 25 == 1 { print "  " $0; fflush() }' >&2; else cat >/dev/null; fi
@@ -356,16 +343,13 @@ build() {
     else
         say "Building (the first build takes minutes)"
     fi
-    remove_unhardened
-    if ! (cd "$repo" && DECART_COMMIT=$(commit_name) CCC_OVERRIDE_OPTIONS="$c_hardening" \
-        swift build -c release "$@") 2>&1 | tee "$log" | show_steps; then
+    if ! (cd "$repo" && DECART_COMMIT=$(commit_name) swift build -c release "$@") 2>&1 | tee "$log" | show_steps; then
         if grep -q 'was compiled with module cache path' "$log"; then
             fail "this folder was built at another path. Remove that build, and try again: rm -r $(readlink -f "$release_folder")"
         fi
         grep -E '(^|: )error:' "$log" | head -n 20 >&2 || tail -n 40 "$log" >&2
         fail "the build failed; complete output: $log"
     fi
-    touch "$release_folder/last-build"
     link_plugin
     say "Built in $((SECONDS - started)) s"
 }

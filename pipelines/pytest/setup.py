@@ -17,7 +17,7 @@ setup(
     author="The gst-decart authors",
     author_email="maintainers@gst-decart.invalid",
     license="Apache-2.0",
-    license_files=["LICENSE", "NOTICE", "copyright"],
+    license_files=["LICENSE", "copyright"],
     classifiers=[
         "Framework :: Pytest",
         "License :: OSI Approved :: Apache Software License",
