@@ -49,7 +49,7 @@ static inline int gst_decart_epoll_set(int epoll, int operation, int descriptor,
     return epoll_ctl(epoll, operation, descriptor, &event) == 0 ? 0 : errno;
 }
 
-// What is ready now, at most `capacity` (64) sockets. Returns their number.
+// Collects the sockets that are ready now, at most `capacity` (64). Returns their number.
 static inline int gst_decart_epoll_collect(int epoll, guint64 *data, guint *events, int capacity) {
     struct epoll_event ready[64];
     int count = epoll_wait(epoll, ready, capacity < 64 ? capacity : 64, 0);

@@ -46,7 +46,7 @@ extension Command {
     }
 }
 
-/// Stops at an error: there is nobody to report it to.
+/// Stops at an error, which cannot be reported.
 func write(_ text: String, to descriptor: CInt) {
     var rest = Array(text.utf8)[...]
     while !rest.isEmpty {

@@ -63,7 +63,7 @@ package struct CommandOption<Values> {
     struct Storage {
         /// The default that the help shows.
         var standard: (Values) -> String? = { _ in nil }
-        /// What the option expects, for errors.
+        /// The expected value in the words of an error.
         var domain: String?
         /// Returns false for an invalid value. An option without a value gets nil.
         let store: (inout Values, RawArgument?) -> Bool

@@ -2,7 +2,7 @@ import Glibc
 
 /// Help for a terminal.
 package enum HelpText {
-    /// Where the second column of options begins.
+    /// The second column of options begins here.
     private static let column = 26
 
     /// The width of a line: `COLUMNS` if the environment has it, as for the man pages, else 80.

@@ -3,7 +3,7 @@
 private import CGIO
 private import Glibc
 
-/// What a socket is ready for. An error or a hang-up makes it ready for both.
+/// The operations that a socket is ready for. An error or a hang-up makes it ready for both.
 package struct SocketReadiness: OptionSet, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -67,8 +67,8 @@ package struct SocketPoller {
         return gst_decart_epoll_set(instance, CInt(operation), descriptor, mask, data)
     }
 
-    /// The handlers of what is ready now, each with what it is ready for. One that was removed meanwhile is not among
-    /// those of the next call, so the caller looks each up at its turn by `handler`.
+    /// Returns the sockets that are ready now, by the key that `handler` takes. The caller looks each up at its turn: the
+    /// handler of an earlier one may have removed it.
     package mutating func collect() -> [(key: UInt, readiness: SocketReadiness)] {
         guard instance >= 0 else { return [] }
         let count = Int(gst_decart_epoll_collect(instance, &data, &events, CInt(Self.batch)))

@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-/// What GOption of GLib finds on a command line. Values are strings of C as they are, and need not be UTF-8.
+/// The options that GLib's GOption finds on a command line. Values are strings of C as they are, and need not be UTF-8.
 package struct OptionContext {
     package struct Option {
         let name: String
@@ -14,7 +14,7 @@ package struct OptionContext {
 
     /// The options in their order; a value is nil for an option that takes none.
     package private(set) var options: [(name: String, value: [CChar]?)] = []
-    /// What is no option of ours: unknown options, positional arguments.
+    /// The other arguments: unknown options and positional ones.
     package private(set) var rest: [[CChar]] = []
     /// GOption's message if an option has no value.
     package private(set) var failure: String?

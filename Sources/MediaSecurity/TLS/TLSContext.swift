@@ -1,4 +1,4 @@
-// What connections of one kind share: an SSL_CTX each. The settings of openssl.cnf's `system_default` section may
+// Connections of one kind share an SSL_CTX. The settings of openssl.cnf's `system_default` section may
 // restrict TLS further (groups, signature algorithms), but do not weaken it.
 private import COpenSSL
 private import Glibc

@@ -44,7 +44,7 @@ package final class ByteStream: @unchecked Sendable {
 
     package let thread: NetworkThread
     package var onEvent: ((Event) -> Void)?
-    /// Bytes that wait; see `isWritable`.
+    /// Numbers of waiting bytes at which `isWritable` becomes true and false again.
     package var marks = (low: 32 << 10, high: 64 << 10)
     package var pace: Pace?
 
@@ -162,8 +162,8 @@ package final class ByteStream: @unchecked Sendable {
         }
     }
 
-    /// Returns the number of bytes that the system has accepted, and its error: 0 if it only takes no more now. It calls
-    /// nobody, because `bytes` must not be looked at meanwhile.
+    /// Returns the number of bytes that the system has accepted, and its error: 0 if it only takes no more now. It makes
+    /// no call of the owner's, which could read `bytes` while this function changes it.
     private func send(_ bytes: inout OutgoingBytes) -> (number: Int, code: CInt) {
         guard !bytes.isEmpty else { return (0, 0) }
         let limit = pace.map { $0.isBelowTLS || tls == nil ? 1 : Self.turn } ?? Self.turn

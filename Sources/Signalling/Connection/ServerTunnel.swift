@@ -123,7 +123,7 @@ private final class Pipe {
         self.near = near
         near.onEvent = { self.received($0, from: near, to: self.far) }
         near.start()
-        // Nothing is read before there is somebody to forward it to.
+        // Bytes wait in the socket until the remote end is open.
         near.setReading(false)
         connector = Connector(to: destination, tls: tls, on: near.thread) { result in
             switch result {
