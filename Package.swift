@@ -1,4 +1,4 @@
-// swift-tools-version: 6.1
+// swift-tools-version: 6.0
 // Targets and the floor each stands on are drawn in docs/ARCHITECTURE.md; an arrow only ever points to a lower floor.
 import PackageDescription
 

@@ -1,4 +1,5 @@
 import DecartProtocol
+import TestSupport
 import Testing
 
 @Suite struct ControlRecordingTests {
@@ -38,7 +39,7 @@ import Testing
         #"{"attempt":1,"ms":0,"event":"closed","code":1000,"reason":"\#(String(repeating: "x", count: 124))"}"#,
     ])
     func badLineIsNamed(line: String) {
-        let error = #expect(throws: ControlRecordingError.self) { try Self.parse(line) }
+        let error = thrown(ControlRecordingError.self) { try Self.parse(line) }
         #expect(error?.line == 2)
     }
 

@@ -1,4 +1,5 @@
 import DecartProtocol
+import TestSupport
 import Testing
 
 @Suite struct ProxyURLTests {
@@ -30,7 +31,7 @@ import Testing
         for text in ["\(url)", "\(String(reflecting: url))", dumped] { #expect(!text.contains("canary"), "\(text)") }
         #expect("\(url)" == "http://<redacted>@proxy.example:3128")
         for text in ["ftp://canary:canary@proxy", "http://canary:canary@pro xy", "http://canary:%canary@proxy"] {
-            let error = #expect(throws: ProtocolError.self) { try ProxyURL(text) }
+            let error = thrown(ProtocolError.self) { try ProxyURL(text) }
             #expect(error?.message.contains("canary") == false)
             #expect(error?.message.contains("http-proxy") == true)
         }

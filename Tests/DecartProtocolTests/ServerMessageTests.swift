@@ -205,7 +205,7 @@ struct ServerMessageTests {
         #"{"type":"livekit_room_info","token":"canary"}"#, #"{"type":"status","status":{"canary":1}}"#,
     ])
     func errorsDoNotQuoteTheMessage(text: String) throws {
-        let error = #expect(throws: ProtocolError.self) { try ServerMessage(decoding: [UInt8](text.utf8)) }
+        let error = thrown(ProtocolError.self) { try ServerMessage(decoding: [UInt8](text.utf8)) }
         #expect(try !"\(#require(error))".contains("canary"))
     }
 

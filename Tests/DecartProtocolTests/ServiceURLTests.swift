@@ -1,4 +1,5 @@
 import DecartProtocol
+import TestSupport
 import Testing
 
 @Suite("URLs, keys and models", .timeLimit(.minutes(1)))
@@ -50,7 +51,7 @@ struct ServiceURLTests {
     ]
 
     @Test(arguments: refused) func refuses(_ base: String) {
-        let error = #expect(throws: ProtocolError.self) { try ServiceURL(base: base) }
+        let error = thrown(ProtocolError.self) { try ServiceURL(base: base) }
         #expect(error?.code == .invalidBaseURL && error?.message.contains("hunter2") == false)
     }
 

@@ -1,4 +1,5 @@
 import DecartProtocol
+import TestSupport
 import Testing
 
 struct SessionImageTests {
@@ -40,14 +41,14 @@ struct SessionImageTests {
         ("data:image/png,%4", "percent-encoding"), ("data:image/png;base64,AAAA", "still JPEG"), ("data:,", "empty"),
     ])
     func badDataURLs(url: String, cause: String) {
-        let error = #expect(throws: ProtocolError.self) { try SessionImage(url) }
+        let error = thrown(ProtocolError.self) { try SessionImage(url) }
         #expect(error?.code == .invalidInput && error?.message.contains(cause) == true)
         #expect(error?.message.contains("reference image") == true)
     }
 
     @Test func dataURLsOverTheLimit() {
         let large = "data:image/png;base64," + String(repeating: "A", count: 14_000_001)
-        let error = #expect(throws: ProtocolError.self) { try SessionImage(large) }
+        let error = thrown(ProtocolError.self) { try SessionImage(large) }
         #expect(error?.message.contains("10 MiB") == true)
         #expect((try? SessionImage("data:," + String(repeating: "A", count: 32 << 20))) == nil)
     }
@@ -77,12 +78,12 @@ struct QueryItemsTests {
         "a=" + String(repeating: "x", count: 5000), String(repeating: "a=b&", count: 40) + "a=b",
     ])
     func refused(text: String) {
-        let error = #expect(throws: ProtocolError.self) { try QueryItems.parse(text) }
+        let error = thrown(ProtocolError.self) { try QueryItems.parse(text) }
         #expect(error?.code == .invalidOptions && error?.message.contains("query-items") == true)
     }
 
     @Test func errorsQuoteNoValue() {
-        let error = #expect(throws: ProtocolError.self) {
+        let error = thrown(ProtocolError.self) {
             try QueryItems.parse("token=secret-value&model=secret-value")
         }
         #expect(error?.message.contains("secret-value") == false && error?.message.contains("model") == true)

@@ -91,7 +91,7 @@ struct SerialQueueTests {
     @Test func aQueueLivesUntilItsLastWork() {
         let isDone = DispatchSemaphore(value: 0)
         var queue: SerialQueue? = SerialQueue(label: "test")
-        weak let former = queue
+        weak var former = queue
         queue?.async { [queue] in
             queue?.async { isDone.signal() }
         }

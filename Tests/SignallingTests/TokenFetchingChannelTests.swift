@@ -152,7 +152,7 @@ struct TokenFetchingChannelTests {
         try await withServers(nil) { backend, service in
             var fixture: Fixture? = try Fixture(backend: backend.port, service: service.port)
             fixture?.channel.open(timeout: .seconds(10))
-            weak let channel = fixture?.channel
+            weak var channel = fixture?.channel
             fixture = nil
             #expect(channel == nil)
         }

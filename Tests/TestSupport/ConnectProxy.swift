@@ -34,9 +34,9 @@ package final class ConnectProxy: Sendable {
 
     private func note(_ request: String) { log.withLock { $0.append(request) } }
 
-    // @unchecked: the reference is only read.
+    // @unchecked: the reference is set by `init` only.
     private final class Weak: @unchecked Sendable {
-        weak let value: ConnectProxy?
+        weak var value: ConnectProxy?
         init(_ value: ConnectProxy) { self.value = value }
     }
 

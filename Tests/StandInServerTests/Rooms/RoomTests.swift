@@ -1,6 +1,7 @@
 import DecartProtocol
 import LiveKitProtocol
 import StandInServer
+import TestSupport
 import Testing
 
 /// The room of a session, with fake media.
@@ -242,7 +243,7 @@ struct RoomTests {
     @Test func oneConnectionIsNotServedByEverybody() throws {
         try TestServer.run({ $0.rooms.servesSingleConnections = false }) { server in
             let info = try server.askForRoom().info
-            let error = #expect(throws: TestClient.Refused.self) {
+            let error = thrown(TestClient.Refused.self) {
                 try RoomClient(port: server.port, token: info.token.reveal(), single: single("video"))
             }
             #expect(error?.status == 404)

@@ -41,7 +41,7 @@ struct ServerTests {
             var configuration = StandInConfiguration()
             configuration.port = server.port
             let second = StandInServer(configuration: configuration, engine: FakeMediaEngine())
-            let error = #expect(throws: StandInError.self) { try second.start() }
+            let error = thrown(StandInError.self) { try second.start() }
             #expect(error?.description.contains("port \(server.port): Address already in use") == true)
             #expect(error?.description.contains("another --port") == true)
         }
