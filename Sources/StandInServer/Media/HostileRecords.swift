@@ -30,8 +30,11 @@ enum HostileRecords {
     static let oldClientHello: [UInt8] = {
         let random = (0..<32).map { UInt8($0 &* 7) }
         let suites: [UInt8] = [0xc0, 0x14, 0xc0, 0x13, 0xc0, 0x0a, 0xc0, 0x09, 0x00, 0x35, 0x00, 0x2f]
-        let body = dtls10 + random + [0, 0] + [0, UInt8(suites.count)] + suites + [1, 0]
+        var body = dtls10 + random
+        body += [0, 0, 0, UInt8(suites.count)]
+        body += suites + [1, 0]
         let length = [0, 0, UInt8(body.count)]
-        return record(22, epoch: 0, sequence: 0, version: dtls10, [1] + length + [0, 0, 0, 0, 0] + length + body)
+        let head: [UInt8] = [1] + length + [0, 0, 0, 0, 0]
+        return record(22, epoch: 0, sequence: 0, version: dtls10, head + length + body)
     }()
 }
