@@ -201,7 +201,8 @@ struct SessionFaultTests {
     @Test func aMessageOfManyFragments() throws {
         try withRawClient("ws_fragments:n=100") { client, _ in
             _ = client.read { _ in client.frames.last?.first == 0x80 }
-            #expect(client.frames.dropFirst(2).map(\.first) == [0x01] + [UInt8](repeating: 0, count: 98) + [0x80])
+            let expected: [UInt8?] = [0x01] + Array(repeating: 0, count: 98) + [0x80]
+            #expect(client.frames.dropFirst(2).map(\.first) == expected)
         }
     }
 
