@@ -37,7 +37,10 @@ struct GoldenFrameTests {
         #expect(request.message != nil && request.unknownFields.isEmpty)
     }
 
-    @Test("Responses, both ways", arguments: GoldenFrames.responses.keys.sorted().filter { $0 != "speakers" })
+    // No closure in the macro's arguments: Swift 6.0 crashes there.
+    private static let responses = GoldenFrames.responses.keys.sorted().filter { $0 != "speakers" }
+
+    @Test("Responses, both ways", arguments: responses)
     func responses(name: String) throws {
         let response: LiveKitSignalResponse = try checkBothWays(GoldenFrames.responses[name])
         #expect(response.message != nil && response.unknownFields.isEmpty)

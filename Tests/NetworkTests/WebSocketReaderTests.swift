@@ -234,7 +234,7 @@ import Network
         table.row("a negative limit", [text()], tooLarge("a frame is larger than \(Int.min >> 10) KiB"))
     }
 
-    @Test(arguments: [framing, controls, fragmentation, texts, closing, sizes].flatMap { $0 })
+    @Test(arguments: framing + controls + fragmentation + texts + closing + sizes)
     func row(_ row: Row) {
         for role in [WebSocketRole.client, .server] { expect(row.bytes(to: role), row.events, role, row.limits) }
     }
