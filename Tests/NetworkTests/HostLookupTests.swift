@@ -13,7 +13,8 @@ struct HostLookupTests {
         let results = Results()
         HostLookup.resolve(text) { results.append($0) }
         // During the call.
-        #expect(results.elements == [.success([try #require(SocketAddress(ip: text, port: 0))])])
+        let address = try #require(SocketAddress(ip: text, port: 0))
+        #expect(results.elements == [.success([address])])
     }
 
     @Test func theSystemsNamesAreFound() async throws {
