@@ -396,3 +396,7 @@ package struct OutputScheduler<Payload> {
         }
     }
 }
+
+// A lock may give them away.
+extension OutputScheduler.Content: Sendable where Payload: Sendable {}
+extension OutputScheduler.Step: Sendable where Payload: Sendable {}
