@@ -66,10 +66,12 @@ has_candidate() {
 }
 
 # Reads lines of alternatives ("a|b"). For each line without an installed package, prints the first name that apt knows,
-# or else the first name.
+# or else the first name. Any `swift` on the PATH replaces the distribution's, and apt cannot install one that the
+# distribution does not have: then the build says where a toolchain comes from.
 missing_packages() {
     local line name chosen
     while read -r line; do
+        if [ "$line" = swiftlang ] && { command -v swift >/dev/null || ! has_candidate swiftlang; }; then continue; fi
         chosen=
         for name in ${line//|/ }; do
             if is_installed "$name"; then
@@ -336,7 +338,9 @@ show_steps() {
 # build [ARGUMENT...]: run `swift build -c release`, and print its output only if it fails.
 build() {
     local log="$build_folder/build.log" started=$SECONDS
-    command -v swift >/dev/null || fail "Swift 6.3 is not on the PATH: https://www.swift.org/install/linux"
+    command -v swift >/dev/null ||
+        fail "no Swift on the PATH. Debian 13 and later: apt-get install swiftlang. Others, 6.0 or later:" \
+            "https://www.swift.org/install/linux"
     mkdir -p "$build_folder"
     if [ -e "$release_folder/libgstdecart.so" ]; then
         say "Building"
