@@ -2,6 +2,7 @@ import Foundation
 import GStreamerKit
 import MediaPipeline
 import Synchronization
+import TestSupport
 import Testing
 import WebRTCTransport
 
@@ -17,24 +18,19 @@ import WebRTCTransport
         bin.add(entry)
         chain.configure(width: width, height: height, fit: fit)
         let sent = try #require(VideoInfo(caps: try Caps("video/x-raw,format=I420,width=\(width),height=\(height)")))
-        let results = Mutex<[Result]>([])
-        let isDone = DispatchSemaphore(value: 0)
+        let results = Watched<[Result]>([])
         chain.addDelivery(path: 1) { frame in
             guard let result = frame.buffer.withVideoPlanes(sent, writable: false, read) else { return }
-            let isLast = results.withLock {
-                $0.append(result)
-                return $0.count == count
-            }
-            if isLast { isDone.signal() }
+            results.change { $0.append(result) }
         }
         chain.gate.open(path: 1)
         chain.gate.set(playing: true)
         pipeline.add(bin)
         try source.link(entry)
         pipeline.setState(.playing)
-        #expect(isDone.wait(timeout: .now() + 30) == .success)
+        #expect(results.wait(seconds: 30) { $0.count >= count })
         pipeline.setState(.null)
-        return results.withLock { Array($0.prefix(count)) }
+        return Array(results.value.prefix(count))
     }
 
     /// Sends frames whose rows are black and white in turn; the flag says if a frame is interlaced.
