@@ -21,7 +21,7 @@ struct STUNClientTests {
         }
         var head: [UInt8] = bytes(type)
         head += bytes(UInt16(body.count))
-        return head + request[4..<20] + body
+        return head + Array(request[4..<20]) + body
     }
 
     private func error(_ code: Int, to request: [UInt8], nonce: String = "n") -> [UInt8] {
