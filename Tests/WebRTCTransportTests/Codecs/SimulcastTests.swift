@@ -117,7 +117,8 @@ struct SimulcastTests {
     private static func packet(ssrc: UInt8, rid: String? = nil, id: UInt8 = 5) -> [UInt8] {
         let head: [UInt8] = [rid == nil ? 0x80 : 0x90, 96, 0, 1, 0, 0, 0, 2, 0, 0, 0, ssrc]
         guard let rid else { return head + [1] }
-        return head + [0xbe, 0xde, 0, 1, id << 4 | UInt8(rid.utf8.count - 1)] + Array(rid.utf8) + [0, 0] + [1]
+        let element: [UInt8] = [0xbe, 0xde, 0, 1, id << 4 | UInt8(rid.utf8.count - 1)]
+        return head + element + Array(rid.utf8) + [0, 0, 1]
     }
 
     @Test func eachStreamIsNamedInItsPackets() {

@@ -20,7 +20,10 @@ extension Transport {
             }
             var bytes: [UInt8] {
                 stride(from: 0, to: bits.count, by: 8).map { at in
-                    (0..<8).reduce(0) { $0 << 1 | (at + $1 < bits.count ? bits[at + $1] : 0) }
+                    (at..<at + 8).reduce(UInt8(0)) { byte, index in
+                        let bit: UInt8 = index < bits.count ? bits[index] : 0
+                        return byte << 1 | bit
+                    }
                 }
             }
         }

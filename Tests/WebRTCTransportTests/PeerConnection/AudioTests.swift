@@ -159,9 +159,11 @@ extension Transport {
                     letTheNetworkThreadRun()
                     let seconds = Double(ms + 5_000 - 500 * index) / 1000
                     let ntp = big(Int(seconds), 4) + big(Int(seconds.truncatingRemainder(dividingBy: 1) * 0x1p32), 4)
-                    a.connection.forge(
-                        rtcp: [0x80, 200, 0, 6] + ssrc + ntp + time + big(sequence, 4) + big(sequence * 4, 4)
-                            + [0x81, 202, 0, 2] + ssrc + [1, 1, 0x61, 0])
+                    var report: [UInt8] = [0x80, 200, 0, 6] + ssrc
+                    report += ntp + time + big(sequence, 4)
+                    report += big(sequence * 4, 4)
+                    let description: [UInt8] = [0x81, 202, 0, 2] + ssrc + [1, 1, 0x61, 0]
+                    a.connection.forge(rtcp: report + description)
                     letTheNetworkThreadRun()
                 }
                 let count = sequence
