@@ -133,7 +133,7 @@ extension SessionSummary {
             else {
                 return nil
             }
-            return Double(now - before) / (window / .seconds(1))
+            return Double(now - before) / (window / Duration.seconds(1))
         }
         func duration(_ field: String) -> Duration? {
             stats.int(field).flatMap { $0 >= 0 ? .nanoseconds($0) : nil }
