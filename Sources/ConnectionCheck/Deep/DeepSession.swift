@@ -128,12 +128,13 @@ extension SessionSummary {
     }
 
     fileprivate mutating func note(_ stats: Structure, since first: Structure?, _ window: Duration) {
+        let seconds = window / .seconds(1)
         func rate(_ field: String) -> Double? {
-            guard window >= .seconds(1), let now = stats.int(field), let before = first?.int(field), now >= before
+            guard seconds >= 1, let now = stats.int(field), let before = first?.int(field), now >= before
             else {
                 return nil
             }
-            return Double(now - before) / (window / Duration.seconds(1))
+            return Double(now - before) / seconds
         }
         func duration(_ field: String) -> Duration? {
             stats.int(field).flatMap { $0 >= 0 ? .nanoseconds($0) : nil }

@@ -246,7 +246,7 @@ extension Transport {
 
         @Test func onlyWhatIsWanted() throws {
             let other = SampleOffer.video(mid: "other", track: "foreign x")
-            let sdp = SampleOffer.session + other + withVideo.dropFirst(SampleOffer.session.count)
+            let sdp = SampleOffer.session + other + String(withVideo.dropFirst(SampleOffer.session.count))
             try withAnswerer { connection in
                 let answer = try SDPDescription(
                     parsing: connection.createAnswer(to: sdp, wants: { $0 == "stream track" }))
@@ -258,7 +258,7 @@ extension Transport {
         /// The first m-line on which the remote peer sends wins over one on which it only receives.
         @Test func theOneThatSends() throws {
             let receiving = SampleOffer.video(mid: "r", direction: "recvonly")
-            let sdp = SampleOffer.session + receiving + withVideo.dropFirst(SampleOffer.session.count)
+            let sdp = SampleOffer.session + receiving + String(withVideo.dropFirst(SampleOffer.session.count))
             try withAnswerer { connection in
                 let answer = try answer(connection, sdp)
                 #expect(answer.values("group") == ["BUNDLE 2 1"])

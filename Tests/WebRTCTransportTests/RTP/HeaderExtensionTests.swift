@@ -81,10 +81,12 @@ struct HeaderExtensionTests {
     }
 
     @Test func refusesWhatIsNoPacket() {
-        for packet: [UInt8] in [
-            [], [0x80], Array(Self.plain.prefix(11)), [0x40] + Self.plain.dropFirst(), [0x8f] + Self.plain.dropFirst(),
-            [0x90] + Self.plain.dropFirst(), [0x90] + Self.plain[1..<12] + [0xbe, 0xde, 0xff, 0xff, 0],
-        ] {
+        let rest = Array(Self.plain.dropFirst())
+        let packets: [[UInt8]] = [
+            [], [0x80], Array(Self.plain.prefix(11)), [0x40] + rest, [0x8f] + rest, [0x90] + rest,
+            [0x90] + rest.prefix(11) + [0xbe, 0xde, 0xff, 0xff, 0],
+        ]
+        for packet in packets {
             #expect(write(packet) == nil, "\(packet)")
         }
     }

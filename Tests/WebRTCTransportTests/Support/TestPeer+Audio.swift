@@ -43,8 +43,8 @@ extension TestPeer {
     private static func listen(_ buffer: Buffer, channels: Int, _ received: Watched<Heard>) {
         var samples: [Int16] = []
         _ = buffer.withBytes { bytes in
-            samples = stride(from: 0, to: bytes.count - 1, by: 2 * max(1, channels)).map {
-                Int16(truncatingIfNeeded: Int(bytes[$0]) | Int(bytes[$0 + 1]) << 8)
+            for at in stride(from: 0, to: bytes.count - 1, by: 2 * max(1, channels)) {
+                samples.append(Int16(bitPattern: UInt16(bytes[at]) | UInt16(bytes[at + 1]) << 8))
             }
         }
         guard samples.count > 100 else { return }
