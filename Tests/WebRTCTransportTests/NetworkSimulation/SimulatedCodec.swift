@@ -14,7 +14,11 @@ struct FramePart {
     static let size = 20
 
     func write(to bytes: inout [UInt8]) {
-        bytes += frame.bytes + [isKeyframe ? 1 : 0, 0, 0, 0] + index.bytes + count.bytes + UInt64(captured).bytes
+        bytes += frame.bytes
+        bytes += [isKeyframe ? 1 : 0, 0, 0, 0]
+        bytes += index.bytes
+        bytes += count.bytes
+        bytes += UInt64(captured).bytes
     }
 
     /// - Parameter payload: of an RTP packet.
