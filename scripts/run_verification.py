@@ -76,7 +76,7 @@ SUBJECTS = {
         [PYTHON, f"{SYSTEM}/Peers/check_rooms.py"], [PYTHON, f"{SYSTEM}/Peers/check_sdk.py"],
         [FIRST_GENERATION, f"{SYSTEM}/Peers/check_first_generation.py"], [f"{SYSTEM}/Peers/check_models.py"]], repeats=False),
     "packages": Subject("the packages in fresh systems of Debian 12 and 13, the example in Rust, the container file, and the "
-                        "source package without a network", [[f"{SYSTEM}/Packages/{name}"] for name in (
+                        "source package built by Debian 13 without a network", [[f"{SYSTEM}/Packages/{name}"] for name in (
                             "check_packages.py", "rust_example.py", "container_file.py", "source_package.py")], repeats=False),
     "sanitizers": Subject("AddressSanitizer and ThreadSanitizer", [[f"{REPO}/scripts/sanitize"]], repeats=False),
     "fuzzers": Subject("libFuzzer on all input from outside, a minute for each target",
