@@ -100,7 +100,8 @@ package final class EncodedInput: @unchecked Sendable {
 
     /// Asks upstream for a keyframe. Any thread.
     func requestKeyframe() {
-        requests.async { [sink] in sink.push(Event.forceKeyUnitUpstream()) }
+        // The reader repeats the parameter sets, so that no encoder needs to send them in a buffer of their own.
+        requests.async { [sink] in sink.push(Event.forceKeyUnitUpstream(allHeaders: false)) }
     }
 
     /// Called after a stop.

@@ -36,6 +36,8 @@ package struct KnownEncoder: Sendable, Equatable {
             "x264enc", .h264, .kbit("bitrate"), keyframes: [("key-int-max", "2560")],
             [
                 ("tune", "zerolatency"), ("speed-preset", "ultrafast"), ("bframes", "0"), ("byte-stream", "true"),
+                // No receiver of RTP needs the delimiter, which takes a packet of its own in each frame of several.
+                ("aud", "false"),
                 ("threads", "1"), ("sliced-threads", "false"), ("vbv-buf-capacity", "120"),
                 ("option-string", "scenecut=0"),
             ]),

@@ -60,4 +60,68 @@ struct VideoEncoderTests {
         let last = try #require(times.last)
         #expect(last >= 92 * interval, "the last request")
     }
+
+    /// A keyframe on request leaves as one access unit: parameter sets and picture, one marker, no delimiter.
+    @Test(arguments: ["x264enc", "openh264enc"]) func aRequestedKeyframeIsOneAccessUnit(factory: String) throws {
+        GStreamerRuntime.initialise()
+        let (width, height) = (320, 176)
+        let parameters = RTPSendParameters(codec: .h264, payloadType: 96, ssrc: 1, transportWideCCExtension: nil)
+        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: 500_000, encoderDescription: factory)
+        let pipeline = Pipeline()
+        pipeline.add([encoder.bin])
+        let sink = try #require(encoder.bin.staticPad("sink"))
+        let source = try #require(encoder.bin.staticPad("src"))
+        let packets = Mutex<[[UInt8]]>([])
+        let output = Pad(name: "rtp", direction: .sink)
+        output.setChainFunction { buffer in
+            packets.withLock { $0.append(buffer.withBytes { [UInt8]($0) } ?? []) }
+            return .ok
+        }
+        output.setActive(true)
+        try source.link(output)
+        let input = Pad(name: "raw", direction: .source)
+        try input.link(sink)
+        pipeline.setState(.playing)
+        defer {
+            pipeline.setState(.null)
+            input.setActive(false)
+            output.setActive(false)
+        }
+        try input.startRawVideo(width: width, height: height)
+        let interval = ClockTime(1_000_000_000 / 30)
+        for number in 0..<40 as Range<ClockTime> {
+            if number == 20 { source.send(Event.forceKeyUnitUpstream()) }
+            if number == 30 { source.send(Event.forceKeyUnitUpstream(allHeaders: false)) }
+            let frame = Buffer(size: width * height * 3 / 2)
+            _ = frame.withMutableBytes { $0.initializeMemory(as: UInt8.self, repeating: UInt8(number)) }
+            frame.pts = number * interval
+            frame.duration = interval
+            #expect(input.push(frame) == .ok)
+        }
+        let all = packets.withLock { $0 }
+        let markers = all.filter { $0[1] & 0x80 != 0 }.map { Array($0[4..<8]) }
+        #expect(markers.count >= 38 && Set(markers).count == markers.count, "a marker for each time stamp")
+        let units = all.flatMap { NALTypes.of(Array($0.dropFirst(12))) }
+        let keyframes = units.indices.filter { units[$0] == 5 }
+        #expect(keyframes.count == 3 && keyframes.allSatisfy { $0 > 0 && units[$0 - 1] == 8 }, "\(units)")
+        #expect(!units.contains(9), "\(units)")
+    }
+}
+
+private enum NALTypes {
+    /// Types of the NAL units that begin in the payload of a packet (RFC 6184).
+    static func of(_ payload: [UInt8]) -> [UInt8] {
+        guard let first = payload.first else { return [] }
+        switch first & 31 {
+        case 24:
+            var (types, at): ([UInt8], Int) = ([], 1)
+            while at + 2 < payload.count {
+                types.append(payload[at + 2] & 31)
+                at += 2 + (Int(payload[at]) << 8 | Int(payload[at + 1]))
+            }
+            return types
+        case 28: return payload.count > 1 && payload[1] & 0x80 != 0 ? [payload[1] & 31] : []
+        default: return [first & 31]
+        }
+    }
 }
