@@ -29,6 +29,8 @@ package struct InboundRTP<Packet: PacketStorage> {
     private static var maximumBeforeFeedback: Int { 700 }
     /// The least interval between two keyframe requests.
     private static var keyframeRequestInterval: Duration { .milliseconds(100) }
+    /// Each keyframe fills the queue of a path that is too narrow.
+    private static var narrowKeyframeRequestInterval: Duration { .seconds(1) }
     /// The interval of reports while no media are sent.
     private static var reducedReportInterval: Duration { .seconds(15) }
     /// Feedback is due within 50 to 250 ms; lip sync needs an early report of audio, but few later ones.
@@ -141,8 +143,9 @@ package struct InboundRTP<Packet: PacketStorage> {
     /// Requests a keyframe of the stream that is shown. Several requests within a moment are one.
     package mutating func requestKeyframe(now: Duration, _ act: (Action) -> Void) {
         guard isActive, let selected, nextKeyframeRequest == nil else { return }
-        if let last = lastKeyframeRequest, now - last < Self.keyframeRequestInterval {
-            nextKeyframeRequest = last + Self.keyframeRequestInterval
+        let interval = stream.isBeyondRepair ? Self.narrowKeyframeRequestInterval : Self.keyframeRequestInterval
+        if let last = lastKeyframeRequest, now - last < interval {
+            nextKeyframeRequest = last + interval
             return
         }
         lastKeyframeRequest = now

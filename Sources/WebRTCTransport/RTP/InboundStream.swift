@@ -84,6 +84,7 @@ struct InboundStream<Packet: PacketStorage> {
 
     /// False if no packet is missing.
     var isWaiting: Bool { buffer.isWaiting }
+    var isBeyondRepair: Bool { buffer.isBeyondRepair }
     func isMissing(_ sequence: UInt16) -> Bool { buffer.isMissing(sequence) }
     /// When `drain` must be called, if no packet arrives before.
     var nextWake: Duration? { buffer.nextWake }

@@ -31,6 +31,7 @@ package struct JitterBuffer<Packet> {
     /// The time from a request to the next one.
     package var retry = Duration.milliseconds(100)
     private var reordering = Reordering()
+    private var loss = LossLevel()
     /// Packets are held until then, because packets from before the first one may arrive; nil: the stream has begun.
     private var begins: Duration?
     /// The number behind the highest one, whose packet may be the lost end of a frame, and the time of its request, or of the
@@ -64,6 +65,10 @@ package struct JitterBuffer<Packet> {
         guard requests else { return max(.milliseconds(20), reordering.delay * 1.5) }
         return min(max(retry * 6, .milliseconds(500)), .seconds(2))
     }
+
+    /// So much is lost that requests would only take room from new frames on a path that is too narrow: nothing is requested
+    /// or waited for, and a keyframe is the way on.
+    package var isBeyondRepair: Bool { requests && loss.isBeyondRepair }
 
     package var isWaiting: Bool { !missing.isEmpty || tail != nil }
     package func isMissing(_ sequence: UInt16) -> Bool {
@@ -107,6 +112,7 @@ package struct JitterBuffer<Packet> {
             return .restarted
         }
         if step > 0 {
+            if loss.arrived(behind: step - 1), isBeyondRepair { giveUp(now) }
             if step > 1 { discover(highest + 1..<number, now) }
             _ = sequences.record(sequence)
             (lastArrival, tail) = (now, nil)
@@ -116,7 +122,12 @@ package struct JitterBuffer<Packet> {
             }
         } else if let place = place(of: number) {
             let discovered = missing.remove(at: place).discovered
-            if isRetransmission { reordering.lost() } else { reordering.arrived(after: now - discovered) }
+            if isRetransmission {
+                reordering.lost()
+            } else {
+                reordering.arrived(after: now - discovered)
+                loss.wasNone()
+            }
         } else {
             guard number < expected, expected - number <= Self.longestReordering else { return .refused }
             guard begins != nil else {
@@ -134,7 +145,7 @@ package struct JitterBuffer<Packet> {
 
     /// The latest packet does not end its frame: the next packet is requested if it does not arrive within that time.
     package mutating func expectNext(within time: Duration, now: Duration) {
-        guard requests, let highest = sequences.highest else { return }
+        guard requests, !isBeyondRepair, let highest = sequences.highest else { return }
         tail = (highest + 1, now + max(time, reordering.delay), false)
     }
 
@@ -143,7 +154,8 @@ package struct JitterBuffer<Packet> {
     private mutating func discover(_ numbers: Range<Int64>, _ now: Duration, isBefore: Bool = false) {
         let interval = (now - lastArrival) / Double(numbers.count + 1)
         let timeout = timeout
-        guard !requests || numbers.count <= Self.maximumRequested && lastArrival + interval + timeout > now else {
+        let isInTime = numbers.count <= Self.maximumRequested && lastArrival + interval + timeout > now
+        guard !requests || !isBeyondRepair && isInTime else {
             missing.append(Missing(numbers: numbers, deadline: now, request: nil, discovered: now))
             return
         }
@@ -163,6 +175,14 @@ package struct JitterBuffer<Packet> {
             earliestRequest = min(earliestRequest ?? request, request)
         }
         for index in 0..<max(0, missing.count - Self.maximumMissing) {
+            (missing[index].deadline, missing[index].request) = (min(missing[index].deadline, now), nil)
+        }
+    }
+
+    /// Requests nothing of what is missing, and waits for none of it.
+    private mutating func giveUp(_ now: Duration) {
+        (earliestRequest, tail) = (nil, nil)
+        for index in missing.indices {
             (missing[index].deadline, missing[index].request) = (min(missing[index].deadline, now), nil)
         }
     }
@@ -212,7 +232,8 @@ package struct JitterBuffer<Packet> {
     /// after each `retry` until the packet arrives or is given up. `InboundRTP.pace` sets `retry` to the round trip and
     /// an eighth of it, at least 10 ms, in all 20 ms to 2 s; before the first round trip, of RTCP or a consent check, it is
     /// 100 ms. A packet is given up six times `retry`, but 500 ms to 2 s, after the time at which it should have arrived.
-    /// A gap of more than 256 packets, or one that begins too late to be repaired, is not requested at all (`discover`).
+    /// A gap of more than 256 packets, or one that begins too late to be repaired, is not requested at all (`discover`), and
+    /// nothing is while `isBeyondRepair`.
     /// - Returns: at most 256 numbers; the others are due at the next call.
     package mutating func requests(now: Duration) -> [UInt16] {
         var found: [UInt16] = []
@@ -260,4 +281,28 @@ private struct Reordering {
 
     /// A packet had to be sent once more.
     mutating func lost() { delay -= delay / 16 }
+}
+
+/// How many packets do not arrive at first, over some 64 arrivals. A value.
+private struct LossLevel {
+    /// Lost packets for each that arrives.
+    private var level = 0.0
+    private(set) var isBeyondRepair = false
+    /// A longer gap is one interruption of the path, and says no more about what the path carries otherwise.
+    private static var longestGap: Int64 { 8 }
+    private static var arrivals: Double { 64 }
+
+    /// - Parameter lost: numbers that are missing in front of the packet.
+    /// - Returns: true if `isBeyondRepair` has changed.
+    mutating func arrived(behind lost: Int64) -> Bool {
+        level += (Double(min(lost, Self.longestGap)) - level) / Self.arrivals
+        // Begins where one half is lost, so that the repetitions would need more room than the packets themselves, and ends
+        // at a quarter.
+        let before = isBeyondRepair
+        isBeyondRepair = level > (before ? 1.0 / 3 : 1)
+        return isBeyondRepair != before
+    }
+
+    /// A packet that seemed to be lost was only overtaken.
+    mutating func wasNone() { level = max(0, level - 1 / Self.arrivals) }
 }

@@ -55,6 +55,44 @@ struct RTPReceptionTests {
         #expect(line.delivered.count == 200 && line.requested.isEmpty && line.buffer.nextWake == nil)
     }
 
+    /// A path that carries one packet of twelve: requests would take room from what arrives. One that carries all again is
+    /// repaired again.
+    @Test func aPathThatIsTooNarrowIsNotAskedToRepeat() {
+        var line = Line()
+        for number in 0..<600 { line.arrive(UInt16(number * 12), at: number * 36) }
+        #expect(line.requested.count < 400 && line.buffer.isBeyondRepair, "\(line.requested.count) requests")
+        #expect(line.delivered.count == 600 && line.buffer.nextWake == nil, "nothing is waited for")
+        line.requested = []
+        for number in 0..<200 { line.arrive(UInt16(7200 + number), at: 22_000 + number * 3) }
+        #expect(!line.buffer.isBeyondRepair && line.requested.isEmpty)
+        line.arrive(7401, at: 22_700)
+        line.advance(to: 22_800)
+        #expect(line.requested.first == 7400)
+    }
+
+    /// Random loss, also much of it, a long gap and disorder are repaired.
+    @Test(arguments: [0.02, 0.1, 0.3, 0.4]) func lossIsRepaired(share: Double) {
+        var (line, random) = (Line(), SeededGenerator(seed: 7))
+        var lost: Set<UInt16> = []
+        for number in 1..<4000 as Range<UInt16> {
+            if number > 1, Double.random(in: 0..<1, using: &random) < share || (2000..<2200).contains(number) {
+                lost.insert(number)
+            } else {
+                line.arrive(number, at: Int(number) * 3)
+            }
+            #expect(!line.buffer.isBeyondRepair)
+        }
+        #expect(lost.subtracting(line.requested).count <= 2, "only the end of the stream is not known")
+    }
+
+    @Test func disorderIsNoLoss() {
+        var line = Line()
+        for block in 0..<200 {
+            for number in (0..<8).reversed() { line.arrive(UInt16(block * 8 + number), at: block * 24 + 8 - number) }
+            #expect(!line.buffer.isBeyondRepair)
+        }
+    }
+
     /// The first gap is requested at once. Where packets overtake each other, later ones are waited for; where they are lost,
     /// they are not.
     @Test func requestsWaitAsLongAsPacketsAreOvertaken() {
