@@ -16,16 +16,21 @@ package enum VideoCodec: String, Sendable, CaseIterable {
         }
     }
 
-    /// True if the remote peer's format parameters describe a stream that our encoder may send and our decoder can
-    /// read.
-    func accepts(formatParameters text: String?, _ h264: H264Acceptance) -> Bool {
+    /// True if the remote peer's format parameters describe a stream that our decoder can read, and our encoder may send
+    /// unless we only receive.
+    func accepts(formatParameters text: String?, _ h264: H264Acceptance, receivesOnly: Bool = false) -> Bool {
         let parameters = FormatParameters(text ?? "")
         switch self {
         case .vp8: return true
-        case .vp9: return (parameters["profile-id"] ?? "0") == "0"
+        case .vp9:
+            // 8 bits in each profile; the others have more.
+            let profile = parameters["profile-id"] ?? "0"
+            return profile == "0" || receivesOnly && profile == "1"
         case .h264:
-            // packetization-mode 0 would forbid fragments.
-            return parameters["packetization-mode"] == "1" && h264.accepts(parameters["profile-level-id"] ?? "42000a")
+            // Mode 0, the default, forbids fragments to who sends. Mode 2 interleaves, which no depayloader reads.
+            let mode = parameters["packetization-mode"] ?? "0"
+            return (mode == "1" || receivesOnly && mode == "0")
+                && h264.accepts(parameters["profile-level-id"] ?? "42000a")
         }
     }
 }

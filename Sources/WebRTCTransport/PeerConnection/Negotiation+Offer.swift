@@ -61,6 +61,7 @@ extension Negotiation {
             return LocalDescription.refused(kind: kind, mid: line.mid)
         case .media(.video):
             if var video, isAnswerer {
+                if case .video(let before) = line.negotiated, before.receivesOnly { video = before }
                 (video.mid, video.direction, video.receivedLayers) = (line.mid, line.direction, [])
                 return writer.media(answered(video))
             }
@@ -125,6 +126,7 @@ extension Negotiation {
         audio = all.audio
         signalingState = .stable
         transportBeforeRestart = nil
+        sources = OfferedSources()
         return remote
     }
 

@@ -92,6 +92,9 @@ struct InboundStream<Packet: PacketStorage> {
         (lastTime, hasLost, frameLimit) = (nil, announced != nil, FrameLimit())
     }
 
+    /// Other codecs may arrive from now on.
+    mutating func update(_ parameters: RTPSessionParameters) { codecs = parameters.codecs }
+
     /// False if no packet is missing.
     var isWaiting: Bool { buffer.isWaiting }
     func isMissing(_ sequence: UInt16) -> Bool { buffer.isMissing(sequence) }
@@ -186,6 +189,8 @@ struct InboundStream<Packet: PacketStorage> {
 
     private mutating func handOn(_ received: Received, _ act: (InboundAction<Packet>) -> Void) {
         if announced?.ssrc != ssrc || announced?.payloadType != received.payloadType {
+            // Another codec has a depayloader of its own, which has lost nothing, and would request a second keyframe.
+            if let announced, codecs[announced.payloadType] != received.codec { hasLost = false }
             announced = (ssrc, received.payloadType)
             act(.source(ssrc: ssrc, payloadType: received.payloadType))
             pending += 1

@@ -30,11 +30,14 @@ package struct RTPSessionParameters: Sendable {
 extension RTPSessionParameters {
     init(_ video: NegotiatedVideo, _ identity: LocalIdentity) {
         self.init(clockRate: 90_000, ssrc: identity.ssrc, cname: identity.cname)
-        for codec in [video.codec] + video.alternatives {
+        for codec in video.codecs {
             var text =
                 "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(codec.payloadType), "
             text += "encoding-name=(string)\(codec.codec.encodingName)"
-            if codec.codec == .h264 { text += ", packetization-mode=(string)1" }
+            if codec.codec == .h264 {
+                let mode = FormatParameters(codec.formatParameters ?? "")["packetization-mode"] ?? "0"
+                text += ", packetization-mode=(string)\(mode == "1" ? 1 : 0)"
+            }
             (caps[codec.payloadType], codecs[codec.payloadType]) = (text, codec.codec)
             if let type = codec.retransmissionPayloadType { rtxTypes[type] = codec.payloadType }
         }

@@ -14,6 +14,32 @@ extension VideoCodec {
         return min(length, payload.count)
     }
 
+    /// True for the first packet of a keyframe, with which a stream of this codec may begin.
+    func beginsKeyframe(_ payload: UnsafeRawBufferPointer) -> Bool {
+        switch self {
+        case .vp8:
+            let header = Self.vp8Descriptor(payload)
+            // S, and partition 0.
+            guard payload.count > header, payload[0] & 0x17 == 0x10 else { return false }
+            return payload[header] & 1 == 0
+        case .vp9:
+            // B without P, and the lowest spatial layer if there are several.
+            guard let descriptor = VP9PayloadDescriptor(payload), payload[0] & 0x48 == 0x08 else { return false }
+            return descriptor.layerIndices.map { payload[$0] & 0x0e == 0 } ?? true
+        case .h264: return Self.h264Types(payload).contains { $0 == 5 || $0 == 7 }
+        }
+    }
+
+    /// The types of the NAL units that begin in a packet (RFC 6184 5.4); of an aggregation packet, that of the first unit.
+    private static func h264Types(_ payload: UnsafeRawBufferPointer) -> [UInt8] {
+        guard let first = payload.first else { return [] }
+        switch first & 0x1f {
+        case 24: return payload.count > 3 ? [payload[3] & 0x1f] : []
+        case 28, 29: return payload.count > 1 && payload[1] & 0x80 != 0 ? [payload[1] & 0x1f] : []
+        case let type: return [type]
+        }
+    }
+
     /// RFC 7741 4.2.
     private static func vp8Descriptor(_ payload: UnsafeRawBufferPointer) -> Int {
         guard payload.count > 1, payload[0] & 0x80 != 0 else { return 1 }
