@@ -86,7 +86,9 @@ extension Negotiation {
     ) throws(PeerConnectionError) -> [Int: NegotiatedVideo] {
         let chosen = remote.video
         func isOurs(_ found: NegotiatedVideo) -> Bool {
-            found.receivesOnly || video.map { $0.codec.codec == found.codec.codec && $0.codec.payloadType == found.codec.payloadType } ?? true
+            found.receivesOnly
+                || video.map { $0.codec.codec == found.codec.codec && $0.codec.payloadType == found.codec.payloadType }
+                    ?? true
         }
         if let chosen, !isOurs(chosen) {
             throw PeerConnectionError(.badDescription, "the remote description changes the mid of the video")
@@ -129,7 +131,8 @@ extension Negotiation {
         var meanings: [Int: String] = [:]
         func take(_ codec: NegotiatedCodec) -> Bool {
             let text = "\(codec.codec) \(codec.formatParameters ?? "")"
-            let own = [(codec.payloadType, text)] + (codec.retransmissionPayloadType.map { [($0, "rtx \(text)")] } ?? [])
+            let own =
+                [(codec.payloadType, text)] + (codec.retransmissionPayloadType.map { [($0, "rtx \(text)")] } ?? [])
             guard own.allSatisfy({ meanings[$0.0] ?? $0.1 == $0.1 }) else { return false }
             for (type, text) in own { meanings[type] = text }
             return true

@@ -20,7 +20,8 @@ package struct BundleDemuxer {
 
     package mutating func configure(_ video: NegotiatedVideo) {
         self.video = Section(
-            types: Set(video.codecs.flatMap(\.payloadTypes)), mid: Array(video.mid.utf8), midExtension: video.extensions.mid)
+            types: Set(video.codecs.flatMap(\.payloadTypes)), mid: Array(video.mid.utf8),
+            midExtension: video.extensions.mid)
         for ssrc in video.ssrcs { map(ssrc, .video) }
     }
 

@@ -76,7 +76,10 @@ extension Transport {
         /// The order is the offer's, whatever is between the codecs.
         @Test(
             arguments: [
-                (Array(LiveKitOffer.types.reversed()), ["108", "109", "125", "126", "100", "101", "98", "99", "96", "97"]),
+                (
+                    Array(LiveKitOffer.types.reversed()),
+                    ["108", "109", "125", "126", "100", "101", "98", "99", "96", "97"]
+                ),
                 ([35, 36, 116, 117, 108, 109, 35, 96, 97], ["108", "109", "96", "97"]),
                 ([96, 97, 96, 97, 125, 126, 96], ["96", "97", "125", "126"]),
                 ([125, 126], ["125", "126"]), ([97, 96, 99, 98], ["96", "97", "98", "99"]), ([108], ["108", "109"]),
@@ -95,8 +98,10 @@ extension Transport {
 
         /// Modes that no depayloader reads and profiles that no decoder does.
         @Test func unreadableFormats() throws {
-            let offer = LiveKitOffer.video().replacing("packetization-mode=0;profile", with: "packetization-mode=2;profile")
-                .replacing("profile-id=1", with: "profile-id=2").replacing("mode=1;profile-level-id=42e01f", with: "mode=1")
+            let offer = LiveKitOffer.video().replacing(
+                "packetization-mode=0;profile", with: "packetization-mode=2;profile"
+            )
+            .replacing("profile-id=1", with: "profile-id=2").replacing("mode=1;profile-level-id=42e01f", with: "mode=1")
             #expect(try video(offer).formats == ["96", "97", "98", "99", "108", "109"])
             let profiles = LiveKitOffer.video(types: [125, 126, 108, 109])
                 .replacing("mode=0;profile-level-id=42e01f", with: "mode=0;profile-level-id=f4001f")
@@ -107,7 +112,8 @@ extension Transport {
         /// Encoded output takes what its caps allow.
         @Test func aPartOfTheCodecs() throws {
             #expect(try video(LiveKitOffer.video(), [.h264]).formats == ["125", "126", "108", "109"])
-            #expect(try video(LiveKitOffer.video(), [.vp8, .h264]).formats == ["96", "97", "125", "126", "108", "109"])
+            #expect(
+                try video(LiveKitOffer.video(), [.vp8, .h264]).formats == ["96", "97", "125", "126", "108", "109"])
             #expect(try video(LiveKitOffer.video(), nil).formats == ["96", "97"], "without the setting, the first one")
         }
 
@@ -162,6 +168,117 @@ extension Transport {
                             + LiveKitOffer.video(types: [96, 97], track: nil) + other))
                 #expect(later.media[1].formats == ["96", "97"])
                 #expect(later.media[2].formats.count == 10 && later.media[2].has("recvonly"))
+            }
+        }
+
+        // MARK: Packets
+
+        /// A receiver that answered an offer of VP8, H.264 in both modes and VP9, and the sender of any packets.
+        private func withReceiver(
+            adding section: String? = nil, _ body: (_ sender: TestPeer, _ receiver: TestPeer) throws -> Void
+        ) throws {
+            var configuration = PeerConnectionConfiguration()
+            configure(&configuration)
+            let (a, b) = (try TestPeer(), try TestPeer(configuration))
+            defer { TestPeer.stop(a, b) }
+            try join(
+                a, b,
+                mangleAnswer: { answer in
+                    // The sender offered one m-line only.
+                    let starts = answer.ranges(of: "\r\nm=").map { answer.index(after: $0.lowerBound) }
+                    return starts.count > 1 ? String(answer[..<starts[1]]) : answer
+                },
+                mangleOffer: { offer in
+                    let lines = LiveKitOffer.video(mid: 0).split(separator: "\r\n" as Character)
+                        .filter { $0.hasPrefix("a=rtpmap") || $0.hasPrefix("a=fmtp") || $0.hasPrefix("a=rtcp-fb") }
+                        .map { $0 + "\r\n" }.joined()
+                    let kept = offer.split(separator: "\r\n" as Character)
+                        .filter { !$0.hasPrefix("a=rtpmap") && !$0.hasPrefix("a=fmtp") && !$0.hasPrefix("a=rtcp-fb") }
+                        .map { $0 + "\r\n" }.joined()
+                    let types = LiveKitOffer.types.map(String.init).joined(separator: " ")
+                    return kept.replacing("SAVPF 96 97", with: "SAVPF \(types)") + lines + (section ?? "")
+                })
+            // It takes packets of any codec.
+            let drain = try makeDrain()
+            b.pipeline.add(drain)
+            try b.connection.bin.staticPad("rtp_src")?.link(try #require(drain.staticPad("sink")))
+            b.pipeline.setState(.playing)
+            try #require(a.waitForConnected() && b.waitForConnected())
+            try body(a, b)
+        }
+
+        private func rtp(_ type: Int, _ sequence: Int, ssrc: UInt32, _ payload: [UInt8]) -> [UInt8] {
+            [0x80, 0x80 | UInt8(type)] + big(sequence, 2) + big(sequence * 3000, 4) + big(Int(ssrc), 4) + payload
+        }
+
+        private static let vp8Key: [UInt8] = [0x10, 0x10, 2, 0, 0x9d, 1, 0x2a, 64, 0, 48, 0, 1, 2]
+        private static let vp8Delta: [UInt8] = [0x10, 0x11, 2, 0, 1, 2]
+        /// STAP-A with a sequence parameter set first.
+        private static let h264Key: [UInt8] = [0x18, 0, 2, 0x67, 0x42, 0, 2, 0x65, 0x88]
+        private static let h264Delta: [UInt8] = [0x41, 0x9a, 0x24]
+
+        /// The same stream goes on in another codec, another one begins in a third, and nothing of their keyframes is lost.
+        @Test func thePacketsDecide() throws {
+            try withReceiver { a, b in
+                let types = Watched<[Int]>([])
+                b.connection.bin.staticPad("rtp_src")?.addProbe(.buffer) { item in
+                    if case .buffer(let packet) = item {
+                        packet.withBytes { bytes in types.change { $0.append(Int(bytes[1] & 0x7f)) } }
+                    }
+                    return .pass
+                }
+                let ssrc = try #require(a.connection.sendParameters?.ssrc)
+                let packets = [
+                    (96, Self.vp8Key), (96, Self.vp8Delta), (108, Self.h264Delta), (108, Self.h264Key),
+                    (108, Self.h264Delta), (96, Self.vp8Delta), (108, Self.h264Delta),
+                ]
+                for (index, packet) in packets.enumerated() {
+                    a.connection.forge(rtp: rtp(packet.0, 100 + index, ssrc: ssrc, packet.1))
+                    letTheNetworkThreadRun()
+                }
+                // A packet of another codec that begins nothing is a stray one.
+                #expect(types.wait(.seconds(20)) { $0 == [96, 96, 108, 108, 108] }, "\(types.value)")
+                #expect(b.seen.wait(.seconds(20)) { $0.codecs == [.h264] }, "\(b.seen.value.codecs)")
+            }
+        }
+
+        /// A server sends tracks of rejected m-lines too. Nothing of them is shown, requested, or counted as media.
+        @Test func aRejectedTrackIsNotShown() throws {
+            let other = LiveKitOffer.video(mid: 7, track: "PA_a|TR_other TR_other", ssrc: (0x4444, 0x4445))
+            try withReceiver(adding: other) { a, b in
+                let sources = Watched<Set<UInt32>>([])
+                b.connection.bin.staticPad("rtp_src")?.addProbe(.buffer) { item in
+                    if case .buffer(let packet) = item {
+                        packet.withBytes { bytes in
+                            let ssrc = (8..<12).reduce(UInt32(0)) { $0 << 8 | UInt32(bytes[$1]) }
+                            sources.change { $0.insert(ssrc) }
+                        }
+                    }
+                    return .pass
+                }
+                let ssrc = try #require(a.connection.sendParameters?.ssrc)
+                func send(_ type: Int, _ sequence: Int, _ source: UInt32, _ payload: [UInt8]) {
+                    a.connection.forge(rtp: rtp(type, sequence, ssrc: source, payload))
+                    letTheNetworkThreadRun()
+                }
+                send(96, 1, ssrc, Self.vp8Key)
+                #expect(sources.wait(.seconds(20)) { $0 == [ssrc] })
+                let before = b.connection.statistics()
+                // With gaps, in another codec, and of a stream that no m-line names.
+                for sequence in stride(from: 10, to: 40, by: 3) {
+                    send(96, sequence, 0x4444, Self.vp8Key)
+                    send(108, sequence + 1, 0x4444, Self.h264Key)
+                    send(97, sequence, 0x4445, [0, 9] + Self.vp8Key)
+                    send(96, sequence, 0x5555, Self.vp8Key)
+                }
+                send(96, 2, ssrc, Self.vp8Delta)
+                #expect(
+                    eventually(seconds: 20) { b.connection.statistics().packetsReceived > before.packetsReceived })
+                let after = b.connection.statistics()
+                #expect(after.packetsReceived == before.packetsReceived + 1)
+                #expect(after.packetsRefused == before.packetsRefused + 40)
+                #expect(after.rtp.plisSent == before.rtp.plisSent && after.rtp.nacksSent == before.rtp.nacksSent)
+                #expect(sources.value == [ssrc] && b.seen.value.codecs.isEmpty)
             }
         }
     }

@@ -128,26 +128,30 @@ struct HeaderExtensionTests {
     }
 
     /// A sender that may mix the forms takes two-byte headers for a packet with a long element, and for IDs above 14.
-    @Test(arguments: [
-        ([0xbe, 0xde], [0x22, 1, 2, 3, 0x31, 0x12, 0x34], 3), ([0x10, 0], [2, 3, 1, 2, 3, 3, 2, 0x12, 0x34], 3),
-        // Padding between elements, an empty element, and bits of the application.
-        ([0x10, 0x0f], [0, 0, 2, 0, 0, 3, 2, 0x12, 0x34], 3), ([0x10, 0], [15, 1, 0, 16, 1, 9, 3, 2, 0x12, 0x34], 3),
-        ([0x10, 0], [1, 40] + [UInt8](repeating: 0x55, count: 40) + [3, 2, 0x12, 0x34], 3),
-        ([0x10, 0], [15, 2, 0x12, 0x34], 15), ([0x10, 0], [200, 2, 0x12, 0x34], 200),
-    ] as [([UInt8], [UInt8], UInt8)])
+    @Test(
+        arguments: [
+            ([0xbe, 0xde], [0x22, 1, 2, 3, 0x31, 0x12, 0x34], 3), ([0x10, 0], [2, 3, 1, 2, 3, 3, 2, 0x12, 0x34], 3),
+            // Padding between elements, an empty element, and bits of the application.
+            ([0x10, 0x0f], [0, 0, 2, 0, 0, 3, 2, 0x12, 0x34], 3),
+            ([0x10, 0], [15, 1, 0, 16, 1, 9, 3, 2, 0x12, 0x34], 3),
+            ([0x10, 0], [1, 40] + [UInt8](repeating: 0x55, count: 40) + [3, 2, 0x12, 0x34], 3),
+            ([0x10, 0], [15, 2, 0x12, 0x34], 15), ([0x10, 0], [200, 2, 0x12, 0x34], 200),
+        ] as [([UInt8], [UInt8], UInt8)])
     func bothFormsAreRead(profile: [UInt8], elements: [UInt8], id: UInt8) {
         #expect(number(packet(profile, elements), id: id) == 0x1234)
     }
 
-    @Test(arguments: [
-        // A value that ends behind the extension, a header without its length, an extension that ends behind the packet.
-        ([0x10, 0], nil, [3, 3, 0x12, 0x34]), ([0x10, 0], nil, [2, 0, 0, 3]), ([0x10, 0], 9, [3, 2, 0x12, 0x34]),
-        ([0x10, 0], nil, [2, 200, 3, 2, 0x12, 0x34, 0, 0]), ([0x10, 0], nil, []), ([0x10, 0], nil, [0, 0, 0, 0]),
-        // Other profiles, one-byte elements in a two-byte extension, and the end of a list with one-byte headers.
-        ([0x11, 0], nil, [3, 2, 0x12, 0x34]), ([0x0f, 0xff], nil, [3, 2, 0x12, 0x34]),
-        ([0x10, 0], nil, [0x31, 0x12, 0x34]), ([0xbe, 0xde], nil, [0xf0, 0, 0x31, 0x12, 0x34]),
-        ([0xbe, 0xdf], nil, [0x31, 0x12, 0x34]), ([0x10, 0], nil, [3, 1, 0x12, 0]), ([0x10, 0], nil, [3, 0, 0, 0]),
-    ] as [([UInt8], UInt16?, [UInt8])])
+    @Test(
+        arguments: [
+            // A value that ends behind the extension, a header without its length, an extension that ends behind the packet.
+            ([0x10, 0], nil, [3, 3, 0x12, 0x34]), ([0x10, 0], nil, [2, 0, 0, 3]), ([0x10, 0], 9, [3, 2, 0x12, 0x34]),
+            ([0x10, 0], nil, [2, 200, 3, 2, 0x12, 0x34, 0, 0]), ([0x10, 0], nil, []), ([0x10, 0], nil, [0, 0, 0, 0]),
+            // Other profiles, one-byte elements in a two-byte extension, and the end of a list with one-byte headers.
+            ([0x11, 0], nil, [3, 2, 0x12, 0x34]), ([0x0f, 0xff], nil, [3, 2, 0x12, 0x34]),
+            ([0x10, 0], nil, [0x31, 0x12, 0x34]), ([0xbe, 0xde], nil, [0xf0, 0, 0x31, 0x12, 0x34]),
+            ([0xbe, 0xdf], nil, [0x31, 0x12, 0x34]), ([0x10, 0], nil, [3, 1, 0x12, 0]),
+            ([0x10, 0], nil, [3, 0, 0, 0]),
+        ] as [([UInt8], UInt16?, [UInt8])])
     func malformedExtensionsHaveNoValue(profile: [UInt8], words: UInt16?, elements: [UInt8]) {
         #expect(number(packet(profile, words: words, elements)) == nil)
     }
