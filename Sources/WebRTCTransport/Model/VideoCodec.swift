@@ -1,14 +1,15 @@
 package enum VideoCodec: String, Sendable, CaseIterable {
-    case vp8, vp9, h264
+    /// `h265` is received only.
+    case vp8, vp9, h264, h265
 
-    /// The name in `a=rtpmap` (RFC 7741, RFC 9628, RFC 6184).
+    /// The name in `a=rtpmap` (RFC 7741, RFC 9628, RFC 6184, RFC 7798).
     package var encodingName: String { rawValue.uppercased() }
 
     /// Format parameters of our offers. H.264: constrained baseline 3.1 or the profile of an encoded input, packets with
     /// one NAL unit or fragments (RFC 6184 8.1).
     func formatParameters(_ h264: H264Acceptance) -> String? {
         switch self {
-        case .vp8: return nil
+        case .vp8, .h265: return nil
         case .vp9: return "profile-id=0"
         case .h264:
             let profile = if case .profile(let own) = h264 { own } else { H264Profile.constrainedBaseline }
@@ -31,6 +32,10 @@ package enum VideoCodec: String, Sendable, CaseIterable {
             let mode = parameters["packetization-mode"] ?? "0"
             return (mode == "1" || receivesOnly && mode == "0")
                 && h264.accepts(parameters["profile-level-id"] ?? "42000a")
+        case .h265:
+            // Main profile, and units in the order of decoding (RFC 7798 7.1).
+            return receivesOnly && parameters["profile-id"] ?? "1" == "1"
+                && parameters["sprop-max-don-diff"] ?? "0" == "0"
         }
     }
 }

@@ -17,6 +17,7 @@ extension Negotiation {
         choice.receivable = configuration.receivableCodecs
         choice.sendingMid = video?.mid
         // What we offered first stays as it is, because we may send on it again.
+        choice.remedy = { VideoCodec.decoderPackages(ofEncodings: $0) }
         choice.neverSends = choice.onlySending && (isAnswerer || video == nil)
         return try RemoteDescription(parsing: text, isOffer: true, choice: choice, wants: wants) { isUsable($0) }
     }

@@ -10,6 +10,7 @@ extension VideoCodec {
             case .vp9: VP9PayloadDescriptor(payload)?.length ?? 0
             // FU-A and FU-B (RFC 6184 5.8).
             case .h264: first & 0x1f == 28 ? 2 : first & 0x1f == 29 ? 4 : 0
+            case .h265: first >> 1 & 0x3f == 49 ? 3 : 0
             }
         return min(length, payload.count)
     }
@@ -26,17 +27,29 @@ extension VideoCodec {
             // B without P, and the lowest spatial layer if there are several.
             guard let descriptor = VP9PayloadDescriptor(payload), payload[0] & 0x48 == 0x08 else { return false }
             return descriptor.layerIndices.map { payload[$0] & 0x0e == 0 } ?? true
-        case .h264: return Self.h264Types(payload).contains { $0 == 5 || $0 == 7 }
+        case .h264: return Self.h264Type(payload).map { $0 == 5 || $0 == 7 } ?? false
+        // A random access point, or a parameter set.
+        case .h265: return Self.h265Type(payload).map { (16...21).contains($0) || (32...34).contains($0) } ?? false
         }
     }
 
-    /// The types of the NAL units that begin in a packet (RFC 6184 5.4); of an aggregation packet, that of the first unit.
-    private static func h264Types(_ payload: UnsafeRawBufferPointer) -> [UInt8] {
-        guard let first = payload.first else { return [] }
+    /// The type of the NAL unit that begins in a packet (RFC 6184 5.4), the first one of an aggregation packet.
+    private static func h264Type(_ payload: UnsafeRawBufferPointer) -> UInt8? {
+        guard let first = payload.first else { return nil }
         switch first & 0x1f {
-        case 24: return payload.count > 3 ? [payload[3] & 0x1f] : []
-        case 28, 29: return payload.count > 1 && payload[1] & 0x80 != 0 ? [payload[1] & 0x1f] : []
-        case let type: return [type]
+        case 24: return payload.count > 3 ? payload[3] & 0x1f : nil
+        case 28, 29: return payload.count > 1 && payload[1] & 0x80 != 0 ? payload[1] & 0x1f : nil
+        case let type: return type
+        }
+    }
+
+    /// As `h264Type` (RFC 7798 4.4).
+    private static func h265Type(_ payload: UnsafeRawBufferPointer) -> UInt8? {
+        guard let first = payload.first else { return nil }
+        switch first >> 1 & 0x3f {
+        case 48: return payload.count > 4 ? payload[4] >> 1 & 0x3f : nil
+        case 49: return payload.count > 2 && payload[2] & 0x80 != 0 ? payload[2] & 0x3f : nil
+        case let type: return type
         }
     }
 

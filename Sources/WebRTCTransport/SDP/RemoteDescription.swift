@@ -53,6 +53,8 @@ package struct RemoteDescription: Sendable {
         package var sendingMid: String?
         /// None does.
         package var neverSends = false
+        /// What to install for codecs of these encoding names, as a part of a sentence; empty: nothing helps.
+        package var remedy: @Sendable (_ names: [String]) -> String = { _ in "" }
         package init() {}
     }
 
@@ -206,6 +208,13 @@ package struct RemoteDescription: Sendable {
         }
         guard let codec = codecs.first(where: { $0.payloadType == type && !receivesOnly }) ?? codecs.first else {
             let names = PayloadTypes(media).encodingNames
+            if receivesOnly {
+                let remedy = choice.remedy(names)
+                throw PeerConnectionError(
+                    .rejected,
+                    "the remote peer sends video as \(names.isEmpty ? "nothing" : names.joined(separator: ", ")), of "
+                        + "which nothing can be received here\(remedy.isEmpty ? "" : ": \(remedy)")")
+            }
             throw PeerConnectionError(
                 .rejected,
                 "no video codec in common: the remote peer has "

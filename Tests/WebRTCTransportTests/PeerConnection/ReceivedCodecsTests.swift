@@ -117,6 +117,17 @@ extension Transport {
             #expect(try video(LiveKitOffer.video(), nil).formats == ["96", "97"], "without the setting, the first one")
         }
 
+        /// H.265 where it can be decoded; what is interleaved or has more bits cannot.
+        @Test func h265() throws {
+            let all = Set(VideoCodec.allCases)
+            #expect(try video(LiveKitOffer.video(), all).formats.suffix(2) == ["116", "117"])
+            for parameters in ["profile-id=2", "sprop-max-don-diff=2"] {
+                let offer = LiveKitOffer.video().replacing(
+                    "a=rtpmap:116 H265/90000\r\n", with: "a=rtpmap:116 H265/90000\r\na=fmtp:116 \(parameters)\r\n")
+                #expect(try !video(offer, all).formats.contains("116"))
+            }
+        }
+
         @Test func nothingInCommonNamesTheCodecs() {
             #expect {
                 try video(LiveKitOffer.video(types: [35, 36, 116, 117]))
