@@ -61,7 +61,7 @@ extension Negotiation {
     }
 
     /// Our part of an m-line in an answer.
-    private func answered(_ line: Transceiver, _ writer: LocalDescription, _ maximumMessageSize: Int?) -> SDPMedia {
+    private func answered(_ line: Transceiver, _ writer: LocalDescription, _ maximumMessageSize: UInt64?) -> SDPMedia {
         guard !line.isRefused else { return LocalDescription.refused(kind: line.kind, mid: line.mid) }
         return switch line.negotiated {
         case .video(let video): writer.media(answered(video))

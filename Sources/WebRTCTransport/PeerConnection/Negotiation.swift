@@ -57,7 +57,7 @@ struct Negotiation: Sendable {
                     ? nil : "receives simulcast \(video.receivedLayers.joined(separator: " "))",
             ].compactMap(\.self)
             return
-                (["video \(video.direction) \(codec.codec.encodingName)/\(codec.payloadType)"]
+                (["video \(video.direction)"] + video.codecs.map { "\($0.codec.encodingName)/\($0.payloadType)" }
                 + extensions).joined(separator: ", ")
         }
         let audio = audio.map { "audio \($0.direction) OPUS/\($0.payloadType)" }

@@ -57,7 +57,7 @@ struct LocalDescription: Sendable {
     }
 
     /// Data channels: the transport is accepted, but no SCTP association is made.
-    func application(mid: String, maximumMessageSize: Int? = nil) -> SDPMedia {
+    func application(mid: String, maximumMessageSize: UInt64? = nil) -> SDPMedia {
         var media = SDPMedia(kind: "application", port: 9, transport: "UDP/DTLS/SCTP", formats: ["webrtc-datachannel"])
         media.attributes = transportLines(mid: mid) + [SDPAttribute("sctp-port", "5000")]
         if let maximumMessageSize {

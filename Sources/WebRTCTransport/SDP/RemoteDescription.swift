@@ -155,7 +155,9 @@ package struct RemoteDescription: Sendable {
     }
 
     /// The limit of a message of a data channel, as the remote peer wrote it (RFC 8841 6).
-    func maximumMessageSize(at index: Int) -> Int? { sdp.media[index].value("max-message-size").flatMap { Int($0) } }
+    func maximumMessageSize(at index: Int) -> UInt64? {
+        sdp.media[index].value("max-message-size").flatMap { UInt64($0) }
+    }
 
     /// The SSRCs that an m-line names, also in its groups.
     func namedSSRCs(at index: Int) -> Set<UInt32> {
