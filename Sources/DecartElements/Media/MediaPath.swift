@@ -261,6 +261,12 @@ final class MediaPath: @unchecked Sendable {
         }
     }
 
+    /// Another codec arrives than before.
+    private func changeDecoder() {
+        guard !shared.withLock(\.isStopped) else { return }
+        do { try receiveBranch.changeCodec() } catch { fail(error) }
+    }
+
     /// Size of the decoded frames before scaling. Any thread.
     var receivedSize: (width: Int, height: Int)? { receiveBranch.receivedSize }
 
@@ -282,7 +288,10 @@ final class MediaPath: @unchecked Sendable {
         else { return }
         isReceiving = true
         adaptReports()
-        try receiveBranch.start(codec, from: source, in: bin, markers: markers) { [weak self] isFirst in
+        try receiveBranch.start(
+            codec, from: source, in: bin, markers: markers,
+            onCodec: { [weak self, scheduler] in scheduler.async { [weak self] in self?.changeDecoder() } }
+        ) { [weak self] isFirst in
             guard let self else { return }
             self.host.trackStats.received(at: self.host.element.unowned.currentRunningTime)
             if isFirst { self.onEvent(.firstFrame) }

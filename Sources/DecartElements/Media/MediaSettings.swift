@@ -35,6 +35,7 @@ extension MediaSettings {
         } else if let encoding, !encoding.codecs.contains(connection.codec), let first = encoding.codecs.first {
             settings.connection.codec = first
         }
+        settings.connection.receivableCodecs = Set(encoding?.codecs ?? VideoCodec.receivable)
         // No decoder is used, so ignore which ones are installed.
         if encoding != nil {
             settings.connection.usableCodecs = [settings.connection.codec]

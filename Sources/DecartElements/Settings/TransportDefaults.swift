@@ -48,7 +48,9 @@ extension TransformSettings.Encoding {
 
     /// Found by name: the name of every encoder in GStreamer contains its codec.
     private var encoderCodec: VideoCodec? {
-        VideoCodec.allCases.first { encoder.lowercased().contains($0 == .h264 ? "264" : $0.rawValue) }
+        VideoCodec.allCases.first {
+            !$0.encoders.isEmpty && encoder.lowercased().contains($0 == .h264 ? "264" : $0.rawValue)
+        }
     }
 }
 

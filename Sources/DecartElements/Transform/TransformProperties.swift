@@ -159,7 +159,7 @@ enum TransformProperties {
             "congestion-control", \.encoding.congestionControl, nick: "Congestion control",
             blurb: "Adapts the video bitrate to the network; off is for networks with bandwidth to spare"),
         .enumeration(
-            "codec", \.encoding.codec, nick: "Codec", blurb: "Video codec to negotiate; only this one is offered"),
+            "codec", \.encoding.codec, nick: "Codec", blurb: "Video codec to send; only this one is offered"),
         .string(
             "encoder", \.encoding.encoder, nick: "Encoder",
             blurb: "Element factory or bin description of the encoder (empty = chosen and tuned for live video)"),

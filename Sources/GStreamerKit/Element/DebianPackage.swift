@@ -16,7 +16,7 @@ package enum DebianPackage {
                 "vp9enc",
             ]
         ),
-        ("plugins-ugly", ["x264enc"]), ("plugins-bad", ["h264parse"]),
+        ("plugins-ugly", ["x264enc"]), ("plugins-bad", ["h264parse", "h265parse", "libde265dec"]),
     ]
 
     /// The first prefix counts. NVIDIA's elements for Jetson, nvv…, are in no package of Debian.

@@ -1,6 +1,6 @@
 // The decoder of one media path: turns a connection's RTP into frames for the output, by depayloader, decoder and scaler.
 // It sits behind an `ErrorIsolator`, which discards downstream errors, so that the decoder can be rebuilt while RTP keeps
-// arriving. It knows pads and elements; it must not know connections.
+// arriving, also as one of another codec. It knows pads and elements; it must not know connections.
 package import GStreamerKit
 package import Log
 import Synchronization
@@ -15,7 +15,7 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     private let encoding: EncodedOutput?
     private let logger: Logger
     private let frames = Atomic<UInt64>(0)
-    private let isolator = ErrorIsolator()
+    private let isolator: ErrorIsolator
     private let timer = CodingTimer()
 
     private struct Target {
@@ -43,6 +43,16 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     }
     private let shared = Mutex(Shared())
 
+    /// The codec of the packets, and that of the elements behind them. Any thread.
+    private struct Codecs: Sendable {
+        var arriving: VideoCodec?
+        var decoded: VideoCodec?
+        var isChanging = false
+        var onChange: (@Sendable () -> Void)?
+    }
+    private let codecs: CodecSlot
+    private final class CodecSlot: Sendable { let value = Mutex(Codecs()) }
+
     /// - Parameter followsReceived: frames keep the size that they have when they arrive.
     package init(
         path: PathID, output: VideoOutput, followsReceived: Bool, encoding: EncodedOutput? = nil, logger: Logger
@@ -52,6 +62,23 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         self.output = output
         self.followsReceived = followsReceived
         self.logger = logger
+        let codecs = CodecSlot()
+        self.codecs = codecs
+        isolator = ErrorIsolator { caps, isolator in
+            guard let codec = VideoCodec(packets: caps) else { return }
+            // Each of these decisions is made with the lock held, also that of `changeCodec`.
+            let onChange = codecs.value.withLock { codecs -> (@Sendable () -> Void)? in
+                codecs.arriving = codec
+                guard codecs.decoded != codec || codecs.isChanging else {
+                    isolator.abandon()
+                    return nil
+                }
+                isolator.hold()
+                defer { codecs.isChanging = true }
+                return codecs.isChanging ? nil : codecs.onChange
+            }
+            onChange?()
+        }
     }
 
     /// Decoded frames so far. Any thread.
@@ -75,10 +102,11 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     /// - Parameters:
     ///   - source: pushes RTP, now or later.
     ///   - markers: finds and covers the latency marker of each decoded frame, before scaling.
+    ///   - onCodec: called on the thread of the packets if they are of another codec from now on: call `changeCodec`.
     ///   - onFrame: called on the decoder's thread.
     package func start(
         _ codec: VideoCodec, from source: Pad, in bin: Bin, markers: LatencyMarkers?,
-        onFrame: @escaping @Sendable (_ isFirst: Bool) -> Void
+        onCodec: @escaping @Sendable () -> Void, onFrame: @escaping @Sendable (_ isFirst: Bool) -> Void
     ) throws {
         let exit = output.makeInput(path: path, onFormat: { [weak self] in self?.applyFormat() }) {
             [weak self] in
@@ -88,7 +116,30 @@ package final class VideoReceiveBranch: @unchecked Sendable {
         }
         target = Target(codec: codec, bin: bin, exit: exit, markers: markers)
         try build()
+        codecs.value.withLock { ($0.decoded, $0.onChange) = (codec, onCodec) }
         try isolator.open(to: source)
+    }
+
+    /// Replaces the elements by those of the codec in which the packets arrive now. They wait meanwhile, and the output
+    /// keeps its latest frame, so that it goes on with the first keyframe of the new codec.
+    package func changeCodec() throws {
+        // It may change again while the elements are built.
+        while target != nil {
+            let next = codecs.value.withLock { codecs -> VideoCodec? in
+                guard let arriving = codecs.arriving, arriving != codecs.decoded else {
+                    codecs.isChanging = false
+                    isolator.release()
+                    return nil
+                }
+                return arriving
+            }
+            guard let next else { return }
+            removeElements()
+            shared.withLock { $0.hasFailed = false }
+            target?.codec = next
+            try build()
+            codecs.value.withLock { $0.decoded = next }
+        }
     }
 
     /// Lets no more frames through.

@@ -13,6 +13,7 @@ extension VideoCodec {
         case .vp8: "video/x-vp8, width=(int)1280, height=(int)704, framerate=(fraction)0/1, profile=(string)0"
         case .vp9: "video/x-vp9, width=(int)1280, height=(int)704, framerate=(fraction)0/1"
         case .h264: "video/x-h264, stream-format=(string)byte-stream, alignment=(string)au"
+        case .h265: "video/x-h265, stream-format=(string)byte-stream, alignment=(string)au"
         }
     }
 
@@ -34,6 +35,18 @@ extension VideoCodec {
                     height=(int)704, framerate=(fraction)30/1, profile=(string)constrained-baseline, level=(string)3.1, \
                     chroma-format=(string)4:2:0, bit-depth-luma=(uint)8, bit-depth-chroma=(uint)8, \
                     interlace-mode=(string)progressive, parsed=(boolean)true
+                    """
+                ]
+            )
+        case .h265:
+            return (
+                "h265parse",
+                [
+                    """
+                    video/x-h265, stream-format=(string)byte-stream, alignment=(string)au, width=(int)1280, \
+                    height=(int)704, framerate=(fraction)30/1, profile=(string)main, level=(string)3.1, \
+                    tier=(string)main, chroma-format=(string)4:2:0, bit-depth-luma=(uint)8, \
+                    bit-depth-chroma=(uint)8, interlace-mode=(string)progressive, parsed=(boolean)true
                     """
                 ]
             )

@@ -22,11 +22,11 @@ package enum EncodedVideoBin {
         let depayloader = try VideoDecoderBin.makeDepayloader(codec)
         var elements = [depayloader]
         if codec == .h264 {
-            elements.append(try filter("byte-stream"))
+            elements.append(try filter(codec, "byte-stream"))
             if let h264Format {
                 let parser = try Element(factory: "h264parse")
                 parser.set("config-interval", "-1")
-                elements += [parser, try filter(h264Format)]
+                elements += [parser, try filter(codec, h264Format)]
             }
         }
         try bin.hold(elements)
@@ -34,18 +34,18 @@ package enum EncodedVideoBin {
         return bin
     }
 
-    static func filter(_ h264Format: String) throws(GStreamerError) -> Element {
+    static func filter(_ codec: VideoCodec, _ format: String) throws(GStreamerError) -> Element {
         let filter = try Element(factory: "capsfilter")
-        filter.set("caps", caps: try Caps(h264Caps(h264Format)))
+        filter.set("caps", caps: try Caps(byteCaps(codec, format)))
         return filter
     }
 
-    private static func h264Caps(_ format: String) -> String {
-        "video/x-h264, stream-format=(string)\(format), alignment=(string)au"
+    private static func byteCaps(_ codec: VideoCodec, _ format: String) -> String {
+        "video/x-\(codec.rawValue), stream-format=(string)\(format), alignment=(string)au"
     }
 
     /// Caps of the frames that `makeSender` takes.
     package static func senderCaps(_ codec: VideoCodec) -> String {
-        codec == .h264 ? h264Caps("byte-stream") : "video/x-\(codec.rawValue)"
+        codec == .h264 ? byteCaps(codec, "byte-stream") : "video/x-\(codec.rawValue)"
     }
 }

@@ -18,12 +18,13 @@ package struct FrameSize: Sendable, Equatable {
 
 extension VideoCodec {
     /// The sizes that a depayloaded frame announces. Empty: it uses a size announced before. nil: the size cannot be
-    /// parsed. H.264 must be in byte-stream format.
+    /// parsed. H.264 and H.265 must be in byte-stream format.
     package func announcedSizes(in frame: UnsafeRawBufferPointer) -> [FrameSize]? {
         switch self {
         case .vp8: vp8Sizes(frame)
         case .vp9: vp9Sizes(frame)
         case .h264: h264Sizes(frame)
+        case .h265: h265Sizes(frame)
         }
     }
 
@@ -131,13 +132,42 @@ extension VideoCodec {
         return sizes
     }
 
-    /// Returns the size that is decoded, in whole macroblocks, and the one that is shown.
-    /// - Parameter set: The parameter set from profile_idc on, with emulation prevention bytes.
-    static func h264Sizes(ofSet set: UnsafeRawBufferPointer) -> (coded: FrameSize, shown: FrameSize)? {
-        // The size precedes the VUI, and the scaling lists before it have 1 KiB at most.
+    /// Sizes of all sequence parameter sets (H.265 7.3.2.2.1), at any position in the frame.
+    private func h265Sizes(_ frame: UnsafeRawBufferPointer) -> [FrameSize]? {
+        var sizes: [FrameSize] = []
+        for unit in EncodedVideoReader.units(in: frame) where frame[unit.lowerBound] >> 1 & 0x3f == 33 {
+            guard let size = Self.h265Size(ofSet: frame[unit].dropFirst(2).prefix(2048)) else { return nil }
+            sizes.append(size)
+        }
+        return sizes
+    }
+
+    /// - Parameter set: the parameter set without the header of its unit.
+    private static func h265Size(ofSet set: Slice<UnsafeRawBufferPointer>) -> FrameSize? {
+        withoutEmulationPrevention(set).withUnsafeBytes { bytes in
+            var bits = BitReader(bytes)
+            bits.skip(4)
+            guard let subLayers = bits.number(3) else { return nil }
+            // profile_tier_level (7.3.3): 88 bits of a profile and 8 of a level, in general and for each sub-layer.
+            bits.skip(1 + 96)
+            var skipped = 0
+            for _ in 0..<subLayers {
+                guard let hasProfile = bits.number(1), let hasLevel = bits.number(1) else { return nil }
+                skipped += 88 * hasProfile + 8 * hasLevel
+            }
+            if subLayers > 0 { skipped += 2 * (8 - subLayers) }
+            bits.skip(skipped)
+            guard bits.golomb() != nil, let chroma = bits.golomb(), chroma <= 3 else { return nil }
+            if chroma == 3 { bits.skip(1) }
+            guard let width = bits.golomb(), let height = bits.golomb() else { return nil }
+            return FrameSize(width: width, height: height)
+        }
+    }
+
+    private static func withoutEmulationPrevention(_ unit: some Sequence<UInt8>) -> [UInt8] {
         var plain: [UInt8] = []
         var zeros = 0
-        for byte in set.prefix(2048) {
+        for byte in unit {
             if zeros >= 2, byte == 3 {
                 zeros = 0
                 continue
@@ -146,7 +176,14 @@ extension VideoCodec {
             zeros = byte == 0 ? zeros + 1 : 0
             plain.append(byte)
         }
-        return plain.withUnsafeBytes { bytes in
+        return plain
+    }
+
+    /// Returns the size that is decoded, in whole macroblocks, and the one that is shown.
+    /// - Parameter set: The parameter set from profile_idc on, with emulation prevention bytes.
+    static func h264Sizes(ofSet set: UnsafeRawBufferPointer) -> (coded: FrameSize, shown: FrameSize)? {
+        // The size precedes the VUI, and the scaling lists before it have 1 KiB at most.
+        return withoutEmulationPrevention(set.prefix(2048)).withUnsafeBytes { bytes in
             var bits = BitReader(bytes)
             guard let profile = bits.number(8) else { return nil }
             bits.skip(16)

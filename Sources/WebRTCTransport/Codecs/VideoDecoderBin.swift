@@ -24,7 +24,7 @@ package enum VideoDecoderBin {
         decoder.set("max-errors", "-1")
         var elements = [depayloader]
         // The probe sees parameter sets in a byte-stream; in caps they would have passed before the frame.
-        if codec == .h264 { elements.append(try EncodedVideoBin.filter("byte-stream")) }
+        if codec == .h264 || codec == .h265 { elements.append(try EncodedVideoBin.filter(codec, "byte-stream")) }
         if let parser = choice.parser { elements.append(try Element(factory: parser)) }
         elements += [decoder] + (try VideoMemory.adapter(from: decoder))
         try bin.hold(elements)
@@ -48,7 +48,7 @@ package enum VideoDecoderBin {
         depayloader.set("wait-for-keyframe", true)
         removeTrailers(depayloader, keeping: keepsTrailers)
         if codec == .vp9 { joinLayers(depayloader) }
-        if codec == .h264 { requestMissingKeyframe(depayloader) }
+        if codec == .h264 || codec == .h265 { requestMissingKeyframe(codec, depayloader) }
         return depayloader
     }
 
@@ -73,23 +73,27 @@ package enum VideoDecoderBin {
     }
 
     /// Requests a keyframe as soon as the stream's first frame does not leave, and then each second of the stream in
-    /// which packets arrive and no frame leaves. rtph264depay requests one only after a gap, unlike those of VP8 and
-    /// VP9; it sees none if the packets before its first one were lost, for example because they came before the SRTP
-    /// keys, and then waits for a keyframe that nothing requests. If those packets had the parameter sets of the first
-    /// keyframe, it passes the rest, without which no decoder decodes this and all later frames: these are dropped.
-    private static func requestMissingKeyframe(_ depayloader: Element) {
+    /// which packets arrive and no frame leaves. rtph264depay requests one only after a gap, unlike those of VP8 and VP9, and
+    /// rtph265depay never. They see no gap if the packets before their first one were lost, for example because they came
+    /// before the SRTP keys, and then wait for a keyframe that nothing requests. If those packets had the parameter sets of
+    /// the first keyframe, they pass the rest, without which no decoder decodes this and all later frames: these are
+    /// dropped.
+    private static func requestMissingKeyframe(_ codec: VideoCodec, _ depayloader: Element) {
         guard let packets = depayloader.staticPad("sink"), let frames = depayloader.staticPad("src") else { return }
         let interval: ClockTime = 1_000_000_000
         // Both probes run on the stream's thread.
         var waitingSince: ClockTime?
         var isFirstFrame = true
-        // A sequence parameter set (type 7) precedes the other set and the frame.
+        // A sequence parameter set (type 7, H.265: 33) precedes the other set and the frame.
         var hasSequenceSet = false
         frames.addProbe(.buffer) { item in
             if !hasSequenceSet, case .buffer(let frame) = item {
                 hasSequenceSet =
                     frame.withBytes { bytes in
-                        EncodedVideoReader.units(in: bytes).contains { bytes[$0.lowerBound] & 0x1f == 7 }
+                        EncodedVideoReader.units(in: bytes).contains {
+                            let first = bytes[$0.lowerBound]
+                            return codec == .h265 ? first >> 1 & 0x3f == 33 : first & 0x1f == 7
+                        }
                     } ?? false
                 guard hasSequenceSet else { return .drop }
             }
@@ -99,6 +103,11 @@ package enum VideoDecoderBin {
         }
         packets.addProbe(.buffer) { [own = frames.unowned] item in
             guard case .buffer(let packet) = item, let time = packet.pts else { return .pass }
+            // rtph265depay has no `wait-for-keyframe`.
+            if codec == .h265, packet.isDiscontinuous, hasSequenceSet {
+                hasSequenceSet = false
+                own.send(Event.forceKeyUnitUpstream())
+            }
             guard let since = waitingSince, time >= since else {
                 waitingSince = time
                 return .pass

@@ -7,6 +7,10 @@ package struct HeaderExtensionIDs: Sendable, Equatable {
     /// The simulcast layer of a packet, and of the packet that an RTX packet repeats (RFC 8852).
     package var rid: UInt8?
     package var repairedRID: UInt8?
+    /// Extensions that we accept and skip, because libwebrtc's answers accept them: the time of capture at the sender, and the
+    /// structure of a stream with layers, which nothing here needs to choose.
+    package var absoluteCaptureTime: UInt8?
+    package var dependencyDescriptor: UInt8?
 
     /// In the order of our descriptions.
     private static let all: [(id: any WritableKeyPath<Self, UInt8?> & Sendable, uri: String)] = [
@@ -15,6 +19,11 @@ package struct HeaderExtensionIDs: Sendable, Equatable {
         (\.transportWideCC, transportWideCCURI),
         (\.rid, "urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id"),
         (\.repairedRID, "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id"),
+        (\.absoluteCaptureTime, "http://www.webrtc.org/experiments/rtp-hdrext/abs-capture-time"),
+        (
+            \.dependencyDescriptor,
+            "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension"
+        ),
     ]
 
     /// Parses `a=extmap` values, `id[/direction] uri`. IDs outside 1…14 cannot be one-byte extensions.

@@ -9,6 +9,9 @@ package struct NegotiatedCodec: Sendable, Equatable {
     package var usesTransportCC: Bool { feedback.contains("transport-cc") }
     package var usesREMB: Bool { feedback.contains("goog-remb") }
 
+    /// The codec's own, and that of its RTX.
+    var payloadTypes: [Int] { [payloadType, retransmissionPayloadType].compactMap { $0 } }
+
     /// H.264 of the profile that our encoders make.
     var isBaseline: Bool { codec == .h264 && codec.accepts(formatParameters: formatParameters, .baseline) }
 }
@@ -22,6 +25,10 @@ package struct NegotiatedVideo: Sendable {
     package var alternatives: [NegotiatedCodec] = []
     package var extensions: HeaderExtensionIDs
     package var direction: MediaDirection
+    /// We never send on the m-line, so our answer has `codec` and all alternatives, in the order of the offer.
+    package var receivesOnly = false
+    /// The remote peer offers reduced-size RTCP (RFC 5506).
+    package var usesReducedSize = false
     /// SSRCs that the remote peer declares; it need not declare any.
     package var ssrcs: [UInt32] = []
     /// The media SSRC that each RTX SSRC repeats, of `a=ssrc-group:FID` (RFC 5576 4.2).
@@ -30,6 +37,9 @@ package struct NegotiatedVideo: Sendable {
     package var sentLayers: [String] = []
     package var receivedLayers: [String] = []
 
+    /// The codecs in which the remote peer may send.
+    var codecs: [NegotiatedCodec] { [codec] + alternatives }
+
     /// The media of this m-line and of a later one, which belong to the same RTP session. The first m-line is the one that sends;
     /// its attributes win.
     func united(with later: NegotiatedVideo) -> NegotiatedVideo {
@@ -37,7 +47,10 @@ package struct NegotiatedVideo: Sendable {
         whole.ssrcs += later.ssrcs
         whole.rtxSSRCs.merge(later.rtxSSRCs) { first, _ in first }
         whole.direction = direction.united(with: later.direction)
-        whole.alternatives = later.alternatives
+        for other in [later.codec] + later.alternatives
+        where !([whole.codec] + whole.alternatives).contains(where: { $0.payloadType == other.payloadType }) {
+            whole.alternatives.append(other)
+        }
         if !later.sentLayers.isEmpty { whole.sentLayers = later.sentLayers }
         if !later.receivedLayers.isEmpty {
             whole.receivedLayers += later.receivedLayers
@@ -60,5 +73,19 @@ package struct NegotiatedAudio: Sendable {
         whole.ssrcs += later.ssrcs
         whole.direction = direction.united(with: later.direction)
         return whole
+    }
+}
+
+/// An m-line and its media by the latest offer and answer (RFC 8829 4.1.10).
+enum NegotiatedMedia: Sendable {
+    case video(NegotiatedVideo)
+    case audio(NegotiatedAudio)
+
+    /// Ours.
+    var direction: MediaDirection {
+        switch self {
+        case .video(let video): video.direction
+        case .audio(let audio): audio.direction
+        }
     }
 }

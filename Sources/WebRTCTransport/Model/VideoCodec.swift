@@ -1,14 +1,15 @@
 package enum VideoCodec: String, Sendable, CaseIterable {
-    case vp8, vp9, h264
+    /// `h265` is received only.
+    case vp8, vp9, h264, h265
 
-    /// The name in `a=rtpmap` (RFC 7741, RFC 9628, RFC 6184).
+    /// The name in `a=rtpmap` (RFC 7741, RFC 9628, RFC 6184, RFC 7798).
     package var encodingName: String { rawValue.uppercased() }
 
     /// Format parameters of our offers. H.264: constrained baseline 3.1 or the profile of an encoded input, packets with
     /// one NAL unit or fragments (RFC 6184 8.1).
     func formatParameters(_ h264: H264Acceptance) -> String? {
         switch self {
-        case .vp8: return nil
+        case .vp8, .h265: return nil
         case .vp9: return "profile-id=0"
         case .h264:
             let profile = if case .profile(let own) = h264 { own } else { H264Profile.constrainedBaseline }
@@ -16,16 +17,25 @@ package enum VideoCodec: String, Sendable, CaseIterable {
         }
     }
 
-    /// True if the remote peer's format parameters describe a stream that our encoder may send and our decoder can
-    /// read.
-    func accepts(formatParameters text: String?, _ h264: H264Acceptance) -> Bool {
+    /// True if the remote peer's format parameters describe a stream that our decoder can read, and our encoder may send
+    /// unless we only receive.
+    func accepts(formatParameters text: String?, _ h264: H264Acceptance, receivesOnly: Bool = false) -> Bool {
         let parameters = FormatParameters(text ?? "")
         switch self {
         case .vp8: return true
-        case .vp9: return (parameters["profile-id"] ?? "0") == "0"
+        case .vp9:
+            // 8 bits in each profile; the others have more.
+            let profile = parameters["profile-id"] ?? "0"
+            return profile == "0" || receivesOnly && profile == "1"
         case .h264:
-            // packetization-mode 0 would forbid fragments.
-            return parameters["packetization-mode"] == "1" && h264.accepts(parameters["profile-level-id"] ?? "42000a")
+            // Mode 0, the default, forbids fragments to who sends. Mode 2 interleaves, which no depayloader reads.
+            let mode = parameters["packetization-mode"] ?? "0"
+            return (mode == "1" || receivesOnly && mode == "0")
+                && h264.accepts(parameters["profile-level-id"] ?? "42000a")
+        case .h265:
+            // Main profile, and units in the order of decoding (RFC 7798 7.1).
+            return receivesOnly && parameters["profile-id"] ?? "1" == "1"
+                && parameters["sprop-max-don-diff"] ?? "0" == "0"
         }
     }
 }

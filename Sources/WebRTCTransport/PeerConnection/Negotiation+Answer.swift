@@ -14,6 +14,11 @@ extension Negotiation {
         choice.videoPayloadType = video?.codec.payloadType
         choice.mayHoldNothing = isConnected
         choice.h264 = configuration.h264.ofOffers
+        choice.receivable = configuration.receivableCodecs
+        choice.sendingMid = video?.mid
+        // What we offered first stays as it is, because we may send on it again.
+        choice.remedy = { VideoCodec.decoderPackages(ofEncodings: $0) }
+        choice.neverSends = choice.onlySending && (isAnswerer || video == nil)
         return try RemoteDescription(parsing: text, isOffer: true, choice: choice, wants: wants) { isUsable($0) }
     }
 
@@ -28,9 +33,13 @@ extension Negotiation {
         let accepted = try configuration.answersEachSection ? acceptEach(remote) : acceptOneOfEachKind(remote)
         signalingState = .stable
         transceivers = remote.kinds.indices.map { transceiver(at: $0, of: remote, accepted[$0]) }
+        sources = OfferedSources(
+            remote.kinds.indices.map { (remote.kinds[$0], remote.namedSSRCs(at: $0), accepted[$0]) })
         var writer = LocalDescription(transport: transport, identity: identity)
         writer.transport.setup = role
-        return describe(transceivers.map { answered($0, writer) }, writer)
+        return describe(
+            transceivers.indices.map { answered(transceivers[$0], writer, remote.maximumMessageSize(at: $0)) }, writer,
+            mixesExtensionHeaders: remote.mixesExtensionHeaders)
     }
 
     /// The transceiver of an m-line of the remote offer, for our answer and our later offers. Our media never uses an
@@ -52,12 +61,12 @@ extension Negotiation {
     }
 
     /// Our part of an m-line in an answer.
-    private func answered(_ line: Transceiver, _ writer: LocalDescription) -> SDPMedia {
+    private func answered(_ line: Transceiver, _ writer: LocalDescription, _ maximumMessageSize: UInt64?) -> SDPMedia {
         guard !line.isRefused else { return LocalDescription.refused(kind: line.kind, mid: line.mid) }
         return switch line.negotiated {
         case .video(let video): writer.media(answered(video))
         case .audio(let audio): writer.media(audio)
-        case nil: writer.application(mid: line.mid)
+        case nil: writer.application(mid: line.mid, maximumMessageSize: maximumMessageSize)
         }
     }
 
@@ -78,7 +87,9 @@ extension Negotiation {
     ) throws(PeerConnectionError) -> [Int: NegotiatedVideo] {
         let chosen = remote.video
         func isOurs(_ found: NegotiatedVideo) -> Bool {
-            video.map { $0.codec.codec == found.codec.codec && $0.codec.payloadType == found.codec.payloadType } ?? true
+            found.receivesOnly
+                || video.map { $0.codec.codec == found.codec.codec && $0.codec.payloadType == found.codec.payloadType }
+                    ?? true
         }
         if let chosen, !isOurs(chosen) {
             throw PeerConnectionError(.badDescription, "the remote description changes the mid of the video")
@@ -98,6 +109,7 @@ extension Negotiation {
             if !isChosen { allowed = allowed.limited(to: .sendonly) }
             accepted[index] = accept(found, found.direction.limited(to: allowed))
         }
+        separatePayloadTypes(&accepted, first: remote.videoIndex)
         var whole = remote.kinds.indices.compactMap { accepted[$0].map(NegotiatedMedia.video) }.video
         whole?.receivedLayers = remote.videoIndex.flatMap { accepted[$0]?.receivedLayers } ?? []
         if isAnswerer, let whole { codec = whole.codec.codec }
@@ -107,9 +119,37 @@ extension Negotiation {
 
     private func accept(_ found: NegotiatedVideo, _ direction: MediaDirection) -> NegotiatedVideo {
         var video = found
-        (video.direction, video.alternatives, video.sentLayers) = (direction, [], [])
+        (video.direction, video.sentLayers) = (direction, [])
+        if !found.receivesOnly { video.alternatives = [] }
         if !configuration.acceptsSimulcast || found.extensions.rid == nil { video.receivedLayers = [] }
         return video
+    }
+
+    /// A payload type means one codec in the whole bundle (RFC 8843 10.1.2). Drops the codecs of a receiving m-line whose
+    /// payload types mean others elsewhere, and the m-line if it has no further one.
+    /// - Parameter first: the m-line whose meanings hold.
+    private func separatePayloadTypes(_ accepted: inout [Int: NegotiatedVideo], first: Int?) {
+        var meanings: [Int: String] = [:]
+        func take(_ codec: NegotiatedCodec) -> Bool {
+            let text = "\(codec.codec) \(codec.formatParameters ?? "")"
+            let own =
+                [(codec.payloadType, text)] + (codec.retransmissionPayloadType.map { [($0, "rtx \(text)")] } ?? [])
+            guard own.allSatisfy({ meanings[$0.0] ?? $0.1 == $0.1 }) else { return false }
+            for (type, text) in own { meanings[type] = text }
+            return true
+        }
+        let sending = accepted.keys.filter { !(accepted[$0]?.receivesOnly ?? true) }.sorted()
+        for index in sending { if let video = accepted[index] { _ = take(video.codec) } }
+        let receiving = accepted.keys.filter { accepted[$0]?.receivesOnly ?? false }
+        for index in receiving.sorted(by: { ($0 != first ? 1 : 0, $0) < ($1 != first ? 1 : 0, $1) }) {
+            var codecs = (accepted[index]?.codecs ?? []).filter(take)
+            guard !codecs.isEmpty else {
+                accepted[index] = nil
+                continue
+            }
+            accepted[index]?.codec = codecs.removeFirst()
+            accepted[index]?.alternatives = codecs
+        }
     }
 
     private mutating func acceptAudio(_ remote: RemoteDescription) -> (index: Int, audio: NegotiatedAudio)? {

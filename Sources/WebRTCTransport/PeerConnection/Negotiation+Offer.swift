@@ -61,14 +61,12 @@ extension Negotiation {
             return LocalDescription.refused(kind: kind, mid: line.mid)
         case .media(.video):
             if var video, isAnswerer {
+                if case .video(let before) = line.negotiated, before.receivesOnly { video = before }
                 (video.mid, video.direction, video.receivedLayers) = (line.mid, line.direction, [])
                 return writer.media(answered(video))
             }
             let layers = line.role.sends ? configuration.simulcast : []
-            var codecs = [LocalDescription.offeredCodec(codec, configuration.h264)]
-            if !configuration.alternatives.isEmpty {
-                codecs = LocalDescription.offeredCodecs([codec] + configuration.alternatives)
-            }
+            let codecs = offeredCodecs
             return writer.media(
                 NegotiatedVideo(
                     mid: line.mid, codec: codecs[0], alternatives: Array(codecs.dropFirst()),
@@ -84,6 +82,25 @@ extension Negotiation {
                 NegotiatedAudio(
                     mid: line.mid, payloadType: LocalDescription.offeredAudioPayloadType,
                     extensions: LocalDescription.offeredAudioExtensions, direction: line.direction))
+        }
+    }
+
+    /// Never empty.
+    private var offeredCodecs: [NegotiatedCodec] {
+        configuration.alternatives.isEmpty
+            ? [LocalDescription.offeredCodec(codec, configuration.h264)]
+            : LocalDescription.offeredCodecs([codec] + configuration.alternatives)
+    }
+
+    /// The payload types of our offer for the codecs of the answer, if it has others: the numbers in a description are those
+    /// that its author receives (RFC 3264 5.1), so we send with the answer's, and the remote peer may send with ours.
+    private func ownPayloadTypes(of answer: NegotiatedVideo) -> [NegotiatedCodec] {
+        guard !isAnswerer else { return [] }
+        let taken = Set(answer.codecs.flatMap(\.payloadTypes))
+        let kept = offeredCodecs.filter { taken.contains($0.payloadType) }.map(\.codec)
+        return offeredCodecs.filter { own in
+            taken.isDisjoint(with: own.payloadTypes) && !kept.contains(own.codec)
+                && answer.codecs.contains { $0.codec == own.codec }
         }
     }
 
@@ -125,6 +142,7 @@ extension Negotiation {
         audio = all.audio
         signalingState = .stable
         transportBeforeRestart = nil
+        sources = OfferedSources()
         return remote
     }
 
@@ -154,6 +172,7 @@ extension Negotiation {
             }
             accepted.direction = line.direction.limited(to: accepted.direction)
             if configuration.alternatives.isEmpty { accepted.alternatives = [] }
+            accepted.alternatives += ownPayloadTypes(of: accepted)
             let layers = line.role.sends && accepted.extensions.rid != nil ? configuration.simulcast : []
             (accepted.sentLayers, accepted.receivedLayers) = (layers.filter(accepted.sentLayers.contains), [])
             return .video(accepted)

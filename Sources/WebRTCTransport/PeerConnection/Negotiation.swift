@@ -32,6 +32,8 @@ struct Negotiation: Sendable {
     private var remoteTransport: TransportParameters?
     /// Our parameters before the offer in flight, which restarts ICE; nil: none is in flight.
     var transportBeforeRestart: TransportParameters?
+    /// The SSRCs that the latest offer of the remote peer names; an answer to an offer of ours names none that count.
+    var sources = OfferedSources()
     /// nil: video was never negotiated. Once negotiated it stays, if only `inactive`.
     var video: NegotiatedVideo?
     /// nil: audio was never negotiated, or the remote peer rejected it.
@@ -55,7 +57,7 @@ struct Negotiation: Sendable {
                     ? nil : "receives simulcast \(video.receivedLayers.joined(separator: " "))",
             ].compactMap(\.self)
             return
-                (["video \(video.direction) \(codec.codec.encodingName)/\(codec.payloadType)"]
+                (["video \(video.direction)"] + video.codecs.map { "\($0.codec.encodingName)/\($0.payloadType)" }
                 + extensions).joined(separator: ", ")
         }
         let audio = audio.map { "audio \($0.direction) OPUS/\($0.payloadType)" }
@@ -102,16 +104,28 @@ struct Negotiation: Sendable {
         remoteTransport = remote.transport
     }
 
-    mutating func describe(_ media: [SDPMedia], _ writer: LocalDescription) -> String {
+    mutating func describe(
+        _ media: [SDPMedia], _ writer: LocalDescription, mixesExtensionHeaders: Bool = true
+    ) -> String {
         transport = writer.transport
         version &+= 1
-        return LocalDescription.whole(media).text(sessionID: sdpSessionID, version: version)
+        return LocalDescription.whole(media, mixesExtensionHeaders: mixesExtensionHeaders)
+            .text(sessionID: sdpSessionID, version: version)
     }
 
     /// Our part of a video m-line whose codec the remote peer has chosen.
     func answered(_ video: NegotiatedVideo) -> NegotiatedVideo {
         var video = video
-        (video.alternatives, video.sentLayers) = ([], [])
+        video.sentLayers = []
+        guard !video.receivesOnly else {
+            // Each codec goes back as it was offered: nothing of ours is sent in it.
+            video.codec.feedback.formIntersection(LocalDescription.offeredFeedback)
+            for index in video.alternatives.indices {
+                video.alternatives[index].feedback.formIntersection(LocalDescription.offeredFeedback)
+            }
+            return video
+        }
+        video.alternatives = []
         video.codec.feedback.formIntersection(LocalDescription.offeredFeedback)
         // Another profile than our own goes back as it was offered (RFC 6184 8.2.2).
         if video.codec.isBaseline, configuration.h264 == .baseline {

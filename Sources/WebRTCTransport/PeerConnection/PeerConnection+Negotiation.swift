@@ -180,9 +180,11 @@ extension PeerConnection {
         configuration.loggers.rtp.debug("negotiated \(negotiation.summary)")
         do throws(GStreamerError) {
             if let video = negotiation.video {
-                if !rtp.video.isConfigured {
-                    try sender.configure(video)
-                    network.async { [self] in receiver.configure(video) }
+                if !rtp.video.isConfigured { try sender.configure(video) }
+                let parameters = RTPSessionParameters(video, identity)
+                network.async { [self] in
+                    receiver.configure(video)
+                    rtp.video.update(parameters)
                 }
                 if rtp.video.setSending(video.direction.sends), video.direction.sends {
                     rtp.video.startWithKeyframe()
@@ -194,7 +196,10 @@ extension PeerConnection {
             }
             _ = rtp.audio?.setSending(negotiation.audio?.direction.sends ?? false)
             let received = MediaKind.allCases.filter { negotiation.direction(of: $0).receives }
-            network.async { [self] in rtp.setReceiving(Set(received)) }
+            network.async { [self] in
+                receiver.admit(negotiation.sources)
+                rtp.setReceiving(Set(received))
+            }
         } catch { throw PeerConnectionError(.missingElement, error.message) }
     }
 }

@@ -19,6 +19,9 @@ package struct PeerConnectionConfiguration: Sendable {
     package var alternatives: [VideoCodec] = []
     /// Codecs that an answer may take; nil: those that this installation can encode and decode.
     package var usableCodecs: Set<VideoCodec>?
+    /// Codecs of which an answer takes each one on an m-line where we never send; nil: it takes one codec there too. The
+    /// remote peer then sends in any of them, and may change: `PeerConnectionEvent.codecArrived`, or the caps of the packets.
+    package var receivableCodecs: Set<VideoCodec>?
     package var h264 = H264Acceptance.baseline
     /// Direction of video in offers, and its upper limit in answers; nil: no video at first, see `setMedia`.
     package var direction: MediaDirection? = .sendrecv

@@ -37,7 +37,7 @@ package struct PeerConnectionStatistics: Sendable {
     /// Completed ICE restarts.
     package var iceRestarts = 0
     package var dtls: DTLSParameters?
-    /// Dropped inbound packets: malformed, not authentic, replayed, or of an SSRC beyond the limit.
+    /// Dropped inbound packets: malformed, not authentic, replayed, of a rejected m-line, or of an SSRC beyond the limit.
     package var packetsRefused: UInt64 = 0
     package var audio: AudioStatistics?
     package init() {}

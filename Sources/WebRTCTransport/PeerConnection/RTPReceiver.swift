@@ -32,6 +32,7 @@ final class RTPReceiver: @unchecked Sendable {
     /// nil before the handshake has finished and after a failure or close().
     private var srtp: SRTPTransform?
     private var sources = InboundSources()
+    private var offered = OfferedSources()
     private var demuxer = BundleDemuxer()
     private var videoTypes = PayloadTypeChoice()
     private var audioTypes = PayloadTypeChoice()
@@ -42,6 +43,7 @@ final class RTPReceiver: @unchecked Sendable {
     private var stream = StreamChoice()
     private var audioStream = StreamChoice()
     private var estimator: ReceiveBitrateEstimator
+    private var filler = FillerTrailer()
     private var remoteSSRC: UInt32?
     private var usesREMB = false
     private var rembTimer: NetworkTimer?
@@ -67,23 +69,33 @@ final class RTPReceiver: @unchecked Sendable {
         if usesREMB { sendREMB() }
     }
 
+    /// Call after each negotiation.
     func configure(_ video: NegotiatedVideo) {
         demuxer.configure(video)
         (layers.rids, layers.ridExtension) = (video.receivedLayers, video.extensions.rid)
         usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
-        for codec in [video.codec] + video.alternatives { codecs[codec.payloadType] = codec.codec }
-        videoTypes = PayloadTypeChoice(
-            expected: video.codec.payloadType, alternatives: video.alternatives.map(\.payloadType))
+        codecs = video.codecs.reduce(into: [:]) { $0[$1.payloadType] = $1.codec }
+        videoTypes.update(expected: video.codec.payloadType, alternatives: video.alternatives.map(\.payloadType))
         // If the handshake has not finished yet, `start` begins both.
         guard hasKeys else { return }
         rtp.startReports()
-        if usesREMB { sendREMB() }
+        if usesREMB, rembTimer == nil { sendREMB() }
     }
+
+    /// Takes over what the latest offer of the remote peer says about its streams.
+    func admit(_ sources: OfferedSources) { offered = sources }
 
     func configure(_ audio: NegotiatedAudio) {
         demuxer.configure(audio)
         audioTypes = PayloadTypeChoice(expected: audio.payloadType)
+        rtp.audio?.setFiller(filler)
         if hasKeys { rtp.startReports() }
+    }
+
+    /// Drops the server's own frames from now on: they choose neither stream nor codec.
+    func setFiller(_ trailer: FillerTrailer) {
+        filler = trailer
+        for kind in MediaKind.allCases { rtp[kind]?.setFiller(trailer) }
     }
 
     // MARK: Datagrams
@@ -165,37 +177,52 @@ final class RTPReceiver: @unchecked Sendable {
 
     private func receive(rtp packet: UnsafeRawBufferPointer, _ now: Duration) {
         let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
-        switch demuxer.kind(ofRTP: packet) {
+        let kind = demuxer.kind(ofRTP: packet)
+        guard offered.admits(ssrc, kind, isRTX: kind == .video && codecs[type] == nil) else {
+            counters.refused &+= 1
+            rtp[kind]?.refused(rtp: packet, now: now)
+            return
+        }
+        switch kind {
         case .audio:
             counters.audio = (counters.audio.packets &+ 1, counters.audio.bytes &+ UInt64(packet.count))
-            if audioTypes.classify(type, now: now) != .other, audioStream.update(ssrc, now: now) {
+            if !filler.ends(packet, endsFrame: true), audioTypes.classify(type, now: now) != .other,
+                audioStream.update(ssrc, now: now)
+            {
                 rtp.select(ssrc, .audio)
             }
             rtp.audio?.received(rtp: packet, activeType: audioTypes.active, now: now)
         case .video:
             counters.video = (counters.video.packets &+ 1, counters.video.bytes &+ UInt64(packet.count))
-            let verdict = videoTypes.classify(type, now: now)
-            if verdict == .changed, let codec = codecs[type] {
-                onEvent(.codecArrived(codec))
-                // The packets before a later change were dropped, its keyframe too; of the first packet, no stream is
-                // shown yet.
-                rtp.video.requestKeyframe()
-            }
-            if verdict != .other { selectVideo(packet, ssrc, now) }
+            if let codec = codecs[type] { chooseVideo(packet, codec, now) }
             rtp.video.received(rtp: packet, activeType: videoTypes.active, now: now)
         }
     }
 
-    private func selectVideo(_ packet: UnsafeRawBufferPointer, _ ssrc: UInt32, _ now: Duration) {
-        if stream.update(ssrc, layer: layers.rids.isEmpty ? 0 : layer(packet), now: now) { rtp.select(ssrc, .video) }
-        if ssrc == stream.activeSSRC {
-            remoteSSRC = ssrc
-            estimator.packet(sequence: packet.bigEndian16(at: 2))
+    /// Selects the stream and the codec that are shown.
+    private func chooseVideo(_ packet: UnsafeRawBufferPointer, _ codec: VideoCodec, _ now: Duration) {
+        let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
+        let isFiller = filler.ends(packet, endsFrame: packet[1] & 0x80 != 0)
+        let isNew = !isFiller && stream.update(ssrc, layer: layers.rids.isEmpty ? 0 : layer(packet), now: now)
+        if isNew {
+            rtp.select(ssrc, .video)
+            videoTypes.restart()
         }
+        guard ssrc == stream.activeSSRC else { return }
+        remoteSSRC = ssrc
+        estimator.packet(sequence: packet.bigEndian16(at: 2))
+        guard !isFiller else { return }
+        let canFollow =
+            type != videoTypes.active
+            && (videoTypes.active.flatMap { codecs[$0] } == codec || codec.beginsKeyframe(RTPHeader.media(packet)))
+        guard videoTypes.classify(type, canFollow: canFollow, now: now) == .changed else { return }
+        onEvent(.codecArrived(codec))
+        // The packets before a later change were dropped, its keyframe too; a new stream begins with one.
+        if !canFollow, !isNew { rtp.video.requestKeyframe() }
     }
 
     private func layer(_ packet: UnsafeRawBufferPointer) -> Int? {
-        guard let id = layers.ridExtension, let value = OneByteExtension.value(id, in: packet),
+        guard let id = layers.ridExtension, let value = HeaderExtension.value(id, in: packet),
             let layer = layers.rids.firstIndex(where: { $0.utf8.elementsEqual(packet[value]) })
         else { return nil }
         if layers.arrived.insert(layer).inserted { onEvent(.streamArrived(rid: layers.rids[layer])) }

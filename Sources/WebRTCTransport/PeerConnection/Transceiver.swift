@@ -1,9 +1,3 @@
-/// An m-line and its media by the latest offer and answer (RFC 8829 4.1.10).
-enum NegotiatedMedia: Sendable {
-    case video(NegotiatedVideo)
-    case audio(NegotiatedAudio)
-}
-
 /// An m-line of the session (RFC 8829 section 3.4.1). It keeps its index. All of one kind share an RTP session.
 struct Transceiver: Sendable {
     enum Content: Equatable, Sendable {

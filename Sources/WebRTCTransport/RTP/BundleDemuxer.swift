@@ -19,9 +19,9 @@ package struct BundleDemuxer {
     package init() {}
 
     package mutating func configure(_ video: NegotiatedVideo) {
-        let types = ([video.codec] + video.alternatives).flatMap { [$0.payloadType, $0.retransmissionPayloadType] }
-            .compactMap { $0 }
-        self.video = Section(types: Set(types), mid: Array(video.mid.utf8), midExtension: video.extensions.mid)
+        self.video = Section(
+            types: Set(video.codecs.flatMap(\.payloadTypes)), mid: Array(video.mid.utf8),
+            midExtension: video.extensions.mid)
         for ssrc in video.ssrcs { map(ssrc, .video) }
     }
 
@@ -44,7 +44,7 @@ package struct BundleDemuxer {
     }
 
     private func kind(byMid packet: UnsafeRawBufferPointer) -> MediaKind {
-        guard let id = audio.midExtension, let value = OneByteExtension.value(id, in: packet) else { return .video }
+        guard let id = audio.midExtension, let value = HeaderExtension.value(id, in: packet) else { return .video }
         return packet[value].elementsEqual(audio.mid) ? .audio : .video
     }
 

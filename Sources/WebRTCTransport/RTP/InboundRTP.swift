@@ -47,6 +47,14 @@ package struct InboundRTP<Packet: PacketStorage> {
         stream.begin(0, parameters)
     }
 
+    /// Takes over what was negotiated since `configure`.
+    package mutating func update(_ parameters: RTPSessionParameters) {
+        guard isActive else { return }
+        self.parameters = parameters
+        rtxSources.declare(parameters.rtxSSRCs)
+        stream.update(parameters)
+    }
+
     package mutating func end() { (isActive, nextReport, nextKeyframeRequest) = (false, nil, nil) }
 
     /// When `wake` must be called, if no packet arrives before.
@@ -95,11 +103,7 @@ package struct InboundRTP<Packet: PacketStorage> {
         let sequence = packet.bigEndian16(at: 2)
         received[ssrc, default: ReceptionStatistics(clockRate: parameters.clockRate)]
             .received(sequence: sequence, timestamp: packet.bigEndian32(at: 4), now: now)
-        if let id = parameters.transportWideCC, let number = TransportSequence.number(in: packet, id: id) {
-            lastMediaSSRC = ssrc
-            recorder.received(number, now: now)
-            if areReportsReduced { scheduleReport(at: now + reportInterval) }
-        }
+        recordTransport(packet, now)
         if let type = parameters.rtxTypes[type] {
             guard let (restored, sequence) = restore(packet, ssrc, type: type) else { return }
             let wanted = restored.withUnsafeBytes {
@@ -113,8 +117,29 @@ package struct InboundRTP<Packet: PacketStorage> {
                 packet, type: type, isStray: type != activeType, isRetransmission: false, sequence: sequence, now: now,
                 running: running, act)
             request(wanted, act)
+        } else if parameters.caps[type] != nil, stream.filler.ends(packet, endsFrame: endsFrame(packet)) {
+            counters.fillerFrames &+= 1
         }
     }
+
+    /// Takes a packet of a stream that was rejected: only the congestion control of who sends it must know that it arrived.
+    package mutating func refused(rtp packet: UnsafeRawBufferPointer, now: Duration) {
+        if isActive { recordTransport(packet, now) }
+    }
+
+    private mutating func recordTransport(_ packet: UnsafeRawBufferPointer, _ now: Duration) {
+        guard let id = parameters.transportWideCC, let number = TransportSequence.number(in: packet, id: id) else {
+            return
+        }
+        lastMediaSSRC = packet.bigEndian32(at: 8)
+        recorder.received(number, now: now)
+        if areReportsReduced { scheduleReport(at: now + reportInterval) }
+    }
+
+    private func endsFrame(_ packet: UnsafeRawBufferPointer) -> Bool { kind == .audio || packet[1] & 0x80 != 0 }
+
+    /// Drops the server's own frames from now on.
+    package mutating func setFiller(_ trailer: FillerTrailer) { stream.filler = trailer }
 
     /// - Returns: the packet that RTX repeats, if it is missing.
     private mutating func restore(
@@ -243,6 +268,7 @@ package struct InboundRTP<Packet: PacketStorage> {
         var statistics = counters
         let shown = selected.flatMap { received[$0] }
         (statistics.packetsLost, statistics.jitter) = (shown?.packetsLost, shown?.jitter)
+        statistics.fillerFrames &+= stream.fillerFrames
         return statistics
     }
 

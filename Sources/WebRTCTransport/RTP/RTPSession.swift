@@ -59,6 +59,8 @@ final class RTPSession: @unchecked Sendable {
     /// Set from `configure` to `stop`.
     private var active: Setup?
     private var inbound: InboundRTP<Buffer>
+    /// Caps of inbound packets, by payload type.
+    private var caps: [Int: String] = [:]
     private var random = SystemRandomNumberGenerator()
     private var delivery: [PacketOutput.Item] = []
     /// RTCP to send after the call of `inbound` that decided so: no callback of the socket may find `inbound` in use.
@@ -113,7 +115,7 @@ final class RTPSession: @unchecked Sendable {
         packetsIn.setActive(true)
         network.async { [weak self] in
             guard let self, isConfigured else { return }
-            active = setup
+            (active, caps) = (setup, parameters.caps)
             inbound.configure(parameters)
         }
     }
@@ -172,6 +174,19 @@ final class RTPSession: @unchecked Sendable {
     func received(rtp packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration) {
         inbound.received(rtp: packet, activeType: activeType, now: now, running: { runningTime }) { perform($0) }
     }
+
+    /// Takes over the codecs and RTX that were negotiated since `configure`; what is sent stays as it is.
+    func update(_ parameters: RTPSessionParameters) {
+        guard active != nil else { return }
+        caps = parameters.caps
+        inbound.update(parameters)
+    }
+
+    /// As `received`, of a stream that was rejected.
+    func refused(rtp packet: UnsafeRawBufferPointer, now: Duration) { inbound.refused(rtp: packet, now: now) }
+
+    /// Drops the server's own frames from now on.
+    func setFiller(_ trailer: FillerTrailer) { inbound.setFiller(trailer) }
 
     private var runningTime: Int64? { bin.currentRunningTime.map { Int64(clamping: $0) } }
 
@@ -234,7 +249,7 @@ final class RTPSession: @unchecked Sendable {
     private func perform(_ action: InboundAction<Buffer>) {
         switch action {
         case .source(let ssrc, let payloadType):
-            guard let text = active?.parameters.caps[payloadType], let caps = try? Caps("\(text), ssrc=(uint)\(ssrc)")
+            guard let text = caps[payloadType], let caps = try? Caps("\(text), ssrc=(uint)\(ssrc)")
             else { return }
             delivery.append(.caps(caps))
         case .packet(let packet, let time, let isDiscontinuous):

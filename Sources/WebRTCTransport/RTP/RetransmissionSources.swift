@@ -1,10 +1,16 @@
 /// The media SSRC that each RTX SSRC repeats (RFC 4588 section 5.3), declared by the remote peer or learnt. A value.
 package struct RetransmissionSources {
-    private let declared: [UInt32: UInt32]
+    private var declared: [UInt32: UInt32]
     private var media: [UInt32: UInt32]
 
     /// - Parameter declared: the media SSRC by RTX SSRC, of `a=ssrc-group:FID`.
     package init(declared: [UInt32: UInt32] = [:]) { (self.declared, media) = (declared, declared) }
+
+    /// The remote peer declares other streams, or more; what was learnt of others stays.
+    package mutating func declare(_ sources: [UInt32: UInt32]) {
+        declared = sources
+        media.merge(sources) { $1 }
+    }
 
     /// Another stream is shown. One that was not declared may have the RTX SSRC of the stream before it.
     package mutating func select(_ ssrc: UInt32) { media = declared.values.contains(ssrc) ? declared : [:] }

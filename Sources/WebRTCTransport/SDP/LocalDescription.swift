@@ -45,21 +45,24 @@ struct LocalDescription: Sendable {
         return ids
     }
 
-    static func whole(_ media: [SDPMedia]) -> SDPDescription {
+    /// - Parameter mixesExtensionHeaders: we read both forms of header extensions (RFC 8285 6).
+    static func whole(_ media: [SDPMedia], mixesExtensionHeaders: Bool) -> SDPDescription {
         var sdp = SDPDescription()
         sdp.media = media
         let taken = sdp.media.filter { $0.port != 0 }.compactMap { $0.value("mid") }
-        sdp.attributes = [
-            SDPAttribute("group", (["BUNDLE"] + taken).joined(separator: " ")), SDPAttribute("extmap-allow-mixed"),
-            SDPAttribute("msid-semantic", " WMS *"),
-        ]
+        sdp.attributes = [SDPAttribute("group", (["BUNDLE"] + taken).joined(separator: " "))]
+        if mixesExtensionHeaders { sdp.attributes.append(SDPAttribute("extmap-allow-mixed")) }
+        sdp.attributes.append(SDPAttribute("msid-semantic", " WMS *"))
         return sdp
     }
 
     /// Data channels: the transport is accepted, but no SCTP association is made.
-    func application(mid: String) -> SDPMedia {
+    func application(mid: String, maximumMessageSize: UInt64? = nil) -> SDPMedia {
         var media = SDPMedia(kind: "application", port: 9, transport: "UDP/DTLS/SCTP", formats: ["webrtc-datachannel"])
         media.attributes = transportLines(mid: mid) + [SDPAttribute("sctp-port", "5000")]
+        if let maximumMessageSize {
+            media.attributes.append(SDPAttribute("max-message-size", String(maximumMessageSize)))
+        }
         return media
     }
 
@@ -103,8 +106,9 @@ struct LocalDescription: Sendable {
         let codec = video.codec
         var media = SDPMedia(kind: "video", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [])
         var lines = rtpLines(mid: video.mid, video.extensions, video.direction)
-        for codec in [codec] + video.alternatives {
-            media.formats += [codec.payloadType, codec.retransmissionPayloadType].compactMap { $0.map(String.init) }
+        if video.usesReducedSize { lines.append(SDPAttribute("rtcp-rsize")) }
+        for codec in video.codecs {
+            media.formats += codec.payloadTypes.map(String.init)
             lines += Self.codecLines(codec)
         }
         if !video.receivedLayers.isEmpty {

@@ -30,6 +30,7 @@ package struct RemoteDescription: Sendable {
     /// The m-lines that are not rejected.
     private let usable: [Int]
     private let h264: H264Acceptance
+    private let choice: Choice
 
     /// Selects the m-lines of an offer that are accepted.
     package struct Choice: Sendable {
@@ -45,6 +46,15 @@ package struct RemoteDescription: Sendable {
         /// The transport exists already: an offer without usable m-lines is answered too.
         package var mayHoldNothing = false
         package var h264 = H264Acceptance.baseline
+        /// The codecs of which each one is accepted on an m-line that never sends; nil: one codec is accepted on each
+        /// m-line.
+        package var receivable: Set<VideoCodec>?
+        /// The m-line that sends, or may; nil: not known yet.
+        package var sendingMid: String?
+        /// None does.
+        package var neverSends = false
+        /// What to install for codecs of these encoding names, as a part of a sentence; empty: nothing helps.
+        package var remedy: @Sendable (_ names: [String]) -> String = { _ in "" }
         package init() {}
     }
 
@@ -58,7 +68,7 @@ package struct RemoteDescription: Sendable {
         wants: (_ msid: String?) -> Bool = { _ in true },
         available: (VideoCodec) -> Bool
     ) throws(PeerConnectionError) {
-        try self.init(text, choice.h264)
+        try self.init(text, choice)
         func wanted(_ kind: String) -> [Int] {
             usable.filter { kinds[$0] == kind && wants(sdp.media[$0].value("msid")) }
         }
@@ -91,7 +101,9 @@ package struct RemoteDescription: Sendable {
     init(
         answer text: String, to offered: [String], _ h264: H264Acceptance = .baseline
     ) throws(PeerConnectionError) {
-        try self.init(text, h264)
+        var choice = Choice()
+        choice.h264 = h264
+        try self.init(text, choice)
         guard kinds == offered else {
             throw PeerConnectionError(.badDescription, "the m-lines of the answer do not match the offer")
         }
@@ -107,8 +119,8 @@ package struct RemoteDescription: Sendable {
     /// than 2,600.
     private static let maximumAttributes = 4096
 
-    private init(_ text: String, _ h264: H264Acceptance) throws(PeerConnectionError) {
-        self.h264 = h264
+    private init(_ text: String, _ choice: Choice) throws(PeerConnectionError) {
+        (self.choice, h264) = (choice, choice.h264)
         do { sdp = try SDPDescription(parsing: text) } catch {
             throw PeerConnectionError(.badDescription, error.message)
         }
@@ -136,12 +148,38 @@ package struct RemoteDescription: Sendable {
             .flatMap(MediaDirection.init) ?? .sendrecv
     }
 
+    /// Both forms of header extensions may be mixed (RFC 8285 6); an answer says so only if the offer does.
+    var mixesExtensionHeaders: Bool {
+        let media = usable.map { sdp.media[$0] }.filter { MediaKind(rawValue: $0.kind) != nil }
+        return sdp.has("extmap-allow-mixed") || !media.isEmpty && media.allSatisfy { $0.has("extmap-allow-mixed") }
+    }
+
+    /// The limit of a message of a data channel, as the remote peer wrote it (RFC 8841 6).
+    func maximumMessageSize(at index: Int) -> UInt64? {
+        sdp.media[index].value("max-message-size").flatMap { UInt64($0) }
+    }
+
+    /// The SSRCs that an m-line names, also in its groups.
+    func namedSSRCs(at index: Int) -> Set<UInt32> {
+        let rtx = Self.rtxSSRCs(of: sdp.media[index])
+        return Set(Self.ssrcs(of: sdp.media[index])).union(rtx.keys).union(rtx.values)
+    }
+
+    /// True for an m-line of an offer on which we never send, so that the answer has each codec that we can decode.
+    func receivesOnly(_ index: Int) -> Bool {
+        guard choice.receivable != nil else { return false }
+        return choice.neverSends || choice.sendingMid.map { $0 != mids[index] } ?? false
+    }
+
     private static func isSecure(_ media: SDPMedia) -> Bool {
         media.transport.hasSuffix("RTP/SAVPF") || media.transport.hasSuffix("RTP/SAVP")
     }
 
     private static func ssrcs(of media: SDPMedia) -> [UInt32] {
-        media.values("ssrc").prefix(32).compactMap { $0.split(separator: " ").first.flatMap { UInt32($0) } }
+        // A peer writes several lines for each of them.
+        let found = media.values("ssrc").compactMap { $0.split(separator: " ").first.flatMap { UInt32($0) } }
+        var seen: Set<UInt32> = []
+        return Array(found.filter { seen.insert($0).inserted }.prefix(32))
     }
 
     private static func rtxSSRCs(of media: SDPMedia) -> [UInt32: UInt32] {
@@ -166,9 +204,19 @@ package struct RemoteDescription: Sendable {
         guard !isOffer || media.has("rtcp-mux") else {
             throw PeerConnectionError(.badDescription, "the remote peer does not support rtcp-mux, which is required")
         }
-        let codecs = PayloadTypes(media).videoCodecs(h264).filter { available($0.codec) }
-        guard let codec = codecs.first(where: { $0.payloadType == type }) ?? codecs.first else {
+        let receivesOnly = receivesOnly(index)
+        let codecs = PayloadTypes(media).videoCodecs(h264, receivesOnly: receivesOnly).filter {
+            receivesOnly ? choice.receivable?.contains($0.codec) ?? false : available($0.codec)
+        }
+        guard let codec = codecs.first(where: { $0.payloadType == type && !receivesOnly }) ?? codecs.first else {
             let names = PayloadTypes(media).encodingNames
+            if receivesOnly {
+                let remedy = choice.remedy(names)
+                throw PeerConnectionError(
+                    .rejected,
+                    "the remote peer sends video as \(names.isEmpty ? "nothing" : names.joined(separator: ", ")), of "
+                        + "which nothing can be received here\(remedy.isEmpty ? "" : ": \(remedy)")")
+            }
             throw PeerConnectionError(
                 .rejected,
                 "no video codec in common: the remote peer has "
@@ -176,9 +224,11 @@ package struct RemoteDescription: Sendable {
         }
         var extensions = HeaderExtensionIDs(extmap: sdp.values("extmap") + media.values("extmap"))
         if !codec.usesTransportCC { extensions.transportWideCC = nil }
+        if !receivesOnly { (extensions.absoluteCaptureTime, extensions.dependencyDescriptor) = (nil, nil) }
         return NegotiatedVideo(
             mid: mids[index], codec: codec, alternatives: codecs.filter { $0 != codec }, extensions: extensions,
-            direction: direction(at: index).reversed, ssrcs: Self.ssrcs(of: media), rtxSSRCs: Self.rtxSSRCs(of: media),
+            direction: direction(at: index).reversed, receivesOnly: receivesOnly,
+            usesReducedSize: media.has("rtcp-rsize"), ssrcs: Self.ssrcs(of: media), rtxSSRCs: Self.rtxSSRCs(of: media),
             sentLayers: Self.layers("recv", of: media), receivedLayers: Self.layers("send", of: media))
     }
 
@@ -293,18 +343,18 @@ private struct PayloadTypes {
     }
 
     /// Supported codecs in m-line order.
-    func videoCodecs(_ h264: H264Acceptance) -> [NegotiatedCodec] {
+    func videoCodecs(_ h264: H264Acceptance, receivesOnly: Bool) -> [NegotiatedCodec] {
         let retransmissionTypes = retransmissionTypes
         let codecs = types.compactMap { type -> NegotiatedCodec? in
             guard let name = name(type), let codec = VideoCodec(rawValue: name.lowercased()),
-                codec.accepts(formatParameters: parameters[type], h264)
+                codec.accepts(formatParameters: parameters[type], h264, receivesOnly: receivesOnly)
             else { return nil }
             return NegotiatedCodec(
                 codec: codec, payloadType: type, retransmissionPayloadType: retransmissionTypes[String(type)],
                 feedback: everywhere.union(feedback[type] ?? []), formatParameters: parameters[type])
         }
         // The payload type is for both directions, and we send baseline.
-        guard h264 == .decodable, codecs.contains(where: \.isBaseline) else { return codecs }
+        guard h264 == .decodable, !receivesOnly, codecs.contains(where: \.isBaseline) else { return codecs }
         return codecs.filter { $0.codec != .h264 || $0.isBaseline }
     }
 

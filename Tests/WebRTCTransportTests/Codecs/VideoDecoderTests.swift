@@ -53,6 +53,13 @@ extension Transport {
                 bits.golomb((height + 15) / 16 - 1)
                 for (value, count) in [(1, 1), (1, 1), (0, 1), (0, 1), (1, 1)] { bits.put(value, count) }
                 return [bits.bytes, [0x68, 0xce, 0x3c, 0x80], [0x65, 0x88, 0x84] + rest]
+            case .h265:
+                // Main profile, level 3.1, with emulation prevention bytes.
+                let set: [UInt8] = [0x42, 1, 1, 1, 0x60, 0, 0, 3, 0, 0x90, 0, 0, 3, 0, 0, 3, 0, 0x5d]
+                var bits = BitWriter()
+                for value in [0, 1, width, height] { bits.golomb(value) }
+                for value in [0, 1] { bits.put(value, 1) }
+                return [[0x40, 1, 0x0c, 1], set + bits.bytes, [0x44, 1, 0xc1, 0x72], [0x26, 1, 0xaf] + rest]
             }
         }
 
@@ -63,6 +70,7 @@ extension Transport {
             case .vp8: [0x10, 0x91, 0x0c, 0x00] + rest
             case .vp9: [0x4c, 0x86] + rest
             case .h264: [0x41, 0x9a, 0x24] + rest
+            case .h265: [0x02, 0x01, 0xd0] + rest
             }
         }
 
@@ -82,12 +90,13 @@ extension Transport {
                 }
             }
 
-            func push(_ payloads: [[UInt8]], at time: Int) {
+            func push(_ payloads: [[UInt8]], at time: Int, isDiscontinuous: Bool = false) {
                 for (index, payload) in payloads.enumerated() {
                     let marker: UInt8 = index == payloads.count - 1 ? 0x80 : 0
                     let header: [UInt8] = [0x80, 96 | marker] + big(sequence, 2) + big(time * 3000, 4) + big(77, 4)
                     sequence += 1
-                    elements.push(header + payload, at: ClockTime(time * 33_000_000))
+                    elements.push(
+                        header + payload, at: ClockTime(time * 33_000_000), isDiscontinuous: isDiscontinuous)
                 }
             }
 
@@ -143,6 +152,19 @@ extension Transport {
             #expect(line.frames.value == 0 && line.requests.value == 1, "\(line.requests.value) requests")
             line.push(Self.keyFrame(.h264, 640, 352), at: 4)
             #expect(line.frames.wait(.seconds(20)) { $0 == 1 })
+        }
+
+        /// rtph265depay passes the frames behind a gap.
+        @Test func behindALossH265WaitsForAKeyframe() throws {
+            let line = try Line(.h265)
+            line.push(Self.keyFrame(.h265, 640, 352), at: 0)
+            line.push([Self.deltaFrame(.h265)], at: 1)
+            try #require(line.frames.wait(.seconds(20)) { $0 == 2 })
+            line.push([Self.deltaFrame(.h265)], at: 2, isDiscontinuous: true)
+            line.push([Self.deltaFrame(.h265)], at: 3)
+            #expect(line.frames.value == 2 && line.requests.value == 1, "\(line.frames.value) frames")
+            line.push(Self.keyFrame(.h265, 640, 352), at: 4)
+            #expect(line.frames.wait(.seconds(20)) { $0 == 3 })
         }
 
         /// K-SVC: in the frames behind a keyframe no layer refers to a lower one (D), and each frame has all of them.

@@ -115,4 +115,59 @@ struct HeaderExtensionTests {
             }
         }
     }
+
+    // MARK: Reading
+
+    private func packet(_ profile: [UInt8], words: UInt16? = nil, _ elements: [UInt8]) -> [UInt8] {
+        let padded = elements + [UInt8](repeating: 0, count: (4 - elements.count % 4) % 4)
+        let count = words ?? UInt16(padded.count / 4)
+        return [0x90, 0x60, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3] + profile + [UInt8(count >> 8), UInt8(count & 255)] + padded
+            + [0xaa, 0xbb]
+    }
+
+    private func number(_ packet: [UInt8], id: UInt8 = 3) -> UInt16? {
+        packet.withUnsafeBytes { TransportSequence.number(in: $0, id: id) }
+    }
+
+    /// A sender that may mix the forms takes two-byte headers for a packet with a long element, and for IDs above 14.
+    @Test(
+        arguments: [
+            ([0xbe, 0xde], [0x22, 1, 2, 3, 0x31, 0x12, 0x34], 3), ([0x10, 0], [2, 3, 1, 2, 3, 3, 2, 0x12, 0x34], 3),
+            // Padding between elements, an empty element, and bits of the application.
+            ([0x10, 0x0f], [0, 0, 2, 0, 0, 3, 2, 0x12, 0x34], 3),
+            ([0x10, 0], [15, 1, 0, 16, 1, 9, 3, 2, 0x12, 0x34], 3),
+            ([0x10, 0], [1, 40] + [UInt8](repeating: 0x55, count: 40) + [3, 2, 0x12, 0x34], 3),
+            ([0x10, 0], [15, 2, 0x12, 0x34], 15), ([0x10, 0], [200, 2, 0x12, 0x34], 200),
+        ] as [([UInt8], [UInt8], UInt8)])
+    func bothFormsAreRead(profile: [UInt8], elements: [UInt8], id: UInt8) {
+        #expect(number(packet(profile, elements), id: id) == 0x1234)
+    }
+
+    @Test(
+        arguments: [
+            // A value that ends behind the extension, a header without its length, an extension that ends behind the packet.
+            ([0x10, 0], nil, [3, 3, 0x12, 0x34]), ([0x10, 0], nil, [2, 0, 0, 3]), ([0x10, 0], 9, [3, 2, 0x12, 0x34]),
+            ([0x10, 0], nil, [2, 200, 3, 2, 0x12, 0x34, 0, 0]), ([0x10, 0], nil, []), ([0x10, 0], nil, [0, 0, 0, 0]),
+            // Other profiles, one-byte elements in a two-byte extension, and the end of a list with one-byte headers.
+            ([0x11, 0], nil, [3, 2, 0x12, 0x34]), ([0x0f, 0xff], nil, [3, 2, 0x12, 0x34]),
+            ([0x10, 0], nil, [0x31, 0x12, 0x34]), ([0xbe, 0xde], nil, [0xf0, 0, 0x31, 0x12, 0x34]),
+            ([0xbe, 0xdf], nil, [0x31, 0x12, 0x34]), ([0x10, 0], nil, [3, 1, 0x12, 0]),
+            ([0x10, 0], nil, [3, 0, 0, 0]),
+        ] as [([UInt8], UInt16?, [UInt8])])
+    func malformedExtensionsHaveNoValue(profile: [UInt8], words: UInt16?, elements: [UInt8]) {
+        #expect(number(packet(profile, words: words, elements)) == nil)
+    }
+
+    @Test func anyBytesAreReadWithinThePacket() {
+        var generator = SeededGenerator(seed: 9)
+        for length in 0...160 {
+            for profile: [UInt8] in [[0xbe, 0xde], [0x10, 0], [0x10, 0x07]] {
+                var packet = generator.bytes(length)
+                if length > 0 { packet[0] = 0x90 }
+                if length > 15 { packet.replaceSubrange(12..<16, with: profile + [0, UInt8(length % 48)]) }
+                for id: UInt8 in [0, 1, 3, 14, 15, 255] { _ = number(packet, id: id) }
+            }
+        }
+        #expect(number(packet([0x10, 0], [3, 2, 0x12, 0x34])) == 0x1234)
+    }
 }

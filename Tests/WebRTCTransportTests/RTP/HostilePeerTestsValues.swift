@@ -233,6 +233,7 @@ struct HostilePeerValueTests {
                 case .vp8: [0x10, 0, 0, 0x9d, 1, 0x2a]
                 case .vp9: [0x82, 0x49, 0x83, 0x42]
                 case .h264: [0, 0, 1, 0x67, [66, 100, 122][round % 3], 0, 31]
+                case .h265: [0, 0, 1, 0x42, 1, UInt8(round % 14), 1, 0x60, 1, 1, 1, 1, 0x90, 1, 1, 1, 1, 0x5d]
                 }
             if round % 2 == 0 { bytes.insert(contentsOf: prefix, at: 0) }
             if round % 5 == 0, let last = bytes.indices.last { bytes[last] = 0xc0 | bytes[last] & 0x1f }

@@ -42,4 +42,40 @@ struct PayloadTypeChoiceTests {
         #expect(
             verdicts(video, types, interval: 1000).filter { $0 != .other } == [.media, .media], "no three in a row")
     }
+
+    /// A packet with which a stream may begin needs nothing of what was before it.
+    @Test func aKeyframeIsFollowedAtOnce() {
+        var choice = video
+        let packets: [(type: Int, canFollow: Bool, at: Int, verdict: PayloadTypeChoice.Verdict)] = [
+            (96, false, 0, .media), (98, false, 10, .other), (98, true, 20, .changed), (98, false, 30, .media),
+            // Back again at once would make decoders as fast as a remote peer wants.
+            (96, true, 40, .other), (98, false, 50, .media), (96, true, 1019, .other), (96, true, 1020, .changed),
+            (77, true, 3000, .other),
+        ]
+        for packet in packets {
+            let verdict = choice.classify(
+                packet.type, canFollow: packet.canFollow, now: .milliseconds(packet.at))
+            #expect(verdict == packet.verdict, "\(packet)")
+        }
+    }
+
+    @Test func anotherStreamChoosesAnew() {
+        var choice = video
+        #expect(choice.classify(96, now: .zero) == .media)
+        choice.restart()
+        #expect(choice.classify(97, now: .milliseconds(1)) == .other)
+        #expect(choice.classify(102, now: .milliseconds(2)) == .changed && choice.active == 102)
+        #expect(choice.classify(96, now: .milliseconds(3)) == .other)
+    }
+
+    /// A later negotiation adds types and removes them.
+    @Test func otherTypes() {
+        var choice = video
+        #expect(choice.classify(98, now: .zero) == .changed)
+        choice.update(expected: 96, alternatives: [98, 35])
+        #expect(choice.active == 98 && choice.classify(98, now: .milliseconds(1)) == .media)
+        #expect(choice.classify(102, canFollow: true, now: .seconds(2)) == .other)
+        choice.update(expected: 35, alternatives: [96])
+        #expect(choice.active == 35 && choice.classify(96, now: .seconds(3)) == .changed)
+    }
 }

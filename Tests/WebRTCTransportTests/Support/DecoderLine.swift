@@ -39,9 +39,12 @@ final class DecoderLine {
         source.setActive(false)
     }
 
-    @discardableResult func push(_ packet: [UInt8], at time: ClockTime) -> FlowReturn {
+    @discardableResult func push(
+        _ packet: [UInt8], at time: ClockTime, isDiscontinuous: Bool = false
+    ) -> FlowReturn {
         let buffer = packet.withUnsafeBytes(Buffer.init(copying:))
         buffer.pts = time
+        if isDiscontinuous { buffer.isDiscontinuous = true }
         return source.push(buffer)
     }
 }

@@ -136,9 +136,11 @@ final class LossyPath: Sendable {
 }
 
 /// Joins two peers through `path` only.
-func join(_ a: TestPeer, _ b: TestPeer, over path: LossyPath) throws {
+func join(
+    _ a: TestPeer, _ b: TestPeer, over path: LossyPath, mangleOffer: (String) -> String = { $0 }
+) throws {
     let offer = try a.connection.createOffer()
-    let answer = try b.connection.createAnswer(to: offer)
+    let answer = try b.connection.createAnswer(to: mangleOffer(offer))
     try a.connection.setAnswer(answer)
     trickle(a, b, over: path)
 }

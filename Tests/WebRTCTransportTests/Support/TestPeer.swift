@@ -222,6 +222,11 @@ func renegotiate(_ a: TestPeer, _ b: TestPeer, restartsICE: Bool = false) throws
     try a.connection.setAnswer(b.connection.createAnswer(to: offer))
 }
 
+/// An offer whose streams the payload types alone tell apart.
+func withoutSSRCs(_ sdp: String) -> String {
+    sdp.split(separator: "\r\n" as Character).filter { !$0.hasPrefix("a=ssrc") }.map { $0 + "\r\n" }.joined()
+}
+
 /// Joins two peers by passing descriptions and candidates directly.
 func join(
     _ a: TestPeer, _ b: TestPeer, mangleAnswer: (String) -> String = { $0 }, mangleOffer: (String) -> String = { $0 },

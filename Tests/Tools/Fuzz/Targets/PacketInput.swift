@@ -121,7 +121,7 @@ func packetInput(_ bytes: [UInt8]) {
         case 6: opus(bytes)
         case 7: arrivals(bytes)
         default:
-            let codec = VideoCodec.allCases[Int(first % 8) - 2]
+            let codec = first >= 252 ? VideoCodec.h265 : VideoCodec.allCases[Int(first % 8) - 2]
             if codec == .vp9 { layers(bytes) }
             var gate = FrameGate(codec: codec)
             if gate.judge(bytes) == .pass {
