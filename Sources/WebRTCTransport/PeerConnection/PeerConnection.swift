@@ -76,6 +76,14 @@ package final class PeerConnection: @unchecked Sendable {
         network.async { [self] in ice.setServers(servers, policy: policy) }
     }
 
+    /// Drops each frame whose payload ends with these bytes from now on, video and audio, and counts it in
+    /// `RTPSessionStatistics.fillerFrames`: a LiveKit server announces them as `JoinResponse.sif_trailer` and flushes
+    /// decoders with such frames. They are no media of the remote peer: no decoder and no encoded output gets them, and they
+    /// select neither stream nor codec. Empty: no frame is dropped. Any thread.
+    package func setFillerTrailer(_ bytes: [UInt8]) {
+        network.async { [self] in receiver.setFiller(FillerTrailer(bytes)) }
+    }
+
     // MARK: State (network thread)
 
     private func secured(_ srtp: SRTPTransform) {

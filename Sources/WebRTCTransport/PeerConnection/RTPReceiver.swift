@@ -42,6 +42,7 @@ final class RTPReceiver: @unchecked Sendable {
     private var stream = StreamChoice()
     private var audioStream = StreamChoice()
     private var estimator: ReceiveBitrateEstimator
+    private var filler = FillerTrailer()
     private var remoteSSRC: UInt32?
     private var usesREMB = false
     private var rembTimer: NetworkTimer?
@@ -83,7 +84,14 @@ final class RTPReceiver: @unchecked Sendable {
     func configure(_ audio: NegotiatedAudio) {
         demuxer.configure(audio)
         audioTypes = PayloadTypeChoice(expected: audio.payloadType)
+        rtp.audio?.setFiller(filler)
         if hasKeys { rtp.startReports() }
+    }
+
+    /// Drops the server's own frames from now on: they choose neither stream nor codec.
+    func setFiller(_ trailer: FillerTrailer) {
+        filler = trailer
+        for kind in MediaKind.allCases { rtp[kind]?.setFiller(trailer) }
     }
 
     // MARK: Datagrams
@@ -168,13 +176,16 @@ final class RTPReceiver: @unchecked Sendable {
         switch demuxer.kind(ofRTP: packet) {
         case .audio:
             counters.audio = (counters.audio.packets &+ 1, counters.audio.bytes &+ UInt64(packet.count))
-            if audioTypes.classify(type, now: now) != .other, audioStream.update(ssrc, now: now) {
+            if !filler.ends(packet, endsFrame: true), audioTypes.classify(type, now: now) != .other,
+                audioStream.update(ssrc, now: now)
+            {
                 rtp.select(ssrc, .audio)
             }
             rtp.audio?.received(rtp: packet, activeType: audioTypes.active, now: now)
         case .video:
             counters.video = (counters.video.packets &+ 1, counters.video.bytes &+ UInt64(packet.count))
-            let verdict = videoTypes.classify(type, now: now)
+            let isFiller = filler.ends(packet, endsFrame: packet[1] & 0x80 != 0)
+            let verdict = isFiller ? .other : videoTypes.classify(type, now: now)
             if verdict == .changed, let codec = codecs[type] {
                 onEvent(.codecArrived(codec))
                 // The packets before a later change were dropped, its keyframe too; of the first packet, no stream is

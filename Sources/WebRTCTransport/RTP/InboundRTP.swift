@@ -111,8 +111,15 @@ package struct InboundRTP<Packet: PacketStorage> {
                 packet, type: type, isStray: type != activeType, isRetransmission: false, sequence: sequence, now: now,
                 running: running, act)
             request(wanted, act)
+        } else if parameters.caps[type] != nil, stream.filler.ends(packet, endsFrame: endsFrame(packet)) {
+            counters.fillerFrames &+= 1
         }
     }
+
+    private func endsFrame(_ packet: UnsafeRawBufferPointer) -> Bool { kind == .audio || packet[1] & 0x80 != 0 }
+
+    /// Drops the server's own frames from now on.
+    package mutating func setFiller(_ trailer: FillerTrailer) { stream.filler = trailer }
 
     /// - Returns: the packet that RTX repeats, if it is missing.
     private mutating func restore(
@@ -240,6 +247,7 @@ package struct InboundRTP<Packet: PacketStorage> {
         var statistics = counters
         let shown = selected.flatMap { received[$0] }
         (statistics.packetsLost, statistics.jitter) = (shown?.packetsLost, shown?.jitter)
+        statistics.fillerFrames &+= stream.fillerFrames
         return statistics
     }
 

@@ -27,7 +27,16 @@ struct InboundStream<Packet: PacketStorage> {
         var timestamp: UInt32
         var endsFrame: Bool
         var time: ClockTime
+        var codec: VideoCodec?
     }
+    private var codecs: [Int: VideoCodec] = [:]
+    /// The server's own frames, which are dropped, and how many there were.
+    var filler = FillerTrailer()
+    private(set) var fillerFrames: UInt64 = 0
+    /// The packets of a frame whose end has not come: it may say that the frame is the server's own. Empty without `filler`.
+    private var held: [Received] = []
+    /// Such frames are small.
+    private static var maximumHeld: Int { 64 }
     private var buffer: JitterBuffer<Received>
     private var clock: PlayoutClock
     /// The stream and codec that the depayloader knows of.
@@ -74,6 +83,7 @@ struct InboundStream<Packet: PacketStorage> {
     /// Begins with the next packet of another stream.
     mutating func begin(_ ssrc: UInt32, _ parameters: RTPSessionParameters) {
         self.ssrc = ssrc
+        (codecs, held) = (parameters.codecs, [])
         buffer = JitterBuffer(requests: !parameters.rtxTypes.isEmpty)
         buffer.retry = requestInterval
         clock = Self.makeClock(kind, parameters.clockRate)
@@ -108,7 +118,7 @@ struct InboundStream<Packet: PacketStorage> {
         let received = Received(
             packet: Packet(copying: packet), payloadType: type, isStray: isStray, timestamp: timestamp,
             endsFrame: kind == .audio || packet[1] & 0x80 != 0,
-            time: ClockTime(max(0, undelayed ?? clock.time(of: timestamp, arrival: arrival))))
+            time: ClockTime(max(0, undelayed ?? clock.time(of: timestamp, arrival: arrival))), codec: codecs[type])
         let insertion = buffer.insert(
             received, sequence: sequence, endsFrame: received.endsFrame, isRetransmission: isRetransmission, now: now)
         if insertion != .refused, kind == .video, !isRetransmission { expectRest(of: received, now) }
@@ -146,14 +156,35 @@ struct InboundStream<Packet: PacketStorage> {
     }
 
     private mutating func deliver(_ received: Received, _ act: (InboundAction<Packet>) -> Void) {
+        if let first = held.first, first.timestamp != received.timestamp { release(act) }
         guard !received.isStray,
             frameLimit.admit(
                 timestamp: received.timestamp, size: received.packet.size, endsFrame: received.endsFrame)
         else {
+            release(act)
             // The next packet is a discontinuity, so that the depayloader drops what it has of this frame.
             hasLost = true
             return
         }
+        guard !filler.isEmpty else { return handOn(received, act) }
+        held.append(received)
+        guard received.endsFrame || held.count >= Self.maximumHeld else { return }
+        if received.endsFrame, filler.ends(held.map { ($0.packet, $0.codec) }) {
+            fillerFrames &+= 1
+            (held, hasLost) = ([], true)
+        } else {
+            release(act)
+        }
+    }
+
+    /// Hands on the packets that were held.
+    private mutating func release(_ act: (InboundAction<Packet>) -> Void) {
+        let packets = held
+        held = []
+        for packet in packets { handOn(packet, act) }
+    }
+
+    private mutating func handOn(_ received: Received, _ act: (InboundAction<Packet>) -> Void) {
         if announced?.ssrc != ssrc || announced?.payloadType != received.payloadType {
             announced = (ssrc, received.payloadType)
             act(.source(ssrc: ssrc, payloadType: received.payloadType))
@@ -172,6 +203,7 @@ struct InboundStream<Packet: PacketStorage> {
 
     /// Tells a decoder of audio to conceal lost packets, as rtpjitterbuffer does. A depayloader of video sees the gap itself.
     private mutating func lose(_ sequence: UInt16, _ count: Int, _ act: (InboundAction<Packet>) -> Void) {
+        release(act)
         hasLost = true
         guard kind == .audio, let lastTime else { return }
         act(.lost(sequence: sequence, time: lastTime &+ spacing, duration: spacing &* UInt64(clamping: count)))

@@ -173,6 +173,9 @@ final class RTPSession: @unchecked Sendable {
         inbound.received(rtp: packet, activeType: activeType, now: now, running: { runningTime }) { perform($0) }
     }
 
+    /// Drops the server's own frames from now on.
+    func setFiller(_ trailer: FillerTrailer) { inbound.setFiller(trailer) }
+
     private var runningTime: Int64? { bin.currentRunningTime.map { Int64(clamping: $0) } }
 
     /// Hands on the packets that arrived together, and sends the requests that they caused. The timer is set here and not for

@@ -2,6 +2,8 @@
 package struct RTPSessionParameters: Sendable {
     /// Caps of inbound packets as text, by payload type; without those of RTX.
     package var caps: [Int: String] = [:]
+    /// The codecs of inbound video, by payload type.
+    package var codecs: [Int: VideoCodec] = [:]
     package var clockRate: Int
     /// Our SSRC, as in the local description.
     package var ssrc: UInt32
@@ -33,7 +35,7 @@ extension RTPSessionParameters {
                 "application/x-rtp, media=(string)video, clock-rate=(int)90000, payload=(int)\(codec.payloadType), "
             text += "encoding-name=(string)\(codec.codec.encodingName)"
             if codec.codec == .h264 { text += ", packetization-mode=(string)1" }
-            caps[codec.payloadType] = text
+            (caps[codec.payloadType], codecs[codec.payloadType]) = (text, codec.codec)
             if let type = codec.retransmissionPayloadType { rtxTypes[type] = codec.payloadType }
         }
         rtxSSRCs = video.rtxSSRCs
@@ -59,6 +61,8 @@ package struct RTPSessionStatistics: Sendable {
     package var plisSent: UInt64 = 0
     package var plisReceived: UInt64 = 0
     package var retransmissions: UInt64 = 0
+    /// Frames of the server's own, which were dropped: see `FillerTrailer`.
+    package var fillerFrames: UInt64 = 0
     /// Packets of the stream that is shown that did not arrive, retransmissions not counted; nil: no stream is shown yet.
     package var packetsLost: Int?
     package var jitter: Duration?

@@ -101,6 +101,13 @@ package enum RTPHeader {
         packet.count > header && packet[0] & 0x20 != 0 ? Int(packet[packet.count - 1]) : 0
     }
 
+    /// The payload without padding; empty if the packet is damaged.
+    package static func media(_ packet: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        let header = length(packet)
+        let end = packet.count - padding(packet, header: header)
+        return UnsafeRawBufferPointer(rebasing: packet[min(header, packet.count)..<max(min(header, packet.count), end)])
+    }
+
     /// The packet that an RTX packet repeats (RFC 4588 section 4); nil if it repeats none, as padding does.
     /// - Returns: the packet, and the number that it had.
     package static func restore(
