@@ -44,6 +44,17 @@ package struct LiveKitSimulcastCodec: WireMessage {
     package init() {}
 }
 
+/// A part of `LiveKitTrackInfo`.
+package struct LiveKitSimulcastCodecInfo: WireMessage {
+    package static let fields: Fields = [
+        Field(1, \.mimeType), Field(2, \.mid), Field(3, \.cid), Field(4, \.layers),
+    ]
+    package var (mimeType, mid, cid) = ("", "", "")
+    package var layers: [LiveKitVideoLayer] = []
+    package var unknownFields: [UInt8] = []
+    package init() {}
+}
+
 /// The content of the trailers of a track's frames.
 package enum LiveKitPacketTrailerFeature: OpenEnum {
     case ptfUserTimestamp, ptfFrameID, ptfUserData
@@ -57,7 +68,7 @@ package enum LiveKitPacketTrailerFeature: OpenEnum {
 package struct LiveKitTrackInfo: WireMessage {
     package static let fields: Fields = [
         Field(1, \.sid), Field(2, \.type), Field(3, \.name), Field(4, \.muted), Field(5, \.width), Field(6, \.height),
-        Field(9, \.source), Field(10, \.layers), Field(17, \.stream),
+        Field(9, \.source), Field(10, \.layers), Field(11, \.mimeType), Field(13, \.codecs), Field(17, \.stream),
         Field(21, \.packetTrailerFeatures),
     ]
     package var sid = ""
@@ -67,6 +78,10 @@ package struct LiveKitTrackInfo: WireMessage {
     package var (width, height): (UInt32, UInt32) = (0, 0)
     package var source = LiveKitTrackSource.unknown
     package var layers: [LiveKitVideoLayer] = []
+    /// "video/H264"; empty until the server knows it.
+    package var mimeType = ""
+    /// To the publisher: the codecs to publish, the main one first.
+    package var codecs: [LiveKitSimulcastCodecInfo] = []
     package var stream = ""
     package var packetTrailerFeatures: [LiveKitPacketTrailerFeature] = []
     package var unknownFields: [UInt8] = []
@@ -166,7 +181,8 @@ package enum LiveKitSubscriptionError: OpenEnum {
 }
 
 package struct LiveKitSubscriptionResponse: WireMessage {
-    package static let fields: Fields = [Field(2, \.err)]
+    package static let fields: Fields = [Field(1, \.trackSid), Field(2, \.err)]
+    package var trackSid = ""
     package var err = LiveKitSubscriptionError.seUnknown
     package init() {}
 }
@@ -179,7 +195,10 @@ package enum LiveKitStreamState: OpenEnum {
 }
 
 package struct LiveKitStreamStateInfo: WireMessage {
-    package static let fields: Fields = [Field(3, \.state)]
+    package static let fields: Fields = [
+        Field(1, \.participantSid), Field(2, \.trackSid), Field(3, \.state),
+    ]
+    package var (participantSid, trackSid) = ("", "")
     package var state = LiveKitStreamState.active
     package init() {}
 }
@@ -190,7 +209,27 @@ package struct LiveKitStreamStateUpdate: WireMessage {
     package init() {}
 }
 
+package struct LiveKitSubscribedQuality: WireMessage {
+    package static let fields: Fields = [Field(1, \.quality), Field(2, \.enabled)]
+    package var quality = LiveKitVideoQuality.low
+    package var enabled = false
+    package init() {}
+}
+
+package struct LiveKitSubscribedCodec: WireMessage {
+    package static let fields: Fields = [Field(1, \.codec), Field(2, \.qualities)]
+    package var codec = ""
+    package var qualities: [LiveKitSubscribedQuality] = []
+    package init() {}
+}
+
+/// The layers of our track that somebody receives, for each codec; older servers have `subscribedQualities` alone.
 package struct LiveKitSubscribedQualityUpdate: WireMessage {
-    package static let fields: Fields = []
+    package static let fields: Fields = [
+        Field(1, \.trackSid), Field(2, \.subscribedQualities), Field(3, \.subscribedCodecs),
+    ]
+    package var trackSid = ""
+    package var subscribedQualities: [LiveKitSubscribedQuality] = []
+    package var subscribedCodecs: [LiveKitSubscribedCodec] = []
     package init() {}
 }
