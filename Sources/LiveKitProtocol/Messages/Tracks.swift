@@ -24,12 +24,14 @@ package enum LiveKitVideoQuality: OpenEnum {
 /// A part of `LiveKitTrackInfo`.
 package struct LiveKitVideoLayer: WireMessage {
     package static let fields: Fields = [
-        Field(1, \.quality), Field(2, \.width), Field(3, \.height), Field(4, \.bitrate), Field(7, \.rid),
+        Field(1, \.quality), Field(2, \.width), Field(3, \.height), Field(4, \.bitrate), Field(5, \.ssrc),
+        Field(7, \.rid),
     ]
     package var quality = LiveKitVideoQuality.low
     package var (width, height): (UInt32, UInt32) = (0, 0)
     /// Bits per second.
     package var bitrate: UInt32 = 0
+    package var ssrc: UInt32 = 0
     package var rid = ""
     package var unknownFields: [UInt8] = []
     package init() {}
@@ -41,6 +43,19 @@ package struct LiveKitSimulcastCodec: WireMessage {
     package var codec = ""
     package var cid = ""
     package var layers: [LiveKitVideoLayer] = []
+    package init() {}
+}
+
+/// A codec of a published track, as the server answers it. The first one is an instruction: the client publishes in it.
+package struct LiveKitSimulcastCodecInfo: WireMessage {
+    package static let fields: Fields = [
+        Field(1, \.mimeType), Field(2, \.mid), Field(3, \.cid), Field(4, \.layers),
+    ]
+    /// "video/h264".
+    package var mimeType = ""
+    package var (mid, cid) = ("", "")
+    package var layers: [LiveKitVideoLayer] = []
+    package var unknownFields: [UInt8] = []
     package init() {}
 }
 
@@ -57,16 +72,19 @@ package enum LiveKitPacketTrailerFeature: OpenEnum {
 package struct LiveKitTrackInfo: WireMessage {
     package static let fields: Fields = [
         Field(1, \.sid), Field(2, \.type), Field(3, \.name), Field(4, \.muted), Field(5, \.width), Field(6, \.height),
-        Field(9, \.source), Field(10, \.layers), Field(17, \.stream),
-        Field(21, \.packetTrailerFeatures),
+        Field(7, \.simulcast), Field(9, \.source), Field(10, \.layers), Field(11, \.mimeType), Field(12, \.mid),
+        Field(13, \.codecs), Field(17, \.stream), Field(21, \.packetTrailerFeatures),
     ]
     package var sid = ""
     package var type = LiveKitTrackType.audio
     package var name = ""
     package var muted = false
     package var (width, height): (UInt32, UInt32) = (0, 0)
+    package var simulcast = false
     package var source = LiveKitTrackSource.unknown
     package var layers: [LiveKitVideoLayer] = []
+    package var (mimeType, mid) = ("", "")
+    package var codecs: [LiveKitSimulcastCodecInfo] = []
     package var stream = ""
     package var packetTrailerFeatures: [LiveKitPacketTrailerFeature] = []
     package var unknownFields: [UInt8] = []

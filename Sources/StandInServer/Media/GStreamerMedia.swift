@@ -22,6 +22,9 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     private var exit: Element?
     private var echo: AudioEcho?
     private var echoIsSent = false
+    /// Origin of our answers in a room.
+    private let answerID = UInt64.random(in: 1...UInt64(Int64.max))
+    private var answerVersion = UInt32(1)
     private var meters = (received: BitrateMeter(), sent: BitrateMeter())
 
     init(
@@ -43,24 +46,28 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
 
     func add(_ faults: [Fault]) { self.faults.add(faults) }
 
-    override func receive(offer: String) throws {
+    override func receive(offer: String, _ codecs: PublishedCodecs) throws {
         let connection = try publisher ?? makeConnection(.publisher)
         let isFirst = publisher == nil
         publisher = connection
-        let answer: String
+        let offered = try room.map { try ClientOffer(parsing: offer, codecs, isSingle: $0.isSingle) }
+        var answer: String
         do {
-            answer = try connection.createAnswer(to: offer)
+            answer = try connection.createAnswer(to: offered?.normalised ?? offer)
             // A participant may begin with audio or data.
             if room == nil, isFirst, connection.negotiatedCodec == nil {
                 throw PeerConnectionError(.rejected, "no video was negotiated")
             }
         } catch let error as PeerConnectionError where error.code == .rejected {
-            return onEvent(.answered(sdp: try RejectingAnswer.sdp(to: offer), RoomLines()))
+            let rejection = try offered.map { text(of: $0.answer(own: nil)) } ?? RejectingAnswer.sdp(to: offer)
+            return onEvent(.answered(sdp: rejection, RoomLines()))
         }
+        if let offered { answer = text(of: offered.answer(own: try SDPDescription(parsing: answer))) }
         // Build the receive chain before the answer is sent: packets must not arrive without it.
         if let codec = connection.negotiatedCodec, self.codec == nil { try receiveVideo(codec, from: connection) }
         if connection.audioDirection != nil, echo == nil {
-            let echo = try AudioEcho(delay: painter.delay, viewers: painter.viewers)
+            let echo = try AudioEcho(
+                delay: painter.delay, viewers: painter.viewers, redundantType: offered?.redundantAudioType)
             self.echo = echo
             own(echo.echoed)
             try echo.receive(from: connection, in: pipeline)
@@ -75,6 +82,11 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
             lines.sendMids[kind] = connection.sendMid(kind)
         }
         onEvent(.answered(sdp: answer, lines))
+    }
+
+    private func text(of description: SDPDescription) -> String {
+        answerVersion &+= 1
+        return description.text(sessionID: answerID, version: answerVersion)
     }
 
     /// Starts to send the transformed video and the audio on a connection that has negotiated them.

@@ -20,7 +20,8 @@ package enum MediaSessionEvent: Sendable, Equatable {
 /// Requests to a session's media, which ignore those that do not apply to them.
 package enum MediaRequest: Sendable, Equatable {
     /// Takes an offer, the first or a later one on the same connection; the answer is an event.
-    case receiveOffer(String)
+    /// In a room, with what it knows about the offered tracks.
+    case receiveOffer(String, PublishedCodecs = PublishedCodecs())
     /// The peer's answer to our own offer.
     case receiveAnswer(String)
     /// Nil: end of candidates. A direct connection is the publisher.

@@ -55,7 +55,7 @@ class PipelineMedia: @unchecked Sendable {
 
     // MARK: For subclasses (called on the queue)
 
-    func receive(offer: String) throws {}
+    func receive(offer: String, _ codecs: PublishedCodecs) throws {}
 
     func restart(_ output: Fault.Output) throws {}
 
@@ -76,7 +76,7 @@ class PipelineMedia: @unchecked Sendable {
     func perform(_ request: MediaRequest) {
         work(request.failure) { [self] in
             switch request {
-            case .receiveOffer(let sdp): try receive(offer: sdp)
+            case .receiveOffer(let sdp, let codecs): try receive(offer: sdp, codecs)
             case .receiveAnswer(let sdp):
                 guard let connection = room == nil ? publisher : subscriber else { return }
                 try connection.setAnswer(sdp)

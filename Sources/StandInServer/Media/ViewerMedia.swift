@@ -26,7 +26,7 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     // MARK: Negotiation
 
     /// Takes the first offer of a direct connection. In a room, only the room offers.
-    override func receive(offer: String) throws {
+    override func receive(offer: String, _ codecs: PublishedCodecs) throws {
         guard publisher == nil, subscriber == nil else { return }
         let connection = try makeConnection()
         publisher = connection

@@ -86,7 +86,7 @@ struct RoomStateMachine {
         let tracks = join.addTrackRequests.prefix(Self.maximumTrackCount).flatMap { received($0) }
         guard let offer = join.$publisherOffer else { return tracks }
         offerIDs.append(offer.id)
-        return tracks + [.media(.receiveOffer(offer.sdp))]
+        return tracks + [.media(.receiveOffer(offer.sdp, codecs))]
     }
 
     private static let serverInfo = LiveKitServerInfo.with { ($0.version, $0.protocol) = ("1.9.0", 16) }
@@ -192,7 +192,7 @@ struct RoomStateMachine {
             guard !stay.join.isViewer else { return [] }
             guard offerIDs.count < Self.maximumOpenOfferCount else { return leave(.disconnect, reason: .stateMismatch) }
             offerIDs.append(description.id)
-            return [.media(.receiveOffer(description.sdp))]
+            return [.media(.receiveOffer(description.sdp, codecs))]
         case .answer(let description):
             // After two resumes in a row, an answer to the offer of the first one may arrive; older clients send no id.
             guard [0, lastOfferID].contains(description.id) else { return [] }
@@ -262,6 +262,14 @@ struct RoomStateMachine {
         track.muted = request.muted
         track.layers = Array(request.layers.prefix(3))
         track.stream = request.stream
+        track.codecs = request.simulcastCodecs.prefix(2).map { codec in
+            .with {
+                let name = codec.codec.lowercased()
+                $0.mimeType = name.isEmpty || name.contains("/") ? name : "video/\(name)"
+                ($0.cid, $0.layers) = (codec.cid.isEmpty ? request.cid : codec.cid, track.layers)
+            }
+        }
+        track.simulcast = track.layers.count > 1
         if stay.options.carriesTrailers {
             for feature in request.packetTrailerFeatures.prefix(8) where !track.packetTrailerFeatures.contains(feature)
             {
@@ -278,6 +286,19 @@ struct RoomStateMachine {
         let kinds = MediaKind.allCases.filter { sids.contains(sid($0)) }
         if update.subscribe { wanted.formUnion(kinds) } else { wanted.subtract(kinds) }
         return offerIfDue()
+    }
+
+    /// What the room knows about the tracks of an offer.
+    private var codecs: PublishedCodecs {
+        var codecs = PublishedCodecs()
+        for (cid, track) in publishedTracks {
+            if let name = track.codecs.first?.mimeType.split(separator: "/").last.map({ $0.lowercased() }) {
+                codecs.announced[cid] = name
+            }
+            let layers = track.layers.sorted { $0.width > $1.width }.map(\.rid)
+            if !layers.contains("") { codecs.layers[cid] = layers }
+        }
+        return codecs
     }
 
     // MARK: Media events

@@ -86,7 +86,7 @@ final class FakeMedia: SessionMedia {
 
     func perform(_ request: MediaRequest) {
         switch request {
-        case .receiveOffer(let sdp): receive(offer: sdp)
+        case .receiveOffer(let sdp, _): receive(offer: sdp)
         case .receiveAnswer(let sdp): note("answer " + sdp)
         case .addCandidate(let candidate, let side):
             if room != nil { note("\(side) \(candidate?.candidate ?? "end")") }
