@@ -184,7 +184,8 @@ package enum LiveKitSubscriptionError: OpenEnum {
 }
 
 package struct LiveKitSubscriptionResponse: WireMessage {
-    package static let fields: Fields = [Field(2, \.err)]
+    package static let fields: Fields = [Field(1, \.trackSid), Field(2, \.err)]
+    package var trackSid = ""
     package var err = LiveKitSubscriptionError.seUnknown
     package init() {}
 }
@@ -197,7 +198,8 @@ package enum LiveKitStreamState: OpenEnum {
 }
 
 package struct LiveKitStreamStateInfo: WireMessage {
-    package static let fields: Fields = [Field(3, \.state)]
+    package static let fields: Fields = [Field(1, \.participantSid), Field(2, \.trackSid), Field(3, \.state)]
+    package var (participantSid, trackSid) = ("", "")
     package var state = LiveKitStreamState.active
     package init() {}
 }
@@ -208,7 +210,36 @@ package struct LiveKitStreamStateUpdate: WireMessage {
     package init() {}
 }
 
+package struct LiveKitSubscribedQuality: WireMessage {
+    package static let fields: Fields = [Field(1, \.quality), Field(2, \.enabled)]
+    package var quality = LiveKitVideoQuality.low
+    package var enabled = false
+    package init() {}
+}
+
+package struct LiveKitSubscribedCodec: WireMessage {
+    package static let fields: Fields = [Field(1, \.codec), Field(2, \.qualities)]
+    /// "vp8".
+    package var codec = ""
+    package var qualities: [LiveKitSubscribedQuality] = []
+    package init() {}
+}
+
+/// The layers of a published track that somebody receives.
 package struct LiveKitSubscribedQualityUpdate: WireMessage {
-    package static let fields: Fields = []
+    package static let fields: Fields = [
+        Field(1, \.trackSid), Field(2, \.subscribedQualities), Field(3, \.subscribedCodecs),
+    ]
+    package var trackSid = ""
+    package var subscribedQualities: [LiveKitSubscribedQuality] = []
+    package var subscribedCodecs: [LiveKitSubscribedCodec] = []
+    package init() {}
+}
+
+/// The publisher allows the subscription of a track, or not any more.
+package struct LiveKitSubscriptionPermissionUpdate: WireMessage {
+    package static let fields: Fields = [Field(1, \.participantSid), Field(2, \.trackSid), Field(3, \.allowed)]
+    package var (participantSid, trackSid) = ("", "")
+    package var allowed = false
     package init() {}
 }

@@ -41,13 +41,15 @@ package struct ClientOffer {
         let layers = layers(of: media)
         guard !layers.isEmpty else { return }
         media.attributes = media.attributes.map {
-            $0.name == "simulcast" ? SDPAttribute("simulcast", "send \(ranked(layers, of: media).joined(separator: ";"))") : $0
+            $0.name == "simulcast"
+                ? SDPAttribute("simulcast", "send \(ranked(layers, of: media).joined(separator: ";"))") : $0
         }
     }
 
     /// The payload type in which redundant audio arrives; nil: Opus arrives alone.
     package var redundantAudioType: Int? {
-        let first = sdp.media.lazy.filter { $0.kind == "audio" && $0.port != 0 }.compactMap { formats(of: $0).first }.first
+        let first = sdp.media.lazy.filter { $0.kind == "audio" && $0.port != 0 }.compactMap { formats(of: $0).first }
+            .first
         return first.flatMap { $0.name == "red" ? $0.payloadType : nil }
     }
 
@@ -56,7 +58,7 @@ package struct ClientOffer {
     /// The formats of the answer, the announced codec first; empty: the room allows none of the m-line.
     private func formats(of media: SDPMedia) -> [RoomFormat] {
         let known = RoomFormat.ofServers(media.kind)
-        let announced = track(of: media).flatMap { codecs.announced[$0] }
+        let announced = track(of: media).flatMap { codecs.announced[$0] } ?? codecs.preferred
         var formats = RoomFormat.all(in: media).filter { offered in
             codecs.allows(offered.name) && known.contains { $0.matches(offered) }
         }
@@ -119,25 +121,38 @@ package struct ClientOffer {
     private func size(of layer: String, in media: SDPMedia) -> Int? {
         let line = media.values("rid").first { $0.hasPrefix("\(layer) send ") }
         let text = line.map { String($0.dropFirst(layer.count + 6)) } ?? ""
-        let lengths = ["max-width", "max-height"].compactMap { RoomFormat.value(of: $0, in: text) }.compactMap { Int($0) }
+        let lengths = ["max-width", "max-height"].compactMap { RoomFormat.value(of: $0, in: text) }.compactMap {
+            Int($0)
+        }
         guard lengths.count == 2 else { return nil }
         return lengths[0].multipliedReportingOverflow(by: lengths[1]).partialValue
     }
 
     // MARK: The answer
 
-    /// - Parameter own: our peer connection's answer to the normalised offer; nil: it accepts nothing.
-    package func answer(own: SDPDescription?) -> SDPDescription {
+    /// - Parameters:
+    ///   - own: our peer connection's answer to the normalised offer; nil: it accepts nothing.
+    ///   - streams: our streams by the mids of their m-lines.
+    ///   - used: the m-lines that carry one of our tracks or have carried one.
+    package func answer(
+        own: SDPDescription?, streams: [String: OutputStream] = [:], used: Set<String> = []
+    ) -> SDPDescription {
         let writer = ServerDescription(transport: own.flatMap(ServerDescription.Transport.init))
         let accepted = own?.media ?? []
         return writer.whole(
             sdp.media.enumerated().map { index, offered in
-                line(offered, index < accepted.count ? accepted[index] : nil, writer)
+                line(offered, index < accepted.count ? accepted[index] : nil, writer, streams, used)
             })
     }
 
-    private func line(_ media: SDPMedia, _ accepted: SDPMedia?, _ writer: ServerDescription) -> SDPMedia {
-        guard let accepted, accepted.port != 0 else { return ServerDescription.rejected(media.kind) }
+    private func line(
+        _ media: SDPMedia, _ accepted: SDPMedia?, _ writer: ServerDescription, _ streams: [String: OutputStream],
+        _ used: Set<String>
+    ) -> SDPMedia {
+        // What the client only receives is accepted in any case.
+        guard let accepted, accepted.port != 0 || media.port != 0 && !sends(media) else {
+            return ServerDescription.rejected(media.kind)
+        }
         let (formats, mid) = (formats(of: media), media.value("mid") ?? "")
         if media.kind == "application" { return writer.application(mid: mid) }
         guard !formats.isEmpty else { return ServerDescription.rejected(media.kind) }
@@ -147,21 +162,51 @@ package struct ClientOffer {
             rest += layers.map { SDPAttribute("rid", "\($0) recv") }
             rest.append(SDPAttribute("simulcast", "recv \(layers.joined(separator: ";"))"))
         }
-        let stream = OutputStream(accepted)
+        let stream = streams[mid]
         rest += stream?.lines ?? []
-        rest.append(SDPAttribute(direction(of: media, isSending: stream != nil)))
+        let isSending = stream != nil || !used.contains(mid)
+        rest.append(SDPAttribute(direction(of: media, isSending: isSending, isSpare: stream == nil)))
         return writer.media(media.kind, mid: mid, formats, groupsRetransmissions: true, rest)
     }
 
     /// Spare m-lines are answered as if we sent, as LiveKit's servers do.
-    private func direction(of media: SDPMedia, isSending: Bool) -> String {
+    private func direction(of media: SDPMedia, isSending: Bool, isSpare: Bool) -> String {
         if media.has("inactive") { return "inactive" }
-        if media.has("recvonly") { return isSingle ? "sendonly" : "inactive" }
-        return media.has("sendonly") || !isSending ? "recvonly" : "sendrecv"
+        if media.has("recvonly") { return isSingle && isSending ? "sendonly" : "inactive" }
+        return media.has("sendonly") || isSpare ? "recvonly" : "sendrecv"
     }
 
+    // MARK: Our tracks on a single connection
+
+    /// The mids of the m-lines of this kind that can carry a track of ours.
+    func receivingMids(_ kind: String) -> [String] {
+        sdp.media.filter {
+            $0.kind == kind && $0.port != 0 && !$0.has("sendonly") && !$0.has("inactive") && !formats(of: $0).isEmpty
+        }.compactMap { $0.value("mid") }
+    }
+
+    /// The payload type of a codec on an m-line; nil: the client does not take it.
+    func payloadType(of codec: OutputCodec, at mid: String) -> Int? {
+        sdp.media.first { $0.value("mid") == mid }.flatMap { codec.format(in: formats(of: $0)) }?.payloadType
+    }
+
+    /// The m-lines that the client sends, by its IDs of the tracks, each with the codec of its answer.
+    var published: [String: (mid: String, codec: String)] {
+        sdp.media.filter { $0.port != 0 && sends($0) }.reduce(into: [:]) { found, media in
+            guard let track = track(of: media), let mid = media.value("mid"), let format = formats(of: media).first
+            else { return }
+            found[track] = (mid, format.encoding.split(separator: "/").first.map(String.init) ?? format.name)
+        }
+    }
+
+    /// The m-line that our candidates name.
+    var firstMid: String? { sdp.media.first?.value("mid") }
+
+    /// The kinds that the client sends.
+    var sentKinds: Set<String> { Set(sdp.media.filter { $0.port != 0 && sends($0) }.map(\.kind)) }
+
     private func extensions(of media: SDPMedia) -> [SDPAttribute] {
-        let isSimulcast = !layers(of: media).isEmpty || isSingle
+        let isSimulcast = !layers(of: media).isEmpty || isSingle || !sends(media)
         let wanted: [String]
         if media.kind == "audio" {
             wanted = ["urn:ietf:params:rtp-hdrext:sdes:mid", "urn:ietf:params:rtp-hdrext:ssrc-audio-level"]

@@ -71,6 +71,8 @@ struct RoomFormat: Sendable, Equatable {
         }
     }
 
+    /// Profile of VP9.
+    var profile: Int { name == "vp9" ? value(of: "profile-id").flatMap { Int($0) } ?? 0 : 0 }
     var packetizationMode: String { value(of: "packetization-mode") ?? "0" }
 
     /// The lines of this format in an m-line.

@@ -81,11 +81,15 @@ struct ServerDescription: Sendable {
 }
 
 /// A stream of ours as a description names it.
-struct OutputStream: Sendable, Equatable {
+package struct OutputStream: Sendable, Equatable {
     /// `stream track`.
-    var msid: String
-    var ssrc: UInt32
-    var retransmissionSSRC: UInt32?
+    package var msid: String
+    package var ssrc: UInt32
+    package var retransmissionSSRC: UInt32?
+
+    package init(msid: String, ssrc: UInt32, retransmissionSSRC: UInt32?) {
+        (self.msid, self.ssrc, self.retransmissionSSRC) = (msid, ssrc, retransmissionSSRC)
+    }
 
     /// The stream that our peer connection describes on an m-line; nil: it sends none there.
     init?(_ media: SDPMedia) {

@@ -18,7 +18,8 @@ struct AudioEcho {
         let hold = max(0, Int(delay / .nanoseconds(1)))
         let waiting = hold > 0 ? "\(Self.holding(hold)) ! " : ""
         let bin = try Bin(
-            description: "rtpopusdepay name=depay ! \(waiting)fakesink name=end sync=false async=false", ghostUnlinkedPads: true)
+            description: "rtpopusdepay name=depay ! \(waiting)fakesink name=end sync=false async=false",
+            ghostUnlinkedPads: true)
         let echoed = Pad(name: "echoed", direction: .source)
         (self.bin, self.echoed) = (bin, echoed)
         if let redundantType {
@@ -44,12 +45,20 @@ struct AudioEcho {
     }
 
     /// Adds a payloader that sends the Opus packets on `connection`; it is linked and running on return.
-    func send(to connection: PeerConnection, _ parameters: AudioSendParameters, in pipeline: Pipeline) throws {
+    func send(
+        to connection: PeerConnection, _ parameters: AudioSendParameters, in pipeline: Pipeline
+    ) throws -> Element {
         let payloader = try OpusPayloader.make(parameters)
         pipeline.add(payloader)
         try payloader.link("src", to: connection.bin, "audio_rtp_sink")
         payloader.syncStateWithParent()
         try echoed.link(payloader.pad("sink"))
+        return payloader
+    }
+
+    func stop(_ payloader: Element, in pipeline: Pipeline) {
+        if let sink = payloader.staticPad("sink") { echoed.unlink(sink) }
+        pipeline.takeOut([payloader])
     }
 
     /// Adds this bin to the pipeline and links it to the received audio of `connection`.

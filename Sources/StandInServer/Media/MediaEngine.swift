@@ -5,8 +5,13 @@ package import WebRTCTransport
 package enum MediaSessionEvent: Sendable, Equatable {
     /// The answer to the client's offer.
     case answered(sdp: String, RoomLines = RoomLines())
-    /// Our own offer, while media flow; in a room, for the connection that sends, at first without tracks.
-    case offered(sdp: String)
+    /// Our own offer, while media flow; in a room, for the connection that sends, at first without tracks; `mids` has the SIDs
+    /// of its tracks.
+    case offered(sdp: String, mids: [String: String] = [:])
+    /// Room: the participant's answer says which tracks can be sent.
+    case bound([TrackBinding])
+    /// Room: the first frame of a track is sent.
+    case started(OutputTrack)
     /// Nil: end of candidates. A direct connection is the publisher.
     case localCandidate(CandidateMessage?, RoomSide = .publisher)
     case connected(RoomSide)
@@ -30,10 +35,10 @@ package enum MediaRequest: Sendable, Equatable {
     case restart(Fault.Output)
     /// Room: makes an offer with exactly these tracks; with a single connection, puts them into the next answer instead.
     /// For use after the previous offer is answered, and after the participant has sent media of each of these kinds once.
-    case offer(Set<MediaKind>)
+    case offer([OutputTrack])
     /// Room: makes an offer with exactly these tracks and new ICE credentials, also while another offer waits for its
     /// answer.
-    case restartICE(Set<MediaKind>)
+    case restartICE([OutputTrack])
     /// Room: puts the video on a new m-line in our next offer.
     case moveVideo
 }
