@@ -8,9 +8,14 @@ package struct OutputTrack: Sendable, Hashable {
     package var publication: Int
     /// A track beside the transformed video.
     package var isExtra = false
+    /// Its publisher; nil: the inference server whose video is transformed.
+    package var participantSID: String?
 
-    package init(_ kind: MediaKind, sid: String, publication: Int = 1, isExtra: Bool = false) {
-        (self.kind, self.sid, self.publication, self.isExtra) = (kind, sid, publication, isExtra)
+    package init(
+        _ kind: MediaKind, sid: String, publication: Int = 1, isExtra: Bool = false, participantSID: String? = nil
+    ) {
+        (self.kind, self.sid, self.publication) = (kind, sid, publication)
+        (self.isExtra, self.participantSID) = (isExtra, participantSID)
     }
 }
 

@@ -85,10 +85,10 @@ package struct OutputStream: Sendable, Equatable {
     /// `stream track`.
     package var msid: String
     package var ssrc: UInt32
-    package var retransmissionSSRC: UInt32?
+    package var rtxSSRC: UInt32?
 
-    package init(msid: String, ssrc: UInt32, retransmissionSSRC: UInt32?) {
-        (self.msid, self.ssrc, self.retransmissionSSRC) = (msid, ssrc, retransmissionSSRC)
+    package init(msid: String, ssrc: UInt32, rtxSSRC: UInt32?) {
+        (self.msid, self.ssrc, self.rtxSSRC) = (msid, ssrc, rtxSSRC)
     }
 
     /// The stream that our peer connection describes on an m-line; nil: it sends none there.
@@ -97,15 +97,15 @@ package struct OutputStream: Sendable, Equatable {
             let first = media.value("ssrc")?.split(separator: " ").first, let ssrc = UInt32(first)
         else { return nil }
         let group = media.value("ssrc-group")?.split(separator: " ").compactMap { UInt32($0) } ?? []
-        (self.msid, self.ssrc, retransmissionSSRC) = (msid, ssrc, group.count == 2 ? group[1] : nil)
+        (self.msid, self.ssrc, rtxSSRC) = (msid, ssrc, group.count == 2 ? group[1] : nil)
     }
 
     var lines: [SDPAttribute] {
         let parts = msid.split(separator: " ").map(String.init)
         guard let stream = parts.first, let track = parts.last else { return [] }
         var lines: [SDPAttribute] = []
-        if let retransmissionSSRC { lines.append(SDPAttribute("ssrc-group", "FID \(ssrc) \(retransmissionSSRC)")) }
-        for ssrc in [ssrc, retransmissionSSRC].compactMap(\.self) {
+        if let rtxSSRC { lines.append(SDPAttribute("ssrc-group", "FID \(ssrc) \(rtxSSRC)")) }
+        for ssrc in [ssrc, rtxSSRC].compactMap(\.self) {
             lines += ["cname:\(stream)", "msid:\(msid)", "mslabel:\(stream)", "label:\(track)"].map {
                 SDPAttribute("ssrc", "\(ssrc) \($0)")
             }

@@ -149,6 +149,11 @@ package struct SubscriberLines: Sendable {
         }
     }
 
+    /// The payload type of a codec on a track's m-line; nil: the answer lacks it.
+    package func payloadType(of codec: OutputCodec, for track: OutputTrack) -> Int? {
+        lines.first { $0.track == track }.flatMap { codec.format(in: $0.formats) }?.payloadType
+    }
+
     /// The answer for our own peer connection, whose offer has video and audio from the beginning: it sends whatever payload
     /// type the tracks have.
     /// - Parameter own: its offer.

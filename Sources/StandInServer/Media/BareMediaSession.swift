@@ -42,7 +42,8 @@ final class BareMediaSession: SessionMedia, @unchecked Sendable {
             case .receiveOffer(let sdp, _): receive(offer: sdp)
             case .addCandidate(let candidate?, _): agent?.addRemoteCandidate(candidate.candidate)
             case .addCandidate(nil, _): agent?.endOfRemoteCandidates()
-            case .receiveAnswer, .restart, .offer, .restartICE, .moveVideo: break
+            case .receiveAnswer, .restart, .offer, .restartICE, .moveVideo, .changeCodec, .requestKeyframe, .close:
+                break
             }
         }
     }

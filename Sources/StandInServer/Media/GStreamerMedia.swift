@@ -20,6 +20,9 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     private var frames: Pad?
     private var video: (binding: TrackBinding?, sender: TrackSender)?
     private var extra: (binding: TrackBinding, sender: TrackSender, source: Bin)?
+    /// The codec that a fault has changed to.
+    private var changedCodec: OutputCodec?
+    private var latestOffer: ClientOffer?
     private var echo: AudioEcho?
     private var audio: (binding: TrackBinding?, payloader: Element)?
     /// Single connection: the tracks of the next answer, and their m-lines.
@@ -59,7 +62,7 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
             func direction(_ kind: MediaKind) -> MediaDirection { sent.contains(kind.rawValue) ? .sendrecv : .recvonly }
             connection.setMedia(video: direction(.video), audio: direction(.audio))
         }
-        candidateMid = offered?.firstMid
+        (candidateMid, latestOffer) = (offered?.firstMid, offered)
         var answer: String
         do {
             answer = try connection.createAnswer(to: offered?.normalised ?? offer)
@@ -193,6 +196,7 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
 
     /// The room's, if it can be encoded here, else that of the received video.
     override var sentCodec: OutputCodec {
+        if let changedCodec { return changedCodec }
         if !options.echoesEncoded, let codec = room?.codec, codec.isEncodable { return codec }
         return OutputCodec((codec ?? .vp8).rawValue)
     }
@@ -211,6 +215,26 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         case .same, .republish, .newSID: break
         }
     }
+
+    override func change(to codec: OutputCodec) throws {
+        guard codec.isEncodable, !options.echoesEncoded, let (former, sender) = video, let former, let frames,
+            let connection = isSingle ? publisher : subscriber
+        else { return }
+        let mid = singleLines.mids[former.track]
+        guard
+            let type = isSingle
+                ? mid.flatMap({ latestOffer?.payloadType(of: codec, at: $0) })
+                : payloadType(of: codec, for: former.track)
+        else { return onEvent(.logged("the participant does not take \(codec.name)")) }
+        changedCodec = codec
+        let parameters = TrackParameters(codec: codec, payloadType: type, ssrc: former.stream.ssrc)
+        sender.stop(in: pipeline)
+        let next = try startVideo(
+            parameters, from: frames, to: connection, after: connection.lastVideoPacket(of: former.stream.ssrc))
+        video = (TrackBinding(former.track, former.stream, payloadType: type), next)
+    }
+
+    override func requestKeyframe() { video?.sender.exit.staticPad("sink")?.push(Event.forceKeyUnitUpstream()) }
 
     override func cleanUp() { (frames, video, extra, audio, echo) = (nil, nil, nil, nil, nil) }
 
@@ -252,9 +276,11 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     }
 
     private func startVideo(
-        _ parameters: TrackParameters, from frames: Pad, to connection: PeerConnection
+        _ parameters: TrackParameters, from frames: Pad, to connection: PeerConnection,
+        after last: (sequence: UInt16, timestamp: UInt32)? = nil
     ) throws -> TrackSender {
-        let sender = try sendVideo(parameters, from: frames, to: connection, faults: faults) { parameters in
+        let sender = try sendVideo(parameters, from: frames, to: connection, faults: faults, after: last) {
+            parameters in
             if options.echoesEncoded, let rtp = parameters.rtp { return (try EncodedVideoBin.makeSender(rtp), nil) }
             let made = try parameters.makeEncoder(bitrate: options.bitrate, carriesTrailers: takesTrailers)
             made.encoder?.spoilFrames(while: faults)
@@ -264,14 +290,14 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         return sender
     }
 
-    /// A track with a picture of its own, so that a client that shows the wrong one is seen.
+    /// A track with frames of one colour, so that a client that shows the wrong track is seen.
     private func startExtra(
         _ binding: TrackBinding, _ parameters: TrackParameters, _ connection: PeerConnection
     ) throws {
         let source = try Bin(
             description: """
                 videotestsrc is-live=true pattern=solid-color foreground-color=0xffff00ff \
-                ! video/x-raw,format=I420,width=320,height=240,framerate=15/1
+                ! video/x-raw,format=I420,width=320,height=240,framerate=15/1 ! identity
                 """, ghostUnlinkedPads: true)
         pipeline.add(source)
         let sender = try sendVideo(parameters, from: source.pad("src"), to: connection) {

@@ -41,6 +41,11 @@ package enum MediaRequest: Sendable, Equatable {
     case restartICE([OutputTrack])
     /// Room: puts the video on a new m-line in our next offer.
     case moveVideo
+    /// Room: sends the video in another codec on the same m-line, if the participant takes it.
+    case changeCodec(OutputCodec)
+    case requestKeyframe
+    /// Room: ends the connections, as a server does in front of its `leave`.
+    case close
 }
 
 /// The media of a session over a direct connection, of a room's participant, or of a viewer. Calls never block, may come

@@ -71,6 +71,16 @@ class PipelineMedia: @unchecked Sendable {
 
     func restart(_ output: Fault.Output) throws {}
 
+    /// Room: sends the video in another codec on the same m-line.
+    func change(to codec: OutputCodec) throws {}
+
+    func requestKeyframe() {}
+
+    /// The payload type of a codec on the m-line of the subscriber's track.
+    func payloadType(of codec: OutputCodec, for track: OutputTrack) -> Int? {
+        lines.payloadType(of: codec, for: track)
+    }
+
     /// The codec of the video that the room offers.
     var sentCodec: OutputCodec { OutputCodec("vp8") }
 
@@ -101,6 +111,9 @@ class PipelineMedia: @unchecked Sendable {
             case .restart(let output): try restart(output)
             case .offer(let tracks): try offer(tracks)
             case .restartICE(let tracks): try restartICE(tracks)
+            case .changeCodec(let codec): try change(to: codec)
+            case .requestKeyframe: requestKeyframe()
+            case .close: for connection in connections { connection.close() }
             case .moveVideo: lines.retire(.video)
             }
         }
@@ -178,21 +191,22 @@ class PipelineMedia: @unchecked Sendable {
     func codec(of track: OutputTrack) -> OutputCodec { track.kind == .audio ? .opus : sentCodec }
 
     private func makeStream(of track: OutputTrack, _ connection: PeerConnection) -> OutputStream {
-        let msid = "\(room?.participantSID ?? "")|\(track.sid) \(track.sid)"
+        let msid = "\(track.participantSID ?? room?.participantSID ?? "")|\(track.sid) \(track.sid)"
         if !track.isExtra, var first = describedStreams.removeValue(forKey: track.kind) {
             first.msid = msid
             return first
         }
         let ssrc = UInt32.random(in: 1..<UInt32.max)
-        guard track.kind == .video else { return OutputStream(msid: msid, ssrc: ssrc, retransmissionSSRC: nil) }
+        guard track.kind == .video else { return OutputStream(msid: msid, ssrc: ssrc, rtxSSRC: nil) }
         connection.addVideoStream(ssrc, retransmission: ssrc &+ 1)
-        return OutputStream(msid: msid, ssrc: ssrc, retransmissionSSRC: ssrc &+ 1)
+        return OutputStream(msid: msid, ssrc: ssrc, rtxSSRC: ssrc &+ 1)
     }
 
     /// Starts to send a video track. Several may share a connection.
     /// - Parameter makeBin: makes what stands between the frames of `source` and their packets.
     func sendVideo(
         _ parameters: TrackParameters, from source: Pad, to connection: PeerConnection, faults: MediaFaults? = nil,
+        after last: (sequence: UInt16, timestamp: UInt32)? = nil,
         makeBin: (TrackParameters) throws -> (bin: Bin, encoder: VideoEncoderBin?)
     ) throws -> TrackSender {
         let made = try makeBin(parameters)
@@ -200,6 +214,7 @@ class PipelineMedia: @unchecked Sendable {
         let exit = try made.bin.exit(faults, described: parameters.ssrc, in: pipeline)
         let sender = TrackSender(
             parameters, made.bin, encoder: made.encoder, exit: exit, funnel: try funnel(of: connection))
+        if let last { sender.follow(last) }
         try sender.start(from: source, in: pipeline)
         return sender
     }
@@ -365,7 +380,8 @@ extension MediaRequest {
         case .restart: "the output could not come back"
         case .offer: "the track could not be offered"
         case .restartICE: "ICE could not be restarted"
-        case .moveVideo: "the video could not move"
+        case .changeCodec: "the codec could not change"
+        case .moveVideo, .requestKeyframe, .close: "the video could not move"
         }
     }
 }

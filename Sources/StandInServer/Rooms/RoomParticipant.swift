@@ -247,7 +247,30 @@ final class RoomParticipant: @unchecked Sendable {
             remove()
             connection?.reset()
         case .cut: cut(fault)
+        case .pause: hold(fault) { [self] in perform(machine.pauseOutput($0)) }
+        case .muteOutput: hold(fault) { [self] in perform(machine.muteOutput($0)) }
+        case .secondTrack, .secondServer:
+            perform(machine.addExtra(bySecondServer: kind == .secondServer))
+            guard let seconds = fault.for else { return }
+            timers.after(Duration(seconds: seconds)) { [self] in perform(machine.removeExtra()) }
+        case .codecChange: media?.perform(.changeCodec(OutputCodec((fault.codec ?? .vp8).rawValue)))
+        case .alertFirst:
+            media?.perform(.close)
+            timers.after(.milliseconds(100)) { [self] in leave(.disconnect, .participantRemoved) }
         case .slowInfo, .tokenRefused, .noCandidates, .resumeRefused, .resumeSilent: break
+        }
+    }
+
+    /// Sends no video for a while, and announces it before and after.
+    private func hold(_ fault: Fault, _ announce: @escaping (Bool) -> Void) {
+        announce(true)
+        var silence = Fault(.media(.silent))
+        (silence.at, silence.for) = (0, fault.for)
+        media?.add([silence])
+        guard let seconds = fault.for else { return }
+        timers.after(Duration(seconds: seconds)) { [self] in
+            announce(false)
+            media?.perform(.requestKeyframe)
         }
     }
 

@@ -57,6 +57,10 @@ struct RoomStateMachine {
     private var offered: [OutputTrack] = []
     /// The m-lines and codecs of the participant's tracks, by its IDs.
     private var publishedLines: [String: RoomLines.Published] = [:]
+    /// A track beside the transformed video, and its publisher if that is another inference server.
+    private var extra: (track: OutputTrack, server: LiveKitParticipantInfo?)?
+    private var wantsExtra = false
+    private var isOutputMuted = false
     private var isPublisherConnected = false
     /// The participant's tracks whose subscribers it knows.
     private var reportedTracks: Set<String> = []
@@ -173,6 +177,7 @@ struct RoomStateMachine {
         info.kind = .agent
         info.version = announcementCount
         info.tracks = MediaKind.allCases.filter(announced.contains).map(track)
+        if let extra, extra.server == nil { info.tracks.append(Self.message(of: extra.track)) }
         info.isPublisher = !announced.isEmpty
         return info
     }
@@ -183,8 +188,18 @@ struct RoomStateMachine {
         track.type = kind == .video ? .video : .audio
         track.source = kind == .video ? .camera : .microphone
         track.name = kind == .video ? "transformed" : "sound"
-        if kind == .video { track.packetTrailerFeatures = trailerFeatures }
+        if kind == .video {
+            track.packetTrailerFeatures = trailerFeatures
+            track.muted = isOutputMuted
+        }
         return track
+    }
+
+    private static func message(of extra: OutputTrack) -> LiveKitTrackInfo {
+        .with {
+            ($0.sid, $0.type, $0.source, $0.name) = (extra.sid, .video, .camera, "another")
+            ($0.width, $0.height) = (320, 240)
+        }
     }
 
     /// Trailers of the frames that the participant gets: those of its own frames, or of the session that it watches.
@@ -200,7 +215,7 @@ struct RoomStateMachine {
     private var due: [OutputTrack] {
         MediaKind.allCases.filter { announced.contains($0) && wanted.contains($0) }.map { kind in
             OutputTrack(kind, sid: sid(kind), publication: publications[kind] ?? 1)
-        }
+        } + (wantsExtra ? extra.map { [$0.track] } ?? [] : [])
     }
 
     // MARK: Signal requests
@@ -324,6 +339,7 @@ struct RoomStateMachine {
         let sids = update.trackSids + update.participantTracks.flatMap(\.trackSids)
         let kinds = MediaKind.allCases.filter { sids.contains(sid($0)) }
         if update.subscribe { wanted.formUnion(kinds) } else { wanted.subtract(kinds) }
+        if let extra, sids.contains(extra.track.sid) { wantsExtra = update.subscribe }
         return offerIfDue()
     }
 
@@ -429,7 +445,8 @@ struct RoomStateMachine {
             Action.send(
                 .with {
                     $0.subscriptionPermissionUpdate = .with {
-                        ($0.participantSid, $0.trackSid, $0.allowed) = (stay.room.inferenceSID, track.sid, true)
+                        ($0.participantSid, $0.trackSid) = (track.participantSID ?? stay.room.inferenceSID, track.sid)
+                        $0.allowed = true
                     }
                 })
         }
@@ -450,7 +467,8 @@ struct RoomStateMachine {
     mutating func mediaBound(_ bindings: [TrackBinding]) -> [Action] {
         let refused = bindings.filter { $0.payloadType == nil }.map(\.track)
         guard !isOver, !refused.isEmpty else { return [] }
-        wanted.subtract(refused.map(\.kind))
+        wanted.subtract(refused.filter { !$0.isExtra }.map(\.kind))
+        if refused.contains(where: \.isExtra) { wantsExtra = false }
         let responses = refused.map { track in
             Action.send(
                 .with {
@@ -464,6 +482,46 @@ struct RoomStateMachine {
 
     /// The first frame of a track is sent.
     func mediaStarted(_ track: OutputTrack) -> [Action] { streamState(.active, track.sid) }
+
+    // MARK: Faults of the output
+
+    func pauseOutput(_ isPaused: Bool) -> [Action] { streamState(isPaused ? .paused : .active, videoSID) }
+
+    mutating func muteOutput(_ isMuted: Bool) -> [Action] {
+        guard !isOver else { return [] }
+        isOutputMuted = isMuted
+        announcementCount &+= 1
+        return [.send(.with { $0.update.participants = [inferenceServer] })]
+    }
+
+    /// Another video track appears, of the inference server or of a second one.
+    mutating func addExtra(bySecondServer: Bool) -> [Action] {
+        guard !isOver, extra == nil else { return [] }
+        let sid = RoomIdentity.sid("PA")
+        let track = OutputTrack(
+            .video, sid: RoomIdentity.sid("TR"), isExtra: true, participantSID: bySecondServer ? sid : nil)
+        let server = LiveKitParticipantInfo.with {
+            ($0.sid, $0.identity) = (sid, stay.room.inferenceServer + "-2")
+            ($0.state, $0.kind, $0.isPublisher, $0.version) = (.active, .agent, true, 1)
+            $0.tracks = [Self.message(of: track)]
+        }
+        extra = (track, bySecondServer ? server : nil)
+        wantsExtra = stay.join.autoSubscribe
+        announcementCount &+= 1
+        return [.send(.with { $0.update.participants = [bySecondServer ? server : inferenceServer] })] + offerIfDue()
+    }
+
+    mutating func removeExtra() -> [Action] {
+        guard !isOver, let former = extra else { return [] }
+        (extra, wantsExtra) = (nil, false)
+        announcementCount &+= 1
+        var gone = former.server ?? inferenceServer
+        if former.server != nil {
+            gone.tracks = []
+            gone.state = .disconnected
+        }
+        return [.send(.with { $0.update.participants = [gone] })] + offerIfDue()
+    }
 
     private func streamState(_ state: LiveKitStreamState, _ sid: String) -> [Action] {
         guard !isOver else { return [] }

@@ -13,7 +13,7 @@ struct SubscriberLinesTests {
     ) -> (OutputTrack, OutputStream, OutputCodec) {
         let stream = OutputStream(
             msid: "PA_1|\(track.sid) \(track.sid)", ssrc: ssrc,
-            retransmissionSSRC: track.kind == .video ? ssrc + 1 : nil)
+            rtxSSRC: track.kind == .video ? ssrc + 1 : nil)
         return (track, stream, codec)
     }
 

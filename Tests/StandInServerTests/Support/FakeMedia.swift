@@ -95,6 +95,9 @@ final class FakeMedia: SessionMedia {
         case .offer(let tracks): offer(tracks)
         case .restartICE(let tracks): restartICE(tracks)
         case .moveVideo: note("move")
+        case .changeCodec(let codec): note("codec \(codec.name)")
+        case .requestKeyframe: note("keyframe")
+        case .close: note("close")
         }
     }
 
