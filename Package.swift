@@ -176,8 +176,9 @@ let package = Package(
             name: "LiveKitTransportTests",
             dependencies: [
                 "LiveKitTransport", "LiveKitProtocol", "WebRTCTransport", "DecartSession", "DecartProtocol",
+                "TestSupport",
             ],
-            swiftSettings: testSettings),
+            exclude: ["Exchanges"], swiftSettings: testSettings),
         .testTarget(
             name: "DecartSessionTests",
             dependencies: ["DecartSession", "DecartProtocol", "EventLoopThreads", "TestSupport"],

@@ -1,3 +1,5 @@
+package import WebRTCTransport
+
 /// Media to publish, and participants to subscribe to.
 package struct RoomConfiguration: Sendable, Equatable {
     /// Client IDs (`cid`) of our tracks, as in the offer's `msid`.
@@ -7,8 +9,12 @@ package struct RoomConfiguration: Sendable, Equatable {
     package var height: Int
     /// Maximum, bit/s.
     package var bitrate: Int
-    /// Codec name as LiveKit spells it: `h264`.
-    package var codec: String
+    /// The codec to publish, if the room allows it.
+    package var codec: VideoCodec
+    /// Further codecs that we can send, in order of preference.
+    package var encodable: [VideoCodec] = []
+    /// Codecs that we can receive.
+    package var decodable: [VideoCodec] = []
     /// Simulcast layers, highest resolution first, each with its maximum bitrate; empty: one stream.
     package var layers: [Layer] = []
     /// False for a viewer, which announces no track and has no publisher connection.
@@ -28,7 +34,7 @@ package struct RoomConfiguration: Sendable, Equatable {
         }
     }
 
-    package init(width: Int, height: Int, bitrate: Int, codec: String) {
+    package init(width: Int, height: Int, bitrate: Int, codec: VideoCodec) {
         self.width = width
         self.height = height
         self.bitrate = bitrate

@@ -46,6 +46,8 @@ package enum RoomConnectionEvent: Sendable {
     case bitrateTarget(BitrateTarget)
     /// The room mutes exactly these kinds of our tracks.
     case muted(Set<MediaKind>)
+    /// No video comes for this reason although the path lives; nil: it should come.
+    case hold(MediaHold?)
     /// No TURN server gave a relay candidate, as with wrong or expired credentials.
     case relaysMissing
     /// No packets pass on a path that we need.
@@ -53,8 +55,12 @@ package enum RoomConnectionEvent: Sendable {
     case pathRecovered
     /// The stay continued after a loss of the signalling connection or of a media path.
     case resumed
+    /// Media flow, but the signalling connection cannot be opened again; nil: that is over.
+    case isolated(SessionError?)
     /// The stay is over; emitted once.
     case failed(SessionError)
+    /// The stay is over, and the same room can be joined again. Emitted once, instead of `failed`.
+    case lost(SessionError, url: String, token: Secret)
 }
 
 // @unchecked: after init, accessed only on the scheduler's queue.
@@ -80,6 +86,8 @@ package final class RoomConnection: @unchecked Sendable {
     /// True once the owner has got the peer connections: it then takes their bins down.
     private var ownerHasPeers = false
     private var desired = DesiredMedia()
+    /// The codec of our offers.
+    private var codec: VideoCodec
     /// True once an answer to our offer was applied.
     private var isPublished = false
     private var timers: [RoomTimer: UInt64] = [:]
@@ -100,6 +108,7 @@ package final class RoomConnection: @unchecked Sendable {
         self.scheduler = scheduler
         self.onEvent = onEvent
         (base, nextBase) = (url, url)
+        codec = configuration.room.codec
         machine = RoomMachine(configuration: configuration.room, token: token)
         do throws(ProtocolError) {
             self.url = try RoomURL.make(
@@ -285,6 +294,9 @@ package final class RoomConnection: @unchecked Sendable {
             logger.info(
                 "resumed after \(Int(time / .milliseconds(1))) ms, \(attempts == 1 ? "1 attempt" : "\(attempts) attempts")"
             )
+        case .reportIsolated(let error?): logger.info("media flow without signalling: \(error.description)")
+        case .reportLost(let error):
+            logger.info("lost after \(elapsed): \(error.description)")
         case .reportFailed(let error):
             logger.info("failed after \(elapsed): \(error.description)")
         case .reportMuted(let kinds): logger.info("the room mutes \(kinds.isEmpty ? "nothing" : kinds.listed)")
@@ -300,6 +312,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .gatheringComplete: handle(.candidateFound(nil, target))
         case .relaysMissing: emit(.relaysMissing)
         case .stateChanged(.connected): handle(.peerConnected(target))
+        case .stateChanged(.failed(.closedByPeer)): handle(.peerClosed)
         case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error)))
         case .bitrateTarget(let target): emit(.bitrateTarget(target))
         case .disconnected: handle(.pathLost(target))
@@ -324,6 +337,11 @@ package final class RoomConnection: @unchecked Sendable {
             resume(request)
         case .makePeers(let servers, let relayOnly):
             makePeers(servers, relayOnly: relayOnly)
+        case .setFillerTrailer(let bytes):
+            subscriber?.setFillerTrailer(bytes)
+        case .useCodec(let codec):
+            self.codec = codec
+            configuration.logger.info("the room wants \(codec.encodingName)")
         case .makeOffer(let kinds):
             makeOffer(kinds)
         case .setServers(let servers, let relayOnly):
@@ -338,7 +356,11 @@ package final class RoomConnection: @unchecked Sendable {
         case .applyAnswer(let sdp):
             applyAnswer(sdp)
         case .makeAnswer(let offer, let id):
-            attempt { () throws(PeerConnectionError) in try self.answer(offer, id) }
+            do throws(PeerConnectionError) {
+                try answer(offer, id)
+            } catch {
+                handle(.answerFailed(SessionError(error)))
+            }
         case .applyCandidate(let candidate, let target):
             let peer = target == .subscriber ? subscriber : publisher
             peer?.addRemoteCandidate(candidate.map(ICECandidate.init))
@@ -351,13 +373,19 @@ package final class RoomConnection: @unchecked Sendable {
             emit(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
         case .reportMuted(let kinds):
             emit(.muted(kinds))
+        case .reportHold(let hold):
+            emit(.hold(hold))
         case .reportPaths(let areLost):
             emit(areLost ? .pathLost : .pathRecovered)
         case .reportResumed:
             base = nextBase
             emit(.resumed)
+        case .reportIsolated(let error):
+            emit(.isolated(error))
         case .reportFailed(let error):
             emit(.failed(error))
+        case .reportLost(let error):
+            emit(.lost(error, url: base, token: machine.token))
         case .reportResuming, .note:
             break
         }
@@ -367,7 +395,8 @@ package final class RoomConnection: @unchecked Sendable {
         attempt { [publisher] () throws(PeerConnectionError) in
             guard let publisher else { return }
             publisher.setMedia(
-                video: kinds.contains(.video) ? .sendonly : nil, audio: kinds.contains(.audio) ? .sendonly : nil)
+                video: kinds.contains(.video) ? .sendonly : nil, audio: kinds.contains(.audio) ? .sendonly : nil,
+                codec: self.codec)
             let reason = restartsICE ? "the room is resumed" : nil
             self.handle(.offerMade(sdp: try publisher.createOffer(restartsICE: restartsICE, reason: reason)))
         }
@@ -378,7 +407,9 @@ package final class RoomConnection: @unchecked Sendable {
         do throws(PeerConnectionError) {
             try publisher.setAnswer(sdp)
         } catch {
-            guard isPublished else { return handle(.peerFailed(SessionError(error))) }
+            guard isPublished else {
+                return handle(error.code == .rejected ? .videoRejected : .peerFailed(SessionError(error)))
+            }
             publisher.rollbackOffer()
             return configuration.logger.warning("ignored an unusable answer to a later offer: \(error.message)")
         }

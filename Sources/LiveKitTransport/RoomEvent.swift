@@ -14,6 +14,8 @@ package enum RoomTimer: Sendable, Hashable, CaseIterable {
     case resume
     /// Limits the wait for the server's first message of a resume, and for the restart of ICE.
     case restore
+    /// Limits the wait for the reason why the server closes its media connections.
+    case farewell
 }
 
 package enum RoomEvent: Sendable, Equatable {
@@ -29,7 +31,13 @@ package enum RoomEvent: Sendable, Equatable {
     /// nil marks the end of candidates.
     case candidateFound(CandidateMessage?, LiveKitSignalTarget)
     case peerConnected(LiveKitSignalTarget)
+    /// The answer to our offer has no video.
+    case videoRejected
     case peerFailed(SessionError)
+    /// The server closed the DTLS connection. It may name the reason, and may do so later.
+    case peerClosed
+    /// An offer of the server cannot be answered.
+    case answerFailed(SessionError)
     /// No packets pass on a connected path, but ICE can restart it.
     case pathLost(LiveKitSignalTarget)
     case pathRestored(LiveKitSignalTarget)
@@ -53,6 +61,10 @@ package enum RoomAction: Sendable, Equatable {
     /// Creates the subscriber and, except for a viewer, the publisher. `RoomConnection` skips the room's ICE servers
     /// that it cannot use.
     case makePeers([LiveKitICEServer], relayOnly: Bool)
+    /// Frames that end with these bytes are the server's own: they are no media.
+    case setFillerTrailer([UInt8])
+    /// Publishes video in another codec than configured.
+    case useCodec(VideoCodec)
     /// Makes the publisher's offer, with these media to send and no others.
     case makeOffer(Set<MediaKind>)
     /// Sets the ICE servers of later restarts of ICE.
@@ -70,12 +82,18 @@ package enum RoomAction: Sendable, Equatable {
     case reportConnected
     /// The room mutes exactly these kinds.
     case reportMuted(Set<MediaKind>)
+    /// Why no video comes although the path lives; nil: it should come.
+    case reportHold(MediaHold?)
     /// A media path that we need is lost, or all of them carry packets again.
     case reportPaths(areLost: Bool)
     /// The media continue while the signalling connection is opened again.
     case reportResuming(cause: String)
     /// The stay continues.
     case reportResumed(after: Duration, attempts: Int)
+    /// Media flow, but the signalling connection cannot be opened again; nil: that is over.
+    case reportIsolated(SessionError?)
     case reportFailed(SessionError)
+    /// The stay is over, and the same room can be joined again with its token.
+    case reportLost(SessionError)
     case note(String)
 }

@@ -6,8 +6,9 @@
 // There are two peer connections: we make the publisher's offer when the server knows our track, and again when our media
 // change; the server makes the subscriber's offer whenever our subscriptions change. A viewer has a subscriber only. Only
 // one offer of ours is in flight at a time. A connected stay resumes after the loss of its signalling connection or of a
-// media path, and when media stall; `RoomResume` is one such resume. Any other loss, and a resume that is refused or
-// takes too long, ends the stay; the session may then join a room again.
+// media path, and when media stall; `RoomResume` is one such resume. While media flow, it has no limit. A stay that the
+// server ends without sending us away is lost (`reportLost`): the session joins the same room again. Any other end is a
+// failure, after which the session gets another room.
 package import DecartProtocol
 import DecartSession
 import LiveKitProtocol
@@ -29,6 +30,12 @@ package struct RoomMachine: Sendable {
     private var connected: Set<LiveKitSignalTarget> = []
     /// Our SID in the room, by which the server finds us again.
     private var participantSID = ""
+    /// The server has closed its media connections; it has not named the reason yet.
+    private var isClosedByServer = false
+    /// Until this time the server may restart ICE after a resume.
+    private var restartsUntil: Duration = .zero
+    /// `reportIsolated` was emitted for the present resume, and again each time this long after.
+    private var isolatedAt: Duration?
     /// Peer connections on which no packets pass.
     private var lostPaths: Set<LiveKitSignalTarget> = []
     /// The latest complete exchange of descriptions on the connection that receives, and its offer without an answer.
@@ -37,6 +44,7 @@ package struct RoomMachine: Sendable {
     private var publisher: RoomPublisher
     private var keepalive = RoomKeepalive()
     private var subscriptions = RoomSubscriptions()
+    private var reportedHold: MediaHold?
     /// Time and randomness of the event that is handled.
     private var now: Duration = .zero
     private var jitter = 0.0
@@ -101,8 +109,17 @@ package struct RoomMachine: Sendable {
         case .peerConnected(let target):
             connected.insert(target)
             checkConnected()
+        case .videoRejected:
+            fail(publisher.rejection)
         case .peerFailed(let error):
-            fail(error)
+            if resume != nil { lose(error) } else { fail(error) }
+        case .peerClosed:
+            closedByServer()
+        case .answerFailed(let error):
+            // For example, another server process has taken over, and has another certificate.
+            if phase == .connected || resume != nil { lose(error) } else { fail(error) }
+        case .timerFired(.farewell):
+            if phase == .connected || resume != nil { lose(closedMedia) } else { fail(closedMedia) }
         case .pathLost(let target):
             guard lostPaths.insert(target).inserted else { return }
             if lostPaths.count == 1 { emit(.reportPaths(areLost: true)) }
@@ -110,6 +127,7 @@ package struct RoomMachine: Sendable {
         case .pathRestored(let target):
             guard lostPaths.remove(target) != nil else { return }
             if lostPaths.isEmpty { emit(.reportPaths(areLost: false)) }
+            if lostPaths.isEmpty, phase == .connected { emit(.cancel(.restore)) }
             checkRestored()
         case .mediaStalled:
             guard phase == .connected, !participantSID.isEmpty else { return }
@@ -127,11 +145,16 @@ package struct RoomMachine: Sendable {
         case .timerFired(.resume):
             openAgain()
         case .timerFired(.restore):
-            guard let resume else { return }
-            fail(
-                resume.step == .joining
-                    ? "\(resume.cause) The room did not answer the request to resume."
-                    : "\(resume.cause) The media path could not be restored.")
+            guard let resume else {
+                // The server did not restart the path that its resume interrupted.
+                if let target = lostPaths.first { pathLost(target) }
+                return
+            }
+            guard resume.step == .joining else {
+                return fail("\(resume.cause) The media path could not be restored.")
+            }
+            let silence = error("\(resume.cause) The room did not answer the request to resume.")
+            if lostPaths.isEmpty { openLater(resume, after: silence) } else { fail(silence) }
         case .timerFired(.answer):
             publisher.rollBack()
             emit(.rollbackOffer)
@@ -213,15 +236,10 @@ package struct RoomMachine: Sendable {
         case .pongResp(let pong):
             keepalive.received(pong, now)
         case .subscriptionResponse(let response):
-            switch response.err {
-            case .seCodecUnsupported:
-                fail("The room offers the result in no codec that can be decoded here. Install more decoders.")
-            default: emit(.note("The room rejected a subscription: \(response.err)"))
-            }
+            subscriptionRejected(response)
         case .streamStateUpdate(let update):
-            for stream in update.streamStates where stream.state == .paused {
-                emit(.note("The room paused the received video: the network is too slow"))
-            }
+            subscriptions.update(Array(update.streamStates.prefix(64)))
+            checkHold()
         case .mute(let mute):
             actions += publisher.roomMutes(mute)
         case .mediaSectionsRequirement:
@@ -240,6 +258,8 @@ package struct RoomMachine: Sendable {
         actions += keepalive.joined(join)
         let relayOnly = join.clientConfiguration.forceRelay == .enabled
         emit(.makePeers(Array(join.iceServers.prefix(16)), relayOnly: relayOnly))
+        if !join.sifTrailer.isEmpty, join.sifTrailer.count <= 256 { emit(.setFillerTrailer(join.sifTrailer)) }
+        actions += publisher.choose(from: join.enabledPublishCodecs)
         publish()
         subscribe(to: join.otherParticipants)
     }
@@ -248,6 +268,7 @@ package struct RoomMachine: Sendable {
 
     private mutating func publish() {
         guard configuration.publishes, isInRoom else { return }
+        if let problem = publisher.codecProblem { return fail(problem) }
         actions += publisher.publish()
         offerIfDue()
     }
@@ -269,6 +290,7 @@ package struct RoomMachine: Sendable {
 
     private mutating func subscribe(to participants: [LiveKitParticipantInfo]) {
         apply(subscriptions.update(participants, withAudio: desired.audio))
+        if phase != .ended { checkHold() }
     }
 
     private mutating func apply(_ changes: [RoomSubscriptions.Change]) {
@@ -284,6 +306,26 @@ package struct RoomMachine: Sendable {
                 emit(.note("The inference server left the room"))
             }
         }
+    }
+
+    private mutating func subscriptionRejected(_ response: LiveKitSubscriptionResponse) {
+        let format = response.trackSid.isEmpty ? "" : subscriptions.format(of: response.trackSid)
+        guard response.err == .seCodecUnsupported, let format else {
+            return emit(.note("The room rejected a subscription: \(response.err)"))
+        }
+        let named = format.isEmpty ? "a codec" : format
+        let isDecodable = configuration.decodable.contains { $0.encodingName == format }
+        fail(
+            isDecodable
+                ? "The service sends \(named) in the room, in a form that was not accepted."
+                : "The service sends \(named) in the room, which cannot be decoded here. Install a GStreamer plugin that "
+                    + "decodes it.")
+    }
+
+    private mutating func checkHold() {
+        guard subscriptions.hold != reportedHold else { return }
+        reportedHold = subscriptions.hold
+        emit(.reportHold(reportedHold))
     }
 
     /// True if we subscribed to the track, which its `msid` (`stream track`) identifies: no other participant's video is
@@ -305,9 +347,12 @@ package struct RoomMachine: Sendable {
     /// The signalling connection is lost, or the present attempt to open another one has failed.
     private mutating func signallingLost(_ error: SessionError) {
         switch phase {
-        case .connected: beginResume(error.message, .rrSignalDisconnected)
-        case .resuming(let resume):
-            if error.isPermanent || [401, 403, 404].contains(error.httpStatus) { return fail(error) }
+        // Both are closed when a participant moves to another server: its connections there have other certificates.
+        case .connected, .resuming:
+            if isClosedByServer { return lose(error) }
+            guard let resume else { return beginResume(error.message, .rrSignalDisconnected) }
+            if error.isPermanent { return fail(error) }
+            if [401, 403, 404].contains(error.httpStatus) { return lose(error) }
             openLater(resume, after: error)
         case .opening, .joining, .publishing, .ended:
             fail(error)
@@ -316,6 +361,10 @@ package struct RoomMachine: Sendable {
 
     private mutating func pathLost(_ target: LiveKitSignalTarget) {
         switch phase {
+        // At each resume the server restarts ICE on the connection for which it makes the offers, and closes its TCP
+        // connections before the offer.
+        case .connected where target == .subscriber && now < restartsUntil:
+            emit(.schedule(.restore, after: RoomResume.answerTimeout))
         case .connected:
             beginResume(
                 "No packets pass on a media path of the room.",
@@ -348,8 +397,16 @@ package struct RoomMachine: Sendable {
             return fail(error ?? self.error(resume.cause))
         }
         self.resume = resume
+        reportIsolation(resume, error)
         guard wait > .zero else { return openAgain() }
         emit(.schedule(.resume, after: wait))
+    }
+
+    /// The session may set another one up beside this stay.
+    private mutating func reportIsolation(_ resume: RoomResume, _ error: SessionError?) {
+        guard resume.isOverdue(now: now), isolatedAt.map({ now - $0 >= RoomResume.limit }) ?? true else { return }
+        isolatedAt = now
+        emit(.reportIsolated(error ?? self.error(resume.cause)))
     }
 
     private mutating func openAgain() {
@@ -393,7 +450,9 @@ package struct RoomMachine: Sendable {
     private mutating func checkRestored() {
         guard let resume, resume.step == .restoring, lostPaths.isEmpty, !publisher.isOffering else { return }
         phase = .connected
+        restartsUntil = now + RoomResume.restartTime
         emit(.cancel(.restore))
+        if isolatedAt.take() != nil { emit(.reportIsolated(nil)) }
         emit(.reportResumed(after: now - resume.startedAt, attempts: resume.attempts))
         actions += keepalive.resumed() + publisher.announceAgain() + publisher.repeatMutes()
         for request in resume.held { emit(.send(request)) }
@@ -410,18 +469,29 @@ package struct RoomMachine: Sendable {
         let reason =
             "The room closed the session (\(leave.reason), \(action))"
             + (leave.reason == .duplicateIdentity ? ": another participant joined with the same token." : ".")
-        fail(reason)
+        if action == .reconnect, phase == .connected || resume != nil { lose(error(reason)) } else { fail(reason) }
     }
 
     /// A server asks for this when its side of a media path has failed, or when the participant moves to another server.
     private mutating func resumeOnRequest(_ leave: LiveKitLeaveRequest) {
         let cause = "The room asked to resume (\(leave.reason))."
+        if isClosedByServer { return lose(error(cause)) }
         guard var present = resume else {
             let regions = leave.regions.regions.map(\.url)
             return beginResume(cause, .rrSignalDisconnected, restartsICE: true, regions: regions)
         }
         present.demandICERestart()
         openLater(present, after: error(cause))
+    }
+
+    private var closedMedia: SessionError { error("The server closed the DTLS connection.") }
+
+    /// Usually the reason follows: the server closes signalling and media in parallel, and either end may arrive first.
+    private mutating func closedByServer() {
+        guard !isClosedByServer else { return }
+        isClosedByServer = true
+        if let resume, resume.step < .joining { return lose(error(resume.cause)) }
+        emit(.schedule(.farewell, after: RoomResume.farewellTimeout))
     }
 
     private var leaveRequest: LiveKitLeaveRequest {
@@ -447,6 +517,14 @@ package struct RoomMachine: Sendable {
         if hasSignalling { emit(.send(.leave(leaveRequest))) }
         end()
         emit(.reportFailed(error))
+    }
+
+    /// Ends the stay; the same room may be joined again.
+    private mutating func lose(_ error: SessionError) {
+        if error.isPermanent { return fail(error) }
+        if hasSignalling { emit(.send(.leave(leaveRequest))) }
+        end()
+        emit(.reportLost(error))
     }
 
     private mutating func end() {

@@ -35,15 +35,44 @@ struct RoomPublisher: Sendable {
 
     /// The room carries the trailers of our frames.
     private(set) var carriesTrailers = false
+    private var codecs: RoomCodecs
 
     private static let renegotiationTimeout: Duration = .seconds(10)
 
-    init(_ configuration: RoomConfiguration) { self.configuration = configuration }
+    init(_ configuration: RoomConfiguration) {
+        self.configuration = configuration
+        codecs = RoomCodecs(configuration)
+    }
 
     /// The room's ID of our video track, while it is published.
     var trackSID: String? {
         guard case .known(let sid) = publications[.video], !sid.isEmpty else { return nil }
         return sid.printable(limit: 64)
+    }
+
+    // MARK: Codecs
+
+    /// Chooses the codec of our video from what the room allows.
+    mutating func choose(from enabled: [LiveKitCodec]) -> [RoomAction] {
+        codecs.choose(from: enabled) ? [.useCodec(codecs.chosen)] : []
+    }
+
+    /// The error for a room that allows no codec that we can send. No other attempt would end otherwise.
+    var codecProblem: SessionError? {
+        guard desired.video, codecs.isEmpty else { return nil }
+        return SessionError(
+            .webRTC,
+            "The room allows \(codecs.text) to be published, which this installation cannot send"
+                + " (\(codecs.chosen.encodingName) was wanted). Install an encoder for it, or change the room.",
+            stage: .media, isPermanent: true)
+    }
+
+    /// The error for an answer that rejects our video.
+    var rejection: SessionError {
+        codecProblem
+            ?? SessionError(
+                .webRTC,
+                "The room rejects video in \(codecs.chosen.encodingName); it allows \(codecs.text).", stage: .media)
     }
 
     // MARK: Tracks
@@ -71,12 +100,17 @@ struct RoomPublisher: Sendable {
         else { return [] }
         publications[kind] = .known(sid: message.track.sid)
         described[kind] = message
+        var changes: [RoomAction] = []
         if kind == .video {
+            // The codec of an m-line that exists stays.
+            if !(offered ?? []).contains(.video), codecs.instructed(message.track) {
+                changes = [.useCodec(codecs.chosen)]
+            }
             carriesTrailers =
                 configuration.usesTrailers
                 && Self.trailerFeatures.allSatisfy(message.track.packetTrailerFeatures.contains)
         }
-        return updateMutes()
+        return changes + updateMutes()
     }
 
     // MARK: Muted tracks
@@ -229,7 +263,7 @@ struct RoomPublisher: Sendable {
             if configuration.usesTrailers { $0.packetTrailerFeatures = Self.trailerFeatures }
             $0.simulcastCodecs = [
                 .with {
-                    $0.codec = configuration.codec
+                    $0.codec = codecs.chosen.rawValue
                     $0.cid = configuration.trackID
                     $0.layers = layers
                 }

@@ -31,13 +31,17 @@ struct RoomResume: Sendable, Equatable {
     /// Other URLs of the room, the nearest first.
     private let regions: [String]
 
-    /// Beyond this time the session joins a new room instead; earlier, if media are missing for too long.
+    /// Beyond this time the stay ends, unless its media flow.
     static let limit: Duration = .seconds(30)
     static let openTimeout: Duration = .seconds(5)
     /// Limits the wait for the server's first message.
     static let answerTimeout: Duration = .seconds(5)
     /// Limits the restart of ICE.
     static let restoreTimeout: Duration = .seconds(10)
+    /// Time after a resume in which the server may restart ICE.
+    static let restartTime: Duration = .seconds(5)
+    /// Wait for the reason of an end.
+    static let farewellTimeout: Duration = .milliseconds(250)
     private static let maximumHeldCount = 256
     private static let maximumRegionCount = 4
     /// Waits before the attempts; the last one repeats. A jitter of 1 shortens a wait by a fifth.
@@ -56,16 +60,19 @@ struct RoomResume: Sendable, Equatable {
     }
 
     /// Begins the next attempt.
-    /// - Returns: the wait before it; nil: too much time has passed.
+    /// - Returns: the wait before it; nil: too much time has passed without media.
     mutating func nextWait(mediaPass: Bool, now: Duration, jitter: Double) -> Duration? {
         let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
         var wait = Self.waits[min(attempts, Self.waits.count - 1)] * (1 - 0.2 * share)
         if !mediaPass { wait = min(wait, Self.maximumWaitWithoutMedia) }
-        guard now + wait - startedAt < Self.limit else { return nil }
+        guard mediaPass || !isOverdue(now: now + wait) else { return nil }
         attempts += 1
         step = .waiting
         return wait
     }
+
+    /// True once a session should not rely on this resume alone.
+    func isOverdue(now: Duration) -> Bool { now - startedAt >= Self.limit }
 
     /// The URL of the present attempt: the regions in turn, then the room's own, which is nil.
     var url: String? {

@@ -1,64 +1,120 @@
 // The tracks that are available in a room, and those that we subscribed to. A value; it knows no connection.
+//
+// We subscribe to one track of each kind: the one that became available last, so that a service may publish the next track
+// before it ends the previous one. All others cost neither bandwidth nor a decoder.
 import DecartProtocol
+import DecartSession
 import LiveKitProtocol
 import WebRTCTransport
 
 struct RoomSubscriptions: Sendable {
-    enum Change: Sendable {
+    enum Change: Sendable, Equatable {
         case subscribe(LiveKitUpdateSubscription)
         /// A participant with available tracks left; `leavesNothing` if no other one that we subscribed to remains.
         case left(leavesNothing: Bool)
     }
 
+    private struct Track {
+        let sid: String
+        let participant: String
+        let kind: MediaKind
+        /// Tracks that became available later have a higher one.
+        let order: UInt64
+        /// "video/H264"; empty if the server does not tell.
+        var mimeType: String
+        /// The participant sends nothing on purpose.
+        var isMuted: Bool
+        /// The server forwards nothing, because our network carries too little.
+        var isPaused = false
+    }
+
     /// Participants whose identity does not begin with this prefix are ignored.
     private static let sourcePrefix = "inference-server-"
-    /// Available tracks, by the participant's SID.
-    private var sources: [String: [String: MediaKind]] = [:]
+    /// Limit for a server's lists: more participants or tracks than any session has.
+    private static let maximumParticipants = 64
+
+    /// SIDs of the inference servers in the room.
+    private var sources: Set<String> = []
+    /// Their tracks, by SID.
+    private var tracks: [String: Track] = [:]
     /// SIDs of the tracks that we subscribed to.
     private var subscribed: Set<String> = []
     /// SIDs of participants with tracks that we subscribed to. Between two generations they may have no track.
     private var shown: Set<String> = []
+    private var lastOrder: UInt64 = 0
+    private var wantsAudio = false
 
-    /// Limit for a server's lists: more participants or tracks than any session has.
-    private static let maximumParticipants = 64
-
-    /// Records the tracks of inference servers and ignores all other participants; subscribes to the wanted tracks.
+    /// Records the tracks of inference servers and ignores all other participants; subscribes to the newest tracks.
     mutating func update(_ participants: [LiveKitParticipantInfo], withAudio: Bool) -> [Change] {
-        var changes: [Change] = []
+        wantsAudio = withAudio
+        var left: [(sid: String, wasShown: Bool)] = []
         for participant in participants.prefix(Self.maximumParticipants)
         where participant.identity.hasPrefix(Self.sourcePrefix) {
             guard participant.state != .disconnected else {
-                let tracks = sources.removeValue(forKey: participant.sid) ?? [:]
-                let wasShown = shown.remove(participant.sid) != nil
-                subscribed.subtract(tracks.keys)
-                changes.append(.left(leavesNothing: wasShown && shown.isEmpty))
+                record([], of: participant.sid)
+                sources.remove(participant.sid)
+                left.append((participant.sid, shown.remove(participant.sid) != nil))
                 continue
             }
-            guard sources[participant.sid] != nil || sources.count < Self.maximumParticipants else { continue }
-            var tracks: [String: MediaKind] = [:]
-            for track in participant.tracks.prefix(Self.maximumParticipants) where !track.sid.isEmpty {
-                if track.type == .video { tracks[track.sid] = .video }
-                if track.type == .audio { tracks[track.sid] = .audio }
-            }
-            // A removed track may come back under the same SID.
-            subscribed.subtract((sources[participant.sid] ?? [:]).keys.filter { tracks[$0] == nil })
-            sources[participant.sid] = tracks
-            if let change = request(participant.sid, participant.tracks.map(\.sid), withAudio) {
-                changes.append(change)
-            }
+            guard sources.contains(participant.sid) || sources.count < Self.maximumParticipants else { continue }
+            sources.insert(participant.sid)
+            record(Array(participant.tracks.prefix(Self.maximumParticipants)), of: participant.sid)
         }
-        return changes
+        let changes = reconcile()
+        return changes + left.map { .left(leavesNothing: $0.wasShown && shown.isEmpty) }
     }
 
-    /// Subscribes to the available audio, or unsubscribes from it.
+    private mutating func record(_ list: [LiveKitTrackInfo], of participant: String) {
+        let listed = Set(list.map(\.sid))
+        for (sid, track) in tracks where track.participant == participant && !listed.contains(sid) {
+            tracks[sid] = nil
+            // A removed track may come back under the same SID.
+            subscribed.remove(sid)
+        }
+        for info in list where !info.sid.isEmpty {
+            let kind: MediaKind? = info.type == .video ? .video : info.type == .audio ? .audio : nil
+            guard let kind else { continue }
+            if tracks[info.sid] == nil {
+                lastOrder &+= 1
+                tracks[info.sid] = Track(
+                    sid: info.sid, participant: participant, kind: kind, order: lastOrder, mimeType: "", isMuted: false)
+            }
+            tracks[info.sid]?.mimeType = info.mimeType
+            tracks[info.sid]?.isMuted = info.muted
+        }
+    }
+
+    /// Subscribes to the newest available audio, or unsubscribes from it.
     mutating func setAudio(_ isWanted: Bool) -> [Change] {
-        let all = sources
-        guard !isWanted else { return all.compactMap { request($0.key, $0.value.keys.sorted(), true) } }
-        return all.compactMap { participant, tracks in
-            let gone = tracks.filter { $0.value == .audio && subscribed.contains($0.key) }.keys.sorted()
-            guard !gone.isEmpty else { return nil }
-            subscribed.subtract(gone)
-            return .subscribe(update(participant, gone, false))
+        wantsAudio = isWanted
+        return reconcile()
+    }
+
+    private func newest(_ kind: MediaKind) -> Track? {
+        tracks.values.filter { $0.kind == kind }.max { $0.order < $1.order }
+    }
+
+    /// Subscribes to what is wanted before it unsubscribes from what is not: the next track is then on its way while the
+    /// previous one is still shown.
+    private mutating func reconcile() -> [Change] {
+        let wanted = [newest(.video), wantsAudio ? newest(.audio) : nil].compactMap(\.self)
+        let fresh = wanted.filter { !subscribed.contains($0.sid) }
+        let gone = subscribed.subtracting(wanted.map(\.sid)).compactMap { tracks[$0] }
+        subscribed = Set(wanted.map(\.sid))
+        shown.formUnion(fresh.map(\.participant))
+        return requests(fresh, true) + requests(gone, false)
+    }
+
+    /// One request for each participant.
+    private func requests(_ list: [Track], _ isWanted: Bool) -> [Change] {
+        Set(list.map(\.participant)).sorted().map { participant in
+            let sids = list.filter { $0.participant == participant }.sorted { $0.order < $1.order }.map(\.sid)
+            return .subscribe(
+                .with {
+                    $0.trackSids = sids
+                    $0.subscribe = isWanted
+                    $0.participantTracks = [.with { ($0.participantSid, $0.trackSids) = (participant, sids) }]
+                })
         }
     }
 
@@ -67,35 +123,11 @@ struct RoomSubscriptions: Sendable {
         .with {
             $0.subscribe = true
             $0.trackSids = subscribed.sorted()
-            $0.participantTracks = sources.keys.sorted().compactMap { participant in
-                let tracks = (sources[participant] ?? [:]).keys.filter(subscribed.contains).sorted()
-                guard !tracks.isEmpty else { return nil }
-                return .with { ($0.participantSid, $0.trackSids) = (participant, tracks) }
+            $0.participantTracks = sources.sorted().compactMap { participant in
+                let sids = subscribed.filter { tracks[$0]?.participant == participant }.sorted()
+                guard !sids.isEmpty else { return nil }
+                return .with { ($0.participantSid, $0.trackSids) = (participant, sids) }
             }
-        }
-    }
-
-    private mutating func request(_ participant: String, _ tracks: [String], _ withAudio: Bool) -> Change? {
-        let fresh = tracks.filter { sid in
-            let kind = sources[participant]?[sid]
-            return (kind == .video || kind == .audio && withAudio) && !subscribed.contains(sid)
-        }
-        guard !fresh.isEmpty else { return nil }
-        subscribed.formUnion(fresh)
-        shown.insert(participant)
-        return .subscribe(update(participant, fresh, true))
-    }
-
-    private func update(_ participant: String, _ tracks: [String], _ isWanted: Bool) -> LiveKitUpdateSubscription {
-        .with {
-            $0.trackSids = tracks
-            $0.subscribe = isWanted
-            $0.participantTracks = [
-                .with {
-                    $0.participantSid = participant
-                    $0.trackSids = tracks
-                }
-            ]
         }
     }
 
@@ -104,11 +136,26 @@ struct RoomSubscriptions: Sendable {
     func isWanted(msid: String?) -> Bool {
         guard let msid else { return false }
         let parts = msid.split(separator: " ").flatMap { $0.split(separator: "|") }.map(String.init)
-        for (participant, tracks) in sources {
-            let named = parts.filter { tracks[$0] != nil }
-            if named.contains(where: subscribed.contains) { return true }
-            if named.isEmpty, parts.contains(participant), !subscribed.isDisjoint(with: tracks.keys) { return true }
-        }
-        return false
+        let named = parts.filter { tracks[$0] != nil }
+        guard named.isEmpty else { return named.contains(where: subscribed.contains) }
+        return subscribed.contains { sid in tracks[sid].map { parts.contains($0.participant) } ?? false }
+    }
+
+    // MARK: States
+
+    /// Why no video comes although we subscribed to it; nil: it should come.
+    var hold: MediaHold? {
+        guard let video = newest(.video), subscribed.contains(video.sid) else { return nil }
+        return video.isMuted ? .mutedBySender : video.isPaused ? .pausedByNetwork : nil
+    }
+
+    mutating func update(_ states: [LiveKitStreamStateInfo]) {
+        for state in states { tracks[state.trackSid]?.isPaused = state.state == .paused }
+    }
+
+    /// The format of a track that we subscribed to, "H264"; nil for another track, empty if it is not known.
+    func format(of sid: String) -> String? {
+        guard subscribed.contains(sid) else { return nil }
+        return tracks[sid].map { RoomCodecs.name(ofMIMEType: $0.mimeType) }
     }
 }

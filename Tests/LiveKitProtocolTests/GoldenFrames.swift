@@ -67,16 +67,19 @@ enum GoldenFrames {
             """#),
         "syncState": GoldenFrame(
             """
-            626d0a110a06616e737765721205763d300d0a1803120a0a0654525f6f757410011a3a0a02633112340a0654525f6f75\
-            7410011a066f7574707574200128800a30c0054801520d080210800a18c00520e0cfd5018a010663616d6572612a100a\
-            056f666665721205763d300d0a1803
+            629b010a110a06616e737765721205763d300d0a1803120a0a0654525f6f757410011a680a02633112620a0654525f6f\
+            757410011a066f7574707574200128800a30c0054801520d080210800a18c00520e0cfd5015a09766964656f2f565038\
+            6a210a09766964656f2f5650381201311a026331220d080210800a18c00520e0cfd5018a010663616d6572612a100a05\
+            6f666665721205763d300d0a1803
             """,
             #"""
             {"syncState": {"answer": {"type": "answer", "sdp": "v=0\r\n", "id": 3}, "subscription": {"trackS\#
             ids": ["TR_out"], "subscribe": true}, "publishTracks": [{"cid": "c1", "track": {"sid": "TR_out",\#
              "type": "VIDEO", "name": "output", "muted": true, "width": 1280, "height": 704, "source": "CAME\#
-            RA", "layers": [{"quality": "HIGH", "width": 1280, "height": 704, "bitrate": 3500000}], "stream"\#
-            : "camera"}}], "offer": {"type": "offer", "sdp": "v=0\r\n", "id": 3}}}
+            RA", "layers": [{"quality": "HIGH", "width": 1280, "height": 704, "bitrate": 3500000}], "mimeTyp\#
+            e": "video/VP8", "codecs": [{"mimeType": "video/VP8", "mid": "1", "cid": "c1", "layers": [{"qual\#
+            ity": "HIGH", "width": 1280, "height": 704, "bitrate": 3500000}]}], "stream": "camera"}}], "offe\#
+            r": {"type": "offer", "sdp": "v=0\r\n", "id": 3}}}
             """#),
         "ping": GoldenFrame(
             """
@@ -97,24 +100,28 @@ enum GoldenFrames {
     static let responses: [String: GoldenFrame] = [
         "join": GoldenFrame(
             """
-            0afa010a0b0a04524d5f311201724802120d0a0550415f6d6512026d6518011a610a0950415f776f726b65721212696e\
-            666572656e63652d7365727665722d37180222340a0654525f6f757410011a066f7574707574200128800a30c0054801\
-            520d080210800a18c00520e0cfd5018a010663616d6572614a017750ac02680170042206312e31332e352a180a167374\
-            756e3a7374756e2e6578616d706c653a333437382a310a247475726e733a7475726e2e6578616d706c653a3434333f74\
-            72616e73706f72743d7463701203753a311a04702f2b3d300142022802500f5805620a1206312e31332e351811720c0a\
-            0a766964656f2f483236347801
+            0ab4020a0b0a04524d5f311201724802120d0a0550415f6d6512026d6518011a8f010a0950415f776f726b6572121269\
+            6e666572656e63652d7365727665722d37180222620a0654525f6f757410011a066f7574707574200128800a30c00548\
+            01520d080210800a18c00520e0cfd5015a09766964656f2f5650386a210a09766964656f2f5650381201311a02633122\
+            0d080210800a18c00520e0cfd5018a010663616d6572614a017750ac02680170042206312e31332e352a180a16737475\
+            6e3a7374756e2e6578616d706c653a333437382a310a247475726e733a7475726e2e6578616d706c653a3434333f7472\
+            616e73706f72743d7463701203753a311a04702f2b3d300142022802500f5805620a1206312e31332e3518116a0901ff\
+            747261696c6572720c0a0a766964656f2f483236347801
             """,
             #"""
             {"join": {"room": {"sid": "RM_1", "name": "r", "numParticipants": 2}, "participant": {"sid": "PA\#
             _me", "identity": "me", "state": "JOINED"}, "otherParticipants": [{"sid": "PA_worker", "identity\#
             ": "inference-server-7", "state": "ACTIVE", "tracks": [{"sid": "TR_out", "type": "VIDEO", "name"\#
             : "output", "muted": true, "width": 1280, "height": 704, "source": "CAMERA", "layers": [{"qualit\#
-            y": "HIGH", "width": 1280, "height": 704, "bitrate": 3500000}], "stream": "camera"}], "name": "w\#
-            ", "version": 300, "isPublisher": true, "kind": "AGENT"}], "serverVersion": "1.13.5", "iceServer\#
-            s": [{"urls": ["stun:stun.example:3478"]}, {"urls": ["turns:turn.example:443?transport=tcp"], "u\#
-            sername": "u:1", "credential": "p/+="}], "subscriberPrimary": true, "clientConfiguration": {"for\#
-            ceRelay": "ENABLED"}, "pingTimeout": 15, "pingInterval": 5, "serverInfo": {"version": "1.13.5", \#
-            "protocol": 17}, "enabledPublishCodecs": [{"mime": "video/H264"}], "fastPublish": true}}
+            y": "HIGH", "width": 1280, "height": 704, "bitrate": 3500000}], "mimeType": "video/VP8", "codecs\#
+            ": [{"mimeType": "video/VP8", "mid": "1", "cid": "c1", "layers": [{"quality": "HIGH", "width": 1\#
+            280, "height": 704, "bitrate": 3500000}]}], "stream": "camera"}], "name": "w", "version": 300, "\#
+            isPublisher": true, "kind": "AGENT"}], "serverVersion": "1.13.5", "iceServers": [{"urls": ["stun\#
+            :stun.example:3478"]}, {"urls": ["turns:turn.example:443?transport=tcp"], "username": "u:1", "cr\#
+            edential": "p/+="}], "subscriberPrimary": true, "clientConfiguration": {"forceRelay": "ENABLED"}\#
+            , "pingTimeout": 15, "pingInterval": 5, "serverInfo": {"version": "1.13.5", "protocol": 17}, "si\#
+            fTrailer": "Af90cmFpbGVy", "enabledPublishCodecs": [{"mime": "video/H264"}], "fastPublish": true\#
+            }}
             """#),
         "answer": GoldenFrame(
             """
@@ -141,26 +148,32 @@ enum GoldenFrames {
             """#),
         "update": GoldenFrame(
             """
-            2a770a610a0950415f776f726b65721212696e666572656e63652d7365727665722d37180222340a0654525f6f757410\
-            011a066f7574707574200128800a30c0054801520d080210800a18c00520e0cfd5018a010663616d6572614a017750ac\
+            2aa6010a8f010a0950415f776f726b65721212696e666572656e63652d7365727665722d37180222620a0654525f6f75\
+            7410011a066f7574707574200128800a30c0054801520d080210800a18c00520e0cfd5015a09766964656f2f5650386a\
+            210a09766964656f2f5650381201311a026331220d080210800a18c00520e0cfd5018a010663616d6572614a017750ac\
             02680170040a120a0750415f676f6e6512056f746865721803
             """,
             #"""
             {"update": {"participants": [{"sid": "PA_worker", "identity": "inference-server-7", "state": "AC\#
             TIVE", "tracks": [{"sid": "TR_out", "type": "VIDEO", "name": "output", "muted": true, "width": 1\#
             280, "height": 704, "source": "CAMERA", "layers": [{"quality": "HIGH", "width": 1280, "height": \#
-            704, "bitrate": 3500000}], "stream": "camera"}], "name": "w", "version": 300, "isPublisher": tru\#
-            e, "kind": "AGENT"}, {"sid": "PA_gone", "identity": "other", "state": "DISCONNECTED"}]}}
+            704, "bitrate": 3500000}], "mimeType": "video/VP8", "codecs": [{"mimeType": "video/VP8", "mid": \#
+            "1", "cid": "c1", "layers": [{"quality": "HIGH", "width": 1280, "height": 704, "bitrate": 350000\#
+            0}]}], "stream": "camera"}], "name": "w", "version": 300, "isPublisher": true, "kind": "AGENT"},\#
+             {"sid": "PA_gone", "identity": "other", "state": "DISCONNECTED"}]}}
             """#),
         "trackPublished": GoldenFrame(
             """
-            323a0a02633112340a0654525f6f757410011a066f7574707574200128800a30c0054801520d080210800a18c00520e0\
-            cfd5018a010663616d657261
+            32680a02633112620a0654525f6f757410011a066f7574707574200128800a30c0054801520d080210800a18c00520e0\
+            cfd5015a09766964656f2f5650386a210a09766964656f2f5650381201311a026331220d080210800a18c00520e0cfd5\
+            018a010663616d657261
             """,
             #"""
             {"trackPublished": {"cid": "c1", "track": {"sid": "TR_out", "type": "VIDEO", "name": "output", "\#
             muted": true, "width": 1280, "height": 704, "source": "CAMERA", "layers": [{"quality": "HIGH", "\#
-            width": 1280, "height": 704, "bitrate": 3500000}], "stream": "camera"}}}
+            width": 1280, "height": 704, "bitrate": 3500000}], "mimeType": "video/VP8", "codecs": [{"mimeTyp\#
+            e": "video/VP8", "mid": "1", "cid": "c1", "layers": [{"quality": "HIGH", "width": 1280, "height"\#
+            : 704, "bitrate": 3500000}]}], "stream": "camera"}}}
             """#),
         "leave": GoldenFrame(
             """
@@ -193,17 +206,20 @@ enum GoldenFrames {
             """#),
         "streamState": GoldenFrame(
             """
-            6a040a021801
+            6a170a150a0950415f776f726b6572120654525f6f75741801
             """,
             #"""
-            {"streamStateUpdate": {"streamStates": [{"state": "PAUSED"}]}}
+            {"streamStateUpdate": {"streamStates": [{"participantSid": "PA_worker", "trackSid": "TR_out", "s\#
+            tate": "PAUSED"}]}}
             """#),
         "subscribedQuality": GoldenFrame(
             """
-            7200
+            721a0a0554525f696e1204080110011a0b0a03767038120408011001
             """,
             #"""
-            {"subscribedQualityUpdate": {}}
+            {"subscribedQualityUpdate": {"trackSid": "TR_in", "subscribedQualities": [{"quality": "MEDIUM", \#
+            "enabled": true}], "subscribedCodecs": [{"codec": "vp8", "qualities": [{"quality": "MEDIUM", "en\#
+            abled": true}]}]}}
             """#),
         "refreshToken": GoldenFrame(
             """
@@ -244,10 +260,10 @@ enum GoldenFrames {
             """#),
         "subscriptionResponse": GoldenFrame(
             """
-            aa01021002
+            aa010a0a0654525f6f75741002
             """,
             #"""
-            {"subscriptionResponse": {"err": "SE_TRACK_NOTFOUND"}}
+            {"subscriptionResponse": {"trackSid": "TR_out", "err": "SE_TRACK_NOTFOUND"}}
             """#),
         "requestResponse": GoldenFrame(
             """
@@ -265,16 +281,19 @@ enum GoldenFrames {
             """#),
         "roomMoved": GoldenFrame(
             """
-            c201671202743222610a0950415f776f726b65721212696e666572656e63652d7365727665722d37180222340a065452\
-            5f6f757410011a066f7574707574200128800a30c0054801520d080210800a18c00520e0cfd5018a010663616d657261\
+            c201960112027432228f010a0950415f776f726b65721212696e666572656e63652d7365727665722d37180222620a06\
+            54525f6f757410011a066f7574707574200128800a30c0054801520d080210800a18c00520e0cfd5015a09766964656f\
+            2f5650386a210a09766964656f2f5650381201311a026331220d080210800a18c00520e0cfd5018a010663616d657261\
             4a017750ac0268017004
             """,
             #"""
             {"roomMoved": {"token": "t2", "otherParticipants": [{"sid": "PA_worker", "identity": "inference-\#
             server-7", "state": "ACTIVE", "tracks": [{"sid": "TR_out", "type": "VIDEO", "name": "output", "m\#
             uted": true, "width": 1280, "height": 704, "source": "CAMERA", "layers": [{"quality": "HIGH", "w\#
-            idth": 1280, "height": 704, "bitrate": 3500000}], "stream": "camera"}], "name": "w", "version": \#
-            300, "isPublisher": true, "kind": "AGENT"}]}}
+            idth": 1280, "height": 704, "bitrate": 3500000}], "mimeType": "video/VP8", "codecs": [{"mimeType\#
+            ": "video/VP8", "mid": "1", "cid": "c1", "layers": [{"quality": "HIGH", "width": 1280, "height":\#
+             704, "bitrate": 3500000}]}], "stream": "camera"}], "name": "w", "version": 300, "isPublisher": \#
+            true, "kind": "AGENT"}]}}
             """#),
         "mediaSections": GoldenFrame(
             """

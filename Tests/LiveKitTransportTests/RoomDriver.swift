@@ -3,6 +3,7 @@ import DecartSession
 import LiveKitProtocol
 import LiveKitTransport
 import Testing
+import WebRTCTransport
 
 /// A room machine on virtual time, with its timers. `walk…` brings it to a state; `takeActions` returns the new
 /// actions.
@@ -14,9 +15,12 @@ struct RoomDriver {
     /// Limit within one wait.
     private static let maximumTimers = 1_000
 
-    init(publishes: Bool = true, at phase: Phase = .idle) {
-        var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: "h264")
+    /// - Parameter encodable: codecs that we can send besides H.264.
+    init(publishes: Bool = true, encodable: [VideoCodec] = [], at phase: Phase = .idle) {
+        var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: .h264)
         configuration.publishes = publishes
+        configuration.encodable = encodable
+        configuration.decodable = [.h264, .vp8]
         machine = RoomMachine(configuration: configuration, token: Secret("first"))
         switch phase {
         case .idle: break
@@ -88,9 +92,12 @@ struct RoomDriver {
         return gone
     }()
 
-    static func track(_ sid: String, type: LiveKitTrackType = .video) -> LiveKitTrackInfo {
+    static func track(
+        _ sid: String, type: LiveKitTrackType = .video, muted: Bool = false, mimeType: String = ""
+    ) -> LiveKitTrackInfo {
         .with {
             $0.sid = sid
+            ($0.muted, $0.mimeType) = (muted, mimeType)
             $0.type = type
         }
     }
@@ -170,6 +177,10 @@ struct RoomDriver {
 
     mutating func failures() -> [SessionError] {
         takeActions().compactMap { if case .reportFailed(let error) = $0 { error } else { nil } }
+    }
+
+    mutating func losses() -> [SessionError] {
+        takeActions().compactMap { if case .reportLost(let error) = $0 { error } else { nil } }
     }
 
     mutating func sent() -> [LiveKitSignalRequest.Message] {

@@ -31,7 +31,14 @@ struct RoomResumeTests {
     }
 
     private func isEnd(_ action: RoomAction) -> Bool {
-        if case .reportFailed = action { true } else { false }
+        switch action {
+        case .reportFailed, .reportLost: true
+        default: false
+        }
+    }
+
+    private func isLoss(_ action: RoomAction) -> Bool {
+        if case .reportLost = action { true } else { false }
     }
 
     private func connected() -> RoomDriver {
@@ -122,14 +129,19 @@ struct RoomResumeTests {
 
     // MARK: Attempts
 
-    @Test func attemptsHaveABackOffAndALimit() {
+    /// While media flow, nothing is torn down; the session learns that it should not rely on this stay alone.
+    @Test func attemptsHaveABackOffAndNoLimitWhileMediaFlow() {
         var driver = connected()
         driver.handle(.closed(code: 1006, reason: ""))
+        var reports: [Duration] = []
         var times: [Duration] = []
         for _ in 0..<100 {
             guard driver.takeActions().contains(resume) else { break }
             times.append(driver.now)
             driver.handle(.failed(SessionError(.network, "refused", stage: .media)))
+            if driver.takeActions().contains(where: { if case .reportIsolated(_?) = $0 { true } else { false } }) {
+                reports.append(driver.now)
+            }
             if let due = driver.timers[.resume] { driver.wait(due - driver.now) }
         }
         #expect(
@@ -137,15 +149,26 @@ struct RoomResumeTests {
                 .zero, .milliseconds(250), .milliseconds(750), .milliseconds(1750),
                 .milliseconds(3750), .milliseconds(5750),
             ])
-        #expect(times.last == .milliseconds(29_750) && times.count == 18)
+        #expect(times.count == 100 && zip(times.dropFirst(4), times.dropFirst(5)).allSatisfy { $1 - $0 == .seconds(2) })
+        #expect(reports.prefix(2) == [.milliseconds(31_750), .milliseconds(61_750)])
+        driver.reopen()
+        let actions = driver.takeActions()
+        #expect(actions.contains(.reportIsolated(nil)) && actions.contains(where: isResumed))
+        // The end of the media ends the stay then.
+        driver.handle(.closed(code: 1006, reason: ""))
+        driver.wait(.seconds(40))
+        driver.handle(.pathLost(.publisher))
+        driver.handle(.failed(SessionError(.network, "refused", stage: .media)))
+        #expect(driver.failures().map(\.message) == ["refused"])
         #expect(driver.timers.isEmpty)
     }
 
     @Test func theLastAttemptNamesItsFailure() {
         var driver = connected()
+        driver.handle(.pathLost(.publisher))
         driver.handle(.closed(code: 1006, reason: ""))
         var failures: [SessionError] = []
-        for _ in 0..<30 where failures.isEmpty {
+        for _ in 0..<100 where failures.isEmpty {
             driver.handle(.failed(SessionError(.network, "refused", stage: .media)))
             failures = driver.failures()
             if let due = driver.timers[.resume] { driver.wait(due - driver.now) }
@@ -154,15 +177,16 @@ struct RoomResumeTests {
     }
 
     @Test(arguments: [401, 403, 404])
-    func aRefusalEndsTheStayAtOnce(status: Int) {
+    func aRefusalLosesTheStayAtOnce(status: Int) {
         var driver = connected()
         driver.handle(.closed(code: 1006, reason: ""))
         _ = driver.takeActions()
         driver.handle(failure(status: status))
         let actions = driver.takeActions()
         #expect(actions.first == .close && actions.count == 2)
-        guard case .reportFailed(let error) = actions.last else {
-            Issue.record("no failure")
+        // The room may be joined again.
+        guard case .reportLost(let error) = actions.last else {
+            Issue.record("no loss")
             return
         }
         #expect(!error.isPermanent && error.httpStatus == status && driver.timers.isEmpty)
@@ -185,7 +209,7 @@ struct RoomResumeTests {
         driver.server(leave(action, .stateMismatch))
         let actions = driver.takeActions()
         #expect(!actions.contains(where: isResumed))
-        #expect(actions.count { if case .reportFailed = $0 { true } else { false } } == 1)
+        #expect(actions.count(where: isEnd) == 1 && actions.contains(where: isLoss) == (action == .reconnect))
         #expect(!actions.contains { if case .send(.syncState) = $0 { true } else { false } })
         #expect(driver.timers.isEmpty)
     }
@@ -194,8 +218,14 @@ struct RoomResumeTests {
         var driver = RoomDriver(at: .resuming)
         _ = driver.takeActions()
         driver.wait(.milliseconds(4999))
-        #expect(driver.failures().isEmpty)
-        driver.wait(.milliseconds(1))
+        #expect(driver.takeActions().isEmpty)
+        // Media flow, so another attempt follows.
+        driver.wait(.milliseconds(251))
+        #expect(driver.takeActions() == [.close, resume])
+        driver.handle(.pathLost(.publisher))
+        driver.handle(.opened)
+        _ = driver.takeActions()
+        driver.wait(.seconds(5))
         #expect(driver.failures().first?.message.hasSuffix("The room did not answer the request to resume.") == true)
         #expect(driver.timers.isEmpty)
     }
@@ -405,6 +435,101 @@ struct RoomResumeTests {
             driver.wait(due - driver.now)
         }
         #expect(waits.count == 8 && waits.allSatisfy { $0 <= .milliseconds(500) })
+    }
+
+    // MARK: The server closes the media
+
+    private static let messageOfAlert = "The server closed the DTLS connection."
+
+    /// The close alert and the reason travel on two connections, and either may come first.
+    @Test(arguments: [(LiveKitLeaveRequest.Action.disconnect, false), (.reconnect, true)])
+    func theReasonOfAnEndIsWaitedFor(action: LiveKitLeaveRequest.Action, isLost: Bool) throws {
+        var driver = connected()
+        driver.handle(.peerClosed)
+        driver.handle(.peerClosed)
+        driver.wait(.milliseconds(249))
+        #expect(driver.takeActions().isEmpty)
+        driver.server(leave(action, .participantRemoved))
+        let end = try #require(driver.takeActions().last)
+        #expect(isEnd(end) && isLoss(end) == isLost && "\(end)".contains("participantRemoved"), "\(end)")
+        #expect(driver.timers.isEmpty)
+    }
+
+    @Test func anEndWithoutReason() {
+        var driver = connected()
+        driver.handle(.peerClosed)
+        driver.wait(.milliseconds(250))
+        #expect(driver.losses().map(\.message) == [Self.messageOfAlert])
+        // Before media flow there is nothing to join again.
+        var early = RoomDriver(at: .offered)
+        early.handle(.peerClosed)
+        early.wait(.milliseconds(250))
+        #expect(early.failures().map(\.message) == [Self.messageOfAlert])
+    }
+
+    /// A participant moves to another server process, whose certificate is another one: signalling and media are closed,
+    /// in either order, or the resume brings an offer that the present connection cannot answer.
+    @Test func aMigrationWithoutLeave() {
+        let walks: [(inout RoomDriver) -> Void] = [
+            { driver in
+                driver.handle(.peerClosed)
+                driver.handle(.closed(code: 1000, reason: ""))
+            },
+            { driver in
+                driver.handle(.closed(code: 1000, reason: ""))
+                driver.handle(.peerClosed)
+            },
+            { driver in
+                driver.handle(.closed(code: 1000, reason: ""))
+                driver.reopen()
+                driver.handle(.peerClosed)
+                driver.wait(.milliseconds(250))
+            },
+            { driver in
+                driver.handle(.closed(code: 1000, reason: ""))
+                driver.reopen()
+                driver.server(.offer(.with { ($0.sdp, $0.id) = ("another certificate", 5) }))
+                driver.handle(.answerFailed(SessionError(.webRTC, "another certificate", stage: .media)))
+            },
+        ]
+        for walk in walks {
+            var driver = connected()
+            walk(&driver)
+            let actions = driver.takeActions()
+            #expect(actions.count(where: isLoss) == 1 && actions.count(where: isEnd) == 1, "\(actions)")
+            #expect(driver.timers.isEmpty)
+        }
+    }
+
+    /// A connection that fails in a resume is replaced, because the room can be joined again.
+    @Test func aConnectionThatFailsInAResume() {
+        var driver = RoomDriver(at: .resuming)
+        driver.handle(.peerFailed(SessionError(.webRTC, "no path", stage: .media)))
+        #expect(driver.losses().map(\.message) == ["no path"])
+        var fatal = RoomDriver(at: .resuming)
+        fatal.handle(.peerFailed(SessionError(.webRTC, "wrong certificate", stage: .media, isPermanent: true)))
+        #expect(fatal.failures().map(\.isPermanent) == [true])
+    }
+
+    /// At each resume the server restarts ICE, and closes its TCP connections some milliseconds before its offer.
+    @Test func aPathThatTheResumeInterrupts() {
+        var driver = connected()
+        driver.handle(.closed(code: 1006, reason: ""))
+        driver.reopen()
+        #expect(driver.takeActions().contains(where: isResumed))
+        driver.wait(.milliseconds(10))
+        driver.handle(.pathLost(.subscriber))
+        #expect(driver.takeActions() == [.reportPaths(areLost: true)])
+        driver.server(.offer(.with { ($0.sdp, $0.id) = ("restart", 5) }))
+        driver.handle(.pathRestored(.subscriber))
+        #expect(driver.takeActions() == [.makeAnswer(offer: "restart", id: 5), .reportPaths(areLost: false)])
+        #expect(driver.timers[.restore] == nil)
+        // A server that does not restart it is asked to.
+        driver.handle(.pathLost(.subscriber))
+        _ = driver.takeActions()
+        driver.wait(.seconds(5))
+        #expect(
+            driver.takeActions().contains(.resume(RoomResumeRequest(sid: "PA_me", reason: .rrSubscriberFailed))))
     }
 
     // MARK: The server asks for it

@@ -38,8 +38,15 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         var configuration = RoomConnectionConfiguration(
             room: RoomConfiguration(
                 width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
-                codec: settings.connection.codec.rawValue))
+                codec: settings.connection.codec))
         configuration.room.publishes = !settings.isViewer
+        // Encoded input has one codec. VP9 has layers of its own, so it replaces no simulcast.
+        if settings.encodedInput == nil {
+            configuration.room.encodable = [VideoCodec.h264, .vp8, .vp9].filter {
+                $0.isAvailable && ($0 != .vp9 || settings.video.layers.isEmpty)
+            }
+        }
+        configuration.room.decodable = VideoCodec.decodable
         configuration.room.usesTrailers = path.host.timing != nil
         configuration.trust = settings.servers.trust
         configuration.route = settings.servers.route
@@ -122,10 +129,13 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             mutedByRoom = kinds
             path.setMuted(muted.union(kinds))
             path.onEvent(.videoMuted(kinds.contains(.video)))
+        case .hold(let hold): path.onEvent(.hold(hold))
         case .relaysMissing: path.onEvent(.relaysMissing)
         case .pathLost: path.onEvent(.pathLost)
         case .pathRecovered: path.onEvent(.pathRecovered)
         case .resumed: path.host.totals.countResume()
+        case .isolated(let error): path.onEvent(.isolated(error))
+        case .lost(let error, let url, let token): path.onEvent(.lost(error, again: .room(url: url, token: token)))
         // Whoever closed the room may name the cause on the control channel.
         case .failed(let error): path.onEvent(.closedByPeer(error))
         }

@@ -65,7 +65,9 @@ extension DecartTransform {
         guard let sending = connections.first?.statistics, let receiving = connections.last?.statistics else {
             return nil
         }
-        let (input, output, run, stall) = state.withLock { ($0.input, $0.output, $0.run, $0.sendWatch.stall) }
+        let (input, output, run, stall, hold) = state.withLock {
+            ($0.input, $0.output, $0.run, $0.sendWatch.stall, $0.snapshot.hold)
+        }
         guard let input, let output else { return nil }
         var reading = QualityReading()
         let counters = input.gate.counters
@@ -75,6 +77,7 @@ extension DecartTransform {
         (reading.packetsSent, reading.remotePacketsLost) = (sending.packetsSent, sending.remotePacketsLost)
         reading.roundTrip = sending.roundTripTime
         reading.isSendingStalled = stall != nil
+        reading.causeOfSilence = hold.map { $0 == .pausedByNetwork ? .bandwidth : .service }
         reading.isRelayed = sending.selectedPair?.isRelayed ?? false
         reading.glassToGlass = run?.timing?.glassToGlassPercentiles.map { .nanoseconds($0.p50) }
         if let rate = sending.bitrateTarget {

@@ -32,11 +32,13 @@ package final class SessionController: @unchecked Sendable {
     private var machine: SessionMachine
     private var log: SessionLog
     private var channels: [AttemptID: any SignallingChannel] = [:]
-    private var media: [AttemptID: any MediaTransport] = [:]
+    /// An attempt that joins its room again has another media path, with another version.
+    private var media: [AttemptID: (version: UInt64, transport: any MediaTransport)] = [:]
+    private var mediaVersion: UInt64 = 0
     /// Channels that are closing, until their last event arrives.
     private var closing: [AttemptID: any SignallingChannel] = [:]
     /// Media paths that are stopping, until `stopped` arrives.
-    private var stopping: [AttemptID: any MediaTransport] = [:]
+    private var stopping: [UInt64: any MediaTransport] = [:]
     private var completions: [@Sendable () -> Void] = []
     /// Version of each scheduled timer. A timer that fires after it was cancelled or rescheduled has another version.
     private var timers: [TimerID: UInt64] = [:]
@@ -70,7 +72,7 @@ package final class SessionController: @unchecked Sendable {
 
     deinit {
         for channel in channels.values { channel.close() }
-        for transport in media.values { transport.stop() }
+        for path in media.values { path.transport.stop() }
     }
 
     // MARK: Application interface, any thread
@@ -102,7 +104,7 @@ package final class SessionController: @unchecked Sendable {
     package func networkChanged(_ addresses: Set<String>) {
         scheduler.async { [weak self] in
             guard let self else { return }
-            let lost = self.media.filter { $0.value.usesOther(than: addresses) }.keys.max()
+            let lost = self.media.filter { $0.value.transport.usesOther(than: addresses) }.keys.max()
             self.handle(.networkChanged(lost: lost))
         }
     }
@@ -177,12 +179,13 @@ package final class SessionController: @unchecked Sendable {
         completeIfGone()
     }
 
-    private func media(_ event: MediaEvent, _ id: AttemptID) {
+    private func media(_ event: MediaEvent, _ id: AttemptID, _ version: UInt64) {
         if event == .stopped {
-            stopping[id] = nil
+            stopping[version] = nil
             completeIfGone()
         }
-        handle(.media(id, event))
+        // Late events of a path that was replaced have no effect.
+        if media[id].map({ $0.version == version }) ?? true { handle(.media(id, event)) }
     }
 
     // MARK: Actions
@@ -200,25 +203,25 @@ package final class SessionController: @unchecked Sendable {
         case .startMedia(let id, let start):
             startMedia(id, start)
         case .applyAnswer(let id, let sdp):
-            media[id]?.apply(answer: sdp)
+            media[id]?.transport.apply(answer: sdp)
         case .applyOffer(let id, let sdp):
-            media[id]?.apply(offer: sdp)
+            media[id]?.transport.apply(offer: sdp)
         case .rollbackOffer(let id):
-            media[id]?.rollbackOffer()
+            media[id]?.transport.rollbackOffer()
         case .restartICE(let id):
-            media[id]?.restartICE()
+            media[id]?.transport.restartICE()
         case .requestKeyframe(let id):
-            media[id]?.requestKeyframe()
+            media[id]?.transport.requestKeyframe()
         case .probeChannel(let id):
             channels[id]?.probe()
         case .applyCandidate(let id, let candidate):
-            media[id]?.apply(candidate: candidate)
+            media[id]?.transport.apply(candidate: candidate)
         case .sampleMedia(let id):
-            guard let traffic = media[id]?.traffic else { return }
+            guard let traffic = media[id]?.transport.traffic else { return }
             enqueue(.mediaSampled(id, traffic))
         case .stopMedia(let id):
-            guard let transport = media.removeValue(forKey: id) else { return }
-            stopping[id] = transport
+            guard let (version, transport) = media.removeValue(forKey: id) else { return }
+            stopping[version] = transport
             transport.stop()
         case .schedule(let timer, let delay):
             schedule(timer, delay)
@@ -242,11 +245,13 @@ package final class SessionController: @unchecked Sendable {
     }
 
     private func startMedia(_ id: AttemptID, _ start: MediaStart) {
+        mediaVersion &+= 1
+        let version = mediaVersion
         do {
             let transport = try makeMedia(id, start) { [weak self, scheduler] event in
-                scheduler.async { [weak self] in self?.media(event, id) }
+                scheduler.async { [weak self] in self?.media(event, id, version) }
             }
-            media[id] = transport
+            media[id] = (version, transport)
             transport.start(start)
         } catch {
             enqueue(.media(id, .failed(error)))

@@ -19,6 +19,14 @@ package enum MediaStart: Sendable, Equatable {
     }
 }
 
+/// Why no video of the service comes although the path lives, as far as a room tells. That is a state, not a stall.
+package enum MediaHold: Sendable, Equatable {
+    /// The room forwards no video, because the network towards us carries too little.
+    case pausedByNetwork
+    /// The service has muted its track.
+    case mutedBySender
+}
+
 package enum MediaEvent: Sendable, Equatable {
     /// Our offer, to be sent. A later one, after the answer to the previous one, renegotiates the same connection.
     case offer(sdp: String)
@@ -33,6 +41,8 @@ package enum MediaEvent: Sendable, Equatable {
     case firstFrame
     /// The service mutes our video track, or ends that mute.
     case videoMuted(Bool)
+    /// No video comes for this reason; nil: it should come.
+    case hold(MediaHold?)
     /// Nothing arrives any more, neither media nor RTCP nor an answer to a connectivity check.
     case pathLost
     /// Packets arrive again after `pathLost`.
@@ -40,6 +50,11 @@ package enum MediaEvent: Sendable, Equatable {
     case failed(SessionError)
     /// The service closed the media path. Its control channel may name the cause, and may do so later.
     case closedByPeer(SessionError)
+    /// The stay in a room is over, and the same room can be joined again with these parameters.
+    case lost(SessionError, again: MediaStart)
+    /// Media flow, but nothing else can be agreed with the room, for longer than a session should rely on; nil: that is
+    /// over. Emitted repeatedly while it lasts.
+    case isolated(SessionError?)
     /// Completes `stop`; the last event.
     case stopped
 }

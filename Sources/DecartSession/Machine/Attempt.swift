@@ -92,6 +92,11 @@ struct Attempt: Sendable {
     /// The channel was opened, or the queue left: the service may count the time of the session from here.
     var admittedAt: Duration?
     var renewal = Renewal.none
+    /// Another session is set up because this one's room cannot be reached; nil: there is no need.
+    enum Successor: Sendable, Equatable { case expected, failed, refused }
+    var successor: Successor?
+    /// The last time that the room was joined again, and why.
+    private(set) var rejoin: (at: Duration, cause: SessionError)?
     /// Set once the service has closed the media path.
     var mediaClosed: SessionError?
     /// Nothing arrives on the media path any more.
@@ -120,6 +125,15 @@ struct Attempt: Sendable {
             && watchdog.silence == .zero
     }
 
+    /// The message about a hold; nil: there is none.
+    var holdMessage: SessionError? {
+        switch snapshot.hold {
+        case .pausedByNetwork: .pausedByNetwork
+        case .mutedBySender: .mutedBySender
+        case nil: snapshot.isMutedByService ? .mutedByRoom : nil
+        }
+    }
+
     var isLive: Bool { role == .current || role == .candidate }
 
     var suspension: Suspension? { if case .suspended(let suspension) = role { suspension } else { nil } }
@@ -139,6 +153,23 @@ struct Attempt: Sendable {
         snapshot.lastError = nil
         (snapshot.phases.ice, snapshot.phases.dtls) = (ice, dtls)
         snapshot.phases.connected = now - startedAt
+    }
+
+    /// The room is lost, and is joined again: its media begin anew.
+    mutating func beginRejoin(_ now: Duration, after cause: SessionError, watchdog: MediaWatchdog) {
+        step = .negotiating
+        rejoin = (now, cause)
+        snapshot.hold = nil
+        snapshot.isMutedByService = false
+        (pathIsLost, channelAnswers, recoveredAt, mediaClosed) = (false, false, nil, nil)
+        self.watchdog = watchdog
+        if case .ended = generation { self.watchdog.pause() }
+    }
+
+    /// The error for a room that could not be joined again: why it was lost says more.
+    func causeOfRejoin(else error: SessionError) -> SessionError {
+        guard step == .negotiating, let rejoin, !error.isPermanent else { return error }
+        return rejoin.cause
     }
 
     mutating func frameArrived(_ now: Duration) {
@@ -184,7 +215,7 @@ extension TimerID {
     static func all(of id: AttemptID) -> [TimerID] {
         [
             .opening(id), .statusTimeout(id), .initialAck(id), .roomInfo(id), .mediaConnect(id), .mediaClosed(id),
-            .renegotiationAnswer(id), .mediaSample(id), .stable(id), .suspension(id), .takeover(id),
+            .renegotiationAnswer(id), .mediaSample(id), .stable(id), .held(id), .suspension(id), .takeover(id),
         ]
     }
 }

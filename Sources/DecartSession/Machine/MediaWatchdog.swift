@@ -40,14 +40,17 @@ struct MediaWatchdog: Sendable, Equatable {
     /// Call when packets pass again on a lost path: it was the network that was silent, and media are due again.
     mutating func pathRecovered() { reset() }
 
-    mutating func sample(_ traffic: MediaTraffic, now: Duration) {
+    /// - Parameter isHeld: no media are due, for a reason that a room names.
+    mutating func sample(_ traffic: MediaTraffic, isHeld: Bool = false, now: Duration) {
         defer {
             last = traffic
             lastAt = now
         }
         guard let last else { return }
         receivesPackets = traffic.packetsReceived != last.packetsReceived
-        if traffic.received != last.received {
+        if isHeld {
+            reset()
+        } else if traffic.received != last.received {
             reset()
             if let quiet = quietSamples { quietSamples = quiet < Self.quietSamplesBeforeMedia ? 0 : nil }
         } else {

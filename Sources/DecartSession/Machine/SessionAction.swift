@@ -25,6 +25,8 @@ package enum TimerID: Sendable, Hashable {
     case renegotiationAnswer(AttemptID)
     case mediaSample(AttemptID)
     case stable(AttemptID)
+    /// The next message about a hold that lasts.
+    case held(AttemptID)
     /// Limits the wait for packets of a suspended attempt.
     case suspension(AttemptID)
     /// Gives packets of a suspended attempt time to arrive before this next attempt proceeds.

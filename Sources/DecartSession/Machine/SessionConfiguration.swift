@@ -38,6 +38,12 @@ package struct SessionConfiguration: Sendable, Equatable {
     /// The session is dead if, after a generation ended, frames were sent for this long and neither another generation
     /// nor media came.
     package var generationTimeout: Duration = .seconds(15)
+    /// Limits joining a room again; then another session begins.
+    package var rejoinTimeout: Duration = .seconds(5)
+    /// A room that is lost again within this time is not joined again.
+    package var rejoinInterval: Duration = .seconds(10)
+    /// Time until the first message about a hold of the media, and between further ones.
+    package var holdNotice: (first: Duration, next: Duration) { (.seconds(5), .seconds(60)) }
     package var mediaSampleInterval: Duration = .milliseconds(500)
     /// If the channel is lost but frames still arrive, keeps that media path until the first frame of the next one. The
     /// factory of media paths must then support two at a time, and show the older one until it is stopped.

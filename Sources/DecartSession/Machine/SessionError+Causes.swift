@@ -72,6 +72,17 @@ extension SessionError {
         return SessionError(.server, text + "\(time.components.seconds) s.", stage: .generation)
     }
 
+    static let pausedByNetwork = SessionError(
+        .webRTC,
+        "The network towards this host carries too little: the room has paused the service's video. The session "
+            + "continues, and the video with more bandwidth.", stage: .media)
+    static let mutedBySender = SessionError(
+        .server, "The service has muted its video. The session continues until it unmutes it.", stage: .media)
+    static let mutedByRoom = SessionError(
+        .server,
+        "The service has muted our video, so no frames are sent. The session continues; set mute-video to true and false "
+            + "again to lift the mute.", stage: .media)
+
     // MARK: Ends
 
     /// The service refused the first prompt and image. Unless it names another cause, it did so for their content.

@@ -6,7 +6,8 @@ extension SessionMachine {
         guard let attempt = attempts[id] else { return }
         switch (attempt.role, event) {
         case (.suspended, .pathRecovered): resumeSuspended()
-        case (.suspended, .failed), (.suspended, .closedByPeer), (.lingering, .failed), (.lingering, .closedByPeer):
+        case (.suspended, .failed), (.suspended, .closedByPeer), (.suspended, .lost), (.lingering, .failed),
+            (.lingering, .closedByPeer), (.lingering, .lost):
             end(id)
         case (.suspended, _), (.lingering, _): break
         case (.current, _), (.candidate, _): if attempt.step >= .negotiating { media(event, of: attempt) }
@@ -28,6 +29,10 @@ extension SessionMachine {
         case .videoMuted(let isMuted):
             attempts[id]?.snapshot.isMutedByService = isMuted
             pauseIfSilent(id)
+            holdChanged(since: attempt)
+        case .hold(let hold):
+            attempts[id]?.snapshot.hold = hold
+            holdChanged(since: attempt)
         case .pathLost:
             guard attempt.step == .connected else { return }
             attempts[id]?.pathIsLost = true
@@ -38,10 +43,14 @@ extension SessionMachine {
             attempts[id]?.pathIsLost = false
             attempts[id]?.recoveredAt = now
             attempts[id]?.watchdog.pathRecovered()
+        case .lost(let error, let again): rejoin(attempt, after: error, again)
+        case .isolated(let error?): beginSuccessor(beside: attempt, after: error)
+        case .isolated(nil): endSuccessor()
         case .failed(let error):
-            attemptFailed(id, attempt.causeOfEnd ?? error)
+            attemptFailed(id, attempt.causeOfEnd ?? attempt.causeOfRejoin(else: error))
         case .closedByPeer(let error):
             if let cause = attempt.causeOfEnd { return attemptFailed(id, cause) }
+            let error = attempt.causeOfRejoin(else: error)
             attempts[id]?.mediaClosed = error
             emit(.schedule(.mediaClosed(id), after: configuration.mediaClosedDelay))
         case .stopped: break
@@ -82,11 +91,65 @@ extension SessionMachine {
         if attempt.role == .current, attempt.step == .connected { takeOver(id) }
     }
 
+    // MARK: Losses in a room
+
+    /// Joins the same room again, as its server or its client libraries expect: the service keeps the session while its
+    /// control channel lives.
+    private mutating func rejoin(_ attempt: Attempt, after error: SessionError, _ again: MediaStart) {
+        let id = attempt.id
+        if let cause = attempt.causeOfEnd { return attemptFailed(id, cause) }
+        let isRepeated = attempt.rejoin.map { now - $0.at < configuration.rejoinInterval } ?? false
+        guard attempt.step == .connected, !isRepeated else { return attemptFailed(id, error) }
+        report(.note("Joins the room again: \(error.message)"))
+        attempts[id]?.beginRejoin(now, after: error, watchdog: configuration.watchdog)
+        holdChanged(since: attempt)
+        emit(.stopMedia(id))
+        emit(.startMedia(id, again))
+        for timer in [TimerID.mediaSample(id), .stable(id)] { emit(.cancel(timer)) }
+        emit(.schedule(.mediaConnect(id), after: configuration.rejoinTimeout))
+    }
+
+    /// Sets another session up beside one whose media flow, in case that these end too.
+    private mutating func beginSuccessor(beside attempt: Attempt, after error: SessionError) {
+        guard attempt.role == .current, attempt.step == .connected, candidate == nil,
+            configuration.keepsMediaWhileReconnecting, attempt.successor != .refused
+        else { return }
+        attempts[attempt.id]?.successor = .expected
+        emit(.cancel(.renewal))
+        warn(error.adding("The media continue; another session is set up beside them."), attempt.id)
+        prompts.beginCandidate()
+        dial(as: .candidate)
+    }
+
+    private mutating func endSuccessor() {
+        guard let current, let successor = current.successor else { return }
+        attempts[current.id]?.successor = nil
+        if successor == .expected, let candidate { end(candidate.id) }
+        limitChanged()
+    }
+
+    // MARK: Holds
+
+    /// Announces a hold that lasts. The session continues: another one would meet the same network or the same mute.
+    private mutating func holdChanged(since before: Attempt) {
+        guard let after = attempts[before.id], after.holdMessage != before.holdMessage else { return }
+        let timer = TimerID.held(after.id)
+        emit(after.holdMessage == nil ? .cancel(timer) : .schedule(timer, after: configuration.holdNotice.first))
+    }
+
+    mutating func announceHold(_ id: AttemptID) {
+        guard let error = live(id)?.holdMessage else { return }
+        warn(error, id)
+        emit(.schedule(.held(id), after: configuration.holdNotice.next))
+    }
+
     // MARK: Samples
 
     mutating func sampled(_ traffic: MediaTraffic, _ id: AttemptID) {
         guard attempts[id]?.step == .connected else { return }
-        attempts[id]?.watchdog.sample(traffic, now: now)
+        // Whether a lost path has media, only packets can tell.
+        let isHeld = attempts[id].map { $0.snapshot.hold != nil && !$0.pathIsLost } ?? false
+        attempts[id]?.watchdog.sample(traffic, isHeld: isHeld, now: now)
         guard let attempt = attempts[id] else { return }
         let limit = silenceLimit(attempt, hasMedia: traffic.received > 0)
         let isDead = limit.map { attempt.watchdog.silence >= $0 } ?? false

@@ -99,7 +99,12 @@ extension SessionMachine {
         let error = candidate.isSpent(now: now) && !cause.isPermanent ? .expired(cause.message) : cause
         end(candidate.id)
         guard let current else { return }
-        if candidate.snapshot.phases.firstFrame == nil {
+        if current.successor == .expected, candidate.snapshot.phases.firstFrame == nil {
+            // The running session needs no other one yet. Media that end are handled as any loss.
+            attempts[current.id]?.successor = error.isPermanent ? .refused : .failed
+            warn(error.passing.adding("The running session continues."), current.id)
+            limitChanged()
+        } else if candidate.snapshot.phases.firstFrame == nil {
             renewalFailed(current, error, dialledAt: candidate.startedAt)
         } else {
             // The output has dropped the current attempt's frames since it showed one of the candidate.

@@ -20,7 +20,8 @@ extension SessionMachine {
             attemptFailed(id, .roomTimeout)
         case .mediaConnect(let id):
             guard let attempt = live(id, at: .negotiating) else { return }
-            attemptFailed(id, .mediaTimeout(relaysAreMissing: attempt.relaysAreMissing))
+            let error = SessionError.mediaTimeout(relaysAreMissing: attempt.relaysAreMissing)
+            attemptFailed(id, attempt.causeOfRejoin(else: error))
         case .mediaClosed(let id):
             guard let attempt = live(id), let error = attempt.mediaClosed else { return }
             attemptFailed(id, attempt.causeOfEnd ?? error)
@@ -35,6 +36,7 @@ extension SessionMachine {
             emit(.sampleMedia(id))
         case .stable(let id):
             if live(id, at: .connected)?.role == .current { backOff.reset() }
+        case .held(let id): announceHold(id)
         case .suspension(let id):
             if suspended?.id == id { endSuspended() }
         case .takeover(let id):

@@ -29,6 +29,8 @@ package struct SessionSnapshot: Sendable, Equatable {
     package var granted: Duration?
     /// The service has muted our video track.
     package var isMutedByService = false
+    /// Why no video of the service comes although the path lives; nil: it should come.
+    package var hold: MediaHold?
     /// Seconds billed, as last reported by the service; nil: it does not generate.
     package var generationSeconds: Double?
     /// Seconds billed in all attempts so far.

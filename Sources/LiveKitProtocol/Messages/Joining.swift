@@ -4,8 +4,8 @@ package struct LiveKitJoinResponse: WireMessage {
     package static let fields: Fields = [
         Field(1, \.$room), Field(2, \.$participant), Field(3, \.otherParticipants), Field(4, \.serverVersion),
         Field(5, \.iceServers), Field(6, \.subscriberPrimary), Field(8, \.$clientConfiguration),
-        Field(10, \.pingTimeout), Field(11, \.pingInterval), Field(12, \.$serverInfo), Field(13, \.$sifTrailer),
-        Field(14, \.enabledPublishCodecs), Field(15, \.fastPublish),
+        Field(10, \.pingTimeout), Field(11, \.pingInterval), Field(12, \.$serverInfo),
+        Field(13, \.$sifTrailer), Field(14, \.enabledPublishCodecs), Field(15, \.fastPublish),
     ]
     @Submessage package var room: LiveKitRoom
     @Submessage package var participant: LiveKitParticipantInfo
@@ -17,8 +17,9 @@ package struct LiveKitJoinResponse: WireMessage {
     /// Seconds.
     package var (pingTimeout, pingInterval): (Int32, Int32) = (0, 0)
     @Submessage package var serverInfo: LiveKitServerInfo
-    /// Ends each frame that the server itself makes.
+    /// The end of each frame that the server makes itself.
     @WireData package var sifTrailer: [UInt8]
+    /// What the room lets participants publish; empty: anything.
     package var enabledPublishCodecs: [LiveKitCodec] = []
     package var fastPublish = false
     package init() {}

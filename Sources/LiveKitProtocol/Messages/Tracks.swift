@@ -46,14 +46,12 @@ package struct LiveKitSimulcastCodec: WireMessage {
     package init() {}
 }
 
-/// A codec of a published track, as the server answers it. The first one is an instruction: the client publishes in it.
+/// A part of `LiveKitTrackInfo`.
 package struct LiveKitSimulcastCodecInfo: WireMessage {
     package static let fields: Fields = [
         Field(1, \.mimeType), Field(2, \.mid), Field(3, \.cid), Field(4, \.layers),
     ]
-    /// "video/h264".
-    package var mimeType = ""
-    package var (mid, cid) = ("", "")
+    package var (mimeType, mid, cid) = ("", "", "")
     package var layers: [LiveKitVideoLayer] = []
     package var unknownFields: [UInt8] = []
     package init() {}
@@ -83,7 +81,10 @@ package struct LiveKitTrackInfo: WireMessage {
     package var simulcast = false
     package var source = LiveKitTrackSource.unknown
     package var layers: [LiveKitVideoLayer] = []
-    package var (mimeType, mid) = ("", "")
+    /// "video/H264"; empty until the server knows it.
+    package var mimeType = ""
+    package var mid = ""
+    /// To the publisher: the codecs to publish, the main one first.
     package var codecs: [LiveKitSimulcastCodecInfo] = []
     package var stream = ""
     package var packetTrailerFeatures: [LiveKitPacketTrailerFeature] = []
@@ -198,7 +199,9 @@ package enum LiveKitStreamState: OpenEnum {
 }
 
 package struct LiveKitStreamStateInfo: WireMessage {
-    package static let fields: Fields = [Field(1, \.participantSid), Field(2, \.trackSid), Field(3, \.state)]
+    package static let fields: Fields = [
+        Field(1, \.participantSid), Field(2, \.trackSid), Field(3, \.state),
+    ]
     package var (participantSid, trackSid) = ("", "")
     package var state = LiveKitStreamState.active
     package init() {}
@@ -219,13 +222,12 @@ package struct LiveKitSubscribedQuality: WireMessage {
 
 package struct LiveKitSubscribedCodec: WireMessage {
     package static let fields: Fields = [Field(1, \.codec), Field(2, \.qualities)]
-    /// "vp8".
     package var codec = ""
     package var qualities: [LiveKitSubscribedQuality] = []
     package init() {}
 }
 
-/// The layers of a published track that somebody receives.
+/// The layers of our track that somebody receives, for each codec; older servers have `subscribedQualities` alone.
 package struct LiveKitSubscribedQualityUpdate: WireMessage {
     package static let fields: Fields = [
         Field(1, \.trackSid), Field(2, \.subscribedQualities), Field(3, \.subscribedCodecs),

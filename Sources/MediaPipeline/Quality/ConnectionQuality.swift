@@ -50,6 +50,8 @@ package struct QualityReading: Sendable, Equatable {
     package var cpuRatio: Double?
     /// Frames come in, and none has left for seconds.
     package var isSendingStalled = false
+    /// Why no frames come, if the room tells; nil: they should come.
+    package var causeOfSilence: LimitingFactor?
 
     package init() {}
 }
@@ -142,7 +144,7 @@ package struct QualityJudge: Sendable {
         let factor = levels.first { $0.1 == worst }?.0 ?? .none
         // Frames that do not arrive at all are what the user sees, whatever the network reports.
         let isStalled = levels.contains { $0.0 == .stall }
-        return Verdict(quality: worst, factor: isStalled ? .stall : factor)
+        return Verdict(quality: worst, factor: isStalled ? readings.last?.causeOfSilence ?? .stall : factor)
     }
 
     private func level(ofRoundTrip delay: Duration) -> ConnectionQuality {

@@ -45,6 +45,8 @@ final class ICETransport: @unchecked Sendable {
     /// Time for an ICE restart from its offer or answer to a path.
     private static let restartTimeout = Duration.seconds(15)
     private static let retirement = Duration.seconds(2)
+    /// Time for the offer of a remote peer that has closed its TCP connections to restart ICE.
+    private static let closedPathTimeout = Duration.seconds(5)
 
     /// - Parameter videoSent: counts the RTP packets of our video, which require feedback.
     init(
@@ -249,7 +251,19 @@ final class ICETransport: @unchecked Sendable {
         if isRestart {
             restartFailed(session, session.agent.localFailure ?? "no answer to the connectivity checks")
         } else if restart == nil {
-            failPath(session.agent.localFailure)
+            if connectedAt == nil { failPath(session.agent.localFailure) } else { pathClosed(session) }
+        }
+    }
+
+    /// A remote peer that restarts ICE closes its TCP connections, and its offer follows.
+    private func pathClosed(_ session: ICESession) {
+        if path?.closed() == true {
+            log.disconnected()
+            onEvent(.disconnected)
+        }
+        session.limit = network.schedule(after: Self.closedPathTimeout) { [weak self] in
+            guard let self, self.restart == nil, self.current === session else { return }
+            self.failPath()
         }
     }
 

@@ -99,6 +99,10 @@ package struct PathMonitor: Sendable {
         return .reconnected
     }
 
+    /// Call when the remote peer has closed the path.
+    /// - Returns: true if it was not lost before.
+    package mutating func closed() -> Bool { exchange(&isDisconnected, with: true) == false }
+
     /// Call several times a second.
     /// - Parameters:
     ///   - jitter: 0…1 at random.

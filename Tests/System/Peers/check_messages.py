@@ -31,7 +31,9 @@ RUNNER = f"{RELEASE}/gst-decartPackageTests.xctest"
 VIDEO = m.VideoLayer(quality=m.VideoQuality.HIGH, width=1280, height=704, bitrate=3_500_000)
 TRACK = m.TrackInfo(
     sid="TR_out", type=m.TrackType.VIDEO, name="output", muted=True, width=1280, height=704,
-    source=m.TrackSource.CAMERA, layers=[VIDEO], stream="camera")
+    source=m.TrackSource.CAMERA, layers=[VIDEO], mime_type="video/VP8", stream="camera",
+    codecs=[m.SimulcastCodecInfo(mime_type="video/VP8", mid="1", cid="c1", layers=[VIDEO])])
+QUALITY = r.SubscribedQuality(quality=m.VideoQuality.MEDIUM, enabled=True)
 WORKER = m.ParticipantInfo(
     sid="PA_worker", identity="inference-server-7", state=m.ParticipantInfo.ACTIVE, tracks=[TRACK], name="w",
     is_publisher=True, kind=m.ParticipantInfo.AGENT, version=300)
@@ -78,7 +80,7 @@ RESPONSES = {
             participant=m.ParticipantInfo(sid="PA_me", identity="me", state=m.ParticipantInfo.JOINED),
             other_participants=[WORKER], server_version="1.13.5", ice_servers=SERVERS, subscriber_primary=True,
             client_configuration=m.ClientConfiguration(force_relay=m.ClientConfigSetting.ENABLED), ping_timeout=15,
-            ping_interval=5, server_info=m.ServerInfo(version="1.13.5", protocol=17),
+            ping_interval=5, server_info=m.ServerInfo(version="1.13.5", protocol=17), sif_trailer=b"\x01\xfftrailer",
             enabled_publish_codecs=[m.Codec(mime="video/H264")],
             fast_publish=True)),
     "answer": r.SignalResponse(answer=r.SessionDescription(type="answer", sdp="v=0\r\n", mid_to_track_id={"0": "TR_in"})),
@@ -94,8 +96,12 @@ RESPONSES = {
     "roomUpdate": r.SignalResponse(room_update=r.RoomUpdate(room=m.Room(sid="RM_1", name="r"))),
     "connectionQuality": r.SignalResponse(connection_quality=r.ConnectionQualityUpdate()),
     "streamState": r.SignalResponse(
-        stream_state_update=r.StreamStateUpdate(stream_states=[r.StreamStateInfo(state=r.StreamState.PAUSED)])),
-    "subscribedQuality": r.SignalResponse(subscribed_quality_update=r.SubscribedQualityUpdate()),
+        stream_state_update=r.StreamStateUpdate(stream_states=[
+            r.StreamStateInfo(participant_sid="PA_worker", track_sid="TR_out", state=r.StreamState.PAUSED)])),
+    "subscribedQuality": r.SignalResponse(
+        subscribed_quality_update=r.SubscribedQualityUpdate(
+            track_sid="TR_in", subscribed_qualities=[QUALITY],
+            subscribed_codecs=[r.SubscribedCodec(codec="vp8", qualities=[QUALITY])])),
     "refreshToken": r.SignalResponse(refresh_token="fresh"),
     "trackUnpublished": r.SignalResponse(track_unpublished=r.TrackUnpublishedResponse(track_sid="TR_in")),
     "pong": r.SignalResponse(pong=1_700_000_000_001),
@@ -103,7 +109,7 @@ RESPONSES = {
     "pongResp": r.SignalResponse(
         pong_resp=r.Pong(last_ping_timestamp=1_700_000_000_000, timestamp=1_700_000_000_023)),
     "subscriptionResponse": r.SignalResponse(
-        subscription_response=r.SubscriptionResponse(err=m.SubscriptionError.SE_TRACK_NOTFOUND)),
+        subscription_response=r.SubscriptionResponse(track_sid="TR_out", err=m.SubscriptionError.SE_TRACK_NOTFOUND)),
     "requestResponse": r.SignalResponse(
         request_response=r.RequestResponse(
             reason=r.RequestResponse.NOT_ALLOWED, message="no", add_track=r.AddTrackRequest(cid="c1"))),

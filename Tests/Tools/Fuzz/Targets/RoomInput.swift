@@ -2,6 +2,7 @@
 import DecartProtocol
 import LiveKitProtocol
 import LiveKitTransport
+import WebRTCTransport
 
 func roomInput(_ bytes: [UInt8]) {
     check(LiveKitSignalRequest.self, bytes)
@@ -27,7 +28,7 @@ func roomInput(_ bytes: [UInt8]) {
         let stays = [resuming, resuming + [.message(.with { $0.reconnect = .init() }), .offerMade(sdp: "v=0")]]
         for events in beginnings + stays {
             var machine = RoomMachine(
-                configuration: RoomConfiguration(width: 1280, height: 704, bitrate: 1_000_000, codec: "vp8"),
+                configuration: RoomConfiguration(width: 1280, height: 704, bitrate: 1_000_000, codec: .vp8),
                 token: Secret("t"))
             for event in events + messages.map({ .message($0) }) + [.timerFired(.ping), .stop] {
                 for order in machine.handle(event, now: .seconds(1)) {

@@ -1,0 +1,180 @@
+// What a room machine does with the messages that a LiveKit server (1.13.5) sent to a client.
+//
+// `Exchanges/NAME.txt` has the server's messages: seconds, connection, bytes in base64. The other lines say what happened
+// beside them: `join`, `reopen` (the connection of a resume is open), `close CODE`, `cut`, `stall` (the session missed
+// media), `audio on`, `audio off`. A replay ends where another answer of ours would have changed what the server says.
+// `Exchanges/NAME.expected` has one line for each of these lines: what the machine does.
+import DecartProtocol
+import DecartSession
+import LiveKitProtocol
+import LiveKitTransport
+import Testing
+import TestSupport
+import WebRTCTransport
+
+@Suite("Recorded exchanges with a LiveKit server", .timeLimit(.minutes(1)))
+struct ExchangeTests {
+    private static let folder = "\(#filePath.dropLast("ExchangeTests.swift".count))Exchanges/"
+
+    /// Settings of the recorded client.
+    private static let settings: [(name: String, codec: VideoCodec, audio: Bool, layers: Int)] = [
+        ("bot_leaves", .vp8, false, 0), ("bot_mutes", .vp8, false, 0), ("deleted", .vp8, false, 0),
+        ("good_av", .vp8, true, 0), ("muted_by_room", .vp8, false, 0), ("no_permission", .vp8, false, 0),
+        ("paused", .vp8, false, 0), ("removed", .vp8, false, 0), ("republish", .vp8, false, 0),
+        ("republish_h264", .vp8, false, 0), ("republish_overlap", .vp8, false, 0), ("resume", .vp8, false, 0),
+        ("room_h264_only", .h264, true, 0), ("room_vp8_only", .h264, false, 0), ("second_server", .vp8, false, 0),
+        ("second_track", .vp8, false, 0), ("service_h264", .h264, false, 0), ("simulcast_low", .vp8, false, 3),
+        ("unsubscribe_permission", .vp8, false, 0),
+    ]
+
+    @Test(arguments: settings.map(\.name))
+    func replay(name: String) throws {
+        let settings = try #require(Self.settings.first { $0.name == name })
+        var configuration = RoomConfiguration(width: 640, height: 352, bitrate: 3_500_000, codec: settings.codec)
+        configuration.encodable = [.h264, .vp8]
+        configuration.decodable = [.h264, .vp8, .vp9]
+        configuration.layers = (0..<settings.layers).map { index in
+            .init(rid: ["f", "h", "q"][index], width: 640 >> index, height: 352 >> index, bitrate: 3_000_000 >> index)
+        }
+        var replay = Replay(configuration, audio: settings.audio)
+        var seen: [String] = []
+        for line in try lines("\(name).txt") where !line.hasPrefix("#") {
+            let parts = line.split(separator: " ", maxSplits: 2).map(String.init)
+            guard parts.count == 3, let seconds = Double(parts[0]) else {
+                Issue.record("unreadable: \(line.prefix(80))")
+                return
+            }
+            let (what, actions) = try replay.take(parts[2], at: .milliseconds(Int(seconds * 1000)))
+            seen.append("\(what): \(actions.isEmpty ? "–" : actions.joined(separator: "; "))")
+        }
+        let expected = try lines("\(name).expected")
+        #expect(seen == expected, "\(name):\n\(seen.joined(separator: "\n"))")
+    }
+
+    private func lines(_ file: String) throws -> [String] {
+        let text = String(decoding: try readFile(Self.folder + file), as: UTF8.self)
+        return text.split(separator: "\n").map(String.init)
+    }
+}
+
+/// One client on virtual time. What a connection would do follows each action at once.
+private struct Replay {
+    private let configuration: RoomConfiguration
+    private var machine: RoomMachine
+    private var desired: DesiredMedia
+    private var now: Duration = .zero
+    private var timers: [RoomTimer: Duration] = [:]
+    private var connected: Set<LiveKitSignalTarget> = []
+    private var seen: [String] = []
+
+    init(_ configuration: RoomConfiguration, audio: Bool) {
+        self.configuration = configuration
+        desired = DesiredMedia(video: true, audio: audio)
+        machine = RoomMachine(configuration: configuration, token: Secret("first"))
+    }
+
+    /// - Returns: the kind of the line, and what the machine did since the previous one.
+    mutating func take(_ text: String, at time: Duration) throws -> (String, [String]) {
+        while let (timer, due) = timers.min(by: { $0.value < $1.value }), due <= time {
+            (now, timers[timer]) = (due, nil)
+            handle(.timerFired(timer))
+        }
+        now = time
+        defer { seen = [] }
+        switch text {
+        case "join":
+            machine = RoomMachine(configuration: configuration, token: Secret("first"))
+            (connected, timers) = ([], [:])
+            handle(.desired(desired))
+            handle(.open)
+            handle(.opened)
+        case "reopen": handle(.opened)
+        case "cut": handle(.failed(SessionError(.network, "The connection was reset.", stage: .media)))
+        case "stall": handle(.mediaStalled)
+        case "audio on", "audio off":
+            desired.audio = text == "audio on"
+            handle(.desired(desired))
+        case "close 1000": handle(.closed(code: 1000, reason: ""))
+        default:
+            let bytes = try #require(Base64.decode(text))
+            let response = try LiveKitSignalResponse(serializedBytes: bytes)
+            handle(.message(response))
+            return (response.message.flatMap { Mirror(reflecting: $0).children.first?.label } ?? "unknown", seen)
+        }
+        return (text, seen)
+    }
+
+    private mutating func handle(_ event: RoomEvent) {
+        for action in machine.handle(event, now: now) {
+            if let text = Self.describe(action) { seen.append(text) }
+            follow(action)
+        }
+    }
+
+    private mutating func follow(_ action: RoomAction) {
+        switch action {
+        case .schedule(let timer, let delay): timers[timer] = now + delay
+        case .cancel(let timer): timers[timer] = nil
+        case .makeOffer, .restartICE: handle(.offerMade(sdp: "our offer"))
+        case .makeAnswer(_, let id):
+            handle(.answerMade(sdp: "our answer", offer: id))
+            connect(.subscriber)
+        case .applyAnswer: connect(.publisher)
+        default: break
+        }
+    }
+
+    private mutating func connect(_ target: LiveKitSignalTarget) {
+        if connected.insert(target).inserted { handle(.peerConnected(target)) }
+    }
+
+    // MARK: The words of the table
+
+    private static func describe(_ action: RoomAction) -> String? {
+        switch action {
+        case .schedule, .cancel: nil
+        case .send(let message): describe(message)
+        case .close: "close"
+        case .connect: "connect"
+        case .resume(let request): "resume \(request.sid)"
+        case .makePeers(let servers, _): "make peers with \(servers.flatMap(\.urls).count) ICE servers"
+        case .setServers(let servers, _): "set \(servers.flatMap(\.urls).count) ICE servers"
+        case .setFillerTrailer(let bytes): "mark fillers of \(bytes.count) bytes"
+        case .useCodec(let codec): "use \(codec)"
+        case .makeOffer(let kinds): "offer \(kinds.listed)"
+        case .restartICE(let kinds): "restart ICE with \(kinds.listed)"
+        case .rollbackOffer: "roll back"
+        case .applyAnswer: "apply answer"
+        case .makeAnswer(_, let id): "answer \(id)"
+        case .applyCandidate(let candidate, let target): "\(candidate == nil ? "end" : "candidate") of \(target)"
+        case .reportConnected: "connected"
+        case .reportMuted(let kinds): "muted by the room: \(kinds.isEmpty ? "nothing" : kinds.listed)"
+        case .reportHold(let hold): "hold: \(hold.map { "\($0)" } ?? "none")"
+        case .reportPaths(let areLost): areLost ? "paths lost" : "paths restored"
+        case .reportResuming(let cause): "resuming: \(cause)"
+        case .reportResumed(_, let attempts): "resumed by attempt \(attempts)"
+        case .reportIsolated(let error): "isolated: \(error?.message ?? "no longer")"
+        case .reportFailed(let error): "failed: \(error.message)"
+        case .reportLost(let error): "lost: \(error.message)"
+        case .note(let text): "note: \(text)"
+        }
+    }
+
+    private static func describe(_ message: LiveKitSignalRequest.Message) -> String? {
+        switch message {
+        // The answer to `makeOffer` and `makeAnswer`.
+        case .offer, .answer: nil
+        case .trickle(let trickle): "send candidate of \(trickle.target)"
+        case .addTrack(let track):
+            "announce \(track.cid)" + track.simulcastCodecs.map { " \($0.codec), \($0.layers.count) layers" }.joined()
+        case .mute(let mute): "\(mute.muted ? "mute" : "unmute") \(mute.sid)"
+        case .subscription(let update):
+            "\(update.subscribe ? "subscribe to" : "unsubscribe from") \(update.trackSids.joined(separator: ", "))"
+        case .leave: "leave"
+        case .syncState(let state):
+            "sync \(state.subscription.trackSids.count) subscribed, \(state.publishTracks.count) published, offer "
+                + "\(state.offer.id)"
+        case .ping, .pingReq: "ping"
+        }
+    }
+}
