@@ -244,7 +244,8 @@ package struct RoomMachine: Sendable {
             actions += publisher.roomMutes(mute)
         case .mediaSectionsRequirement:
             emit(.note("Ignored: a message for clients with a single connection"))
-        case .reconnect, .pong, .roomUpdate, .connectionQuality, .subscribedQualityUpdate, .trackSubscribed:
+        case .reconnect, .pong, .roomUpdate, .connectionQuality, .subscribedQualityUpdate, .trackSubscribed,
+            .subscriptionPermissionUpdate:
             break
         }
     }

@@ -34,6 +34,7 @@ struct StandInCommand: Command {
     private var forceRelay = false
     private var noSingleConnection = false
     private var serverCodec = RoomOptions().codec
+    private var roomCodec: [RoomCodec] = []
     private var noPacketTrailers = false
     private var web = false
     private var showPrompts = false
@@ -132,8 +133,11 @@ struct StandInCommand: Command {
                 "Rooms know two connections only: /rtc/v1 is answered with HTTP 404."),
             .value(
                 "server-codec", "codec", \.serverCodec,
-                "Codec of the video that rooms return: query (that of livekit_server_codec, else H.264), client (that of the "
-                    + "client's video, as on a single connection), h264, vp8 or vp9."),
+                "Codec of the video that rooms return: query (that of livekit_server_codec, else the client's), client (that of the "
+                    + "client's video), h264, h264-mode0 (packets of one NAL unit), vp8, vp9 or h265."),
+            .list(
+                "room-codec", "codec", \.roomCodec,
+                "A video codec that rooms allow: vp8, h264 or vp9 (default: all). May be given more than once."),
             .flag(
                 "no-packet-trailers", \.noPacketTrailers,
                 "Rooms carry no trailers of frames (LiveKit's frame metadata)."),
@@ -297,6 +301,7 @@ struct StandInCommand: Command {
         configuration.rooms.servesSingleConnections = !noSingleConnection
         configuration.rooms.carriesTrailers = !noPacketTrailers
         configuration.rooms.codec = serverCodec
+        if !roomCodec.isEmpty { configuration.rooms.allowedCodecs = Set(roomCodec) }
         configuration.faults = try parsing("--fault") { try FaultPlan(parsing: fault).faults }
         configuration.controlPort = control ?? (web ? 9002 : nil)
         configuration.servesPage = web
@@ -339,6 +344,7 @@ struct TerminationSignals {
 extension Fault.Output: OptionValue {}
 extension LimitAnswer: OptionValue {}
 extension ServerCodec: OptionValue {}
+extension RoomCodec: OptionValue {}
 
 @main
 enum Main {

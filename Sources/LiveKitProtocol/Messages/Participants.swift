@@ -61,7 +61,22 @@ package struct LiveKitParticipantUpdate: WireMessage {
     package init() {}
 }
 
+package enum LiveKitConnectionQuality: OpenEnum {
+    case poor, good, excellent, lost
+    case unrecognized(Int32)
+    package static let names: [Self?] = [.poor, .good, .excellent, .lost]
+    package var unrecognizedNumber: Int32? { if case .unrecognized(let number) = self { number } else { nil } }
+}
+
+package struct LiveKitConnectionQualityInfo: WireMessage {
+    package static let fields: Fields = [Field(1, \.participantSid), Field(2, \.quality)]
+    package var participantSid = ""
+    package var quality = LiveKitConnectionQuality.poor
+    package init() {}
+}
+
 package struct LiveKitConnectionQualityUpdate: WireMessage {
-    package static let fields: Fields = []
+    package static let fields: Fields = [Field(1, \.updates)]
+    package var updates: [LiveKitConnectionQualityInfo] = []
     package init() {}
 }

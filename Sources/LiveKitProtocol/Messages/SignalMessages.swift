@@ -60,6 +60,7 @@ package struct LiveKitSignalResponse: OneOfMessage {
         case connectionQuality(LiveKitConnectionQualityUpdate)
         case streamStateUpdate(LiveKitStreamStateUpdate)
         case subscribedQualityUpdate(LiveKitSubscribedQualityUpdate)
+        case subscriptionPermissionUpdate(LiveKitSubscriptionPermissionUpdate)
         case refreshToken(String)
         case trackUnpublished(LiveKitTrackUnpublishedResponse)
         case pong(Int64)
@@ -94,6 +95,9 @@ package struct LiveKitSignalResponse: OneOfMessage {
         }
         package let subscribedQualityUpdate = Case(14, Message.subscribedQualityUpdate) {
             if case .subscribedQualityUpdate(let value) = $0 { value } else { nil }
+        }
+        package let subscriptionPermissionUpdate = Case(15, Message.subscriptionPermissionUpdate) {
+            if case .subscriptionPermissionUpdate(let value) = $0 { value } else { nil }
         }
         package let refreshToken = Case(16, Message.refreshToken) {
             if case .refreshToken(let value) = $0 { value } else { nil }
@@ -131,7 +135,8 @@ package struct LiveKitSignalResponse: OneOfMessage {
         Field(cases.join), Field(cases.answer), Field(cases.offer), Field(cases.trickle), Field(cases.update),
         Field(cases.trackPublished), Field(cases.leave), Field(cases.mute), Field(cases.roomUpdate),
         Field(cases.connectionQuality), Field(cases.streamStateUpdate), Field(cases.subscribedQualityUpdate),
-        Field(cases.refreshToken), Field(cases.trackUnpublished), Field(cases.pong), Field(cases.reconnect),
+        Field(cases.subscriptionPermissionUpdate), Field(cases.refreshToken), Field(cases.trackUnpublished),
+        Field(cases.pong), Field(cases.reconnect),
         Field(cases.pongResp), Field(cases.subscriptionResponse), Field(cases.requestResponse),
         Field(cases.trackSubscribed), Field(cases.roomMoved), Field(cases.mediaSectionsRequirement),
     ]

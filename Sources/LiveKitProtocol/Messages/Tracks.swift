@@ -24,12 +24,14 @@ package enum LiveKitVideoQuality: OpenEnum {
 /// A part of `LiveKitTrackInfo`.
 package struct LiveKitVideoLayer: WireMessage {
     package static let fields: Fields = [
-        Field(1, \.quality), Field(2, \.width), Field(3, \.height), Field(4, \.bitrate), Field(7, \.rid),
+        Field(1, \.quality), Field(2, \.width), Field(3, \.height), Field(4, \.bitrate), Field(5, \.ssrc),
+        Field(7, \.rid),
     ]
     package var quality = LiveKitVideoQuality.low
     package var (width, height): (UInt32, UInt32) = (0, 0)
     /// Bits per second.
     package var bitrate: UInt32 = 0
+    package var ssrc: UInt32 = 0
     package var rid = ""
     package var unknownFields: [UInt8] = []
     package init() {}
@@ -68,18 +70,20 @@ package enum LiveKitPacketTrailerFeature: OpenEnum {
 package struct LiveKitTrackInfo: WireMessage {
     package static let fields: Fields = [
         Field(1, \.sid), Field(2, \.type), Field(3, \.name), Field(4, \.muted), Field(5, \.width), Field(6, \.height),
-        Field(9, \.source), Field(10, \.layers), Field(11, \.mimeType), Field(13, \.codecs), Field(17, \.stream),
-        Field(21, \.packetTrailerFeatures),
+        Field(7, \.simulcast), Field(9, \.source), Field(10, \.layers), Field(11, \.mimeType), Field(12, \.mid),
+        Field(13, \.codecs), Field(17, \.stream), Field(21, \.packetTrailerFeatures),
     ]
     package var sid = ""
     package var type = LiveKitTrackType.audio
     package var name = ""
     package var muted = false
     package var (width, height): (UInt32, UInt32) = (0, 0)
+    package var simulcast = false
     package var source = LiveKitTrackSource.unknown
     package var layers: [LiveKitVideoLayer] = []
     /// "video/H264"; empty until the server knows it.
     package var mimeType = ""
+    package var mid = ""
     /// To the publisher: the codecs to publish, the main one first.
     package var codecs: [LiveKitSimulcastCodecInfo] = []
     package var stream = ""
@@ -231,5 +235,13 @@ package struct LiveKitSubscribedQualityUpdate: WireMessage {
     package var trackSid = ""
     package var subscribedQualities: [LiveKitSubscribedQuality] = []
     package var subscribedCodecs: [LiveKitSubscribedCodec] = []
+    package init() {}
+}
+
+/// The publisher allows the subscription of a track, or not any more.
+package struct LiveKitSubscriptionPermissionUpdate: WireMessage {
+    package static let fields: Fields = [Field(1, \.participantSid), Field(2, \.trackSid), Field(3, \.allowed)]
+    package var (participantSid, trackSid) = ("", "")
+    package var allowed = false
     package init() {}
 }

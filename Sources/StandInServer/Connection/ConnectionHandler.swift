@@ -279,9 +279,9 @@ final class ConnectionHandler: WebSocketHandler, @unchecked Sendable {
             @Sendable [board = services.board, number, log = services.media.log] (event: MediaSessionEvent) in
             switch event {
             case .answered(let sdp, _): update { $0.mediaAnswered(sdp) }
-            case .offered(let sdp): update { $0.mediaOffered(sdp) }
+            case .offered(let sdp, _): update { $0.mediaOffered(sdp) }
             case .localCandidate(let candidate, _): update { $0.mediaFound(candidate) }
-            case .connected, .streamArrived: break
+            case .connected, .streamArrived, .bound, .started: break
             case .logged(let line): log("session \(number): \(line)")
             case .failed(let reason):
                 log("session \(number): media failed: \(LogText.clean(reason))")

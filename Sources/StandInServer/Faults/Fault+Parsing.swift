@@ -69,6 +69,12 @@ extension Fault {
                     "\(kind.name): output is one of \(Output.allCases.map(\.rawValue).joined(separator: ", "))")
             }
             output = value
+        case .codec:
+            guard let value = RoomCodec(rawValue: text) else {
+                throw StandInError(
+                    "\(kind.name): codec is one of \(RoomCodec.allCases.map(\.rawValue).joined(separator: ", "))")
+            }
+            codec = value
         }
     }
 

@@ -18,9 +18,10 @@ package struct Fault: Sendable, Equatable {
     /// One of `ErrorTypes`.
     package var type: String?
     package var output: Output?
+    package var codec: RoomCodec?
 
     package enum Key: String, Sendable, CaseIterable {
-        case at, `for`, count, after, n, interval, delay, skip, reason, type, output
+        case at, `for`, count, after, n, interval, delay, skip, reason, type, output, codec
     }
 
     /// Selects how the service's output comes back when the generation restarts. A value that a media path does not
@@ -73,6 +74,7 @@ extension Fault: CustomStringConvertible {
         case .reason: reason
         case .type: type
         case .output: output?.rawValue
+        case .codec: codec?.rawValue
         }
     }
 }

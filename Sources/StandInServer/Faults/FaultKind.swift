@@ -46,6 +46,7 @@ package enum FaultKind: Sendable, Hashable {
     package enum RoomFault: Sendable {
         case slowInfo, tokenRefused, noCandidates, leaveDisconnect, leaveResume, leaveReconnect, leaveMigrate, muteVideo
         case cut, resumeRefused, resumeSilent, restart
+        case pause, muteOutput, secondTrack, secondServer, codecChange, alertFirst
     }
 
     /// The stage at which a fault acts, which decides how it can be selected.
@@ -235,6 +236,29 @@ package enum FaultKind: Sendable, Hashable {
             Entry(
                 .room(.restart), "room_restart", [.at],
                 "the room resets its connection and ends its media at= seconds (5) after the client joined; it may join again"
+            ),
+            Entry(
+                .room(.pause), "room_pause", [.at, .for],
+                "the room pauses the transformed video at= seconds (5) after the client joined, for for= seconds (else for ever)"
+            ),
+            Entry(
+                .room(.muteOutput), "room_mute_output", [.at, .for],
+                "the service mutes its video at= seconds (5) after the client joined, for for= seconds (else for ever)"),
+            Entry(
+                .room(.secondTrack), "room_second_track", [.at, .for],
+                "the service publishes a second video, magenta, at= seconds (5) after the client joined, for for= seconds (else for "
+                    + "ever)"),
+            Entry(
+                .room(.secondServer), "room_second_server", [.at, .for],
+                "another inference server publishes magenta video at= seconds (5) after the client joined, for for= seconds (else "
+                    + "for ever), and leaves"),
+            Entry(
+                .room(.codecChange), "room_codec_change", [.at, .codec],
+                "the transformed video goes on in codec= (vp8, h264, vp9) on the same m-line at= seconds (5) after the client joined"
+            ),
+            Entry(
+                .room(.alertFirst), "room_alert_first", [.at],
+                "the room closes its media at= seconds (5) after the client joined, and sends leave, DISCONNECT, 0.1 s later"
             ),
             Entry(
                 .sessionLimit, "session_limit_at_T", [.at],

@@ -13,13 +13,25 @@ struct AudioEcho {
     /// - Parameters:
     ///   - delay: The delay of the video frames.
     ///   - viewers: They get the packets too.
-    init(delay: Duration, viewers: Viewers) throws {
+    ///   - redundantType: The payload type of redundant audio.
+    init(delay: Duration, viewers: Viewers, redundantType: Int? = nil) throws {
         let hold = max(0, Int(delay / .nanoseconds(1)))
         let waiting = hold > 0 ? "\(Self.holding(hold)) ! " : ""
         let bin = try Bin(
-            description: "rtpopusdepay ! \(waiting)fakesink name=end sync=false async=false", ghostUnlinkedPads: true)
+            description: "rtpopusdepay name=depay ! \(waiting)fakesink name=end sync=false async=false",
+            ghostUnlinkedPads: true)
         let echoed = Pad(name: "echoed", direction: .source)
         (self.bin, self.echoed) = (bin, echoed)
+        if let redundantType {
+            bin.child(named: "depay")?.staticPad("sink")?.addProbe(.buffer) { item in
+                guard case .buffer(let packet) = item else { return .pass }
+                let bytes = packet.withBytes { REDPayload.opus(ofPacket: $0, payloadType: redundantType) }
+                guard let bytes, let bytes else { return .pass }
+                let opus = bytes.withUnsafeBytes { Buffer(copying: $0) }
+                (opus.pts, opus.dts) = (packet.pts, packet.dts)
+                return .replace(opus)
+            }
+        }
         try bin.divertEnd(to: echoed) { buffer, caps in
             guard let copy = buffer.copyOfMetadata() else { return }
             copy.pts = copy.pts.map { $0 &+ UInt64(hold) }
@@ -33,12 +45,20 @@ struct AudioEcho {
     }
 
     /// Adds a payloader that sends the Opus packets on `connection`; it is linked and running on return.
-    func send(to connection: PeerConnection, _ parameters: AudioSendParameters, in pipeline: Pipeline) throws {
+    func send(
+        to connection: PeerConnection, _ parameters: AudioSendParameters, in pipeline: Pipeline
+    ) throws -> Element {
         let payloader = try OpusPayloader.make(parameters)
         pipeline.add(payloader)
         try payloader.link("src", to: connection.bin, "audio_rtp_sink")
         payloader.syncStateWithParent()
         try echoed.link(payloader.pad("sink"))
+        return payloader
+    }
+
+    func stop(_ payloader: Element, in pipeline: Pipeline) {
+        if let sink = payloader.staticPad("sink") { echoed.unlink(sink) }
+        pipeline.takeOut([payloader])
     }
 
     /// Adds this bin to the pipeline and links it to the received audio of `connection`.

@@ -39,10 +39,11 @@ final class BareMediaSession: SessionMedia, @unchecked Sendable {
     func perform(_ request: MediaRequest) {
         network.async { [self] in
             switch request {
-            case .receiveOffer(let sdp): receive(offer: sdp)
+            case .receiveOffer(let sdp, _): receive(offer: sdp)
             case .addCandidate(let candidate?, _): agent?.addRemoteCandidate(candidate.candidate)
             case .addCandidate(nil, _): agent?.endOfRemoteCandidates()
-            case .receiveAnswer, .restart, .offer, .restartICE, .moveVideo: break
+            case .receiveAnswer, .restart, .offer, .restartICE, .moveVideo, .changeCodec, .requestKeyframe, .close:
+                break
             }
         }
     }

@@ -7,7 +7,7 @@ struct EncodedEcho {
     private let bin: Bin
     private let end: Pad
     /// Drops frames until `send`; passes keyframe requests to the client.
-    private let echoed: Pad
+    let echoed: Pad
 
     /// The echo takes each profile, whatever is installed, because nothing is decoded.
     static func prepare(_ configuration: inout PeerConnectionConfiguration) {
@@ -71,13 +71,5 @@ struct EncodedEcho {
         try bin.pad("src").link(end)
         try connection.bin.link("rtp_src", to: bin, "sink")
         bin.syncStateWithParent()
-    }
-
-    func send(_ parameters: RTPSendParameters, to connection: PeerConnection, _ media: PipelineMedia) throws {
-        let sender = try EncodedVideoBin.makeSender(parameters)
-        media.pipeline.add([sender])
-        try sender.link("src", to: connection.bin, "rtp_sink")
-        sender.syncStateWithParent()
-        try echoed.link(sender.pad("sink"))
     }
 }

@@ -16,12 +16,21 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
 
     // MARK: State (queue)
     private var codec: VideoCodec?
-    /// Sends the received video back on a connection; nil before it is received, and once it is sent.
-    private var sendVideo: ((RTPSendParameters, PeerConnection) throws -> Void)?
-    /// The capsfilter that the RTP packets of `encoder` leave through.
-    private var exit: Element?
+    /// Where the transformed frames come from; nil before video is received.
+    private var frames: Pad?
+    private var video: (binding: TrackBinding?, sender: TrackSender)?
+    private var extra: (binding: TrackBinding, sender: TrackSender, source: Bin)?
+    /// The codec that a fault has changed to.
+    private var changedCodec: OutputCodec?
+    private var latestOffer: ClientOffer?
     private var echo: AudioEcho?
-    private var echoIsSent = false
+    private var audio: (binding: TrackBinding?, payloader: Element)?
+    /// Single connection: the tracks of the next answer, and their m-lines.
+    private var wanted: [OutputTrack] = []
+    private var singleLines = SingleLines()
+    /// Origin of our answers in a room.
+    private let answerID = UInt64.random(in: 1...UInt64(Int64.max))
+    private var answerVersion = UInt32(1)
     private var meters = (received: BitrateMeter(), sent: BitrateMeter())
 
     init(
@@ -43,71 +52,160 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
 
     func add(_ faults: [Fault]) { self.faults.add(faults) }
 
-    override func receive(offer: String) throws {
+    override func receive(offer: String, _ codecs: PublishedCodecs) throws {
         let connection = try publisher ?? makeConnection(.publisher)
         let isFirst = publisher == nil
         publisher = connection
-        let answer: String
+        let offered = try room.map { try ClientOffer(parsing: offer, codecs, isSingle: $0.isSingle) }
+        if isSingle, room != nil, let sent = offered?.sentKinds {
+            // Before the first video of the participant, its codec is not known.
+            func direction(_ kind: MediaKind) -> MediaDirection { sent.contains(kind.rawValue) ? .sendrecv : .recvonly }
+            connection.setMedia(video: direction(.video), audio: direction(.audio))
+        }
+        (candidateMid, latestOffer) = (offered?.firstMid, offered)
+        var answer: String
         do {
-            answer = try connection.createAnswer(to: offer)
+            answer = try connection.createAnswer(to: offered?.normalised ?? offer)
             // A participant may begin with audio or data.
             if room == nil, isFirst, connection.negotiatedCodec == nil {
                 throw PeerConnectionError(.rejected, "no video was negotiated")
             }
         } catch let error as PeerConnectionError where error.code == .rejected {
-            return onEvent(.answered(sdp: try RejectingAnswer.sdp(to: offer), RoomLines()))
+            let rejection = try offered.map { text(of: $0.answer(own: nil)) } ?? RejectingAnswer.sdp(to: offer)
+            return onEvent(.answered(sdp: rejection, RoomLines()))
         }
         // Build the receive chain before the answer is sent: packets must not arrive without it.
         if let codec = connection.negotiatedCodec, self.codec == nil { try receiveVideo(codec, from: connection) }
         if connection.audioDirection != nil, echo == nil {
-            let echo = try AudioEcho(delay: painter.delay, viewers: painter.viewers)
+            let echo = try AudioEcho(
+                delay: painter.delay, viewers: painter.viewers, redundantType: offered?.redundantAudioType)
             self.echo = echo
             own(echo.echoed)
             try echo.receive(from: connection, in: pipeline)
         }
-        try send(to: connection)
         var lines = RoomLines()
         for (kind, direction) in [
             (MediaKind.video, connection.videoDirection), (.audio, connection.audioDirection),
-        ] {
-            if direction?.receives ?? false { lines.receiving.insert(kind) }
-            if direction?.sends ?? false { lines.sending.insert(kind) }
-            lines.sendMids[kind] = connection.sendMid(kind)
+        ] where direction?.receives ?? false { lines.receiving.insert(kind) }
+        if let offered {
+            lines.published = offered.published.mapValues { RoomLines.Published(mid: $0.mid, codec: $0.codec) }
+            let own = try SDPDescription(parsing: answer)
+            let bindings = isSingle ? place(on: offered, own, connection, &lines) : []
+            let streams = Dictionary(
+                bindings.compactMap { each in singleLines.mids[each.track].map { ($0, each.stream) } },
+                uniquingKeysWith: { first, _ in first })
+            answer = text(of: offered.answer(own: own, streams: streams, used: singleLines.used))
+            try bind(bindings, to: connection)
+            onEvent(.answered(sdp: answer, lines))
+            if isSingle { onEvent(.bound(bindings)) }
+        } else {
+            try send(to: connection)
+            onEvent(.answered(sdp: answer, lines))
         }
-        onEvent(.answered(sdp: answer, lines))
     }
 
-    /// Starts to send the transformed video and the audio on a connection that has negotiated them.
-    override func send(to connection: PeerConnection) throws {
-        if connection.videoDirection?.sends ?? false, let parameters = connection.sendParameters,
-            let send = sendVideo.take()
-        {
-            try send(parameters, connection)
+    /// Single connection: gives our tracks their m-lines.
+    private func place(
+        on offered: ClientOffer, _ own: SDPDescription, _ connection: PeerConnection, _ lines: inout RoomLines
+    ) -> [TrackBinding] {
+        describe(own)
+        let bindings = singleLines.place(outputs(wanted, of: connection), on: offered)
+        for kind in MediaKind.allCases { lines.sendMids[kind] = offered.receivingMids(kind.rawValue).first }
+        for each in bindings where !each.track.isExtra {
+            lines.sending.insert(each.track.kind)
+            lines.sendMids[each.track.kind] = singleLines.mids[each.track]
         }
-        if !echoIsSent, connection.audioDirection?.sends ?? false, let parameters = connection.audioSendParameters,
+        return bindings
+    }
+
+    private func text(of description: SDPDescription) -> String {
+        answerVersion &+= 1
+        return description.text(sessionID: answerID, version: answerVersion)
+    }
+
+    /// Direct: starts to send the transformed video and the audio.
+    override func send(to connection: PeerConnection) throws {
+        if video == nil, connection.videoDirection?.sends ?? false, let sent = connection.sendParameters, let frames {
+            let parameters = TrackParameters(
+                codec: OutputCodec(sent.codec.rawValue), payloadType: sent.payloadType, ssrc: sent.ssrc)
+            video = (nil, try startVideo(parameters, from: frames, to: connection))
+        }
+        if audio == nil, connection.audioDirection?.sends ?? false, let parameters = connection.audioSendParameters,
             let echo
         {
-            echoIsSent = true
-            try echo.send(to: connection, parameters, in: pipeline)
+            audio = (nil, try echo.send(to: connection, parameters, in: pipeline))
         }
     }
 
-    override func offer(_ tracks: Set<MediaKind>) throws {
+    /// Sends each track that is not sent as its binding says.
+    override func bind(_ bindings: [TrackBinding], to connection: PeerConnection) throws {
+        for binding in bindings {
+            guard let type = binding.payloadType else { continue }
+            let parameters = TrackParameters(
+                codec: codec(of: binding.track), payloadType: type, ssrc: binding.stream.ssrc)
+            switch binding.track.kind {
+            case .video where binding.track.isExtra:
+                guard extra?.binding != binding else { continue }
+                try startExtra(binding, parameters, connection)
+            case .video:
+                guard video?.binding != binding, let frames else { continue }
+                video?.sender.stop(in: pipeline)
+                let sender = try startVideo(parameters, from: frames, to: connection)
+                video = (binding, sender)
+                sender.onFirstFrame { [onEvent] in onEvent(.started(binding.track)) }
+            case .audio:
+                guard audio?.binding != binding, let echo else { continue }
+                if let former = audio?.payloader { echo.stop(former, in: pipeline) }
+                let sent = AudioSendParameters(payloadType: type, ssrc: binding.stream.ssrc)
+                audio = (binding, try echo.send(to: connection, sent, in: pipeline))
+            }
+        }
+    }
+
+    override func unbind(_ tracks: Set<OutputTrack>, of connection: PeerConnection) {
+        if let (binding, sender) = video, let binding, tracks.contains(binding.track) {
+            video = nil
+            end(sender, connection)
+        }
+        if let (binding, sender, source) = extra, tracks.contains(binding.track) {
+            extra = nil
+            end(sender, connection)
+            pipeline.takeOut([source])
+        }
+        if let (binding, payloader) = audio, let binding, tracks.contains(binding.track) {
+            audio = nil
+            echo?.stop(payloader, in: pipeline)
+            if let type = binding.payloadType {
+                sendFiller("opus", payloadType: type, ssrc: binding.stream.ssrc, over: connection)
+            }
+        }
+    }
+
+    private func end(_ sender: TrackSender, _ connection: PeerConnection) {
+        if sender.encoder === encoder { encoder = nil }
+        sender.stop(in: pipeline)
+        let parameters = sender.parameters
+        sendFiller(parameters.codec.name, payloadType: parameters.payloadType, ssrc: parameters.ssrc, over: connection)
+    }
+
+    override func offer(_ tracks: [OutputTrack]) throws {
         guard isSingle else { return try super.offer(tracks) }
-        func direction(_ kind: MediaKind) -> MediaDirection { tracks.contains(kind) ? .sendrecv : .recvonly }
-        publisher?.setMedia(video: direction(.video), audio: direction(.audio))
+        if let publisher { unbind(Set(wanted).subtracting(tracks), of: publisher) }
+        wanted = tracks
     }
 
     /// The room's, if it can be encoded here, else that of the received video.
-    override var sentCodec: VideoCodec? {
-        options.echoesEncoded || room?.codec?.installedEncoder == nil ? codec : room?.codec
+    override var sentCodec: OutputCodec {
+        if let changedCodec { return changedCodec }
+        if !options.echoesEncoded, let codec = room?.codec, codec.isEncodable { return codec }
+        return OutputCodec((codec ?? .vp8).rawValue)
     }
 
     override func restart(_ output: Fault.Output) throws {
         guard let publisher else { return }
         switch output {
         case .newSSRC:
-            guard let exit else { return }
+            guard let exit = video?.sender.exit else { return }
             try VideoEncoderBin.setSSRC(UInt32.random(in: 1...UInt32.max), at: exit)
             // Request a keyframe: the stream of a new SSRC begins with one, as another encoder's would.
             exit.staticPad("sink")?.push(Event.forceKeyUnitUpstream())
@@ -118,7 +216,27 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         }
     }
 
-    override func cleanUp() { (sendVideo, exit, echo) = (nil, nil, nil) }
+    override func change(to codec: OutputCodec) throws {
+        guard codec.isEncodable, !options.echoesEncoded, let (former, sender) = video, let former, let frames,
+            let connection = isSingle ? publisher : subscriber
+        else { return }
+        let mid = singleLines.mids[former.track]
+        guard
+            let type = isSingle
+                ? mid.flatMap({ latestOffer?.payloadType(of: codec, at: $0) })
+                : payloadType(of: codec, for: former.track)
+        else { return onEvent(.logged("the participant does not take \(codec.name)")) }
+        changedCodec = codec
+        let parameters = TrackParameters(codec: codec, payloadType: type, ssrc: former.stream.ssrc)
+        sender.stop(in: pipeline)
+        let next = try startVideo(
+            parameters, from: frames, to: connection, after: connection.lastVideoPacket(of: former.stream.ssrc))
+        video = (TrackBinding(former.track, former.stream, payloadType: type), next)
+    }
+
+    override func requestKeyframe() { video?.sender.exit.staticPad("sink")?.push(Event.forceKeyUnitUpstream()) }
+
+    override func cleanUp() { (frames, video, extra, audio, echo) = (nil, nil, nil, nil, nil) }
 
     // MARK: Pipeline
 
@@ -126,9 +244,9 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         try connect(side) { configuration in
             if room != nil {
                 configuration.acceptsSimulcast = true
-                // The subscriber's first offer has data channels only.
-                configuration.direction = side == .publisher ? .recvonly : nil
-                configuration.audio = side == .publisher ? .recvonly : nil
+                if side == .subscriber { configuration.sendsRoomTracks() }
+                configuration.direction = side == .publisher ? .recvonly : .sendonly
+                configuration.audio = side == .publisher ? .recvonly : .sendonly
                 configuration.answersEachSection = isSingle
             } else {
                 configuration.audio = .sendrecv
@@ -142,13 +260,14 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         painter.measure { $0.codec = codec.encodingName }
         if options.echoesEncoded {
             let echo = try EncodedEcho(codec, painter: painter, faults: faults)
-            sendVideo = { [unowned self] in try echo.send($0, to: $1, self) }
+            own(echo.echoed)
+            frames = echo.echoed
             return try echo.receive(from: connection, self)
         }
         let decoder = try VideoDecoderBin.make(codec: codec, keepsTrailers: room != nil)
         let painting = try PaintingBin(painter: painter, faults: faults, keepsTrailers: takesTrailers)
         own(painting.painted)
-        sendVideo = { [unowned self] in try encode(painting.painted, $0, to: $1) }
+        frames = painting.painted
         pipeline.add([decoder, painting.bin])
         try decoder.link(painting.bin)
         try connection.bin.link("rtp_src", to: decoder, "sink")
@@ -156,17 +275,37 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         decoder.syncStateWithParent()
     }
 
-    private func encode(_ painted: Pad, _ parameters: RTPSendParameters, to connection: PeerConnection) throws {
-        let encoder = try VideoEncoderBin(
-            parameters: parameters, bitrate: options.bitrate, carriesTrailers: takesTrailers)
-        encoder.spoilFrames(while: faults)
-        self.encoder = encoder
-        pipeline.add(encoder.bin)
-        let exit = try encoder.exit(faults, described: parameters.ssrc, in: pipeline)
-        self.exit = exit
-        try exit.link("src", to: connection.bin, "rtp_sink")
-        encoder.bin.syncStateWithParent()
-        try painted.link(encoder.bin.pad("sink"))
+    private func startVideo(
+        _ parameters: TrackParameters, from frames: Pad, to connection: PeerConnection,
+        after last: (sequence: UInt16, timestamp: UInt32)? = nil
+    ) throws -> TrackSender {
+        let sender = try sendVideo(parameters, from: frames, to: connection, faults: faults, after: last) {
+            parameters in
+            if options.echoesEncoded, let rtp = parameters.rtp { return (try EncodedVideoBin.makeSender(rtp), nil) }
+            let made = try parameters.makeEncoder(bitrate: options.bitrate, carriesTrailers: takesTrailers)
+            made.encoder?.spoilFrames(while: faults)
+            return made
+        }
+        encoder = sender.encoder
+        return sender
+    }
+
+    /// A track with frames of one colour, so that a client that shows the wrong track is seen.
+    private func startExtra(
+        _ binding: TrackBinding, _ parameters: TrackParameters, _ connection: PeerConnection
+    ) throws {
+        let source = try Bin(
+            description: """
+                videotestsrc is-live=true pattern=solid-color foreground-color=0xffff00ff \
+                ! video/x-raw,format=I420,width=320,height=240,framerate=15/1 ! identity
+                """, ghostUnlinkedPads: true)
+        pipeline.add(source)
+        let sender = try sendVideo(parameters, from: source.pad("src"), to: connection) {
+            try $0.makeEncoder(bitrate: 300_000, carriesTrailers: false)
+        }
+        source.syncStateWithParent()
+        extra = (binding, sender, source)
+        sender.onFirstFrame { [onEvent] in onEvent(.started(binding.track)) }
     }
 
     override func secondPassed() {

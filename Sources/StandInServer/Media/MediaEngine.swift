@@ -5,8 +5,13 @@ package import WebRTCTransport
 package enum MediaSessionEvent: Sendable, Equatable {
     /// The answer to the client's offer.
     case answered(sdp: String, RoomLines = RoomLines())
-    /// Our own offer, while media flow; in a room, for the connection that sends, at first without tracks.
-    case offered(sdp: String)
+    /// Our own offer, while media flow; in a room, for the connection that sends, at first without tracks; `mids` has the SIDs
+    /// of its tracks.
+    case offered(sdp: String, mids: [String: String] = [:])
+    /// Room: the participant's answer says which tracks can be sent.
+    case bound([TrackBinding])
+    /// Room: the first frame of a track is sent.
+    case started(OutputTrack)
     /// Nil: end of candidates. A direct connection is the publisher.
     case localCandidate(CandidateMessage?, RoomSide = .publisher)
     case connected(RoomSide)
@@ -20,7 +25,8 @@ package enum MediaSessionEvent: Sendable, Equatable {
 /// Requests to a session's media, which ignore those that do not apply to them.
 package enum MediaRequest: Sendable, Equatable {
     /// Takes an offer, the first or a later one on the same connection; the answer is an event.
-    case receiveOffer(String)
+    /// In a room, with what it knows about the offered tracks.
+    case receiveOffer(String, PublishedCodecs = PublishedCodecs())
     /// The peer's answer to our own offer.
     case receiveAnswer(String)
     /// Nil: end of candidates. A direct connection is the publisher.
@@ -29,12 +35,17 @@ package enum MediaRequest: Sendable, Equatable {
     case restart(Fault.Output)
     /// Room: makes an offer with exactly these tracks; with a single connection, puts them into the next answer instead.
     /// For use after the previous offer is answered, and after the participant has sent media of each of these kinds once.
-    case offer(Set<MediaKind>)
+    case offer([OutputTrack])
     /// Room: makes an offer with exactly these tracks and new ICE credentials, also while another offer waits for its
     /// answer.
-    case restartICE(Set<MediaKind>)
+    case restartICE([OutputTrack])
     /// Room: puts the video on a new m-line in our next offer.
     case moveVideo
+    /// Room: sends the video in another codec on the same m-line, if the participant takes it.
+    case changeCodec(OutputCodec)
+    case requestKeyframe
+    /// Room: ends the connections, as a server does in front of its `leave`.
+    case close
 }
 
 /// The media of a session over a direct connection, of a room's participant, or of a viewer. Calls never block, may come

@@ -28,6 +28,7 @@ struct PaintingBin {
         /// The frame that replaces later ones with the same caps.
         var frozen: (frame: Buffer, caps: Caps)?
         var isHalved = false
+        var isRounded = false
         let size = bin.child(named: "size")
         let behindQueue = bin.child(named: "convert")?.staticPad("sink")
         behindQueue?.dropFramesOfOtherCaps()
@@ -36,7 +37,13 @@ struct PaintingBin {
                 return .pass
             }
             painter.measure { $0.size = MediaStatistics.Size(width: video.width, height: video.height) }
-            if painter.isFullHD { Self.enlarge(size, video) }
+            if painter.isFullHD {
+                Self.enlarge(size, video)
+            } else if isRounded || (video.width | video.height) & 1 != 0 {
+                // Encoders of 4:2:0 take even lengths only.
+                isRounded = true
+                Self.set(size, max(video.width & ~1, 2), max(video.height & ~1, 2))
+            }
             return .pass
         }
         try bin.divertEnd(to: painted) { buffer, caps in

@@ -31,8 +31,20 @@ class PipelineMedia: @unchecked Sendable {
     var publisher: PeerConnection?
     /// The connection for which the room offers.
     var subscriber: PeerConnection?
+    /// The room's offers to the subscriber.
+    private var lines = SubscriberLines()
+    /// Our peer connection's offer, which the participant's next answer answers; nil: it knows the answer to its latest one.
+    private var ownOffer: SDPDescription?
+    /// The offer that is not answered yet, for a participant that resumes.
     private var firstOffer: String?
     private var isAnswered = false
+    /// The streams of the room's tracks.
+    private var streams: [OutputTrack: OutputStream] = [:]
+    /// What our peer connection's descriptions name: the first tracks are sent so.
+    private var describedStreams: [MediaKind: OutputStream] = [:]
+    /// Room: the first mid of the participant's offers, which our candidates name.
+    var candidateMid: String?
+    private var funnels: [ObjectIdentifier: Element] = [:]
     var encoder: VideoEncoderBin?
     private var connections: [PeerConnection] = []
     private var pads: [Pad] = []
@@ -55,15 +67,31 @@ class PipelineMedia: @unchecked Sendable {
 
     // MARK: For subclasses (called on the queue)
 
-    func receive(offer: String) throws {}
+    func receive(offer: String, _ codecs: PublishedCodecs) throws {}
 
     func restart(_ output: Fault.Output) throws {}
 
-    /// Codec of the video that the room offers; nil: any.
-    var sentCodec: VideoCodec? { nil }
+    /// Room: sends the video in another codec on the same m-line.
+    func change(to codec: OutputCodec) throws {}
 
-    /// Starts to send what the connection has negotiated.
+    func requestKeyframe() {}
+
+    /// The payload type of a codec on the m-line of the subscriber's track.
+    func payloadType(of codec: OutputCodec, for track: OutputTrack) -> Int? {
+        lines.payloadType(of: codec, for: track)
+    }
+
+    /// The codec of the video that the room offers.
+    var sentCodec: OutputCodec { OutputCodec("vp8") }
+
+    /// Direct: starts to send what the connection has negotiated.
     func send(to connection: PeerConnection) throws {}
+
+    /// Room: sends the tracks as the participant has taken them.
+    func bind(_ bindings: [TrackBinding], to connection: PeerConnection) throws {}
+
+    /// Room: the participant does not subscribe to these tracks any more.
+    func unbind(_ tracks: Set<OutputTrack>, of connection: PeerConnection) {}
 
     /// Called each second while the pipeline plays.
     func secondPassed() {}
@@ -76,41 +104,150 @@ class PipelineMedia: @unchecked Sendable {
     func perform(_ request: MediaRequest) {
         work(request.failure) { [self] in
             switch request {
-            case .receiveOffer(let sdp): try receive(offer: sdp)
-            case .receiveAnswer(let sdp):
-                guard let connection = room == nil ? publisher : subscriber else { return }
-                try connection.setAnswer(sdp)
-                isAnswered = true
-                try send(to: connection)
+            case .receiveOffer(let sdp, let codecs): try receive(offer: sdp, codecs)
+            case .receiveAnswer(let sdp): try receive(answer: sdp)
             case .addCandidate(let candidate, let side):
                 (side == .publisher ? publisher : subscriber)?.addRemoteCandidate(candidate.map(ICECandidate.init))
             case .restart(let output): try restart(output)
             case .offer(let tracks): try offer(tracks)
             case .restartICE(let tracks): try restartICE(tracks)
-            case .moveVideo: subscriber?.moveVideo()
+            case .changeCodec(let codec): try change(to: codec)
+            case .requestKeyframe: requestKeyframe()
+            case .close: for connection in connections { connection.close() }
+            case .moveVideo: lines.retire(.video)
             }
         }
     }
 
-    /// Connects the transport of the subscriber first; `offer` adds the tracks later.
-    func makeFirstOffer() throws {
-        firstOffer = try subscriber?.createOffer()
-        if let firstOffer { onEvent(.offered(sdp: firstOffer)) }
-    }
-
-    func offer(_ tracks: Set<MediaKind>) throws {
+    private func receive(answer sdp: String) throws {
+        guard room != nil else {
+            try publisher?.setAnswer(sdp)
+            return try publisher.map(send(to:)) ?? ()
+        }
         guard let subscriber else { return }
-        subscriber.send(tracks, codec: sentCodec)
-        onEvent(.offered(sdp: try subscriber.createOffer()))
+        let answer = try SDPDescription(parsing: sdp)
+        if let own = ownOffer.take() { try subscriber.setAnswer(SubscriberLines.ownAnswer(answer, to: own)) }
+        (isAnswered, firstOffer) = (true, nil)
+        let bindings = lines.answered(answer)
+        try bind(bindings, to: subscriber)
+        onEvent(.bound(bindings))
     }
 
-    private func restartICE(_ tracks: Set<MediaKind>) throws {
+    /// Offers the transport of the subscriber first; `offer` adds the tracks later.
+    func makeFirstOffer() throws {
+        guard let subscriber else { return }
+        try takeOwnOffer(subscriber.createOffer())
+        let text = lines.offer()
+        firstOffer = text
+        onEvent(.offered(sdp: text))
+    }
+
+    private func takeOwnOffer(_ text: String) throws {
+        let own = try SDPDescription(parsing: text)
+        ownOffer = own
+        describe(own)
+        lines.setTransport(own)
+    }
+
+    /// Keeps the streams that a description of our peer connection names.
+    func describe(_ own: SDPDescription) {
+        for media in own.media {
+            guard let kind = MediaKind(rawValue: media.kind), let stream = OutputStream(media) else { continue }
+            describedStreams[kind] = describedStreams[kind] ?? stream
+        }
+    }
+
+    func offer(_ tracks: [OutputTrack]) throws {
+        guard let subscriber else { return }
+        unbind(Set(lines.tracks).subtracting(tracks), of: subscriber)
+        lines.set(outputs(tracks, of: subscriber))
+        onEvent(.offered(sdp: lines.offer(), mids: lines.mids.mapValues(\.sid)))
+    }
+
+    private func restartICE(_ tracks: [OutputTrack]) throws {
         guard let subscriber else { return }
         // There is nothing to restart before the first answer: the peer gets the offer again.
         guard isAnswered else { return firstOffer.map { onEvent(.offered(sdp: $0)) } ?? () }
         subscriber.rollbackOffer()
-        subscriber.send(tracks, codec: sentCodec)
-        onEvent(.offered(sdp: try subscriber.createOffer(restartsICE: true, reason: "the \(role) resumes")))
+        lines.set(outputs(tracks, of: subscriber))
+        try takeOwnOffer(subscriber.createOffer(restartsICE: true, reason: "the \(role) resumes"))
+        onEvent(.offered(sdp: lines.offer(), mids: lines.mids.mapValues(\.sid)))
+    }
+
+    // MARK: The room's tracks
+
+    /// The tracks with their streams: each publication of a track has SSRCs of its own.
+    func outputs(
+        _ tracks: [OutputTrack], of connection: PeerConnection
+    ) -> [(track: OutputTrack, stream: OutputStream, codec: OutputCodec)] {
+        streams = streams.filter { tracks.contains($0.key) }
+        return tracks.map { track in
+            let stream = streams[track] ?? makeStream(of: track, connection)
+            streams[track] = stream
+            return (track, stream, codec(of: track))
+        }
+    }
+
+    func codec(of track: OutputTrack) -> OutputCodec { track.kind == .audio ? .opus : sentCodec }
+
+    private func makeStream(of track: OutputTrack, _ connection: PeerConnection) -> OutputStream {
+        let msid = "\(track.participantSID ?? room?.participantSID ?? "")|\(track.sid) \(track.sid)"
+        if !track.isExtra, var first = describedStreams.removeValue(forKey: track.kind) {
+            first.msid = msid
+            return first
+        }
+        let ssrc = UInt32.random(in: 1..<UInt32.max)
+        guard track.kind == .video else { return OutputStream(msid: msid, ssrc: ssrc, rtxSSRC: nil) }
+        connection.addVideoStream(ssrc, retransmission: ssrc &+ 1)
+        return OutputStream(msid: msid, ssrc: ssrc, rtxSSRC: ssrc &+ 1)
+    }
+
+    /// Starts to send a video track. Several may share a connection.
+    /// - Parameter makeBin: makes what stands between the frames of `source` and their packets.
+    func sendVideo(
+        _ parameters: TrackParameters, from source: Pad, to connection: PeerConnection, faults: MediaFaults? = nil,
+        after last: (sequence: UInt16, timestamp: UInt32)? = nil,
+        makeBin: (TrackParameters) throws -> (bin: Bin, encoder: VideoEncoderBin?)
+    ) throws -> TrackSender {
+        let made = try makeBin(parameters)
+        pipeline.add(made.bin)
+        let exit = try made.bin.exit(faults, described: parameters.ssrc, in: pipeline)
+        let sender = TrackSender(
+            parameters, made.bin, encoder: made.encoder, exit: exit, funnel: try funnel(of: connection))
+        if let last { sender.follow(last) }
+        try sender.start(from: source, in: pipeline)
+        return sender
+    }
+
+    private func funnel(of connection: PeerConnection) throws -> Element {
+        if let funnel = funnels[ObjectIdentifier(connection)] { return funnel }
+        let funnel = try Element(factory: "funnel")
+        pipeline.add(funnel)
+        try funnel.link("src", to: connection.bin, "rtp_sink")
+        funnel.syncStateWithParent()
+        funnels[ObjectIdentifier(connection)] = funnel
+        return funnel
+    }
+
+    /// Sends the room's own frames at the end of a track.
+    func sendFiller(_ codec: String, payloadType: Int, ssrc: UInt32, over connection: PeerConnection) {
+        let isAudio = codec == "opus"
+        guard let last = isAudio ? connection.lastAudioPacket(of: ssrc) : connection.lastVideoPacket(of: ssrc),
+            let payload = FillerFrames.payload(codec, trailer: room?.fillerTrailer ?? [])
+        else { return }
+        let count = isAudio ? FillerFrames.audioCount : FillerFrames.videoCount
+        let (interval, step) =
+            isAudio ? (FillerFrames.audioInterval, 960) : (FillerFrames.videoInterval, 3000)
+        for number in 1...count {
+            let packet = FillerFrames.packet(
+                payload, (payloadType, ssrc), number: number, after: last, step: step)
+            let delay = interval * (number - 1)
+            queue.asyncAfter(deadline: .now() + .nanoseconds(Int(delay / .nanoseconds(1)))) { [weak self] in
+                guard let self, !isOver else { return }
+                if isAudio { connection.forge(audio: packet) } else { connection.forge(rtp: packet) }
+                if number == count, !isAudio { connection.removeVideoStream(ssrc) }
+            }
+        }
     }
 
     /// Runs work on the queue, unless the media have ended.
@@ -144,8 +281,6 @@ class PipelineMedia: @unchecked Sendable {
         configuration.loggers = loggers
         configuration.network = options.network
         configuration.acceptsDataChannels = room != nil
-        configuration.msid = room?.msid
-        configuration.audioMSID = room?.audioMSID
         configure(&configuration)
         let connection = try PeerConnection(configuration: configuration) { [weak self] event in
             guard let self else { return }
@@ -159,8 +294,17 @@ class PipelineMedia: @unchecked Sendable {
 
     private func handle(_ event: PeerConnectionEvent, _ side: RoomSide) {
         switch event {
-        case .localCandidate(let candidate): onEvent(.localCandidate(CandidateMessage(candidate), side))
-        case .gatheringComplete: onEvent(.localCandidate(nil, side))
+        case .localCandidate(var candidate):
+            if side == .subscriber, room?.hidesCandidates == false, let text = lines.found(candidate.candidate) {
+                candidate.candidate = text
+            }
+            if side == .publisher, let candidateMid {
+                (candidate.sdpMid, candidate.sdpMLineIndex) = (candidateMid, 0)
+            }
+            onEvent(.localCandidate(CandidateMessage(candidate), side))
+        case .gatheringComplete:
+            if side == .subscriber { _ = lines.found(nil) }
+            onEvent(.localCandidate(nil, side))
         case .stateChanged(.connected): onEvent(.connected(side))
         case .stateChanged(.failed(let error)):
             let text = hasSides ? "\(side): \(error.message)" : error.message
@@ -220,7 +364,7 @@ class PipelineMedia: @unchecked Sendable {
                 pipeline.remove(connection.bin)
                 connection.dismantle()
             }
-            (connections, pads) = ([], [])
+            (connections, pads, funnels) = ([], [], [:])
             completion()
         }
     }
@@ -236,7 +380,8 @@ extension MediaRequest {
         case .restart: "the output could not come back"
         case .offer: "the track could not be offered"
         case .restartICE: "ICE could not be restarted"
-        case .moveVideo: "the video could not move"
+        case .changeCodec: "the codec could not change"
+        case .moveVideo, .requestKeyframe, .close: "the video could not move"
         }
     }
 }
@@ -249,14 +394,5 @@ extension Element {
 
     func link(_ source: String, to downstream: Element, _ sink: String) throws {
         try pad(source).link(downstream.pad(sink))
-    }
-}
-
-extension PeerConnection {
-    /// Sends these tracks, and no others, from the next offer on.
-    func send(_ tracks: Set<MediaKind>, codec: VideoCodec?) {
-        setMedia(
-            video: tracks.contains(.video) ? .sendonly : nil, audio: tracks.contains(.audio) ? .sendonly : nil,
-            codec: codec)
     }
 }

@@ -11,13 +11,17 @@ package enum RoomSide: Sendable, Hashable {
 /// The options of a participant's media.
 package struct RoomTracks: Sendable {
     /// Codec of the transformed video; nil: that of the received one.
-    package var codec: VideoCodec?
-    package var msid: String
-    package var audioMSID: String
+    package var codec: OutputCodec?
+    /// The publisher of the tracks, in their `a=msid`.
+    package var participantSID: String
     /// One connection serves both directions; the participant makes all offers.
     package var isSingle: Bool
     /// The participant gets the trailers of the frames.
     package var takesTrailers: Bool
+    /// Ends the room's own frames.
+    package var fillerTrailer: [UInt8] = []
+    /// Our offers name no candidates.
+    package var hidesCandidates = false
 }
 
 /// The kinds of media that the participant's offer has m-lines for.
@@ -28,6 +32,17 @@ package struct RoomLines: Sendable, Equatable {
     package var sendMids: [MediaKind: String] = [:]
     /// Kinds that we send now.
     package var sending: Set<MediaKind> = []
+
+    /// The m-line of a track of the participant.
+    package struct Published: Sendable, Equatable {
+        package var mid: String
+        /// As in a MIME type.
+        package var codec: String
+
+        package init(mid: String, codec: String) { (self.mid, self.codec) = (mid, codec) }
+    }
+    /// By the participant's IDs of its tracks.
+    package var published: [String: Published] = [:]
 
     package init() {}
 }

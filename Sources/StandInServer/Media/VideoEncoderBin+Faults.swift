@@ -18,19 +18,22 @@ extension VideoEncoderBin {
         }
     }
 
+    static func setSSRC(_ ssrc: UInt32, at exit: Element) throws {
+        exit.set("caps", caps: try Caps("application/x-rtp, ssrc=(uint)\(ssrc)"))
+    }
+}
+
+extension Bin {
     /// Adds the capsfilter that the packets leave through. Its caps select the payloader's SSRC: another one than
     /// `described` with the `wrongSSRC` fault. Without such caps, the payloader takes the described SSRC from the RTP
     /// session.
-    func exit(_ faults: MediaFaults, described: UInt32, in pipeline: Pipeline) throws -> Element {
+    func exit(_ faults: MediaFaults?, described: UInt32, in pipeline: Pipeline) throws -> Element {
         let other = try Element(factory: "capsfilter")
-        if faults.contains(.wrongSSRC) { try Self.setSSRC(described &+ 0x1234_5678, at: other) }
+        if faults?.contains(.wrongSSRC) ?? false {
+            try VideoEncoderBin.setSSRC(described &+ 0x1234_5678, at: other)
+        }
         pipeline.add(other)
-        try bin.link(other)
-        other.syncStateWithParent()
+        try link(other)
         return other
-    }
-
-    static func setSSRC(_ ssrc: UInt32, at exit: Element) throws {
-        exit.set("caps", caps: try Caps("application/x-rtp, ssrc=(uint)\(ssrc)"))
     }
 }

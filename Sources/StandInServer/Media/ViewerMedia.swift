@@ -14,6 +14,13 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     private let viewers: Viewers
     // State (queue).
     private var branches: [ViewerBranch] = []
+    private var chains: [MediaKind: [Element]] = [:]
+    private var bound: [TrackBinding] = []
+    /// Single connection: the tracks of the next answer, and their m-lines.
+    private var wanted: [OutputTrack] = []
+    private var singleLines = SingleLines()
+    private let answerID = UInt64.random(in: 1...UInt64(Int64.max))
+    private var answerVersion = UInt32(1)
 
     init(
         options: MediaOptions, viewers: Viewers, room: RoomTracks?,
@@ -25,48 +32,100 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
 
     // MARK: Negotiation
 
-    /// Takes the first offer of a direct connection. In a room, only the room offers.
-    override func receive(offer: String) throws {
-        guard publisher == nil, subscriber == nil else { return }
-        let connection = try makeConnection()
+    /// Takes the first offer of a direct connection, or the offers of a single one.
+    override func receive(offer: String, _ codecs: PublishedCodecs) throws {
+        guard room == nil || isSingle else { return try answerPublisher(offer, codecs) }
+        let isFirst = publisher == nil
+        let connection = try publisher ?? makeConnection(.publisher)
         publisher = connection
-        let answer = try connection.createAnswer(to: offer)
-        guard connection.sendParameters != nil else {
-            throw PeerConnectionError(.rejected, "no video was negotiated")
+        guard room != nil else {
+            guard isFirst else { return }
+            let answer = try connection.createAnswer(to: offer)
+            guard connection.sendParameters != nil else {
+                throw PeerConnectionError(.rejected, "no video was negotiated")
+            }
+            try send(to: connection)
+            return onEvent(.answered(sdp: answer))
         }
-        try send(to: connection)
+        var codecs = codecs
+        codecs.preferred = sentCodec.name
+        let offered = try ClientOffer(parsing: offer, codecs, isSingle: true)
+        candidateMid = offered.firstMid
+        let own = try SDPDescription(parsing: connection.createAnswer(to: offered.normalised))
+        describe(own)
+        let bindings = singleLines.place(outputs(wanted, of: connection), on: offered)
+        var (lines, streams) = (RoomLines(), [String: OutputStream]())
+        for kind in MediaKind.allCases { lines.sendMids[kind] = offered.receivingMids(kind.rawValue).first }
+        for each in bindings {
+            lines.sending.insert(each.track.kind)
+            lines.sendMids[each.track.kind] = singleLines.mids[each.track]
+            if let mid = singleLines.mids[each.track] { streams[mid] = each.stream }
+        }
+        answerVersion &+= 1
+        let answer = offered.answer(own: own, streams: streams, used: singleLines.used)
+            .text(sessionID: answerID, version: answerVersion)
+        try bind(bindings, to: connection)
+        onEvent(.answered(sdp: answer, lines))
+        onEvent(.bound(bindings))
+    }
+
+    /// A viewer publishes nothing, but its client connects this side too, for data channels.
+    private func answerPublisher(_ offer: String, _ codecs: PublishedCodecs) throws {
+        let connection =
+            try publisher
+            ?? connect(.publisher) { configuration in
+                (configuration.direction, configuration.audio) = (.recvonly, nil)
+            }
+        publisher = connection
+        let offered = try ClientOffer(parsing: offer, codecs, isSingle: false)
+        candidateMid = offered.firstMid
+        let own = try SDPDescription(parsing: connection.createAnswer(to: offered.normalised))
+        answerVersion &+= 1
+        let answer = offered.answer(own: own).text(sessionID: answerID, version: answerVersion)
         onEvent(.answered(sdp: answer))
     }
 
     /// Starts in a room.
     func start() {
         work("the viewer's media could not start") { [self] in
-            subscriber = try makeConnection()
+            guard !isSingle else { return }
+            subscriber = try makeConnection(.subscriber)
             try makeFirstOffer()
         }
     }
 
+    override func offer(_ tracks: [OutputTrack]) throws {
+        guard isSingle else { return try super.offer(tracks) }
+        if let publisher { unbind(Set(wanted).subtracting(tracks), of: publisher) }
+        wanted = tracks
+    }
+
     override func cleanUp() {
-        for branch in branches {
-            viewers.remove(branch)
-            branch.close()
-        }
+        for branch in branches { close(branch) }
         branches = []
+    }
+
+    private func close(_ branch: ViewerBranch) {
+        viewers.remove(branch)
+        branch.close()
     }
 
     // MARK: Pipeline
 
     /// Prefers H.264, as the service does.
-    override var sentCodec: VideoCodec? { viewers.encoded?.codec ?? (VideoCodec.h264.isAvailable ? .h264 : .vp8) }
+    override var sentCodec: OutputCodec {
+        OutputCodec((viewers.encoded?.codec ?? (VideoCodec.h264.isAvailable ? .h264 : .vp8)).rawValue)
+    }
 
-    private func makeConnection() throws -> PeerConnection {
-        let connection = try connect(.subscriber) { configuration in
-            // In a room the first offer has data channels only.
-            configuration.direction = room == nil ? .sendonly : nil
-            configuration.audio = room == nil ? .sendonly : nil
+    private func makeConnection(_ side: RoomSide) throws -> PeerConnection {
+        let connection = try connect(side) { configuration in
+            configuration.direction = .sendonly
+            configuration.audio = .sendonly
+            configuration.answersEachSection = side == .publisher && room != nil
+            if side == .subscriber { configuration.sendsRoomTracks() }
             if let encoded = viewers.encoded {
                 EncodedEcho.prepare(&configuration)
-                configuration.usableCodecs = [encoded.codec]
+                if side == .publisher { configuration.usableCodecs = [encoded.codec] }
             }
         }
         try play()
@@ -74,29 +133,70 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     }
 
     override func send(to connection: PeerConnection) throws {
-        if let parameters = connection.sendParameters, !has(.video) { try sendFrames(parameters, to: connection) }
+        if let sent = connection.sendParameters, !has(.video) {
+            try sendFrames(
+                TrackParameters(
+                    codec: OutputCodec(sent.codec.rawValue), payloadType: sent.payloadType, ssrc: sent.ssrc),
+                to: connection)
+        }
         // Packets come while the session has any.
         if let parameters = connection.audioSendParameters, connection.audioDirection?.sends ?? false, !has(.audio) {
-            let payloader = try OpusPayloader.make(parameters)
-            try send([payloader], .audio(into: payloader), to: connection, "audio_rtp_sink")
+            try sendAudio(parameters, to: connection)
         }
     }
 
-    private func sendFrames(_ parameters: RTPSendParameters, to connection: PeerConnection) throws {
-        if let source = viewers.encoded {
-            let sender = try EncodedVideoBin.makeSender(parameters)
+    override func bind(_ bindings: [TrackBinding], to connection: PeerConnection) throws {
+        for binding in bindings where !bound.contains(binding) {
+            guard let type = binding.payloadType else { continue }
+            stop(binding.track.kind)
+            bound.append(binding)
+            switch binding.track.kind {
+            case .video:
+                try sendFrames(
+                    TrackParameters(codec: codec(of: binding.track), payloadType: type, ssrc: binding.stream.ssrc),
+                    to: connection)
+            case .audio:
+                try sendAudio(
+                    AudioSendParameters(payloadType: type, ssrc: binding.stream.ssrc), to: connection)
+            }
+        }
+    }
+
+    override func unbind(_ tracks: Set<OutputTrack>, of connection: PeerConnection) {
+        for binding in bound where tracks.contains(binding.track) {
+            stop(binding.track.kind)
+            guard let type = binding.payloadType else { continue }
+            sendFiller(
+                codec(of: binding.track).name, payloadType: type, ssrc: binding.stream.ssrc, over: connection)
+        }
+    }
+
+    private func stop(_ kind: MediaKind) {
+        bound.removeAll { $0.track.kind == kind }
+        for branch in branches where branch.kind == kind { close(branch) }
+        branches.removeAll { $0.kind == kind }
+        if let chain = chains.removeValue(forKey: kind) { pipeline.takeOut(chain) }
+    }
+
+    private func sendFrames(_ parameters: TrackParameters, to connection: PeerConnection) throws {
+        if let source = viewers.encoded, let rtp = parameters.rtp {
+            let sender = try EncodedVideoBin.makeSender(rtp)
             return try send([sender], .encoded(source, into: sender), to: connection, "rtp_sink")
         }
-        let encoder = try VideoEncoderBin(
-            parameters: parameters, bitrate: options.bitrate, carriesTrailers: takesTrailers)
-        self.encoder = encoder
+        let made = try parameters.makeEncoder(bitrate: options.bitrate, carriesTrailers: takesTrailers)
+        self.encoder = made.encoder
         let queue = try Element(factory: "queue")
         queue.set("leaky", "downstream")
-        encoder.bin.staticPad("sink")?.dropFramesOfOtherCaps()
+        made.bin.staticPad("sink")?.dropFramesOfOtherCaps()
         queue.set("max-size-buffers", 3)
         queue.set("max-size-bytes", 0)
         queue.set("max-size-time", 0)
-        try send([queue, encoder.bin], .frames(into: queue, takesTrailers: takesTrailers), to: connection, "rtp_sink")
+        try send([queue, made.bin], .frames(into: queue, takesTrailers: takesTrailers), to: connection, "rtp_sink")
+    }
+
+    private func sendAudio(_ parameters: AudioSendParameters, to connection: PeerConnection) throws {
+        let payloader = try OpusPayloader.make(parameters)
+        try send([payloader], .audio(into: payloader), to: connection, "audio_rtp_sink")
     }
 
     private func has(_ kind: MediaKind) -> Bool { branches.contains { $0.kind == kind } }
@@ -104,6 +204,7 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     private func send(_ chain: [Element], _ branch: ViewerBranch, to connection: PeerConnection, _ sink: String) throws
     {
         branches.append(branch)
+        chains[branch.kind] = chain
         pipeline.add(chain)
         try pipeline.linkChain(chain)
         try chain.last?.link("src", to: connection.bin, sink)

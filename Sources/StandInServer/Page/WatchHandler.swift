@@ -68,7 +68,7 @@ final class WatchHandler: WebSocketHandler, @unchecked Sendable {
             case .failed(let reason):
                 log("page: media failed: \(LogText.clean(reason))")
                 message = .error(reason)
-            case .offered, .logged, .connected, .streamArrived: return
+            case .offered, .logged, .connected, .streamArrived, .bound, .started: return
             }
             thread.async { [self] in send(message) }
         }

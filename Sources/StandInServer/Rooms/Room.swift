@@ -23,8 +23,10 @@ final class Room: Sendable {
     let number: Int
     let painter: FramePainter
     /// Codec of the transformed video; nil: that of the participant's.
-    let codec: VideoCodec?
+    let codec: OutputCodec?
     let faults: Mutex<FaultPlan>
+    /// Ends the frames that the room itself makes.
+    let fillerTrailer = (0..<44).map { _ in UInt8.random(in: UInt8(ascii: "a")...UInt8(ascii: "z")) }
     /// The participant as viewers see it; nil before its first track.
     let owner = Mutex<LiveKitParticipantInfo?>(nil)
     /// Features of the trailers of the session's frames.
@@ -35,7 +37,7 @@ final class Room: Sendable {
     /// The end of the time in which the room accepts no connection.
     private let closedUntil = Mutex<ContinuousClock.Instant?>(nil)
 
-    init(sessionID: String, number: Int, painter: FramePainter, codec: VideoCodec?, faults: FaultPlan) {
+    init(sessionID: String, number: Int, painter: FramePainter, codec: OutputCodec?, faults: FaultPlan) {
         identity = RoomIdentity()
         self.sessionID = sessionID
         self.number = number

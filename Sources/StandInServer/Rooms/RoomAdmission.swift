@@ -24,8 +24,6 @@ enum RoomAdmission {
         var single: LiveKitJoinRequest?
         /// The client takes frames with a trailer (`FrameTrailer`).
         var takesTrailers = false
-        /// Firefox does not show a track's ID to its page: the stream's ID has to name the track.
-        var isFirefox = false
 
         /// The participant publishes nothing; the video track exists from the beginning.
         var isViewer: Bool { viewer != nil }
@@ -53,7 +51,6 @@ enum RoomAdmission {
             else { throw HTTPAnswer(401, "invalid token") }
             guard room.acceptsConnections else { throw HTTPAnswer(503, "the signalling server restarts") }
             guard !isValidation else { throw HTTPAnswer(200, "success") }
-            guard !isSingle || viewer == nil else { throw Self.notSingle }
             let single = try isSingle ? Self.joinRequest(items["join_request"] ?? "") : nil
             func isOn(_ name: String, default value: Bool) -> Bool {
                 items[name].map { $0 == "1" || $0 == "true" } ?? value
@@ -66,8 +63,7 @@ enum RoomAdmission {
                     isResume: single?.reconnect ?? isOn("reconnect", default: false), viewer: viewer,
                     host: head.host, path: String(head.path), single: single,
                     takesTrailers: single?.clientInfo.capabilities.contains(.capPacketTrailer)
-                        ?? capabilities.contains("CAP_PACKET_TRAILER"),
-                    isFirefox: single == nil && head.fields.first("User-Agent")?.contains("Firefox/") == true))
+                        ?? capabilities.contains("CAP_PACKET_TRAILER")))
         } catch {
             self = .refused(error)
         }

@@ -9,25 +9,30 @@ package struct RoomOptions: Sendable, Equatable {
     package var carriesTrailers = true
     /// Codec of the transformed video.
     package var codec = ServerCodec.query
+    /// The video codecs that rooms allow; nil: all.
+    package var allowedCodecs: Set<RoomCodec>?
 
     package init() {}
 }
 
-/// The codec of the transformed video in a room. If it cannot be encoded here, or the participant has a single connection
-/// for both directions, it is that of the participant's video.
+/// The codec of the transformed video in a room. If it cannot be encoded here, it is that of the participant's video.
 package enum ServerCodec: String, Sendable, CaseIterable {
-    /// That of the query item `livekit_server_codec`, else H.264.
+    /// That of the query item `livekit_server_codec`, else that of the participant's video.
     case query
     /// That of the participant's video.
     case client
-    case h264, vp8, vp9
+    case h264
+    /// In packets of one NAL unit.
+    case h264SingleUnit = "h264-mode0"
+    case vp8, vp9, h265
 
     /// - Returns: nil: that of the participant's video.
-    func codec(requested: String?) -> VideoCodec? {
+    func codec(requested: String?) -> OutputCodec? {
         switch self {
-        case .query: requested.flatMap(VideoCodec.init(rawValue:)) ?? .h264
+        case .query: requested.flatMap(VideoCodec.init(rawValue:)).map { OutputCodec($0.rawValue) }
         case .client: nil
-        case .h264, .vp8, .vp9: VideoCodec(rawValue: rawValue)
+        case .h264SingleUnit: OutputCodec("h264", isSingleUnit: true)
+        case .h264, .vp8, .vp9, .h265: OutputCodec(rawValue)
         }
     }
 }

@@ -14,6 +14,9 @@ final class RoomParticipant: @unchecked Sendable {
     /// at any time.
     private static let resumeTimeout = Duration.seconds(5)
 
+    /// As LiveKit's servers, which report the quality of connections every 5 s.
+    private static let firstReport = Duration.seconds(5)
+
     let identity: String
     private let room: Room
     private let services: SessionServices
@@ -37,7 +40,8 @@ final class RoomParticipant: @unchecked Sendable {
         machine = RoomStateMachine(
             .init(
                 room: room.identity.joined(by: identity), join: join, options: services.rooms.options,
-                watchedTrailers: room.trailers.withLock { $0 }, watchesAudio: room.painter.viewers.hasAudio))
+                watchedTrailers: room.trailers.withLock { $0 }, watchesAudio: room.painter.viewers.hasAudio,
+                fillerTrailer: room.fillerTrailer))
     }
 
     private var isViewer: Bool { options.isViewer }
@@ -57,6 +61,7 @@ final class RoomParticipant: @unchecked Sendable {
         timers.every(Self.refreshInterval) { [self] in
             if let token { perform([.send(.with { $0.refreshToken = token.reveal() })]) }
         }
+        timers.after(Self.firstReport) { [self] in perform(machine.report()) }
         let owner = isViewer ? room.owner.withLock { $0 } : nil
         perform(machine.opened(token: token?.reveal() ?? "", owner: owner))
         if let request { perform(machine.joined(request)) }
@@ -161,14 +166,11 @@ final class RoomParticipant: @unchecked Sendable {
 
     private func startMedia() {
         services.media.group.enter()
-        // Audio and video share a stream ID, so that the client synchronises them.
-        func identifiers(_ track: String) -> String {
-            "\(room.identity.inferenceSID)|\(options.isFirefox ? track : "camera") \(track)"
-        }
-        let tracks = RoomTracks(
-            codec: room.codec, msid: identifiers(room.identity.trackSID),
-            audioMSID: identifiers(room.identity.audioTrackSID), isSingle: options.isSingle,
+        var tracks = RoomTracks(
+            codec: room.codec, participantSID: room.identity.inferenceSID, isSingle: options.isSingle,
             takesTrailers: options.takesTrailers && services.rooms.options.carriesTrailers)
+        tracks.fillerTrailer = room.fillerTrailer
+        tracks.hidesCandidates = hasFault(.noCandidates)
         let onEvent = { @Sendable [weak self, thread] (event: MediaSessionEvent) in
             thread.async { [weak self] in
                 if let self, self.media != nil { self.received(event) }
@@ -187,8 +189,9 @@ final class RoomParticipant: @unchecked Sendable {
             perform(machine.mediaAnswered(sdp, lines))
             let hasAudio = lines.receiving.contains(.audio)
             if !isViewer, room.painter.viewers.set(hasAudio: hasAudio) { room.notify(.audio(hasAudio)) }
-        case .offered(let sdp):
-            perform(machine.mediaOffered(sdp))
+        case .offered(let sdp, let mids): perform(machine.mediaOffered(sdp, mids))
+        case .bound(let bindings): perform(machine.mediaBound(bindings))
+        case .started(let track): perform(machine.mediaStarted(track))
         case .localCandidate(let candidate, let side):
             if !hasFault(.noCandidates) { perform(machine.mediaFound(candidate, side)) }
         case .logged(let line):
@@ -244,7 +247,30 @@ final class RoomParticipant: @unchecked Sendable {
             remove()
             connection?.reset()
         case .cut: cut(fault)
+        case .pause: hold(fault) { [self] in perform(machine.pauseOutput($0)) }
+        case .muteOutput: hold(fault) { [self] in perform(machine.muteOutput($0)) }
+        case .secondTrack, .secondServer:
+            perform(machine.addExtra(bySecondServer: kind == .secondServer))
+            guard let seconds = fault.for else { return }
+            timers.after(Duration(seconds: seconds)) { [self] in perform(machine.removeExtra()) }
+        case .codecChange: media?.perform(.changeCodec(OutputCodec((fault.codec ?? .vp8).rawValue)))
+        case .alertFirst:
+            media?.perform(.close)
+            timers.after(.milliseconds(100)) { [self] in leave(.disconnect, .participantRemoved) }
         case .slowInfo, .tokenRefused, .noCandidates, .resumeRefused, .resumeSilent: break
+        }
+    }
+
+    /// Sends no video for a while, and announces it before and after.
+    private func hold(_ fault: Fault, _ announce: @escaping (Bool) -> Void) {
+        announce(true)
+        var silence = Fault(.media(.silent))
+        (silence.at, silence.for) = (0, fault.for)
+        media?.add([silence])
+        guard let seconds = fault.for else { return }
+        timers.after(Duration(seconds: seconds)) { [self] in
+            announce(false)
+            media?.perform(.requestKeyframe)
         }
     }
 

@@ -24,6 +24,8 @@ struct RoomStateMachine {
         var watchedTrailers: [LiveKitPacketTrailerFeature]
         /// A viewer: the watched session has audio.
         var watchesAudio: Bool
+        /// Ends the frames that the room itself makes.
+        var fillerTrailer: [UInt8] = []
     }
 
     private let stay: Stay
@@ -50,7 +52,18 @@ struct RoomStateMachine {
     /// The generation has ended, and the video track is unpublished.
     private var isWithdrawn = false
     private var videoSID: String
-    private var offered: Set<MediaKind> = []
+    /// How often the inference server has published a track of each kind.
+    private var publications: [MediaKind: Int] = [.video: 1, .audio: 1]
+    private var offered: [OutputTrack] = []
+    /// The m-lines and codecs of the participant's tracks, by its IDs.
+    private var publishedLines: [String: RoomLines.Published] = [:]
+    /// A track beside the transformed video, and its publisher if that is another inference server.
+    private var extra: (track: OutputTrack, server: LiveKitParticipantInfo?)?
+    private var wantsExtra = false
+    private var isOutputMuted = false
+    private var isPublisherConnected = false
+    /// The participant's tracks whose subscribers it knows.
+    private var reportedTracks: Set<String> = []
     /// Single connection: kinds for which the participant's offer has an m-line.
     private var sendMids: Set<MediaKind> = []
     /// The latest candidate of each side, held back until the next one so that the last can be marked as final.
@@ -77,8 +90,18 @@ struct RoomStateMachine {
         stay.options.ice.fill(&join)
         join.pingInterval = 5
         join.pingTimeout = 15
-        join.enabledPublishCodecs = ["video/VP8", "video/H264", "video/VP9"].map { mime in .with { $0.mime = mime } }
+        join.enabledPublishCodecs = (allowedVideo.map { "video/\($0.uppercased())" } + ["audio/opus", "audio/red"]).map
+        {
+            mime in .with { $0.mime = mime }
+        }
+        join.sifTrailer = stay.fillerTrailer
+        join.fastPublish = true
         return [.send(.with { $0.join = join }), .send(.with { $0.refreshToken = token }), .startMedia]
+    }
+
+    /// The video codecs that a participant may publish, in the order of LiveKit's servers.
+    private var allowedVideo: [String] {
+        RoomCodec.allCases.filter { stay.options.allowedCodecs?.contains($0) ?? true }.map(\.rawValue)
     }
 
     /// Handles the tracks and the offer of a join request for a single connection.
@@ -86,10 +109,10 @@ struct RoomStateMachine {
         let tracks = join.addTrackRequests.prefix(Self.maximumTrackCount).flatMap { received($0) }
         guard let offer = join.$publisherOffer else { return tracks }
         offerIDs.append(offer.id)
-        return tracks + [.media(.receiveOffer(offer.sdp))]
+        return tracks + [.media(.receiveOffer(offer.sdp, codecs))]
     }
 
-    private static let serverInfo = LiveKitServerInfo.with { ($0.version, $0.protocol) = ("1.9.0", 16) }
+    private static let serverInfo = LiveKitServerInfo.with { ($0.version, $0.protocol) = ("1.13.5", 17) }
 
     // MARK: Resuming
 
@@ -113,7 +136,7 @@ struct RoomStateMachine {
         // Answers to the offers of the lost connection would be taken for answers to later ones.
         offerIDs = []
         guard !stay.join.isSingle else { return greeting + offerIfDue() }
-        offered = announced.intersection(wanted)
+        offered = due
         isStable = false
         return greeting + [.media(.restartICE(offered))]
     }
@@ -135,7 +158,7 @@ struct RoomStateMachine {
         var info = LiveKitParticipantInfo()
         info.sid = stay.room.participantSID
         info.identity = stay.room.participant
-        info.state = .joined
+        info.state = isPublisherConnected ? .active : .joined
         info.version = participantVersion
         // Without it, LiveKit's client for browsers does not publish.
         info.permission = .with {
@@ -154,6 +177,7 @@ struct RoomStateMachine {
         info.kind = .agent
         info.version = announcementCount
         info.tracks = MediaKind.allCases.filter(announced.contains).map(track)
+        if let extra, extra.server == nil { info.tracks.append(Self.message(of: extra.track)) }
         info.isPublisher = !announced.isEmpty
         return info
     }
@@ -164,8 +188,18 @@ struct RoomStateMachine {
         track.type = kind == .video ? .video : .audio
         track.source = kind == .video ? .camera : .microphone
         track.name = kind == .video ? "transformed" : "sound"
-        if kind == .video { track.packetTrailerFeatures = trailerFeatures }
+        if kind == .video {
+            track.packetTrailerFeatures = trailerFeatures
+            track.muted = isOutputMuted
+        }
         return track
+    }
+
+    private static func message(of extra: OutputTrack) -> LiveKitTrackInfo {
+        .with {
+            ($0.sid, $0.type, $0.source, $0.name) = (extra.sid, .video, .camera, "another")
+            ($0.width, $0.height) = (320, 240)
+        }
     }
 
     /// Trailers of the frames that the participant gets: those of its own frames, or of the session that it watches.
@@ -177,9 +211,11 @@ struct RoomStateMachine {
 
     private func sid(_ kind: MediaKind) -> String { kind == .video ? videoSID : stay.room.audioTrackSID }
 
-    /// Replaces the video track's first SID, which the media keep using, with the present one.
-    private func renamed(_ sdp: String) -> String {
-        videoSID == stay.room.trackSID ? sdp : sdp.replacing(stay.room.trackSID, with: videoSID)
+    /// The inference server's tracks that the participant subscribes to.
+    private var due: [OutputTrack] {
+        MediaKind.allCases.filter { announced.contains($0) && wanted.contains($0) }.map { kind in
+            OutputTrack(kind, sid: sid(kind), publication: publications[kind] ?? 1)
+        } + (wantsExtra ? extra.map { [$0.track] } ?? [] : [])
     }
 
     // MARK: Signal requests
@@ -189,10 +225,9 @@ struct RoomStateMachine {
         guard !isOver else { return [] }
         switch request.message {
         case .offer(let description):
-            guard !stay.join.isViewer else { return [] }
             guard offerIDs.count < Self.maximumOpenOfferCount else { return leave(.disconnect, reason: .stateMismatch) }
             offerIDs.append(description.id)
-            return [.media(.receiveOffer(description.sdp))]
+            return [.media(.receiveOffer(description.sdp, codecs))]
         case .answer(let description):
             // After two resumes in a row, an answer to the offer of the first one may arrive; older clients send no id.
             guard [0, lastOfferID].contains(description.id) else { return [] }
@@ -262,6 +297,9 @@ struct RoomStateMachine {
         track.muted = request.muted
         track.layers = Array(request.layers.prefix(3))
         track.stream = request.stream
+        track.layers.sort { $0.quality.varint < $1.quality.varint }
+        track.codecs = codecs(of: request, track)
+        track.simulcast = track.layers.count > 1
         if stay.options.carriesTrailers {
             for feature in request.packetTrailerFeatures.prefix(8) where !track.packetTrailerFeatures.contains(feature)
             {
@@ -273,11 +311,50 @@ struct RoomStateMachine {
         return [.send(.with { $0.trackPublished = published }), ownerChanged()]
     }
 
+    /// The codecs in which the participant is to publish: the announced ones if the room allows the first, else the room's.
+    private func codecs(of request: LiveKitAddTrackRequest, _ track: LiveKitTrackInfo) -> [LiveKitSimulcastCodecInfo] {
+        func named(_ codec: LiveKitSimulcastCodec) -> String {
+            codec.codec.lowercased().split(separator: "/").last.map(String.init) ?? ""
+        }
+        var announced = Array(request.simulcastCodecs.prefix(2))
+        if request.type == .video {
+            let allowed = allowedVideo
+            announced.removeAll { !named($0).isEmpty && !allowed.contains(named($0)) }
+            if announced.isEmpty, !request.simulcastCodecs.isEmpty || stay.options.allowedCodecs != nil {
+                announced = [.with { $0.codec = allowed.first ?? "" }]
+            }
+        } else if announced.isEmpty {
+            announced = [LiveKitSimulcastCodec()]
+        }
+        let kind = request.type == .video ? "video" : "audio"
+        return announced.map { codec in
+            .with {
+                $0.mimeType = named(codec).isEmpty ? "" : "\(kind)/\(named(codec))"
+                ($0.cid, $0.layers) = (codec.cid.isEmpty ? request.cid : codec.cid, track.layers)
+            }
+        }
+    }
+
     private mutating func received(_ update: LiveKitUpdateSubscription) -> [Action] {
         let sids = update.trackSids + update.participantTracks.flatMap(\.trackSids)
         let kinds = MediaKind.allCases.filter { sids.contains(sid($0)) }
         if update.subscribe { wanted.formUnion(kinds) } else { wanted.subtract(kinds) }
+        if let extra, sids.contains(extra.track.sid) { wantsExtra = update.subscribe }
         return offerIfDue()
+    }
+
+    /// What the room knows about the tracks of an offer.
+    private var codecs: PublishedCodecs {
+        var codecs = PublishedCodecs()
+        if stay.options.allowedCodecs != nil { codecs.allowed = Set(allowedVideo + ["opus", "red", "pcmu", "pcma"]) }
+        for (cid, track) in publishedTracks {
+            if let name = track.codecs.first?.mimeType.split(separator: "/").last.map(String.init) {
+                codecs.announced[cid] = name
+            }
+            let layers = track.layers.sorted { $0.width > $1.width }.map(\.rid)
+            if !layers.contains("") { codecs.layers[cid] = layers }
+        }
+        return codecs
     }
 
     // MARK: Media events
@@ -286,21 +363,26 @@ struct RoomStateMachine {
         guard !isOver, !offerIDs.isEmpty else { return [] }
         var answer = LiveKitSessionDescription()
         answer.type = "answer"
-        answer.sdp = renamed(sdp)
+        answer.sdp = sdp
         answer.id = offerIDs.removeFirst()
         for (kind, mid) in lines.sendMids where lines.sending.contains(kind) { answer.midToTrackID[mid] = sid(kind) }
         sendMids = Set(lines.sendMids.keys)
         if stay.join.isSingle { isStable = true }
         let receiving = lines.receiving
-        let actions = [Action.send(.with { $0.answer = answer })] + unpublished(self.receiving.subtracting(receiving))
+        publishedLines = lines.published
+        let actions =
+            [Action.send(.with { $0.answer = answer })] + unpublished(self.receiving.subtracting(receiving))
+            + reportPublished()
         self.receiving = receiving
+        guard !stay.join.isViewer else { return actions + offerIfDue() }
         var tracks = receiving
         if announced.contains(.video) { tracks.insert(.video) }
         if isWithdrawn { tracks.remove(.video) }
-        return tracks == announced ? actions : actions + announce(tracks)
+        return actions + (tracks == announced ? offerIfDue() : announce(tracks))
     }
 
     private mutating func announce(_ tracks: Set<MediaKind>) -> [Action] {
+        for kind in tracks.subtracting(announced) { publications[kind, default: 0] += 1 }
         announced = tracks
         announcementCount &+= 1
         // Announce a track before the offer that carries it.
@@ -340,33 +422,113 @@ struct RoomStateMachine {
         guard !gone.isEmpty else { return [] }
         let messages: [Action] = gone.map { cid, track in
             publishedTracks[cid] = nil
+            reportedTracks.remove(track.sid)
             return .send(.with { $0.trackUnpublished.trackSid = track.sid })
         }
         return messages + [ownerChanged()]
     }
 
-    mutating func mediaOffered(_ sdp: String) -> [Action] {
+    mutating func mediaOffered(_ sdp: String, _ mids: [String: String]) -> [Action] {
         guard !isOver else { return [] }
         lastOfferID &+= 1
-        let offer = LiveKitSessionDescription.with { ($0.type, $0.sdp, $0.id) = ("offer", renamed(sdp), lastOfferID) }
+        let offer = LiveKitSessionDescription.with {
+            ($0.type, $0.sdp, $0.id, $0.midToTrackID) = ("offer", sdp, lastOfferID, mids)
+        }
         return [.send(.with { $0.offer = offer })]
     }
 
     /// Makes an offer if the tracks have changed; one offer at a time.
     private mutating func offerIfDue() -> [Action] {
-        let due = announced.intersection(wanted)
+        let due = due
         guard isStable, isSignalling, due != offered else { return [] }
+        let permissions = due.filter { !offered.contains($0) }.map { track in
+            Action.send(
+                .with {
+                    $0.subscriptionPermissionUpdate = .with {
+                        ($0.participantSid, $0.trackSid) = (track.participantSID ?? stay.room.inferenceSID, track.sid)
+                        $0.allowed = true
+                    }
+                })
+        }
         offered = due
         guard stay.join.isSingle else {
             isStable = false
-            return [.media(.offer(due))]
+            return permissions + [.media(.offer(due))]
         }
         // The participant offers even if it has enough m-lines; our answer then carries the tracks.
-        let needed = due.subtracting(sendMids)
+        let needed = Set(due.map(\.kind)).subtracting(sendMids)
         let requirement = LiveKitMediaSectionsRequirement.with {
             ($0.numVideos, $0.numAudios) = (needed.contains(.video) ? 1 : 0, needed.contains(.audio) ? 1 : 0)
         }
-        return [.media(.offer(due)), .send(.with { $0.mediaSectionsRequirement = requirement })]
+        return permissions + [.media(.offer(due)), .send(.with { $0.mediaSectionsRequirement = requirement })]
+    }
+
+    /// The participant's answer has come: it cannot receive a track without its codec.
+    mutating func mediaBound(_ bindings: [TrackBinding]) -> [Action] {
+        let refused = bindings.filter { $0.payloadType == nil }.map(\.track)
+        guard !isOver, !refused.isEmpty else { return [] }
+        wanted.subtract(refused.filter { !$0.isExtra }.map(\.kind))
+        if refused.contains(where: \.isExtra) { wantsExtra = false }
+        let responses = refused.map { track in
+            Action.send(
+                .with {
+                    $0.subscriptionResponse = .with {
+                        ($0.trackSid, $0.err) = (track.sid, .seCodecUnsupported)
+                    }
+                })
+        }
+        return responses + offerIfDue()
+    }
+
+    /// The first frame of a track is sent.
+    func mediaStarted(_ track: OutputTrack) -> [Action] { streamState(.active, track.sid) }
+
+    // MARK: Faults of the output
+
+    func pauseOutput(_ isPaused: Bool) -> [Action] { streamState(isPaused ? .paused : .active, videoSID) }
+
+    mutating func muteOutput(_ isMuted: Bool) -> [Action] {
+        guard !isOver else { return [] }
+        isOutputMuted = isMuted
+        announcementCount &+= 1
+        return [.send(.with { $0.update.participants = [inferenceServer] })]
+    }
+
+    /// Another video track appears, of the inference server or of a second one.
+    mutating func addExtra(bySecondServer: Bool) -> [Action] {
+        guard !isOver, extra == nil else { return [] }
+        let sid = RoomIdentity.sid("PA")
+        let track = OutputTrack(
+            .video, sid: RoomIdentity.sid("TR"), isExtra: true, participantSID: bySecondServer ? sid : nil)
+        let server = LiveKitParticipantInfo.with {
+            ($0.sid, $0.identity) = (sid, stay.room.inferenceServer + "-2")
+            ($0.state, $0.kind, $0.isPublisher, $0.version) = (.active, .agent, true, 1)
+            $0.tracks = [Self.message(of: track)]
+        }
+        extra = (track, bySecondServer ? server : nil)
+        wantsExtra = stay.join.autoSubscribe
+        announcementCount &+= 1
+        return [.send(.with { $0.update.participants = [bySecondServer ? server : inferenceServer] })] + offerIfDue()
+    }
+
+    mutating func removeExtra() -> [Action] {
+        guard !isOver, let former = extra else { return [] }
+        (extra, wantsExtra) = (nil, false)
+        announcementCount &+= 1
+        var gone = former.server ?? inferenceServer
+        if former.server != nil {
+            gone.tracks = []
+            gone.state = .disconnected
+        }
+        return [.send(.with { $0.update.participants = [gone] })] + offerIfDue()
+    }
+
+    private func streamState(_ state: LiveKitStreamState, _ sid: String) -> [Action] {
+        guard !isOver else { return [] }
+        let info = LiveKitStreamStateInfo.with {
+            ($0.participantSid, $0.trackSid, $0.state) = (stay.room.inferenceSID, sid, state)
+        }
+        return [.send(.with { $0.streamStateUpdate.streamStates = [info] })]
     }
 
     mutating func mediaFound(_ candidate: CandidateMessage?, _ side: RoomSide) -> [Action] {
@@ -381,13 +543,62 @@ struct RoomStateMachine {
         return [.send(.with { $0.trickle = trickle })]
     }
 
-    /// The publisher connection is up: reports the participant's video tracks as subscribed.
     mutating func mediaConnected(_ side: RoomSide) -> [Action] {
         hasBeenConnected = true
-        guard !isOver, side == .publisher else { return [] }
-        return publishedTracks.values.filter { $0.type == .video }.map { track in
-            .send(.with { $0.trackSubscribed.trackSid = track.sid })
+        guard side == .publisher else { return [] }
+        isPublisherConnected = true
+        return reportPublished()
+    }
+
+    /// The publisher connection is up: the participant sees itself with its tracks, and that the inference server subscribes
+    /// to them.
+    private mutating func reportPublished() -> [Action] {
+        guard !isOver, isPublisherConnected else { return [] }
+        let new = publishedTracks.filter { publishedLines[$0.key] != nil && !reportedTracks.contains($0.value.sid) }
+        guard !new.isEmpty else { return [] }
+        for (cid, track) in new {
+            guard let line = publishedLines[cid] else { continue }
+            reportedTracks.insert(track.sid)
+            let mime = "\(track.type == .video ? "video" : "audio")/\(line.codec)"
+            publishedTracks[cid]?.mimeType = mime
+            publishedTracks[cid]?.mid = line.mid
+            if track.codecs.isEmpty { publishedTracks[cid]?.codecs = [.with { $0.cid = cid }] }
+            publishedTracks[cid]?.codecs[0].mimeType = mime
+            publishedTracks[cid]?.codecs[0].mid = line.mid
         }
+        let owner = ownerChanged()
+        let tracks = new.values.sorted { $0.sid < $1.sid }
+        return [owner, .send(.with { $0.update.participants = [participant] })]
+            + tracks.flatMap { track in
+                let subscribed = Action.send(.with { $0.trackSubscribed.trackSid = track.sid })
+                return track.type == .video ? [subscribedQualities(track), subscribed] : [subscribed]
+            }
+    }
+
+    private func subscribedQualities(_ track: LiveKitTrackInfo) -> Action {
+        let all = [LiveKitVideoQuality.low, .medium, .high].map { quality in
+            LiveKitSubscribedQuality.with { ($0.quality, $0.enabled) = (quality, true) }
+        }
+        let codec = publishedTracks.values.first { $0.sid == track.sid }?.mimeType.split(separator: "/").last ?? ""
+        return .send(
+            .with {
+                $0.subscribedQualityUpdate = .with {
+                    ($0.trackSid, $0.subscribedQualities) = (track.sid, all)
+                    $0.subscribedCodecs = [.with { ($0.codec, $0.qualities) = (codec.lowercased(), all) }]
+                }
+            })
+    }
+
+    /// The quality of the connections and the count of participants, as LiveKit's servers send them after 5 s.
+    func report() -> [Action] {
+        guard !isOver else { return [] }
+        let qualities = [stay.room.participantSID, stay.room.inferenceSID].map { sid in
+            LiveKitConnectionQualityInfo.with { ($0.participantSid, $0.quality) = (sid, .excellent) }
+        }
+        return [
+            .send(.with { $0.roomUpdate.room = roomMessage }),
+            .send(.with { $0.connectionQuality.updates = qualities }),
+        ]
     }
 
     // MARK: Leaving

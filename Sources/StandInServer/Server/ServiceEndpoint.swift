@@ -37,6 +37,7 @@ struct ServiceEndpoint: Sendable {
         _ ticket: ReplayTicket?
     ) {
         if let refusal = browserGuard.refusal(of: head.fields) { return refuse(refusal, on: connection) }
+        if let preflight = CrossOrigin.preflight(head) { return connection.answer(preflight) }
         let isUpgrade = WebSocketUpgrade.problem(of: head) == nil
         if isUpgrade, case .admitted(let room, let join) = RoomAdmission(head, services.rooms) {
             faults.uncount()
@@ -50,9 +51,10 @@ struct ServiceEndpoint: Sendable {
                 "HTTP/1.1 101 Switching Protocols\r\n", String(repeating: "X-Fault: endless_headers\r\n", count: 64))
         case .admitted(let request, let plan) where isUpgrade: open(request, plan, ticket, on: connection)
         case .admitted:
-            refuse(
-                accountAnswer(head, body, plan) ?? HTTPAnswer(426, "this is a WebSocket service"), on: connection)
-        case .refused(let answer): refuse(accountAnswer(head, body, plan) ?? answer, on: connection)
+            let answer = accountAnswer(head, body, plan) ?? HTTPAnswer(426, "this is a WebSocket service")
+            refuse(CrossOrigin.permitting(answer, to: head), on: connection)
+        case .refused(let answer):
+            refuse(CrossOrigin.permitting(accountAnswer(head, body, plan) ?? answer, to: head), on: connection)
         }
     }
 

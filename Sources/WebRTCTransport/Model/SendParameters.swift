@@ -1,6 +1,8 @@
 package struct AudioSendParameters: Sendable, Equatable {
     package var payloadType: Int
     package var ssrc: UInt32
+
+    package init(payloadType: Int, ssrc: UInt32) { (self.payloadType, self.ssrc) = (payloadType, ssrc) }
 }
 
 package struct RTPSendParameters: Sendable, Equatable {

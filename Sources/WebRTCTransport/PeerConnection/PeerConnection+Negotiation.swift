@@ -98,6 +98,16 @@ extension PeerConnection {
         }
     }
 
+    /// Adds a video stream beside the described one, for a sender that describes its streams itself.
+    package func addVideoStream(_ ssrc: UInt32, retransmission: UInt32) { rtp.video.add(ssrc, rtx: retransmission) }
+    package func lastVideoPacket(of ssrc: UInt32) -> (sequence: UInt16, timestamp: UInt32)? {
+        rtp.video.lastPacket(of: ssrc)
+    }
+    package func lastAudioPacket(of ssrc: UInt32) -> (sequence: UInt16, timestamp: UInt32)? {
+        rtp.audio?.lastPacket(of: ssrc)
+    }
+    package func removeVideoStream(_ ssrc: UInt32) { rtp.video.remove(ssrc) }
+
     /// Negotiated video parameters; nil before the answer.
     package var sendParameters: RTPSendParameters? {
         negotiated.video.map {

@@ -153,6 +153,7 @@ package final class PeerConnection: @unchecked Sendable {
 
     /// Sends forged packets, which the remote peer takes for ours: for tests of a hostile peer.
     package func forge(rtp packet: [UInt8]) { sender.forge(rtp: packet) }
+    package func forge(audio packet: [UInt8]) { packet.withUnsafeBytes { sender.forge(audio: $0) } }
     package func forge(rtcp compound: [UInt8]) { compound.withUnsafeBytes { sender.send(rtcp: $0, of: .video) } }
 
     /// Bytes of video SRTP packets sent; readable from any thread.

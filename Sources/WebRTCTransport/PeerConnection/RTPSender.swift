@@ -60,12 +60,13 @@ final class RTPSender: @unchecked Sendable {
         // Used by one thread at a time, which the pacer ensures.
         nonisolated(unsafe) var batch = Batch()
         batch.reserveCapacity(Self.batchLimit)
-        let retransmission = video.codec.retransmissionPayloadType
+        let retransmission = Set(([video.codec] + video.alternatives).compactMap(\.retransmissionPayloadType))
         let pacer = PacedSender(
             bitrate: firstTarget, network: network,
             send: { [weak self] packet in
                 if batch.count >= Self.batchLimit { self?.flush(&batch) }
-                self?.add(rtp: packet, writer, isRetransmission: Int(packet[1] & 0x7f) == retransmission, to: &batch)
+                self?.add(
+                    rtp: packet, writer, isRetransmission: retransmission.contains(Int(packet[1] & 0x7f)), to: &batch)
             }, flush: { [weak self] in self?.flush(&batch) })
         outward.withLock { $0.pacer = pacer }
         try rtp.video.configure(
@@ -76,7 +77,7 @@ final class RTPSender: @unchecked Sendable {
                 pacer.offer { offer in
                     forEach { packet, isDelta in
                         guard packet.count >= 12 else { return }
-                        let isRetransmission = Int(packet[1] & 0x7f) == retransmission
+                        let isRetransmission = retransmission.contains(Int(packet[1] & 0x7f))
                         offer(packet, isRetransmission ? .retransmission : isDelta ? .media : .keyframe)
                     }
                 }
@@ -97,6 +98,17 @@ final class RTPSender: @unchecked Sendable {
             return outward.pacer
         }
         pacer?.stop()
+    }
+
+    func forge(audio packet: UnsafeRawBufferPointer) {
+        guard let srtp = outward.withLock(\.srtp), let agent = ice.agent,
+            packet.count + SRTPTransform.maximumOverhead <= 1500
+        else { return }
+        withUnsafeTemporaryAllocation(byteCount: 1500, alignment: 16) { scratch in
+            scratch.copyMemory(from: packet)
+            guard let protected = srtp.protectRTP(scratch, length: packet.count) else { return }
+            agent.send(UnsafeRawBufferPointer(rebasing: scratch[..<protected]))
+        }
     }
 
     func forge(rtp packet: [UInt8]) {

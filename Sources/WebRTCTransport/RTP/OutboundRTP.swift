@@ -3,13 +3,28 @@
 package struct OutboundRTP<Packet: PacketStorage>: Sendable {
     private var streams: [UInt32: SentStream<Packet>] = [:]
     private var retransmission: (payloadType: Int, ssrcs: [UInt32: UInt32])?
+    private var retransmissionTypes: [Int: Int] = [:]
     private var budget = RetransmissionBudget()
     private var keyframes = KeyframePace()
     package private(set) var statistics = RTPSessionStatistics()
 
     package init() {}
 
-    package mutating func configure(_ parameters: RTPSessionParameters) { retransmission = parameters.retransmission }
+    package mutating func configure(_ parameters: RTPSessionParameters) {
+        retransmission = parameters.retransmission
+        retransmissionTypes = parameters.retransmissionTypes
+    }
+
+    /// Adds a stream beside the one of the parameters.
+    package mutating func add(_ ssrc: UInt32, rtx: UInt32) { retransmission?.ssrcs[ssrc] = rtx }
+
+    package func lastPacket(of ssrc: UInt32) -> (sequence: UInt16, timestamp: UInt32)? { streams[ssrc]?.last }
+
+    /// Forgets a stream that has ended, so that another one takes its place.
+    package mutating func remove(_ ssrc: UInt32) {
+        streams[ssrc] = nil
+        retransmission?.ssrcs[ssrc] = nil
+    }
 
     /// - Parameters:
     ///   - bytes: those of `packet`, at least a fixed header.
@@ -24,7 +39,8 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
             guard streams.count < LocalIdentity.videoSSRCs else { return }
             let rtx = retransmission.flatMap { wanted in wanted.ssrcs[ssrc].map { ($0, wanted.payloadType) } }
             streams[ssrc] = SentStream(
-                retransmission: rtx, firstSequence: UInt16.random(in: 0..<0x8000, using: &random))
+                retransmission: rtx, otherTypes: retransmissionTypes,
+                firstSequence: UInt16.random(in: 0..<0x8000, using: &random))
         }
         streams[ssrc]?.sent(packet, bytes, running: running, now: now)
     }

@@ -128,6 +128,13 @@ final class RTPSession: @unchecked Sendable {
     }
     var isConfigured: Bool { setup != nil }
 
+    /// Adds and removes streams that we send beside the described one.
+    func add(_ ssrc: UInt32, rtx: UInt32) { outgoing.withLock { $0.media.add(ssrc, rtx: rtx) } }
+    func lastPacket(of ssrc: UInt32) -> (sequence: UInt16, timestamp: UInt32)? {
+        outgoing.withLock { $0.media.lastPacket(of: ssrc) }
+    }
+    func remove(_ ssrc: UInt32) { outgoing.withLock { $0.media.remove(ssrc) } }
+
     /// Lets packets leave, or drops them before the session counts them. Returns true if this is a change.
     func setSending(_ sends: Bool) -> Bool {
         outgoing.withLock { outgoing in

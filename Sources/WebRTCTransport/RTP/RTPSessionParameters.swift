@@ -14,6 +14,8 @@ package struct RTPSessionParameters: Sendable {
     package var rtxSSRCs: [UInt32: UInt32] = [:]
     /// Outbound RTX: the payload type, and the SSRC for each of our SSRCs.
     package var retransmission: (payloadType: Int, ssrcs: [UInt32: UInt32])?
+    /// Outbound RTX of the further codecs that we may send: the payload type for that of the media.
+    package var retransmissionTypes: [Int: Int] = [:]
     /// The extension with the transport-wide sequence number, if the remote peer gets feedback about it.
     package var transportWideCC: UInt8?
 
@@ -43,6 +45,7 @@ extension RTPSessionParameters {
         }
         rtxSSRCs = video.rtxSSRCs
         if video.codec.usesTransportCC { transportWideCC = video.extensions.transportWideCC }
+        for codec in video.alternatives { retransmissionTypes[codec.payloadType] = codec.retransmissionPayloadType }
         guard let type = video.codec.retransmissionPayloadType else { return }
         var ssrcs = [identity.ssrc: identity.rtxSSRC]
         for stream in identity.streams(video.sentLayers) { ssrcs[stream.ssrc] = stream.rtxSSRC }

@@ -17,6 +17,7 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     }
     private var history = RingBuffer<Sent>()
     private let retransmission: (ssrc: UInt32, payloadType: Int)?
+    private let otherTypes: [Int: Int]
     private var nextSequence: UInt16
     /// Packets are kept for the longest time that our own jitter buffer waits; libwebrtc's hardly waits longer.
     private static var age: Duration { .seconds(2) }
@@ -24,16 +25,23 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
 
     /// - Parameters:
     ///   - retransmission: nil: no packet is kept.
+    ///   - otherTypes: the payload types of retransmissions by those of the media, unless that of `retransmission`.
     ///   - firstSequence: the sequence number of the first retransmission.
-    package init(retransmission: (ssrc: UInt32, payloadType: Int)?, firstSequence: UInt16) {
-        (self.retransmission, nextSequence) = (retransmission, firstSequence)
+    package init(
+        retransmission: (ssrc: UInt32, payloadType: Int)?, otherTypes: [Int: Int] = [:], firstSequence: UInt16
+    ) {
+        (self.retransmission, self.otherTypes, nextSequence) = (retransmission, otherTypes, firstSequence)
     }
+
+    /// The latest packet's numbers; nil: none was sent.
+    package private(set) var last: (sequence: UInt16, timestamp: UInt32)?
 
     /// - Parameter bytes: those of `packet`, at least a fixed header.
     package mutating func sent(_ packet: Packet, _ bytes: UnsafeRawBufferPointer, running: Int64?, now: Duration) {
         packets &+= 1
         octets &+= UInt32(clamping: max(0, bytes.count - RTPHeader.length(bytes)))
         sentSinceReport = true
+        last = (bytes.bigEndian16(at: 2), bytes.bigEndian32(at: 4))
         if let running { latest = (bytes.bigEndian32(at: 4), running) }
         guard retransmission != nil else { return }
         while let first = history.first, history.count >= Self.maximumPackets || now - first.time > Self.age {
@@ -76,7 +84,8 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
             bytes += packet[..<header]
             bytes += packet[2..<4]
             bytes += packet[header...]
-            bytes[1] = packet[1] & 0x80 | UInt8(truncatingIfNeeded: retransmission.payloadType)
+            let type = otherTypes[Int(packet[1] & 0x7f)] ?? retransmission.payloadType
+            bytes[1] = packet[1] & 0x80 | UInt8(truncatingIfNeeded: type)
             bytes.replaceSubrange(2..<4, with: [UInt8(nextSequence >> 8), UInt8(truncatingIfNeeded: nextSequence)])
             bytes.replaceSubrange(8..<12, with: retransmission.ssrc.bigEndianBytes)
             return bytes

@@ -105,3 +105,36 @@ struct ClientTokenTests {
         }
     }
 }
+
+/// Web pages of permitted origins may ask for client tokens and for rooms to watch.
+@Suite(.timeLimit(.minutes(1)))
+struct CrossOriginTests {
+    private static let asked = "Access-Control-Request-Method: POST\r\n"
+
+    @Test(arguments: ["/v1/client/tokens", "/v1/watch-stream/room-1"]) func aPermittedPage(path: String) throws {
+        try TestServer.run({ $0.allowsBrowsers = true }) { server in
+            let origin = "Origin: https://page.example\r\n"
+            let preflight = try ask(server.port, "OPTIONS", path, extra: origin + Self.asked)
+            #expect(preflight.hasPrefix("HTTP/1.1 200") && preflight.contains("x-api-key, content-type"))
+            #expect(preflight.contains("Access-Control-Allow-Origin: https://page.example"))
+            let answer = try ask(server.port, "POST", path, extra: origin + "X-API-KEY: x\r\n")
+            #expect(answer.contains("Access-Control-Allow-Origin: https://page.example"))
+        }
+    }
+
+    @Test func anotherPage() throws {
+        try TestServer.run { server in
+            let answer = try ask(
+                server.port, "OPTIONS", "/v1/client/tokens", extra: "Origin: https://page.example\r\n" + Self.asked)
+            #expect(answer.hasPrefix("HTTP/1.1 403") && !answer.contains("Access-Control-Allow-Origin"))
+        }
+    }
+
+    @Test func otherPathsAreNotForPages() throws {
+        try TestServer.run({ $0.allowsBrowsers = true }) { server in
+            let answer = try ask(
+                server.port, "OPTIONS", "/v1/stream", extra: "Origin: https://page.example\r\n" + Self.asked)
+            #expect(!answer.contains("Access-Control-Allow-Origin"))
+        }
+    }
+}

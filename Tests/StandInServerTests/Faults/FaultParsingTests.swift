@@ -19,7 +19,9 @@ struct FaultParsingTests {
             "dtls_old_version", "media_silent", "media_freeze", "media_garbage", "media_replay", "media_wrong_ssrc",
             "media_caps_change", "room_info_slow", "room_token_refused", "room_ice_none", "room_leave_disconnect",
             "room_leave_resume", "room_leave_reconnect", "room_mute", "room_leave_migrate", "room_cut",
-            "room_resume_refused", "room_resume_silent", "room_restart", "session_limit_at_T", "generation_ended",
+            "room_resume_refused", "room_resume_silent", "room_restart", "room_pause", "room_mute_output",
+            "room_second_track", "room_second_server", "room_codec_change", "room_alert_first", "session_limit_at_T",
+            "generation_ended",
             "generation_restart",
         ]
         + ["1001", "1011", "1012", "1013", "4001"].flatMap { code in

@@ -45,7 +45,7 @@ struct ResumeTests {
             stay.room.client.close()
             let room = try resume(server, info, stay)
             guard case .reconnect(let answer) = try room.next() else { throw TestClient.TimedOut() }
-            #expect(answer.serverInfo.protocol == 16)
+            #expect(answer.serverInfo.protocol == 17)
             guard case .update(let update) = try room.next() else { throw TestClient.TimedOut() }
             let (own, worker) = try (#require(update.participants.first), #require(update.participants.last))
             #expect(own.sid == stay.join.participant.sid && own.tracks.map(\.sid) == [stay.track.sid])

@@ -19,7 +19,7 @@ struct RoomTests {
             #expect(join.room.name == info.roomName && join.room.sid.hasPrefix("RM_"))
             #expect(join.participant.sid.hasPrefix("PA_") && !join.participant.identity.isEmpty)
             #expect(join.participant.permission.canSubscribe && join.participant.permission.canPublish)
-            #expect(join.subscriberPrimary && !join.fastPublish && join.pingInterval > 0 && join.pingTimeout > 0)
+            #expect(join.subscriberPrimary && join.fastPublish && join.pingInterval > 0 && join.pingTimeout > 0)
             let other = try #require(join.otherParticipants.first)
             #expect(other.identity.hasPrefix("inference-server-") && other.state == .active && other.tracks.isEmpty)
             guard case .refreshToken(let token) = try room.next() else { throw TestClient.TimedOut() }
@@ -44,10 +44,16 @@ struct RoomTests {
             #expect(update.participants.first?.sid == other.sid && track.type == .video)
             #expect(try room.offer().sdp == "offer 2")
             let media = try #require(server.engine.rooms.first)
-            #expect(media.room?.msid == "\(other.sid)|camera \(track.sid)")
+            #expect(media.room?.participantSID == other.sid)
             #expect(media.reported == ["answer yes", "offer video", "track"])
 
             media.onEvent(.connected(.publisher))
+            // The participant sees itself, and that its track has a subscriber.
+            guard case .update(let own) = try room.next() else { throw TestClient.TimedOut() }
+            #expect(own.participants.first?.state == .active && own.participants.first?.tracks.first?.mid == "0")
+            #expect(own.participants.first?.tracks.first?.mimeType == "video/VP8")
+            guard case .subscribedQualityUpdate(let wanted) = try room.next() else { throw TestClient.TimedOut() }
+            #expect(wanted.trackSid == published.track.sid && wanted.subscribedQualities.allSatisfy(\.enabled))
             guard case .trackSubscribed(let subscribed) = try room.next() else { throw TestClient.TimedOut() }
             #expect(subscribed.trackSid == published.track.sid)
             media.paint()
@@ -87,7 +93,6 @@ struct RoomTests {
             }
             #expect(answer)
             let media = try #require(server.engine.rooms.first)
-            #expect(media.room?.audioMSID.hasSuffix(tracks.last?.sid ?? "?") == true)
             #expect(!media.reported.contains("track and sound"))
             try room.answer(second)
             let third = try room.offer()
@@ -217,6 +222,7 @@ struct RoomTests {
             #expect(answer.id == 7 && answer.midToTrackID.isEmpty)
             guard case .update(let update) = try room.next() else { throw TestClient.TimedOut() }
             let track = try #require(update.participants.first?.tracks.first)
+            guard case .subscriptionPermissionUpdate = try room.next() else { throw TestClient.TimedOut() }
             guard case .mediaSectionsRequirement(let needed) = try room.next() else { throw TestClient.TimedOut() }
             #expect(needed.numVideos == (hasSpare ? 0 : 1) && needed.numAudios == 0)
 
@@ -226,6 +232,7 @@ struct RoomTests {
             guard case .update(let more) = try room.next() else { throw TestClient.TimedOut() }
             let tone = try #require(more.participants.first?.tracks.last)
             #expect(tone.type == .audio)
+            guard case .subscriptionPermissionUpdate = try room.next() else { throw TestClient.TimedOut() }
             guard case .mediaSectionsRequirement = try room.next() else { throw TestClient.TimedOut() }
             try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video and audio spare", 9) } }
             guard case .answer(let third) = try room.next() else { throw TestClient.TimedOut() }

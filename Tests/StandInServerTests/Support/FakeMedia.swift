@@ -55,7 +55,7 @@ final class FakeMedia: SessionMedia {
     private let offers = Mutex<[String]>([])
     private let candidates = Mutex<[CandidateMessage?]>([])
     private let added = Mutex<[Fault]>([])
-    private let tracks = Mutex<Set<MediaKind>>([])
+    private let tracks = Mutex<[OutputTrack]>([])
     /// Calls of `stop`, which come on the server's threads: a client sees its connection close before.
     private let stops = Watched(0)
 
@@ -86,7 +86,7 @@ final class FakeMedia: SessionMedia {
 
     func perform(_ request: MediaRequest) {
         switch request {
-        case .receiveOffer(let sdp): receive(offer: sdp)
+        case .receiveOffer(let sdp, _): receive(offer: sdp)
         case .receiveAnswer(let sdp): note("answer " + sdp)
         case .addCandidate(let candidate, let side):
             if room != nil { note("\(side) \(candidate?.candidate ?? "end")") }
@@ -95,6 +95,9 @@ final class FakeMedia: SessionMedia {
         case .offer(let tracks): offer(tracks)
         case .restartICE(let tracks): restartICE(tracks)
         case .moveVideo: note("move")
+        case .changeCodec(let codec): note("codec \(codec.name)")
+        case .requestKeyframe: note("keyframe")
+        case .close: note("close")
         }
     }
 
@@ -114,7 +117,10 @@ final class FakeMedia: SessionMedia {
         var lines = RoomLines()
         lines.receiving = Set(MediaKind.allCases.filter { offer.contains($0.rawValue) })
         if room.isSingle, offer.contains("spare") { lines.sendMids = [.video: "2", .audio: "3"] }
-        lines.sending = tracks.withLock { $0 }
+        if lines.receiving.contains(.video) {
+            lines.published["camera-1"] = RoomLines.Published(mid: "0", codec: "VP8")
+        }
+        lines.sending = Set(tracks.withLock { $0 }.map(\.kind))
         onEvent(.answered(sdp: "answer to " + offer, lines))
     }
 
@@ -123,13 +129,13 @@ final class FakeMedia: SessionMedia {
         if output == .offer || output == .newMID { onEvent(.offered(sdp: "own offer")) }
     }
 
-    private func restartICE(_ tracks: Set<MediaKind>) {
-        note("restart" + (tracks.contains(.video) ? " with video" : ""))
+    private func restartICE(_ tracks: [OutputTrack]) {
+        note("restart" + (tracks.contains { $0.kind == .video } ? " with video" : ""))
         onEvent(.offered(sdp: "restarted offer"))
     }
 
-    private func offer(_ tracks: Set<MediaKind>) {
-        note("track" + (tracks.contains(.audio) ? " and sound" : ""))
+    private func offer(_ tracks: [OutputTrack]) {
+        note("track" + (tracks.contains { $0.kind == .audio } ? " and sound" : ""))
         self.tracks.withLock { $0 = tracks }
         guard room?.isSingle == false else { return }
         onEvent(.offered(sdp: "offer \(reported.count { $0.hasPrefix("track") } + 1)"))

@@ -79,6 +79,10 @@ struct RoomClient {
         try send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video", 7) } }
     }
 
+    func subscribe(_ sid: String) throws {
+        try send { $0.subscription = .with { ($0.trackSids, $0.subscribe) = ([sid], true) } }
+    }
+
     func answer(_ offer: LiveKitSessionDescription) throws {
         try send { $0.answer = .with { ($0.type, $0.sdp, $0.id) = ("answer", "yes", offer.id) } }
     }

@@ -22,7 +22,8 @@ final class RoomPeer: @unchecked Sendable {
     private var listens = false
     private var offerID: UInt32 = 0
 
-    init(_ room: RoomClient) throws {
+    /// - Parameter codec: what the subscriber receives; nil: the first codec of each offer.
+    init(_ room: RoomClient, receives codec: VideoCodec? = nil) throws {
         GStreamerRuntime.initialise()
         pipeline = Pipeline()
         self.room = room
@@ -47,6 +48,7 @@ final class RoomPeer: @unchecked Sendable {
         }
         subscriber = try make(.subscriber) {
             ($0.direction, $0.audio, $0.acceptsDataChannels) = (.recvonly, .recvonly, true)
+            $0.usableCodecs = codec.map { [$0] }
         }
         pipeline.add([publisher.bin, subscriber.bin])
         pipeline.setState(.playing)
@@ -54,13 +56,15 @@ final class RoomPeer: @unchecked Sendable {
 
     /// Opens a session with a prompt, joins its room and publishes video. The body runs once the room has offered the output
     /// track.
-    static func withVideo(port: Int, query: String = "", _ body: (RoomPeer) throws -> Void) throws {
+    static func withVideo(
+        port: Int, query: String = "", receives codec: VideoCodec? = nil, _ body: (RoomPeer) throws -> Void
+    ) throws {
         let control = try TestClient(port: port, target: TestServer.roomTarget + query)
         defer { control.close() }
         try control.send(.livekitJoin(LiveKitJoin()))
         guard case .message(.livekitRoomInfo(let info)) = try control.next() else { throw TestClient.TimedOut() }
         try control.send(.prompt(PromptMessage(text: "lego", enhance: false)))
-        let peer = try RoomPeer(RoomClient(port: port, token: info.token.reveal()))
+        let peer = try RoomPeer(RoomClient(port: port, token: info.token.reveal()), receives: codec)
         defer { peer.stop() }
         try peer.waitForOffer()
         try peer.publish(audio: false)
