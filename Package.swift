@@ -224,7 +224,7 @@ let package = Package(
                 "EventLoopThreads", "StandInServer", "GStreamerKit", "DecartProtocol", "LiveKitProtocol", "TestSupport",
                 "WebRTCTransport",
             ],
-            swiftSettings: testSettings),
+            exclude: ["Exchanges"], swiftSettings: testSettings),
         .testTarget(
             name: "ConnectionCheckTests",
             dependencies: [

@@ -221,6 +221,10 @@ package struct ClientOffer {
                         "urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id",
                         "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id",
                     ] : [])
+                + (sends(media)
+                    ? [
+                        "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension"
+                    ] : [])
                 + (isSingle ? ["http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time"] : [])
         }
         return media.values("extmap").filter { value in

@@ -5,7 +5,7 @@ import WebRTCTransport
 package struct SingleLines: Sendable {
     package private(set) var mids: [OutputTrack: String] = [:]
     /// The mids that carry a track or have carried one: without one they are answered `inactive`, spare ones `sendonly`.
-    private(set) var used: Set<String> = []
+    package private(set) var used: Set<String> = []
 
     package init() {}
 

@@ -1,6 +1,6 @@
 // The offers of a room to its participant on the subscriber connection, in the way of LiveKit's servers: a value. The room
-// offers every codec that it knows, whatever the track has; an answered m-line keeps what the answer took, also for the
-// tracks that use it later; the answer of a rejected m-line changes nothing.
+// offers every codec that it knows, whatever the track has; once a kind is answered, its m-lines have what
+// the answer took, also for later tracks; the answer of a rejected m-line changes nothing.
 package import GStreamerKit
 package import WebRTCTransport
 
@@ -25,7 +25,10 @@ package struct SubscriberLines: Sendable {
     private let sessionID = UInt64.random(in: 1...UInt64(Int64.max))
     private var version: UInt32 = 0
 
-    package init() {}
+    private let allowed: Set<String>?
+
+    /// - Parameter allowed: the codecs that the room allows, in lower case; nil: all.
+    package init(allowed: Set<String>? = nil) { self.allowed = allowed }
 
     // MARK: Our transport
 
@@ -71,10 +74,14 @@ package struct SubscriberLines: Sendable {
             if let free = lines.firstIndex(where: { $0.kind == kind && $0.track == nil && !$0.isRetired }) {
                 lines[free].track = track
             } else {
+                // What the first answer took holds for all m-lines of the kind.
+                let answered = lines.first { $0.kind == kind && $0.isAnswered }
                 lines.append(
                     Line(
-                        kind: kind, mid: String(lines.count), formats: RoomFormat.ofServers(kind),
-                        extensions: Self.extensions(kind), track: track))
+                        kind: kind, mid: String(lines.count),
+                        formats: answered?.formats
+                            ?? RoomFormat.ofServers(kind).filter { allowed?.contains($0.name) ?? true },
+                        extensions: answered?.extensions ?? Self.extensions(kind), track: track))
             }
         }
     }
@@ -128,7 +135,11 @@ package struct SubscriberLines: Sendable {
 
     /// Applies the participant's answer.
     package mutating func answered(_ answer: SDPDescription) -> [TrackBinding] {
-        for (index, media) in zip(lines.indices, answer.media) where media.port != 0 && !lines[index].isAnswered {
+        for (index, media) in zip(lines.indices, answer.media) where !lines[index].isAnswered {
+            guard media.port != 0 else {
+                lines[index].extensions = []
+                continue
+            }
             guard lines[index].kind != "application", !media.has("inactive") else { continue }
             lines[index].isAnswered = true
             let accepted = RoomFormat.all(in: media)

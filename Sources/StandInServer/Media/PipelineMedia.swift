@@ -32,7 +32,7 @@ class PipelineMedia: @unchecked Sendable {
     /// The connection for which the room offers.
     var subscriber: PeerConnection?
     /// The room's offers to the subscriber.
-    private var lines = SubscriberLines()
+    private var lines: SubscriberLines
     /// Our peer connection's offer, which the participant's next answer answers; nil: it knows the answer to its latest one.
     private var ownOffer: SDPDescription?
     /// The offer that is not answered yet, for a participant that resumes.
@@ -62,6 +62,7 @@ class PipelineMedia: @unchecked Sendable {
         queue = DispatchQueue(label: "decart-standin.\(role)")
         (self.role, self.options, self.room, self.hasSides, self.onEvent) = (role, options, room, hasSides, onEvent)
         (isSingle, takesTrailers) = (room?.isSingle ?? true, room?.takesTrailers ?? false)
+        lines = SubscriberLines(allowed: room?.allowedCodecs)
         loggers = TransportLoggers { onEvent(.logged($0)) }
     }
 

@@ -20,6 +20,8 @@ package struct RoomTracks: Sendable {
     package var takesTrailers: Bool
     /// Ends the room's own frames.
     package var fillerTrailer: [UInt8] = []
+    /// The codecs that the room allows, in lower case; nil: all.
+    package var allowedCodecs: Set<String>?
     /// Our offers name no candidates.
     package var hidesCandidates = false
 }

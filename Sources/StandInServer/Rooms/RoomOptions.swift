@@ -13,6 +13,11 @@ package struct RoomOptions: Sendable, Equatable {
     package var allowedCodecs: Set<RoomCodec>?
 
     package init() {}
+
+    /// The names of the codecs that rooms allow; audio is not restricted.
+    var allowedNames: Set<String>? {
+        allowedCodecs.map { Set($0.map(\.rawValue) + ["opus", "red", "pcmu", "pcma"]) }
+    }
 }
 
 /// The codec of the transformed video in a room. If it cannot be encoded here, it is that of the participant's video.

@@ -170,6 +170,7 @@ final class RoomParticipant: @unchecked Sendable {
             codec: room.codec, participantSID: room.identity.inferenceSID, isSingle: options.isSingle,
             takesTrailers: options.takesTrailers && services.rooms.options.carriesTrailers)
         tracks.fillerTrailer = room.fillerTrailer
+        tracks.allowedCodecs = services.rooms.options.allowedNames
         tracks.hidesCandidates = hasFault(.noCandidates)
         let onEvent = { @Sendable [weak self, thread] (event: MediaSessionEvent) in
             thread.async { [weak self] in

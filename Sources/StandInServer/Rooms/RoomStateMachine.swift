@@ -346,7 +346,7 @@ struct RoomStateMachine {
     /// What the room knows about the tracks of an offer.
     private var codecs: PublishedCodecs {
         var codecs = PublishedCodecs()
-        if stay.options.allowedCodecs != nil { codecs.allowed = Set(allowedVideo + ["opus", "red", "pcmu", "pcma"]) }
+        codecs.allowed = stay.options.allowedNames
         for (cid, track) in publishedTracks {
             if let name = track.codecs.first?.mimeType.split(separator: "/").last.map(String.init) {
                 codecs.announced[cid] = name
