@@ -244,8 +244,10 @@ package struct RoomMachine: Sendable {
             actions += publisher.roomMutes(mute)
         case .mediaSectionsRequirement:
             emit(.note("Ignored: a message for clients with a single connection"))
-        case .reconnect, .pong, .roomUpdate, .connectionQuality, .subscribedQualityUpdate, .trackSubscribed:
+        case .reconnect, .pong, .roomUpdate, .connectionQuality, .trackSubscribed:
             break
+        case .subscribedQualityUpdate(let update):
+            actions += publisher.wanted(update)
         }
     }
 
