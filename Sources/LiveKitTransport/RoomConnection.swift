@@ -46,6 +46,8 @@ package enum RoomConnectionEvent: Sendable {
     case bitrateTarget(BitrateTarget)
     /// The room mutes exactly these kinds of our tracks.
     case muted(Set<MediaKind>)
+    /// Exactly these layers of our video, by RID, are received by somebody; a single stream has an empty RID.
+    case wanted(Set<String>)
     /// No video comes for this reason although the path lives; nil: it should come.
     case hold(MediaHold?)
     /// No TURN server gave a relay candidate, as with wrong or expired credentials.
@@ -261,10 +263,9 @@ package final class RoomConnection: @unchecked Sendable {
         guard let status = error.httpStatus else { return error }
         error.isPermanent = false
         error.code = .server
-        error.message =
-            status == 401 || status == 403
-            ? "The room at \(url.host) rejected its token (HTTP \(status))."
-            : "The room at \(url.host) rejected the connection (HTTP \(status))."
+        let what = status == 401 || status == 403 ? "its token" : "the connection"
+        let details = error.refusal.map { ": \($0)" } ?? ""
+        error.message = "The room at \(url.host) rejected \(what) (HTTP \(status)\(details))."
         return error
     }
 
@@ -339,6 +340,8 @@ package final class RoomConnection: @unchecked Sendable {
             makePeers(servers, relayOnly: relayOnly)
         case .setFillerTrailer(let bytes):
             subscriber?.setFillerTrailer(bytes)
+        case .want(let rids):
+            emit(.wanted(rids))
         case .useCodec(let codec):
             self.codec = codec
             configuration.logger.info("the room wants \(codec.encodingName)")
@@ -430,6 +433,7 @@ package final class RoomConnection: @unchecked Sendable {
             var (sending, receiving) = (self.publisherConfiguration, self.configuration.peer)
             sending.iceServers = self.iceServers(with: servers)
             if relayOnly { sending.iceTransportPolicy = .relay }
+            try sending.checkRelays()
             (receiving.iceServers, receiving.iceTransportPolicy) = (sending.iceServers, sending.iceTransportPolicy)
             receiving.direction = .recvonly
             receiving.acceptsDataChannels = true
@@ -477,7 +481,9 @@ package final class RoomConnection: @unchecked Sendable {
             }
         }
         let own = configuration.peer.iceServers
-        let stun = room.first { $0.kind == .stun } ?? own.first { $0.kind == .stun }
+        let ownSTUN = own.first { $0.kind == .stun }
+        // Without one of our own, none is to be asked.
+        let stun = ownSTUN == nil ? nil : room.first { $0.kind == .stun } ?? ownSTUN
         // Each server costs sockets and time.
         return Array(([stun].compactMap(\.self) + (own + room).filter { $0.kind == .turn }).prefix(16))
     }

@@ -63,6 +63,9 @@ package enum RoomAction: Sendable, Equatable {
     case makePeers([LiveKitICEServer], relayOnly: Bool)
     /// Frames that end with these bytes are the server's own: they are no media.
     case setFillerTrailer([UInt8])
+    /// Encodes exactly the layers with these RIDs, of which a single stream has an empty one: the others are received by
+    /// nobody.
+    case want(Set<String>)
     /// Publishes video in another codec than configured.
     case useCodec(VideoCodec)
     /// Makes the publisher's offer, with these media to send and no others.

@@ -244,9 +244,10 @@ package struct RoomMachine: Sendable {
             actions += publisher.roomMutes(mute)
         case .mediaSectionsRequirement:
             emit(.note("Ignored: a message for clients with a single connection"))
-        case .reconnect, .pong, .roomUpdate, .connectionQuality, .subscribedQualityUpdate, .trackSubscribed,
-            .subscriptionPermissionUpdate:
+        case .reconnect, .pong, .roomUpdate, .connectionQuality, .trackSubscribed, .subscriptionPermissionUpdate:
             break
+        case .subscribedQualityUpdate(let update):
+            actions += publisher.wanted(update)
         }
     }
 

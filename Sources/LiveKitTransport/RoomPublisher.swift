@@ -30,6 +30,8 @@ struct RoomPublisher: Sendable {
     /// An offer waits for its answer.
     private(set) var isOffering = false
     private var offerCount: UInt32 = 0
+    /// RIDs of the layers of our video that are received by somebody; nil: all.
+    private var wantedLayers: Set<String>?
     /// The answer to the last offer was lost.
     private var needsOffer = false
 
@@ -102,15 +104,38 @@ struct RoomPublisher: Sendable {
         described[kind] = message
         var changes: [RoomAction] = []
         if kind == .video {
+            if wantedLayers.take() != nil { changes.append(.want(Set(videoLayers.map(\.rid)))) }
             // The codec of an m-line that exists stays.
             if !(offered ?? []).contains(.video), codecs.instructed(message.track) {
-                changes = [.useCodec(codecs.chosen)]
+                changes.append(.useCodec(codecs.chosen))
             }
             carriesTrailers =
                 configuration.usesTrailers
                 && Self.trailerFeatures.allSatisfy(message.track.packetTrailerFeatures.contains)
         }
         return changes + updateMutes()
+    }
+
+    // MARK: Layers
+
+    /// The server names the qualities of our video that somebody receives; the others need not be sent.
+    mutating func wanted(_ update: LiveKitSubscribedQualityUpdate) -> [RoomAction] {
+        guard publications[.video] == .known(sid: update.trackSid), !update.trackSid.isEmpty else { return [] }
+        let own = update.subscribedCodecs.first {
+            RoomCodecs.name(ofMIMEType: $0.codec) == codecs.chosen.encodingName
+        }
+        let qualities = own?.qualities ?? update.subscribedQualities
+        let layers = videoLayers
+        guard !qualities.isEmpty, let lowest = layers.first else { return [] }
+        let enabled = qualities.filter { $0.enabled && $0.quality != .off }
+        // Of fewer layers than qualities, each stands for those up to the next one.
+        let rids = Set(
+            enabled.map { wanted in
+                (layers.last { $0.quality.varint <= wanted.quality.varint } ?? lowest).rid
+            })
+        guard rids != wantedLayers ?? Set(layers.map(\.rid)) else { return [] }
+        wantedLayers = rids
+        return [.want(rids)]
     }
 
     // MARK: Muted tracks

@@ -141,6 +141,7 @@ private struct Replay {
         case .setServers(let servers, _): "set \(servers.flatMap(\.urls).count) ICE servers"
         case .setFillerTrailer(let bytes): "mark fillers of \(bytes.count) bytes"
         case .useCodec(let codec): "use \(codec)"
+        case .want(let rids): "encode \(rids.isEmpty ? "nothing" : rids.sorted().joined(separator: ", "))"
         case .makeOffer(let kinds): "offer \(kinds.listed)"
         case .restartICE(let kinds): "restart ICE with \(kinds.listed)"
         case .rollbackOffer: "roll back"

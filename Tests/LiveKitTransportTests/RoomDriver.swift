@@ -31,6 +31,10 @@ struct RoomDriver {
         }
     }
 
+    init(_ configuration: RoomConfiguration) {
+        machine = RoomMachine(configuration: configuration, token: Secret("first"))
+    }
+
     enum Phase { case idle, publishing, offered, connected, resuming }
 
     // MARK: Events

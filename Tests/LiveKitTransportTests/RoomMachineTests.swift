@@ -353,6 +353,47 @@ struct RoomMachineTests {
         #expect(!hostile.takeActions().contains { if case .setFillerTrailer = $0 { true } else { false } })
     }
 
+    // MARK: Layers that are received
+
+    private func wanted(_ qualities: [LiveKitVideoQuality], codec: String = "h264") -> LiveKitSignalResponse.Message {
+        let list: [LiveKitSubscribedQuality] = [LiveKitVideoQuality.low, .medium, .high].map { quality in
+            .with { ($0.quality, $0.enabled) = (quality, qualities.contains(quality)) }
+        }
+        return .subscribedQualityUpdate(
+            .with {
+                $0.trackSid = "TR_camera"
+                $0.subscribedCodecs = [.with { ($0.codec, $0.qualities) = (codec, list) }]
+            })
+    }
+
+    /// Of fewer layers than qualities, each stands for several.
+    @Test(arguments: [
+        (3, [LiveKitVideoQuality.low, .medium], ["h", "q"]), (3, [.low], ["q"]), (3, [], []),
+        (2, [.high], ["h"]), (2, [.low], ["q"]), (1, [.low], nil), (1, [], []), (3, [.low, .medium, .high], nil),
+    ])
+    func layersThatNothingReceives(layers: Int, qualities: [LiveKitVideoQuality], expected: [String]?) {
+        var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: .h264)
+        let rids = layers == 1 ? [] : Array(["f", "h", "q"].suffix(layers))
+        configuration.layers = rids.map { .init(rid: $0, width: 640, height: 352, bitrate: 1_000_000) }
+        var driver = RoomDriver(configuration)
+        driver.walkToPublishing()
+        driver.published("camera", "TR_camera")
+        _ = driver.takeActions()
+        driver.server(wanted(qualities))
+        #expect(driver.takeActions() == (expected.map { [.want(Set($0))] } ?? []))
+        driver.server(wanted(qualities))
+        driver.server(wanted([], codec: "vp8"))
+        #expect(driver.takeActions() == [])
+        driver.server(wanted([.low, .medium, .high]))
+        #expect(driver.takeActions() == (expected == nil ? [] : [.want(rids.isEmpty ? [""] : Set(rids))]))
+        // A track that is published again begins with all layers.
+        driver.server(wanted([]))
+        driver.server(.trackUnpublished(.with { $0.trackSid = "TR_camera" }))
+        _ = driver.takeActions()
+        driver.published("camera", "TR_next")
+        #expect(driver.takeActions().contains(.want(rids.isEmpty ? [""] : Set(rids))))
+    }
+
     // MARK: Paused and muted video
 
     private func paused(_ sid: String, _ state: LiveKitStreamState) -> LiveKitSignalResponse.Message {

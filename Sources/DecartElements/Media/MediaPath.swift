@@ -62,6 +62,8 @@ final class MediaPath: @unchecked Sendable {
         var isPublished = true
         var muted: Set<MediaKind> = []
         var trackSID: String?
+        /// Somebody receives our video.
+        var isWanted = true
         var isStopped = false
         /// The last counters are in the element's totals.
         var isCounted = false
@@ -207,6 +209,15 @@ final class MediaPath: @unchecked Sendable {
     var trackSID: String? { shared.withLock(\.trackSID) }
 
     func set(trackSID: String?) { shared.withLock { $0.trackSID = trackSID } }
+
+    /// The layers of our video, by RID, that somebody in the room receives.
+    func setWanted(_ rids: Set<String>) {
+        shared.withLock { $0.isWanted = !rids.isEmpty }
+        sendBranch.setWanted(rids)
+    }
+
+    /// True unless nobody receives our video. Any thread.
+    var isWanted: Bool { shared.withLock(\.isWanted) }
 
     /// Any thread that keeps the element alive.
     func warn(_ text: String) { host.loggers.media.warning(text) }

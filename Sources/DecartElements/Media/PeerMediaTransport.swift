@@ -34,6 +34,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
             configuration.loggers = path.host.loggers.transport
             if case .negotiate(let relays) = start { configuration.iceServers += servers(of: relays) }
             offered = desired
+            try configuration.checkRelays()
             (configuration.direction, configuration.audio) = directions
             let connection = try PeerConnection(configuration: configuration) { [weak self] in self?.handle($0) }
             self.connection = connection

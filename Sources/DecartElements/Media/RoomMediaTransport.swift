@@ -129,6 +129,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             mutedByRoom = kinds
             path.setMuted(muted.union(kinds))
             path.onEvent(.videoMuted(kinds.contains(.video)))
+        case .wanted(let rids): path.setWanted(rids)
         case .hold(let hold): path.onEvent(.hold(hold))
         case .relaysMissing: path.onEvent(.relaysMissing)
         case .pathLost: path.onEvent(.pathLost)

@@ -49,7 +49,9 @@ extension DecartTransform {
         reading.droppedToKeyframe = counters.droppedToKeyframe
         reading.droppedIncomplete = counters.droppedIncomplete
         (reading.isEncodedInput, reading.hasKeyframe) = (input.encoded.isOn, input.encoded.format != nil)
-        (reading.framesEncoded, reading.isConnected) = (session.path?.codecs.encoding.frames ?? 0, isConnected)
+        // Nothing is encoded that nobody receives.
+        let isEncoding = isConnected && session.path?.isWanted ?? true
+        (reading.framesEncoded, reading.isConnected) = (session.path?.codecs.encoding.frames ?? 0, isEncoding)
         let stall = state.withLock { $0.sendWatch.add(reading) }
         if let stall { warn(SessionError(.invalidInput, stall.sentence, stage: .media)) }
     }

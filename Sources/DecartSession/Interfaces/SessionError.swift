@@ -15,6 +15,8 @@ package struct SessionError: Error, Sendable, Equatable, CustomStringConvertible
     package var isPermanent: Bool
     /// HTTP status of a rejected upgrade.
     package var httpStatus: Int?
+    /// The text of a rejected upgrade's body, printable and limited; nil: there was none.
+    package var refusal: String?
     /// Wait that the service requests before a retry (Retry-After).
     package var retryAfter: Duration?
 

@@ -155,7 +155,7 @@ struct Attempt: Sendable {
         snapshot.phases.connected = now - startedAt
     }
 
-    /// The room is lost, and is joined again: its media begin anew.
+    /// The room is lost, and is joined again: its media begin again.
     mutating func beginRejoin(_ now: Duration, after cause: SessionError, watchdog: MediaWatchdog) {
         step = .negotiating
         rejoin = (now, cause)

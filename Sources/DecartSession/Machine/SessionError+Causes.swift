@@ -33,8 +33,8 @@ extension SessionError {
     static func mediaTimeout(relaysAreMissing: Bool) -> SessionError {
         let advice =
             relaysAreMissing
-            ? "No TURN server gave a relay: check its address, user and password, which must be percent-encoded in "
-                + "turn-servers and may have expired"
+            ? "No TURN server gave a relay: check its address, its certificate (ca-file), and user and "
+                + "password, which must be percent-encoded in turn-servers and may have expired"
             : "Check that UDP passes, or set turn-servers"
         return timeout("The media connection was not established in time. \(advice)", stage: .media)
     }

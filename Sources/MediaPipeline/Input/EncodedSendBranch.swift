@@ -102,6 +102,7 @@ package protocol SendBranch: Sendable {
     var cpuShare: Double { get }
     func apply(target: BitrateTarget)
     func requestKeyframe()
+    func setWanted(_ rids: Set<String>)
     func start(
         _ parameters: RTPSendParameters, to sink: Pad, in bin: Bin, markers: LatencyMarkers?,
         onEncoder: (_ encoder: Element, _ followsBitrate: Bool) -> Void,
@@ -117,4 +118,6 @@ extension EncodedSendBranch {
     package var codingTime: CodingTime { CodingTime() }
     /// No frame of an encoded input can be dropped for the CPU's sake alone.
     package var cpuShare: Double { 1 }
+    /// The application encodes, whoever receives it.
+    package func setWanted(_ rids: Set<String>) {}
 }

@@ -18,6 +18,9 @@ package final class VideoSendBranch: SendBranch {
         var entry: Pad?
         var encoder: (any VideoSender)?
         var target: BitrateTarget?
+        /// RIDs of the layers that are received by somebody, of which a single stream has an empty one; nil: all.
+        var wanted: Set<String>?
+        var isWanted: Bool { wanted.map { !$0.isEmpty } ?? true }
         var appliedBitrate = 0
         var ladder: DegradationLadder?
         var load: CPULoadController
@@ -57,6 +60,19 @@ package final class VideoSendBranch: SendBranch {
     /// Makes the next frame a keyframe. Any thread.
     package func requestKeyframe() { state.withLock(\.encoder)?.requestKeyframe() }
 
+    /// Encodes these layers alone, or nothing. Frames of an unwanted stream count as sent: only the service knows why
+    /// nobody receives them, and a service that is gone is recognised by what it does not return. Any thread.
+    package func setWanted(_ rids: Set<String>) {
+        let (encoder, resumes) = state.withLock { state in
+            let wasWanted = state.isWanted
+            state.wanted = rids
+            return (state.encoder, !wasWanted && state.isWanted)
+        }
+        guard !rids.isEmpty else { return }
+        encoder?.setWanted(rids)
+        if resumes { encoder?.requestKeyframe() }
+    }
+
     /// Builds the encoder. Called on a queue that may block in GStreamer, as `stop` is.
     /// - Parameters:
     ///   - sink: accepts the encoder's RTP.
@@ -77,12 +93,16 @@ package final class VideoSendBranch: SendBranch {
         let entry = Pad(name: "raw_in", direction: .source)
         entry.setActive(true)
         try entry.link(encoderSink)
-        state.withLock { ($0.entry, $0.encoder) = (entry, encoder) }
+        let wanted = state.withLock { state in
+            (state.entry, state.encoder) = (entry, encoder)
+            return state.wanted
+        }
+        if let wanted, !wanted.isEmpty { encoder.setWanted(wanted) }
         entry.push(Event.streamStart(id: "decart/raw", groupID: Event.nextGroupID()))
         pushCaps(on: entry, settings.size.current)
         entry.push(Event.timeSegment())
         input.addDelivery(path: path) { [weak self] frame in
-            guard let self, frame.encoded == nil else { return }
+            guard let self, frame.encoded == nil, self.state.withLock(\.isWanted) else { return }
             self.follow(encoder)
             onFrame(frame.size)
             self.push(frame, markers, into: encoder, entry)

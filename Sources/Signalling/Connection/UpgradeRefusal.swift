@@ -69,6 +69,7 @@ package struct UpgradeRefusal {
         if let type { error = SessionError(reported: type, refusal, stage: .upgrade) }
         error.stage = .upgrade
         error.httpStatus = status
+        error.refusal = text
         if status == 429 || status == 503 { error.retryAfter = retryAfter }
         if let text, type == nil, PermanentErrorText.matches(text) { error.isPermanent = true }
         return error

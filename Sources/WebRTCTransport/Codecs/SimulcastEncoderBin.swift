@@ -6,7 +6,13 @@ internal import Synchronization
 package final class SimulcastEncoderBin: VideoSender {
     package let bin: Bin
     private let branches: [Branch]
-    private let allocation: Mutex<SimulcastAllocation>
+    private struct Shares {
+        var allocation: SimulcastAllocation
+        var bitrate: Int
+        /// RIDs of the layers that the remote peer needs; nil: all.
+        var wanted: Set<String>?
+    }
+    private let shares: Mutex<Shares>
 
     private final class Branch: Sendable {
         let layer: SimulcastLayer
@@ -69,7 +75,7 @@ package final class SimulcastEncoderBin: VideoSender {
         bin.add(try GhostPad(name: "sink", target: sink))
         bin.add(try GhostPad(name: "src", target: source))
         branches = made
-        self.allocation = Mutex(allocation)
+        shares = Mutex(Shares(allocation: allocation, bitrate: bitrate))
         setSize(width: size.width, height: size.height)
         setBitrate(bitrate)
     }
@@ -79,13 +85,27 @@ package final class SimulcastEncoderBin: VideoSender {
     package var encoders: [Element] { branches.map(\.encoder.encoder) }
     package var followsBitrate: Bool { branches.allSatisfy(\.encoder.followsBitrate) }
 
-    package var sentLayers: [String] { branches.suffix(allocation.withLock(\.count)).map(\.layer.rid) }
+    package var sentLayers: [String] {
+        branches.filter { $0.isSent.load(ordering: .relaxed) }.map(\.layer.rid)
+    }
 
     package func setBitrate(_ bitrate: Int) {
-        for (branch, share) in zip(branches, allocation.withLock { $0.allocate(bitrate) }) {
-            if share > 0 { branch.encoder.setBitrate(share) }
-            let wasSent = branch.isSent.exchange(share > 0, ordering: .relaxed)
-            if share > 0, !wasSent { branch.encoder.bin.staticPad("src")?.send(Event.forceKeyUnitUpstream()) }
+        shares.withLock { $0.bitrate = bitrate }
+        applyShares()
+    }
+
+    package func setWanted(_ rids: Set<String>) {
+        shares.withLock { $0.wanted = rids }
+        applyShares()
+    }
+
+    private func applyShares() {
+        let (list, wanted) = shares.withLock { ($0.allocation.allocate($0.bitrate), $0.wanted) }
+        for (branch, share) in zip(branches, list) {
+            let isSent = share > 0 && wanted?.contains(branch.layer.rid) ?? true
+            if isSent { branch.encoder.setBitrate(share) }
+            let wasSent = branch.isSent.exchange(isSent, ordering: .relaxed)
+            if isSent, !wasSent { branch.encoder.bin.staticPad("src")?.send(Event.forceKeyUnitUpstream()) }
         }
     }
 

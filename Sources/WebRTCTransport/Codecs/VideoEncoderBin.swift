@@ -21,6 +21,12 @@ package protocol VideoSender: Sendable {
     func setSize(width: Int, height: Int)
     /// Makes the next frame a keyframe, however short the time since the last one.
     func requestKeyframe()
+    /// Encodes only these layers of a simulcast; one that comes back begins with a keyframe.
+    func setWanted(_ rids: Set<String>)
+}
+
+extension VideoSender {
+    package func setWanted(_ rids: Set<String>) {}
 }
 
 /// Encoder and payloader, tuned for live video.

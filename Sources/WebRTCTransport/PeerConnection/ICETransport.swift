@@ -258,7 +258,7 @@ final class ICETransport: @unchecked Sendable {
     /// A remote peer that restarts ICE closes its TCP connections, and its offer follows.
     private func pathClosed(_ session: ICESession) {
         if path?.closed() == true {
-            log.disconnected()
+            log.pathClosed()
             onEvent(.disconnected)
         }
         session.limit = network.schedule(after: Self.closedPathTimeout) { [weak self] in

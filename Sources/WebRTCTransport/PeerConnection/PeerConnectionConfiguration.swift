@@ -61,6 +61,13 @@ package struct PeerConnectionConfiguration: Sendable {
     package var loggers = TransportLoggers.none
 
     package init() {}
+
+    /// Throws if relays alone may be used and no server can give one: no candidate would ever be found.
+    package func checkRelays() throws(PeerConnectionError) {
+        guard iceTransportPolicy == .relay, !iceServers.contains(where: { $0.kind == .turn }) else { return }
+        throw PeerConnectionError(
+            .ice, "ice-transport-policy=relay needs a TURN server, and neither turn-servers nor the service names one")
+    }
 }
 
 /// A candidate as signalled (RFC 8838); the text is `candidate:…` without `a=`.

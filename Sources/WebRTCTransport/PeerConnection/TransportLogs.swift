@@ -74,7 +74,7 @@ struct ICELog {
 
     func failed() {
         guard isUp else { return logNoPath("failed") }
-        logger.info("failed: nothing has arrived for 30 s, also no answer to consent checks")
+        logger.info("failed: nothing arrives, also no answer to consent checks, or the remote peer has closed the path")
     }
 
     private func logNoPath(_ what: String) {
@@ -89,6 +89,8 @@ struct ICELog {
     }
 
     func disconnected() { logger.info("disconnected: nothing arrives, also no answer to consent checks") }
+
+    func pathClosed() { logger.info("disconnected: the remote peer has closed its TCP connection") }
 
     func reconnected() { logger.info("connected again: packets arrive") }
 

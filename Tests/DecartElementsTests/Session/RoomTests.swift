@@ -27,17 +27,33 @@ extension ElementTests {
             }
         }
 
-        /// Removed from the room, for any reason, the element joins a new room with the same prompt.
-        @Test(arguments: ["room_leave_disconnect", "room_leave_reconnect", "room_restart"])
-        func sentAway(fault: String) throws {
+        /// Removed from the room, the element joins a new room with the same prompt.
+        @Test func sentAway() throws {
             try withFault("") { standIn, pipeline in
                 #expect(pipeline.waitForFrames(3))
-                try standIn.server.inject([Fault(parsing: fault)])
+                try standIn.server.inject([Fault(parsing: "room_leave_disconnect")])
                 #expect(
                     standIn.wait { $0.count > 1 && $0.last?.prompts == ["film noir"] && $0.last?.isGenerating == true })
                 #expect(standIn.wait { $0.last?.frames.painted ?? 0 > 0 })
                 #expect(pipeline.waitForFrames(3))
                 #expect(!pipeline.takeProblems().contains { $0.kind == .error })
+            }
+        }
+
+        // MARK: Joining again
+
+        /// The room is lost, and the session is not: its control channel lives, and the same room is joined again.
+        @Test(arguments: [["room_leave_reconnect"], ["room_restart"], ["room_resume_refused", "room_cut"]])
+        func joinedAgain(faults: [String]) throws {
+            try withFault("") { standIn, pipeline in
+                #expect(pipeline.waitForFrames(3))
+                for fault in faults { try standIn.server.inject([Fault(parsing: fault)]) }
+                #expect(standIn.wait { $0.first?.room.joinCount == 2 })
+                let painted = standIn.sessions.first?.frames.painted ?? 0
+                #expect(standIn.wait { ($0.first?.frames.painted ?? 0) > painted + 5 })
+                #expect(pipeline.waitForFrames(5))
+                #expect(standIn.sessions.count == 1)
+                #expect(pipeline.takeProblems().isEmpty)
             }
         }
 
@@ -72,12 +88,11 @@ extension ElementTests {
             }
         }
 
-        /// A refused resume becomes a new session with the same prompt.
-        @Test(arguments: ["room_resume_refused", "room_token_refused"])
-        func notResumed(fault: String) throws {
+        /// A room that refuses its token, also when it is joined again, becomes a new session with the same prompt.
+        @Test func notResumed() throws {
             try withFault("") { standIn, pipeline in
                 #expect(pipeline.waitForFrames(3))
-                try standIn.server.inject([Fault(parsing: fault)])
+                try standIn.server.inject([Fault(parsing: "room_token_refused")])
                 try standIn.server.inject([Fault(parsing: "room_cut")])
                 #expect(
                     standIn.wait {

@@ -173,6 +173,12 @@ extension Transport {
                 let frames = b.frames
                 #expect(b.seen.wait(.seconds(20)) { $0.frames >= frames + 10 && $0.size == size })
             }
+            // Layers that nothing receives are not encoded, and come back at once.
+            for (wanted, size) in [(["q"], (240, 134)), (["f", "h", "q"], (960, 540))] {
+                simulcast.setWanted(Set(wanted))
+                #expect(simulcast.sentLayers == wanted)
+                #expect(b.seen.wait(.seconds(20)) { $0.size == size }, "\(wanted): \(b.size)")
+            }
             // Congestion control covers all layers: they share transport-wide sequence numbers, so none seems lost.
             let target = try #require(a.connection.statistics().bitrateTarget)
             measure("target with three layers", Double(target.target), atLeast: 1_000_000, unit: "bit/s")
