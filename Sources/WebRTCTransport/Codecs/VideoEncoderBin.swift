@@ -149,7 +149,7 @@ package final class VideoEncoderBin: VideoSender {
             let isDue = last.map { time < $0 || time - $0 >= keyframeInterval } ?? true
             guard request.consume(isDue: isDue) || last == nil else { return .pass }
             // Without "all headers", for which an encoder sends parameter sets in a buffer of their own: on the wire an
-            // access unit without a picture. The payloader repeats parameter sets that the encoder does not.
+            // access unit without a slice. The payloader repeats parameter sets that the encoder does not.
             if last != nil { source.send(Event.forceKeyUnitUpstream(allHeaders: false)) }
             last = time
             return .pass

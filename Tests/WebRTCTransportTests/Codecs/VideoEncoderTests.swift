@@ -61,7 +61,7 @@ struct VideoEncoderTests {
         #expect(last >= 92 * interval, "the last request")
     }
 
-    /// A keyframe on request leaves as one access unit: parameter sets and picture, one marker, no delimiter.
+    /// A keyframe on request leaves as one access unit: parameter sets and slices, one marker, no delimiter.
     @Test(arguments: ["x264enc", "openh264enc"]) func aRequestedKeyframeIsOneAccessUnit(factory: String) throws {
         GStreamerRuntime.initialise()
         let (width, height) = (320, 176)
