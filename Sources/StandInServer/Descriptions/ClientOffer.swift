@@ -57,7 +57,7 @@ package struct ClientOffer {
 
     /// The formats of the answer, the announced codec first; empty: the room allows none of the m-line.
     private func formats(of media: SDPMedia) -> [RoomFormat] {
-        let known = RoomFormat.ofServers(media.kind)
+        let known = RoomFormat.ofServers(media.kind) + (media.kind == "video" ? [RoomFormat.highProfile] : [])
         let announced = track(of: media).flatMap { codecs.announced[$0] } ?? codecs.preferred
         var formats = RoomFormat.all(in: media).filter { offered in
             codecs.allows(offered.name) && known.contains { $0.matches(offered) }

@@ -104,6 +104,13 @@ extension RoomFormat {
             feedback: ["ccm fir", "nack", "nack pli", "goog-remb"], retransmissionType: type + 1)
     }
 
+    /// Taken from a client, and in no offer: pion, on which the servers stand, has it among its defaults, and no client of the
+    /// recorded exchanges offers it.
+    static let highProfile = RoomFormat(
+        name: "h264", payloadType: 123, encoding: "H264/90000",
+        parameters: "level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=640032",
+        feedback: ["ccm fir", "nack", "nack pli", "goog-remb"], retransmissionType: 124)
+
     /// The audio of a server's offers, in its order.
     static let audio = [
         RoomFormat(
