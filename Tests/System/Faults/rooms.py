@@ -140,3 +140,38 @@ def outage(run):
     run.expect(joins == [1], "the room was joined again")
     run.note(f"{client.stats()['resumes']} resumes")
     run.finish()
+
+
+def sends(codec):
+    """Adds a row for a room whose service sends `codec`, while its offer lists fourteen payload types."""
+    @row(f"room sends {codec}", 15, f"the element sends its default codec, the service {codec}")
+    def sent(run):
+        client = run.start(*ROOM, standin=(*STANDIN, "--server-codec", codec))
+        client.frame(time.monotonic())
+        record = run.standin.sessions[-1]
+        run.expect(record["room_joins"] == 1 and len(run.standin.sessions) == 1, f"{record}")
+        run.expect(not client.all("warning"), f"{client.all('warning')}")
+        run.finish()
+
+
+for codec in ("h264", "h264-mode0", "vp8", "vp9"):
+    sends(codec)
+
+
+@row("room, states and tracks", 45, "a room pauses, mutes, publishes more tracks, and changes the codec in mid-session")
+def states(run):
+    """None of it is a stall: the stay, its session and its track are the same afterwards."""
+    client = run.start(*ROOM, standin=STANDIN)
+    session = client.session()
+    for spec, seconds in (("room_pause:for=3", 3), ("room_mute_output:for=3", 3), ("room_second_track:for=2", 2),
+                          ("room_second_server:for=2", 2), ("room_codec_change:codec=vp8", 0),
+                          ("room_codec_change:codec=h264", 0)):
+        run.standin.inject(spec)
+        time.sleep(seconds + 0.5)
+        at = time.monotonic()
+        run.measure(f"{spec}: transformed frame", client.frame(at, seconds=15).time - at, 2)
+        record = run.standin.sessions[-1]
+        run.expect(record["room_joins"] == 1 and client.session() == session, f"{spec}: {record}")
+        run.expect(client.stats()["resumes"] == 0, f"{spec}: the room was resumed")
+        run.expect(not client.all("warning"), f"{spec}: {client.all('warning')}")
+    run.finish(gaps=False)
