@@ -283,19 +283,21 @@ private struct Reordering {
     mutating func lost() { delay -= delay / 16 }
 }
 
-/// How many packets do not arrive at first, over some 64 arrivals. A value.
+/// How many packets do not arrive at first, over some 128 arrivals. A value.
 private struct LossLevel {
     /// Lost packets for each that arrives.
     private var level = 0.0
     private(set) var isBeyondRepair = false
     /// A longer gap is one interruption of the path, and says no more about what the path carries otherwise.
     private static var longestGap: Int64 { 8 }
-    private static var arrivals: Double { 64 }
+    private static var arrivals: Double { 128 }
+    /// What is counted at most, so that a path that carries all again is noticed soon.
+    private static var highest: Double { 2 }
 
     /// - Parameter lost: numbers that are missing in front of the packet.
     /// - Returns: true if `isBeyondRepair` has changed.
     mutating func arrived(behind lost: Int64) -> Bool {
-        level += (Double(min(lost, Self.longestGap)) - level) / Self.arrivals
+        level = min(level + (Double(min(lost, Self.longestGap)) - level) / Self.arrivals, Self.highest)
         // Begins where one half is lost, so that the repetitions would need more room than the packets themselves, and ends
         // at a quarter.
         let before = isBeyondRepair
