@@ -99,9 +99,7 @@ private struct Replay {
             let bytes = try #require(Base64.decode(text))
             let response = try LiveKitSignalResponse(serializedBytes: bytes)
             handle(.message(response))
-            let kind = response.message.flatMap { Mirror(reflecting: $0).children.first?.label }
-            // The machine has no use for it, whether the message is in the tables or not.
-            return (kind == "subscriptionPermissionUpdate" ? "unknown" : kind ?? "unknown", seen)
+            return (response.message.flatMap { Mirror(reflecting: $0).children.first?.label } ?? "unknown", seen)
         }
         return (text, seen)
     }
