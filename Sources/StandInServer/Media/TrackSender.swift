@@ -86,6 +86,9 @@ extension TrackParameters {
             made.encoder.set("option-string", "scenecut=0:slice-max-size=\(rtp.mtu - 50)")
             let payloader = made.bin.allElements.first { $0.factoryName?.hasSuffix("pay") ?? false }
             payloader?.set("aggregate-mode", "none")
+            // x264enc repeats the parameter sets itself; rtph264pay puts them in front of each slice of a keyframe, which ends
+            // the access unit.
+            payloader?.set("config-interval", 0)
         }
         return (made.bin, made)
     }
