@@ -243,8 +243,10 @@ class PipelineMedia: @unchecked Sendable {
             let packet = FillerFrames.packet(
                 payload, (payloadType, ssrc), number: number, after: last, step: step)
             let delay = interval * (number - 1)
-            queue.asyncAfter(deadline: .now() + .nanoseconds(Int(delay / .nanoseconds(1)))) { [weak self] in
-                guard let self, !isOver else { return }
+            queue.asyncAfter(deadline: .now() + .nanoseconds(Int(delay / .nanoseconds(1)))) {
+                [weak self, weak connection] in
+                // The end of the session waits for no frame, and no frame keeps its connection.
+                guard let self, let connection, !isOver else { return }
                 if isAudio { connection.forge(audio: packet) } else { connection.forge(rtp: packet) }
                 if number == count, !isAudio { connection.removeVideoStream(ssrc) }
             }
