@@ -366,11 +366,13 @@ struct RoomMachineTests {
             })
     }
 
+    private static let receivedLayers: [(Int, [LiveKitVideoQuality], [String]?)] = [
+        (3, [.low, .medium], ["h", "q"]), (3, [.low], ["q"]), (3, [], []), (2, [.high], ["h"]), (2, [.low], ["q"]),
+        (1, [.low], nil), (1, [], []), (3, [.low, .medium, .high], nil),
+    ]
+
     /// Of fewer layers than qualities, each stands for several.
-    @Test(arguments: [
-        (3, [LiveKitVideoQuality.low, .medium], ["h", "q"]), (3, [.low], ["q"]), (3, [], []),
-        (2, [.high], ["h"]), (2, [.low], ["q"]), (1, [.low], nil), (1, [], []), (3, [.low, .medium, .high], nil),
-    ])
+    @Test(arguments: receivedLayers)
     func layersThatNothingReceives(layers: Int, qualities: [LiveKitVideoQuality], expected: [String]?) {
         var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: .h264)
         let rids = layers == 1 ? [] : Array(["f", "h", "q"].suffix(layers))

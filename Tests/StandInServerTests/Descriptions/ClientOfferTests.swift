@@ -147,7 +147,7 @@ struct REDPayloadTests {
 
     @Test func theLatestBlockIsTaken() {
         #expect(Self.opus([111, 1, 2]) == Self.header + [1, 2])
-        #expect(Self.opus([0x80 | 111, 0, 0, 2, 111, 9, 9, 1, 2]) == Self.header + [1, 2])
+        #expect(Self.opus([0xEF, 0, 0, 2, 111, 9, 9, 1, 2]) == Self.header + [1, 2])
     }
 
     @Test(arguments: [[], [111], [0x80 | 111, 0, 0], [0x80 | 111, 0, 3, 255, 111, 1]] as [[UInt8]])

@@ -131,8 +131,8 @@ private struct Replay {
         #expect(ours.media.map(summary) == theirs.media.map(summary))
     }
 
-    /// What must agree of an m-line. One thing differs on a single connection: we keep transport-cc on the m-line of a present or former track
-    /// of ours, whose bitrate follows it. The server writes RTX and header extensions of its answers in any order.
+    /// What must agree of an m-line. One thing differs on a single connection: we keep transport-cc on the m-line of a present
+    /// or former track of ours, whose bitrate follows it. The server writes RTX and header extensions of its answers in any order.
     private func summary(_ media: SDPMedia) -> [String] {
         let isOurs = media.has("msid") || media.has("inactive")
         func sorted(_ name: String) -> [String] {
@@ -143,8 +143,10 @@ private struct Replay {
         let types =
             media.formats.filter { !rtx.contains($0[...]) } + media.formats.filter { rtx.contains($0[...]) }.sorted()
         let direction = ["sendrecv", "sendonly", "recvonly", "inactive"].filter(media.has)
-        return ["\(media.kind) \(media.port) \(media.value("mid") ?? "-")", types.joined(separator: " ")]
-            + direction + sorted("rtcp-fb") + sorted("extmap") + sorted("rid") + media.values("simulcast")
-            + [media.has("msid") ? "msid" : "no msid", media.has("rtcp-rsize") ? "rsize" : "no rsize"]
+        var lines = ["\(media.kind) \(media.port) \(media.value("mid") ?? "-")", types.joined(separator: " ")]
+        lines += direction
+        for name in ["rtcp-fb", "extmap", "rid"] { lines += sorted(name) }
+        lines += media.values("simulcast")
+        return lines + [media.has("msid") ? "msid" : "no msid", media.has("rtcp-rsize") ? "rsize" : "no rsize"]
     }
 }
