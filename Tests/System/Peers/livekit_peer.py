@@ -236,12 +236,25 @@ async def note_sent(track, report):
             report["frames_captured"] = each.media_source.video.frames
 
 
+async def note_received(track, report):
+    """Notes the MIME type of the video that arrives."""
+    codecs, used = {}, None
+    for each in await track.get_stats():
+        kind = each.WhichOneof("stats")
+        if kind == "codec":
+            codecs[each.codec.rtc.id] = each.codec.codec.mime_type
+        elif kind == "inbound_rtp":
+            used = each.inbound_rtp.stream.codec_id
+    report["received"] = codecs.get(used)
+
+
 async def run(options):
     # Tracks of the inference server: a resume keeps them.
     report = {"frames": 0, "tracks": 0}
     room = rtc.Room()
     done = asyncio.Event()
     tasks = []
+    shown = []
     started = time.monotonic()
 
     tone_received = asyncio.Event()
@@ -273,6 +286,8 @@ async def run(options):
         report["from"] = participant.identity
         is_audio = track.kind == rtc.TrackKind.KIND_AUDIO
         report["tracks"] += not is_audio
+        if not is_audio:
+            shown.append(track)
         tasks.append(asyncio.ensure_future(measure_pitch(track) if is_audio else count(track)))
 
     @room.on("disconnected")
@@ -316,6 +331,7 @@ async def run(options):
         try:
             await asyncio.wait_for(done.wait(), options.limit)
             await note_sent(track, report)
+            await note_received(shown[-1], report)
             if options.announce:
                 token = json.dumps({"room_name": info["room_name"]})
                 print(base64.urlsafe_b64encode(token.encode()).decode(), flush=True)
