@@ -38,12 +38,8 @@ package final class NetworkThread: Sendable {
 
     private func startOnce() -> Bool {
         if loop.context == nil {
-            // GLib aborts the process if it gets no eventfd, so they are tried first: for this context, and for the
-            // process's default one, which comes with the first `push_thread_default`. Another thread may still take the
-            // last one in between.
-            let probes = [gst_decart_eventfd_open(), gst_decart_eventfd_open()]
-            for probe in probes where probe >= 0 { close(probe) }
-            guard probes.allSatisfy({ $0 >= 0 }), let context = g_main_context_new() else { return false }
+            // For this context, and for the process's default one, which comes with the first `push_thread_default`.
+            guard ProcessLimits.hasDescriptors(2), let context = g_main_context_new() else { return false }
             g_main_context_default()
             loop.set(context: context)
         }

@@ -100,6 +100,8 @@ final class ICEAgentCore: @unchecked Sendable {
         onBatchEnd: @escaping @Sendable () -> Void
     ) throws(ICEError) {
         _ = Self.makesSocketClass
+        // For the context of its component, and for the first sockets.
+        guard ProcessLimits.hasDescriptors(8) else { throw .tooManyOpenFiles }
         // The agent is created on the caller's thread: no callback runs before gathering starts on the network thread.
         // NICE_AGENT_OPTION_CONSENT_FRESHNESS is not set; see ConsentChecks.
         let options = NICE_AGENT_OPTION_ICE_TRICKLE.rawValue

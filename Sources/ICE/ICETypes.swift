@@ -135,6 +135,12 @@ package struct ICECounters: Sendable, Equatable {
 
 package enum ICEError: Error, Equatable, CustomStringConvertible {
     case cannotCreateAgent
+    case tooManyOpenFiles
 
-    package var description: String { "libnice could not create an ICE agent" }
+    package var description: String {
+        switch self {
+        case .cannotCreateAgent: "libnice could not create an ICE agent"
+        case .tooManyOpenFiles: "too many open files for an ICE agent; raise the limit"
+        }
+    }
 }
