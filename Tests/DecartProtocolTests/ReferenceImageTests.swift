@@ -46,8 +46,11 @@ struct ReferenceImageTests {
             n(tag, 2) + n(type, 2) + n(1, 4) + (type == 3 ? n(value, 2) + [0, 0] : n(value, 4))
         }
         let magic: [UInt8] = isLittle ? [0x49, 0x49, 0x2A, 0] : [0x4D, 0x4D, 0, 0x2A]
-        return magic + n(12, 4) + [9, 9, 9, 9] + n(4, 2) + field(256, 3, width) + field(257, 4, height)
-            + field(273, 4, stripAt) + field(279, 4, strip) + n(0, 4)
+        let head: [[UInt8]] = [magic, n(12, 4), [9, 9, 9, 9], n(4, 2)]
+        let fields = [
+            field(256, 3, width), field(257, 4, height), field(273, 4, stripAt), field(279, 4, strip), n(0, 4),
+        ]
+        return Array((head + fields).joined())
     }
 
     /// Builds a little-endian TIFF with one directory of `fields`, followed by `extra`.

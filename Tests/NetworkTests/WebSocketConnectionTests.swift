@@ -74,7 +74,8 @@ struct WebSocketConnectionTests {
         let (bytes, end) = client.peer.receiveAll()
         #expect(bytes.count == 9 + 8 && end == .inOrder && sent.elements == [true])
         #expect(bytes[0] == 0x82 && bytes[1] == 0x83)
-        #expect((0..<3).map { bytes[6 + $0] ^ bytes[2 + $0] } == [1, 2, 3])
+        let unmasked: [UInt8] = zip(bytes[6..<9], bytes[2..<5]).map { $0 ^ $1 }
+        #expect(unmasked == [1, 2, 3])
         #expect(client.seen.elements.isEmpty)
     }
 
