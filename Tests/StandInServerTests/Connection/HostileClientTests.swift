@@ -104,6 +104,7 @@ struct HostileClientTests {
     @Test func aClientThatDoesNotReadIsDisconnected() throws {
         try TestServer.run { server in
             let client = try RawSocket.webSocket(port: server.port)
+            client.limitReceiveBuffer()
             let text = Array("{\"type\":\"prompt\",\"prompt\":\"\(String(repeating: "a", count: 65_300))\"}".utf8)
             let head: [UInt8] = [0x81, 0x80 | 126, UInt8(text.count >> 8), UInt8(text.count & 255), 0, 0, 0, 0]
             let frame = head + text

@@ -93,6 +93,12 @@ final class RawSocket: @unchecked Sendable {
         return (4...bytes.count).first { bytes[($0 - 4)..<$0].elementsEqual([13, 10, 13, 10]) }
     }
 
+    /// Keeps the system from taking in what is never read: its receive buffer would grow to dozens of megabytes.
+    func limitReceiveBuffer() {
+        var size: Int32 = 65_536
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+    }
+
     var text: String { String(decoding: received, as: UTF8.self) }
 
     func request(_ target: String, host: String = "localhost", extra: String = "") {
