@@ -220,7 +220,7 @@ struct HonestServerTests {
         try await withChannel(script) { _, channel, events in
             // More data than the queue and the socket buffers hold.
             let message = [UInt8](repeating: 0x20, count: 64 << 10)
-            for _ in 0..<500 { channel.send(message) }
+            for _ in 0..<1000 { channel.send(message) }
             let rest = await events.rest()
             guard case .failed(let error) = rest.last else {
                 Issue.record("ended with \(rest)")
