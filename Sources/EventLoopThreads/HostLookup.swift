@@ -58,7 +58,7 @@ package enum HostLookup {
 package final class SharedLookups: Sendable {
     private let maximumThreads: Int
     private let addresses: @Sendable (String) -> Result<[SocketAddress], LookupFailure>
-    /// Who waits, by name.
+    /// The completions that wait for a lookup, by host name.
     private let running = Mutex<[String: [HostLookup.Completion]]>([:])
 
     /// - Parameter addresses: looks a name up; may block.

@@ -1,8 +1,8 @@
 private import CGIO
 private import Glibc
 
-/// What is left of the process's limits. GLib and libnice abort the process where they find too little, so it is tried first;
-/// another thread may still take the last of it in between.
+/// Tests how many descriptors the process may still open. GLib aborts the process if it gets none for a main context, also for
+/// those that libnice creates, so callers ask first; another thread may still take the last one in between.
 package enum ProcessLimits {
     /// True if the process may open this many descriptors more.
     package static func hasDescriptors(_ count: Int) -> Bool {

@@ -4,7 +4,7 @@ import LiveKitProtocol
 import WebRTCTransport
 
 struct RoomCodecs: Sendable {
-    /// What we can send, the preferred one first.
+    /// The codecs that we can send, the preferred one first.
     private let usable: [VideoCodec]
     /// The MIME types that the room allows, "video/VP8"; nil: any.
     private var allowed: [String]?

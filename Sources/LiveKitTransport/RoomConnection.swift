@@ -46,7 +46,7 @@ package enum RoomConnectionEvent: Sendable {
     case bitrateTarget(BitrateTarget)
     /// The room mutes exactly these kinds of our tracks.
     case muted(Set<MediaKind>)
-    /// Exactly these layers of our video, by RID, are received by somebody; a single stream has an empty RID.
+    /// Participants receive exactly these layers of our video, by RID; a single stream has an empty RID.
     case wanted(Set<String>)
     /// No video comes for this reason although the path lives; nil: it should come.
     case hold(MediaHold?)

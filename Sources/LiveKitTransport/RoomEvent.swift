@@ -63,8 +63,8 @@ package enum RoomAction: Sendable, Equatable {
     case makePeers([LiveKitICEServer], relayOnly: Bool)
     /// Frames that end with these bytes are the server's own: they are no media.
     case setFillerTrailer([UInt8])
-    /// Encodes exactly the layers with these RIDs, of which a single stream has an empty one: the others are received by
-    /// nobody.
+    /// Encodes exactly the layers with these RIDs, of which a single stream has an empty one: no participant
+    /// receives the others.
     case want(Set<String>)
     /// Publishes video in another codec than configured.
     case useCodec(VideoCodec)

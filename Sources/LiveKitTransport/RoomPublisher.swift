@@ -30,7 +30,7 @@ struct RoomPublisher: Sendable {
     /// An offer waits for its answer.
     private(set) var isOffering = false
     private var offerCount: UInt32 = 0
-    /// RIDs of the layers of our video that are received by somebody; nil: all.
+    /// RIDs of the layers of our video that a participant receives; nil: all.
     private var wantedLayers: Set<String>?
     /// The answer to the last offer was lost.
     private var needsOffer = false
@@ -118,7 +118,7 @@ struct RoomPublisher: Sendable {
 
     // MARK: Layers
 
-    /// The server names the qualities of our video that somebody receives; the others need not be sent.
+    /// The server names the qualities of our video that participants receive; the others need not be sent.
     mutating func wanted(_ update: LiveKitSubscribedQualityUpdate) -> [RoomAction] {
         guard publications[.video] == .known(sid: update.trackSid), !update.trackSid.isEmpty else { return [] }
         let own = update.subscribedCodecs.first {
@@ -128,7 +128,7 @@ struct RoomPublisher: Sendable {
         let layers = videoLayers
         guard !qualities.isEmpty, let lowest = layers.first else { return [] }
         let enabled = qualities.filter { $0.enabled && $0.quality != .off }
-        // Of fewer layers than qualities, each stands for those up to the next one.
+        // If there are fewer layers than qualities, each layer stands for the qualities up to the next one.
         let rids = Set(
             enabled.map { wanted in
                 (layers.last { $0.quality.varint <= wanted.quality.varint } ?? lowest).rid

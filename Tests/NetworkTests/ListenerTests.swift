@@ -95,36 +95,23 @@ struct ListenerTests {
     }
 
     @Test func afterThePauseItAccepts() async throws {
-        let (calls, accepted) = (EventLog<CInt>(), EventLog<Bool>())
-        let listener = try Listener(
-            at: .loopback(), backlog: 8, on: .test, pause: .milliseconds(1),
-            acceptNext: { descriptor in
-                calls.append(descriptor)
-                guard calls.elements.count > 3 else {
-                    errno = EMFILE
-                    return -1
-                }
-                return acceptNext(descriptor)
-            },
-            onAccept: { stream in
-                accepted.append(true)
-                stream.close()
-            })
-        let peer = PlainPeer(connectingTo: listener.port)
-        #expect(await accepted.reaches(count: 1))
-        #expect(peer.receiveAll().end == .inOrder)
-        listener.close()
+        try await accepts(after: 3, EMFILE, pause: .milliseconds(1))
     }
 
     /// The peer was gone before its turn came.
     @Test func anAbortedConnectionIsLeftOut() async throws {
+        try await accepts(after: 1, ECONNABORTED, pause: .seconds(1000))
+    }
+
+    /// The first calls of `accept` fail with this error, and the next one gets the connection.
+    private func accepts(after failures: Int, _ error: CInt, pause: Duration) async throws {
         let (calls, accepted) = (EventLog<CInt>(), EventLog<Bool>())
         let listener = try Listener(
-            at: .loopback(), backlog: 8, on: .test, pause: .seconds(1000),
+            at: .loopback(), backlog: 8, on: .test, pause: pause,
             acceptNext: { descriptor in
                 calls.append(descriptor)
-                guard calls.elements.count > 1 else {
-                    errno = ECONNABORTED
+                guard calls.elements.count > failures else {
+                    errno = error
                     return -1
                 }
                 return acceptNext(descriptor)

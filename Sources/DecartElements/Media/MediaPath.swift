@@ -62,7 +62,7 @@ final class MediaPath: @unchecked Sendable {
         var isPublished = true
         var muted: Set<MediaKind> = []
         var trackSID: String?
-        /// Somebody receives our video.
+        /// A participant receives our video.
         var isWanted = true
         var isStopped = false
         /// The last counters are in the element's totals.
@@ -210,13 +210,13 @@ final class MediaPath: @unchecked Sendable {
 
     func set(trackSID: String?) { shared.withLock { $0.trackSID = trackSID } }
 
-    /// The layers of our video, by RID, that somebody in the room receives.
+    /// The layers of our video, by RID, that participants of the room receive.
     func setWanted(_ rids: Set<String>) {
         shared.withLock { $0.isWanted = !rids.isEmpty }
         sendBranch.setWanted(rids)
     }
 
-    /// True unless nobody receives our video. Any thread.
+    /// False if the room says that no participant receives our video. Any thread.
     var isWanted: Bool { shared.withLock(\.isWanted) }
 
     /// Any thread that keeps the element alive.

@@ -49,7 +49,7 @@ extension DecartTransform {
         reading.droppedToKeyframe = counters.droppedToKeyframe
         reading.droppedIncomplete = counters.droppedIncomplete
         (reading.isEncodedInput, reading.hasKeyframe) = (input.encoded.isOn, input.encoded.format != nil)
-        // Nothing is encoded that nobody receives.
+        // Video that no participant receives is not encoded.
         let isEncoding = isConnected && session.path?.isWanted ?? true
         (reading.framesEncoded, reading.isConnected) = (session.path?.codecs.encoding.frames ?? 0, isEncoding)
         let stall = state.withLock { $0.sendWatch.add(reading) }

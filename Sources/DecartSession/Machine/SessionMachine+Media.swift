@@ -147,7 +147,7 @@ extension SessionMachine {
 
     mutating func sampled(_ traffic: MediaTraffic, _ id: AttemptID) {
         guard attempts[id]?.step == .connected else { return }
-        // Whether a lost path has media, only packets can tell.
+        // Only packets can tell if a lost path has media.
         let isHeld = attempts[id].map { $0.snapshot.hold != nil && !$0.pathIsLost } ?? false
         attempts[id]?.watchdog.sample(traffic, isHeld: isHeld, now: now)
         guard let attempt = attempts[id] else { return }

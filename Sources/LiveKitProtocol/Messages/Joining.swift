@@ -19,7 +19,7 @@ package struct LiveKitJoinResponse: WireMessage {
     @Submessage package var serverInfo: LiveKitServerInfo
     /// The end of each frame that the server makes itself.
     @WireData package var sifTrailer: [UInt8]
-    /// What the room lets participants publish; empty: anything.
+    /// The codecs that participants may publish; empty: any.
     package var enabledPublishCodecs: [LiveKitCodec] = []
     package var fastPublish = false
     package init() {}

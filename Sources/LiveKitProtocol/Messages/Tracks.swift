@@ -227,7 +227,7 @@ package struct LiveKitSubscribedCodec: WireMessage {
     package init() {}
 }
 
-/// The layers of our track that somebody receives, for each codec; older servers have `subscribedQualities` alone.
+/// The layers of our track that participants receive, for each codec; older servers have `subscribedQualities` alone.
 package struct LiveKitSubscribedQualityUpdate: WireMessage {
     package static let fields: Fields = [
         Field(1, \.trackSid), Field(2, \.subscribedQualities), Field(3, \.subscribedCodecs),

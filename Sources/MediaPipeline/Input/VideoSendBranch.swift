@@ -18,7 +18,7 @@ package final class VideoSendBranch: SendBranch {
         var entry: Pad?
         var encoder: (any VideoSender)?
         var target: BitrateTarget?
-        /// RIDs of the layers that are received by somebody, of which a single stream has an empty one; nil: all.
+        /// RIDs of the layers that a participant receives, of which a single stream has an empty one; nil: all.
         var wanted: Set<String>?
         var isWanted: Bool { wanted.map { !$0.isEmpty } ?? true }
         var appliedBitrate = 0
@@ -61,7 +61,7 @@ package final class VideoSendBranch: SendBranch {
     package func requestKeyframe() { state.withLock(\.encoder)?.requestKeyframe() }
 
     /// Encodes these layers alone, or nothing. Frames of an unwanted stream count as sent: only the service knows why
-    /// nobody receives them, and a service that is gone is recognised by what it does not return. Any thread.
+    /// no participant receives them, and a service that is gone is recognised by what it does not return. Any thread.
     package func setWanted(_ rids: Set<String>) {
         let (encoder, resumes) = state.withLock { state in
             let wasWanted = state.isWanted

@@ -6,7 +6,7 @@ private import Glibc
 /// What a handshake negotiated.
 package struct TLSFacts: Sendable, Equatable {
     package var version: TLSVersion
-    /// By OpenSSL's name.
+    /// OpenSSL's name of the cipher suite.
     package var cipher: String
     /// The protocol that the server selected by ALPN.
     package var applicationProtocol: String?

@@ -15,7 +15,7 @@ package protocol HTTPHead: Sendable, Equatable {
     /// What is allowed in responses for the sake of old servers is an error in requests: a line that ends with a bare
     /// LF, a field that continues on the next line, and blanks after the size of a chunk.
     static var isRequest: Bool { get }
-    /// Whether a message can start with these bytes. They may be a part of a line.
+    /// Tells if a message can start with these bytes. They may be a part of a line.
     static func canStart(with bytes: ArraySlice<UInt8>) -> Bool
 
     var fields: HTTPFields { get set }

@@ -3,10 +3,10 @@
 
 package struct HTTPLimits: Sendable {
     package var fieldCount = 64
-    /// Of a whole head with its start line, in bytes. The extensions of all chunks and the trailers of a body have the
+    /// Largest size of a whole head with its start line, in bytes. The extensions of all chunks and the trailers of a body have the
     /// same limit together.
     package var headSize = 16 << 10
-    /// Of responses with a status of 1xx before the final one.
+    /// Largest number of responses with a status of 1xx before the final one.
     package var interimCount = 8
 
     package init() {}
@@ -62,13 +62,13 @@ package struct HTTPReader<Head: HTTPHead>: Sendable {
     private let answersCONNECT: Bool
     private var state = State.startLine
     private var buffer: [UInt8] = []
-    /// Of the first byte that is not read, in `buffer`.
+    /// Index in `buffer` of the first byte that is not read.
     private var position = 0
     /// Bytes after `position` that have no line feed.
     private var scanned = 0
     /// Bytes that the head, or the extensions and trailers, may still have.
     private var remainingSize: Int
-    /// Of the head or, after it, of the trailers.
+    /// The fields of the head or, after it, of the trailers.
     private var fields = HTTPFields()
     private var interims = 0
 

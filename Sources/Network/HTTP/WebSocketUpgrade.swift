@@ -46,7 +46,7 @@ package enum WebSocketUpgrade {
         return isSelecting ? .extensionOrProtocol : nil
     }
 
-    /// Whether a request asks for a WebSocket at all.
+    /// Tells if a request asks for a WebSocket at all.
     package static func isRequested(by head: HTTPRequestHead) -> Bool {
         head.method == "GET" && hasUpgrade(head.fields)
     }

@@ -244,7 +244,7 @@ package final class ByteStream: @unchecked Sendable {
         if isOpen, isReading || !isSecured { end(.ended) }
     }
 
-    /// What waits is still sent: the peer may have ended its direction only.
+    /// Sends the bytes that still wait: the peer may have ended its direction only.
     private func peerEnded() {
         hasPeerEnded = true
         if queued == 0 { closeDescriptor() } else { updateInterest() }

@@ -63,7 +63,7 @@ package struct WebSocketFrame: Sendable {
     package static func bytes(
         _ opcode: WebSocketOpcode, _ payload: some Collection<UInt8>, isFinal: Bool = true, as role: WebSocketRole
     ) -> [UInt8] {
-        // §5.3: a client masks each frame with a new key that nobody can predict.
+        // §5.3: a client masks each frame with a new, unpredictable key.
         let key = role == .client ? UInt32.random(in: .min ... .max) : nil
         return WebSocketFrame(isFinal: isFinal, opcode: opcode.rawValue, maskKey: key, payload: payload).bytes
     }

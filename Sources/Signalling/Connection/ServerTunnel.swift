@@ -156,7 +156,7 @@ private final class Pipe {
     private func end(_ error: NetworkError?) {
         connector?.cancel()
         connector = nil
-        // What one end has sent before it ended may still wait at the other.
+        // Bytes that one end sent before it ended may still wait at the other.
         for stream in [near, far] { stream?.finish(within: .seconds(1)) }
         far = nil
         let onEnd = onEnd

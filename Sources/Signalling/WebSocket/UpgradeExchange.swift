@@ -52,7 +52,7 @@ final class UpgradeExchange {
             case .connected, .secured, .writable: break
             }
         } catch {
-            // What has come of a refusal says more than the end of its body.
+            // A refusal whose body is cut short says more than the error in the body.
             if head == nil { finish(.failed(.http(error))) } else { refuse() }
         }
     }

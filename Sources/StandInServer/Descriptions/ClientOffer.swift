@@ -68,7 +68,7 @@ package struct ClientOffer {
         // Our peer connection has one audio format for all m-lines of a single connection.
         if isSingle { formats = opus + formats.filter { $0.name != "opus" } }
         if media.kind == "video" {
-            // What cannot be decoded here stays behind, and is not offered alone.
+            // Codecs that cannot be decoded here go to the end; an m-line with no other codec is rejected.
             let usable = formats.filter { VideoCodec(rawValue: $0.name)?.isAvailable ?? false }
             guard !usable.isEmpty else { return [] }
             let preferred = usable.contains { $0.name == announced } ? announced : usable[0].name
@@ -149,7 +149,7 @@ package struct ClientOffer {
         _ media: SDPMedia, _ accepted: SDPMedia?, _ writer: ServerDescription, _ streams: [String: OutputStream],
         _ used: Set<String>
     ) -> SDPMedia {
-        // What the client only receives is accepted in any case.
+        // An m-line on which the client only receives is accepted in any case.
         guard let accepted, accepted.port != 0 || media.port != 0 && !sends(media) else {
             return ServerDescription.rejected(media.kind)
         }

@@ -38,7 +38,7 @@ package struct OutputCodec: Sendable, Equatable {
     }
 }
 
-/// What the answer says about a track.
+/// A track with the stream and the payload type that the answer accepts for it.
 package struct TrackBinding: Sendable, Equatable {
     package var track: OutputTrack
     package var stream: OutputStream

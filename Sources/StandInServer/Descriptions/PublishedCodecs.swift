@@ -1,7 +1,6 @@
-/// What the room knows about the tracks of an offer: the codec that `addTrack` announced for each, and the codecs that the
-/// room allows.
+/// The codecs for the tracks of an offer: the one that `addTrack` announced for each, and those that the room allows.
 package struct PublishedCodecs: Sendable, Equatable {
-    /// By the track's ID of the client: the codec in lower case, without "video/".
+    /// Codecs in lower case, without "video/", by the client's ID of the track.
     package var announced: [String: String] = [:]
     /// The announced simulcast layers of a track, by size, the largest first, as far as they name their RID.
     package var layers: [String: [String]] = [:]

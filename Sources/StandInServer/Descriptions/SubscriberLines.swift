@@ -74,7 +74,7 @@ package struct SubscriberLines: Sendable {
             if let free = lines.firstIndex(where: { $0.kind == kind && $0.track == nil && !$0.isRetired }) {
                 lines[free].track = track
             } else {
-                // What the first answer took holds for all m-lines of the kind.
+                // The formats of the first answer hold for all m-lines of the kind.
                 let answered = lines.first { $0.kind == kind && $0.isAnswered }
                 lines.append(
                     Line(

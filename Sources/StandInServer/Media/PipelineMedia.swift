@@ -40,7 +40,7 @@ class PipelineMedia: @unchecked Sendable {
     private var isAnswered = false
     /// The streams of the room's tracks.
     private var streams: [OutputTrack: OutputStream] = [:]
-    /// What our peer connection's descriptions name: the first tracks are sent so.
+    /// The streams that our peer connection's descriptions name: the first tracks are sent on them.
     private var describedStreams: [MediaKind: OutputStream] = [:]
     /// Room: the first mid of the participant's offers, which our candidates name.
     var candidateMid: String?

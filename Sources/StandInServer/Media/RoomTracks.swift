@@ -43,7 +43,7 @@ package struct RoomLines: Sendable, Equatable {
 
         package init(mid: String, codec: String) { (self.mid, self.codec) = (mid, codec) }
     }
-    /// By the participant's IDs of its tracks.
+    /// The published tracks, by the participant's IDs.
     package var published: [String: Published] = [:]
 
     package init() {}

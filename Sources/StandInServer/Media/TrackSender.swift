@@ -2,7 +2,7 @@
 import GStreamerKit
 import WebRTCTransport
 
-/// What a track is sent with.
+/// Codec, payload type and SSRC with which a track is sent.
 struct TrackParameters {
     var codec: OutputCodec
     var payloadType: Int

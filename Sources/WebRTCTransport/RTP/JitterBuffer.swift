@@ -291,7 +291,7 @@ private struct LossLevel {
     /// A longer gap is one interruption of the path, and says no more about what the path carries otherwise.
     private static var longestGap: Int64 { 8 }
     private static var arrivals: Double { 128 }
-    /// What is counted at most, so that a path that carries all again is noticed soon.
+    /// The highest level, so that a path that carries all packets again is noticed soon.
     private static var highest: Double { 2 }
 
     /// - Parameter lost: numbers that are missing in front of the packet.
