@@ -23,6 +23,7 @@ sys.path[:0] = [HERE, os.path.dirname(HERE), os.path.join(os.path.dirname(HERE),
 import coturn  # noqa: E402
 import firewalls  # noqa: E402
 import netlab  # noqa: E402
+from certificates import Certificates  # noqa: E402
 from checks import PLUGIN, RELEASE, STANDIN, VERIFYING, Results, clean_environment, measured, read, write  # noqa: E402
 
 CHECK = os.path.join(RELEASE, "decart-check")
@@ -36,39 +37,6 @@ SLACK = 2.0
 
 times = []  # (s, ms): each run of decart-check, and its longest probe
 say = Results("check")
-
-
-class Certificates:
-    """An authority, and certificates with one defect each."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        for name in ("ca", "other"):
-            self.openssl("req", "-x509", *self.key(name), "-days", "30", "-subj", f"/CN={name}", "-addext",
-                         "keyUsage=critical,keyCertSign", "-out", self.path(name))
-        self.sign("good", HOST)
-        self.sign("expired", HOST, days=-1)
-        self.sign("host", "elsewhere.test")
-        self.sign("authority", HOST, authority="other")
-
-    def path(self, name, suffix="pem"):
-        return f"{self.folder}/{name}.{suffix}"
-
-    def key(self, name):
-        return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.path(name, "key")]
-
-    def sign(self, name, host, days=30, authority="ca"):
-        with open(self.path(name, "ext"), "w", encoding="ascii") as file:
-            # TURN over TLS names the server by its address.
-            file.write(f"subjectAltName=DNS:{host}" + (f",IP:{netlab.SERVER}\n" if host == HOST else "\n"))
-        self.openssl("req", *self.key(name), "-out", self.path(name, "csr"), "-subj", "/CN=service")
-        self.openssl("x509", "-req", "-in", self.path(name, "csr"), "-CA", self.path(authority), "-CAkey",
-                     self.path(authority, "key"), "-CAcreateserial", "-extfile", self.path(name, "ext"), "-days", str(days),
-                     "-out", self.path(name))
-
-    @staticmethod
-    def openssl(*words):
-        subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=60)
 
 
 class Network:
@@ -420,7 +388,8 @@ def main():
     # They mostly wait for the limits of the probes.
     with (tempfile.TemporaryDirectory(prefix="decart-check-") as folder,
           concurrent.futures.ThreadPoolExecutor(max_workers=3 if VERIFYING else 6) as pool):
-        certificates = Certificates(folder)
+        # TURN over TLS names the server by its address.
+        certificates = Certificates(folder, HOST, netlab.SERVER)
         list(pool.map(lambda each: say.perform(each[0], perform, *each, folder, certificates), chosen))
     if times:
         measured("decart-check: longest run", max(took for took, _ in times), "s", at_most=LIMIT + SLACK)
