@@ -67,6 +67,16 @@ struct HTTPServerConnectionTests {
         #expect(server.seen.elements == [.head("POST", "/x"), .body(Array("abc".utf8)), .end])
     }
 
+    /// RFC 9110 §9.3.2.
+    @Test func anAnswerToHEADHasNoBody() async throws {
+        let server = try Server { connection, event in
+            if case .end = event { connection.answer(Self.ok, body: Array("hi".utf8)) }
+        }
+        server.peer.send(Array("HEAD /x HTTP/1.1\r\nHost: a\r\n\r\n".utf8))
+        let text = String(decoding: server.peer.receiveAll().bytes, as: UTF8.self)
+        #expect(text.hasPrefix("HTTP/1.1 200 ") && text.hasSuffix("\r\n\r\n"))
+    }
+
     @Test func anAnswerAtTheHeadIsTheLast() async throws {
         let server = try Server { connection, event in
             if case .head = event { connection.answer(Self.ok, body: Array("no".utf8)) }

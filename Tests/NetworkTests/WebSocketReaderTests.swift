@@ -275,7 +275,7 @@ import Network
         RawRow(.server, "a mask of zeros", [0x81, 0x81, 0, 0, 0, 0, 0x41], [.text([0x41])]),
         RawRow(.client, "empty fragments", [1, 0, 0, 0, 0x89, 0, 0x80, 0], [.ping([]), .text([])]),
         RawRow(
-            .server, "empty fragments", [1, 0x80, 0, 0, 0, 0], [refused("a fragment before the last one is empty")]),
+            .server, "empty fragments", [1, 0x80, 0, 0, 0, 0, 0, 0x80, 0, 0, 0, 0, 0x80, 0x80, 0, 0, 0, 0], [.text([])]),
     ]
 
     static let lengths: [RawRow] = {

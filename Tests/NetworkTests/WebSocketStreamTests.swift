@@ -108,11 +108,11 @@ private struct RandomStream {
         events.append(.close(code: code, reason: "the end"))
     }
 
-    /// The first fragments are not empty: a server refuses them.
+    /// Any fragment may be empty.
     private mutating func write(_ message: [UInt8], _ opcode: WebSocketOpcode) {
         var (opcode, rest) = (opcode, message[...])
-        while rest.count > 1, generator.below(3) > 0 {
-            let fragment = rest.prefix(1 + generator.below(rest.count - 1))
+        while generator.below(3) > 0 {
+            let fragment = rest.prefix(generator.below(rest.count + 1))
             bytes += WebSocketFrame.bytes(opcode, fragment, isFinal: false, as: role)
             rest = rest.dropFirst(fragment.count)
             opcode = .continuation

@@ -87,11 +87,11 @@ package final class HTTPServerConnection: @unchecked Sendable {
         stream.thread.later { self.proceed() }
     }
 
-    /// Answers, and ends the connection. No event follows.
+    /// Answers, and ends the connection. No event follows. The answer to HEAD has no body (RFC 9110 §9.3.2).
     package func answer(_ head: HTTPResponseHead, body: [UInt8]) {
         guard onEvent != nil else { return }
         onEvent = nil
-        stream.write(head.bytes + body)
+        stream.write(head.bytes + (self.head?.method == "HEAD" ? [] : body))
         stream.finish(within: Self.closeLimit)
     }
 

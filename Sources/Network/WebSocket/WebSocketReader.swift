@@ -151,10 +151,6 @@ package struct WebSocketReader: Sendable {
             }
         } else {
             try checkOrder(opcode)
-            // It moves nothing, and a server need not let itself be kept busy with it.
-            guard isFinal || length > 0 || role == .client else {
-                throw .protocolError("a fragment before the last one is empty")
-            }
         }
         return try header(opcode, isFinal, isMasked, length)
     }
