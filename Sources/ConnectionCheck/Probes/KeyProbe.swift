@@ -139,8 +139,9 @@ private final class ChannelExchange: Sendable {
     private func fail(_ error: SessionError) { finish(KeyProbe.failure(error, watch.elapsed, base)) }
 
     private func finish(_ result: ProbeResult) {
-        channel.take()?.close()
+        // Before the channel closes, whose end would be a second result.
         let completion = completion.withLock { $0.take() }
+        channel.take()?.close()
         completion?(result)
     }
 }
