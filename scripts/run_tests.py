@@ -107,7 +107,7 @@ def script_steps():
     for name, variable, script in [
         ("Rooms", "DECART_TEST_PYTHON", "check_rooms.py"), ("SDK", "DECART_TEST_PYTHON", "check_sdk.py"),
         ("EncodedPeers", "DECART_TEST_PYTHON", "check_encoded_peers.py"),
-        ("Messages", "DECART_TEST_PYTHON", "check_messages.py"),
+        ("Messages", "DECART_TEST_PYTHON", "check_messages.py"), ("Judges", "DECART_TEST_PYTHON", "check_judges.py"),
         ("FirstGeneration", "DECART_TEST_FIRST_GENERATION_PYTHON", "check_first_generation.py"),
     ]:
         python = os.environ.get(variable)

@@ -60,7 +60,7 @@ SUBJECTS = {
         r"^(WebRTCTransport|ICE|StandInServer|Signalling|MediaSecurity|ConnectionCheck)Tests\.(?!Transport/CycleTests)")]),
     "growth": Subject("memory, threads and descriptors over many sessions", [
         *(swift(r"^DecartElementsTests\.ElementTests/CycleTests", media) for media in ("room", "direct")),
-        swift(r"^WebRTCTransportTests\.Transport/CycleTests"), *checks("check_manager.py")], repeats=False),
+        swift(r"^WebRTCTransportTests\.Transport/CycleTests"), *checks("check_manager.py", "check_connections.py")], repeats=False),
     "cpu": Subject("half of the CPU that a session needs", [[f"{SYSTEM}/Host/measure_cpu.py"]]),
     "host": Subject("the checks in host programs, with all their cases and figures", checks(
         "check_camera.py", "check_commands.py", "check_examples.py", "check_exit.py", "check_gl.py", "check_live_view.py",
@@ -71,8 +71,8 @@ SUBJECTS = {
     "recipes": Subject("the commands of docs/RECIPES.md", checks("check_recipes.py"), repeats=False),
     "browser": Subject("the stand-in's page, and Chromium and Firefox as peers",
                        [*checks("check_web.py", "check_firefox.py"), [FAULTS, "browser"]]),
-    "peers": Subject("webrtcbin, aiortc, LiveKit's and Decart's SDK", [
-        [PYTHON, f"{SYSTEM}/Peers/check_encoded_peers.py"],
+    "peers": Subject("webrtcbin, aiortc, LiveKit's and Decart's SDK; foreign HTTP, WebSocket, TLS and proxies", [
+        [PYTHON, f"{SYSTEM}/Peers/check_encoded_peers.py"], [PYTHON, f"{SYSTEM}/Peers/check_judges.py"],
         [PYTHON, f"{SYSTEM}/Peers/check_rooms.py"], [PYTHON, f"{SYSTEM}/Peers/check_sdk.py"],
         [FIRST_GENERATION, f"{SYSTEM}/Peers/check_first_generation.py"], [f"{SYSTEM}/Peers/check_models.py"]], repeats=False),
     "packages": Subject("the packages in fresh systems of Debian 12 and 13, the example in Rust, the container file, and the "

@@ -291,8 +291,8 @@ def check_standin(report, certificates):
 
             # All in one where nothing is measured.
             for some in [[name] for name in names] if VERIFYING else [names]:
-                ends = itertools.cycle(some)
-                report.perform(", ".join(some), level, report, f"stand-in: {', '.join(some).replace('_', ' ')}", Process(process.pid),
+                ends, name = itertools.cycle(some), f"stand-in: {', '.join(some).replace('_', ' ')}"
+                report.perform(name, level, report, name, Process(process.pid),
                                lambda ends=ends: getattr(client, next(ends))(), COUNT * len(some), 2048, forget)
 
 
