@@ -9,10 +9,20 @@ private import Synchronization
 ///
 /// It starts on first use and never stops: stopping would require proof that no late libnice callback still needs it,
 /// and an idle thread in `poll` costs nothing. Without a descriptor or a thread left in the process, it does not start;
-/// work waits until a later `start` succeeds.
+/// work waits until a later `start` succeeds. A child of `fork` has none of its parent's threads, and their locks may be
+/// held for ever; there nothing starts.
 package final class NetworkThread: Sendable {
     /// The first of `NetworkThreads`, for work that belongs to no connection.
     package static let shared = NetworkThread(name: "decart-net")
+
+    /// The process in which threads have started; 0: none has.
+    private static let process = Atomic<pid_t>(0)
+
+    /// True in a child that was forked after threads had started.
+    package static var areLost: Bool {
+        let process = process.load(ordering: .relaxed)
+        return process != 0 && process != getpid()
+    }
 
     /// A `GMainContext`; nil if the thread has not started.
     package var context: OpaquePointer? { loop.context }
@@ -27,10 +37,11 @@ package final class NetworkThread: Sendable {
     }
 
     /// Starts the thread, unless it has started.
-    /// - Returns: false: the process has no descriptor or thread left.
+    /// - Returns: false: the process has no descriptor or thread left, or `areLost`.
     @discardableResult
     package func start() -> Bool {
-        hasStarted.withLock { hasStarted in
+        guard !Self.areLost else { return false }
+        return hasStarted.withLock { hasStarted in
             if !hasStarted { hasStarted = startOnce() }
             return hasStarted
         }
@@ -52,7 +63,7 @@ package final class NetworkThread: Sendable {
             thread.loop.run()
             return nil
         }
-        if !isStarted { thread.release() }
+        if isStarted { Self.process.store(getpid(), ordering: .relaxed) } else { thread.release() }
         return isStarted
     }
 

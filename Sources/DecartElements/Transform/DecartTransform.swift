@@ -308,6 +308,11 @@ final class DecartTransform: ElementImplementation {
     func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn {
         switch change {
         case .nullToReady:
+            // Before a camera starts, whose threads are lost too.
+            guard !NetworkThread.areLost else {
+                refuse(ElementProblem(Self.noThread, sessionID: nil))
+                return .failure
+            }
             guard checkInstallation() else { return .failure }
             return chainUp()
         case .readyToPaused:
@@ -416,6 +421,16 @@ final class DecartTransform: ElementImplementation {
     /// Least latency, ns, to report with `timestamps=capture`; the measured delay may raise it.
     private static let captureLatency: ClockTime = 500_000_000
 
+    private static var noThread: SessionError {
+        SessionError(
+            .network,
+            NetworkThread.areLost
+                ? "The process was forked from one that had sessions, and has none of its threads. Fork before the first "
+                    + "session, or call exec."
+                : "The process has no thread or descriptor left for a session. Raise its limits.",
+            stage: .configuration)
+    }
+
     /// Checks the settings and prepares input, output and session; `begin` connects.
     private func start() -> Bool {
         let (settings, input, output) = state.withLock { ($0.settings, $0.input, $0.output) }
@@ -423,11 +438,7 @@ final class DecartTransform: ElementImplementation {
         let plan: SessionPlan
         do throws(SessionError) {
             plan = try SessionPlan(settings, hasKeyHandler: handle.unowned.hasHandler("request-api-key"))
-            guard NetworkThread.shared.start() else {
-                throw SessionError(
-                    .network, "The process has no thread or descriptor left for a session. Raise its limits.",
-                    stage: .configuration)
-            }
+            guard NetworkThread.shared.start() else { throw Self.noThread }
             output.readDownstream()
             if output.encoding != nil, let conflict = settings.conflictWithEncodedOutput() {
                 throw SessionError(.invalidOptions, conflict, stage: .configuration, isPermanent: true)
