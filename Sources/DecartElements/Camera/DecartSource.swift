@@ -102,6 +102,7 @@ final class DecartSource: ElementImplementation {
         mirror.set("name", "camera-mirror")
         let transform = Element(class: RegisteredElementClass(DecartTransform.elementClass))
         transform.set("name", "transform")
+        (transform.implementation as? DecartTransform)?.joinParent()
         let stage = try CropStage(
             onShape: { [weak transform] isPortrait in
                 transform?.set("orientation", isPortrait ? "portrait" : "landscape")
@@ -211,7 +212,7 @@ final class DecartSource: ElementImplementation {
 
     func propertiesChanged(_ names: [String]) {
         guard let parts else { return }
-        parts.transform.propertiesChanged(names)
+        (parts.transform.element.implementation as? DecartTransform)?.sendPrompts(names)
         parts.updateShape()
     }
 

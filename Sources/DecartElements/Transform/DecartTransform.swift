@@ -39,6 +39,8 @@ final class DecartTransform: ElementImplementation {
         var settings = TransformSettings()
         /// Properties of the prompt that a g_object_set has set and not yet notified.
         var changedPromptProperties: Set<String> = []
+        /// Part of an element that has the same properties.
+        var isProxied = false
         /// Shown until the element is in READY again.
         var snapshot = SessionSnapshot()
         var history = SessionHistory(now: MonotonicTime.now)
@@ -463,7 +465,7 @@ final class DecartTransform: ElementImplementation {
         // Another thread may have set properties since `settings` was copied: the plan lacks them, and no run took them.
         let late = TransformProperties.settings.changes(from: settings, to: state.withLock(\.settings))
         for name in late { TransformProperties.settings.apply(name, to: self) }
-        propertiesChanged(late)
+        sendPrompts(late)
         // The plan contains no tracks.
         updatePublishedAudio()
         updatePublishedVideo()

@@ -82,6 +82,12 @@ package class Element: GObject, @unchecked Sendable {
     package var currentClock: Clock? { gst_element_get_clock(element).map { Clock(taking: $0) } }
     package var baseTime: ClockTime { ClockTime(gst_element_get_base_time(element)) }
 
+    /// Gives the element a clock of its own, whose running time begins now; nil takes it away.
+    package func use(_ clock: Clock?) {
+        gst_element_set_clock(element, clock?.raw.assumingMemoryBound(to: GstClock.self))
+        if let clock { gst_element_set_base_time(element, GstClockTime(clock.time)) }
+    }
+
     package func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
     /// Posts an element message.
     package func post(_ structure: Structure) { post(Message.element(self, structure)) }

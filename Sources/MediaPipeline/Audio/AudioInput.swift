@@ -32,7 +32,7 @@ package final class AudioInput: @unchecked Sendable {
         /// Opus packets come; nil: no caps have come.
         var takesPackets: Bool?
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
     private let deliver: @Sendable (AudioFrame) -> Void
 
     /// Adds everything to the element except the pad, which `add` makes visible.

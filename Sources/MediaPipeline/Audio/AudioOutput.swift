@@ -93,7 +93,7 @@ final class AudioOutput: Sendable {
             if isAnnounced { events.append(Event.timeSegment()) }
         }
     }
-    private let state: Mutex<State>
+    private let state: StateLock<State>
     private let silence = Buffer.silence(bytes: AudioFormat.returnedBytes(AudioFormat.packet))
 
     /// Deviation, ns, below which no samples are dropped and no silence is inserted: clocks drift, and the jitter
@@ -104,6 +104,8 @@ final class AudioOutput: Sendable {
     /// jitter buffer takes its first packets for up to 80 ms later than they are. Audio goes unnoticed that is 125 ms
     /// late or 45 ms early (ITU-R BT.1359).
     private static let packetTolerance: (early: ClockTime, late: ClockTime) = (100_000_000, 40_000_000)
+    /// ns; nothing arrives later than now: the time is one of another clock.
+    private static let furthestArrival: ClockTime = 1_000_000_000
     /// Longest gap, ns, that is filled with silence; a longer one becomes a discontinuity.
     private static let longestFill: ClockTime = 1_000_000_000
 
@@ -114,7 +116,7 @@ final class AudioOutput: Sendable {
         self.pace = pace
         self.element = element
         self.identity = identity
-        state = Mutex(State(latency: pace.latency, playout: pace.playout, counters: counters))
+        state = StateLock(State(latency: pace.latency, playout: pace.playout, counters: counters))
         source = LiveSourcePad(pad, element: element, log: log)
         source.setHandlers(
             LiveSourcePad.Handlers(
@@ -131,6 +133,7 @@ final class AudioOutput: Sendable {
     // MARK: Interface for the element
 
     var counters: AudioOutputCounters { state.withLock(\.counters) }
+    var hasEnded: Bool { state.withLock(\.hasEnded) }
 
     func show() {
         source.pad.setActive(true)
@@ -219,7 +222,7 @@ final class AudioOutput: Sendable {
             guard state.isActive, state.isPlaying, path >= state.playedPath, let time = buffer.pts, let length
             else { return }
             state.follow(now)
-            guard state.clock.admit(frame: time) else {
+            guard now.map({ time <= $0 &+ Self.furthestArrival }) ?? true, state.clock.admit(frame: time) else {
                 state.counters.late &+= 1
                 return
             }
@@ -266,7 +269,7 @@ final class AudioOutput: Sendable {
             source.announce("\(identity.id)/audio", identity.groupID, caps: caps)
         case .pass(let events): for event in events { source.pad.push(event) }
         case .push(let buffer): push(buffer)
-        case .gap(let time, let duration): source.pad.push(Event.gap(at: time, duration: duration))
+        case .gap(let time, let duration): source.pushGap(at: time, duration)
         case .eos:
             source.pad.push(Event.eos())
             end()
@@ -375,16 +378,10 @@ final class AudioOutput: Sendable {
 
     private func push(_ buffer: Buffer) {
         state.withLock { $0.counters.pushed &+= 1 }
-        switch source.pad.push(buffer) {
-        case .ok: break
-        case .notLinked, .flushing:
-            // Not an error: the pad may be linked later, or again. When this pad itself is deactivated, `activate` ends
-            // the task.
-            state.withLock { $0.isDiscontinuous = true }
-        case .eos: end()
-        case let flow:
-            source.fail(flow, remedy: "audioconvert or opusdec")
-            end()
+        switch source.push(buffer, from: .audio, remedy: "audioconvert or opusdec") {
+        case .goOn: break
+        case .tryAgain: state.withLock { $0.isDiscontinuous = true }
+        case .end, .fail: end()
         }
     }
 

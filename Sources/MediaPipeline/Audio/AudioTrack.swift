@@ -29,7 +29,7 @@ package final class AudioTrack: @unchecked Sendable {
         /// Counters of removed outputs, which the next output continues.
         var counters = AudioOutputCounters()
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
     private let endHandler = Mutex<(@Sendable () -> Void)?>(nil)
 
     package init(

@@ -72,7 +72,7 @@ package final class InputGate: Sendable {
         var wait: ClockWait?
         var counters = InputCounters()
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
     private let changed = DispatchSemaphore(value: 0)
     private let pacing: InputPacing
 

@@ -58,6 +58,8 @@ package struct OutputScheduler<Payload> {
 
     /// ns; a longer time without frames is a gap, which is not filled with the last frame.
     private static var shortGap: ClockTime { 500_000_000 }
+    /// ns; nothing arrives later than now, but threads read the clock one after the other.
+    private static var furthestArrival: ClockTime { 1_000_000_000 }
     /// ns; frames that became ready together may take this long to leave.
     private static var overdue: ClockTime { 100_000_000 }
 
@@ -91,6 +93,8 @@ package struct OutputScheduler<Payload> {
     private var rawFrame: Payload?
     /// The newest media path that has shown a frame; frames of older ones are dropped.
     private var shownPath = PathID.lowest
+    /// Sinks wait for a first buffer or GAP before they let the pipeline play.
+    private var needsPreroll = false
     /// The next frame to queue is a keyframe. For encoded frames only.
     private var needsKeyframe = true
 
@@ -153,6 +157,17 @@ package struct OutputScheduler<Payload> {
 
     // MARK: Events
 
+    /// A frame of an input that is not live waits for PLAYING. A container that has built its own chain (playbin) waits in
+    /// turn for what its sinks get in PAUSED, and a live source gives them nothing.
+    /// - Returns: false if something has left already.
+    package mutating func preroll() -> Bool {
+        needsPreroll = !isPlaying && lastTime == nil && !configuration.isEncoded
+        return needsPreroll
+    }
+
+    /// Downstream has not taken the last frame.
+    package mutating func lost() { isDiscontinuous = true }
+
     package mutating func renegotiate() { needsNegotiation = true }
 
     package mutating func set(fallback: Fallback) {
@@ -208,7 +223,9 @@ package struct OutputScheduler<Payload> {
             frames.removeAll()
             isDiscontinuous = true
         }
-        let isStale = arrival.map { !clock.admit(frame: $0) } ?? false
+        // A time of another clock, or of the same one before the present base time, would bound all later ones.
+        let isAhead = arrival.map { arrival in now.map { arrival > $0 &+ Self.furthestArrival } ?? false } ?? false
+        let isStale = isAhead || (arrival.map { !clock.admit(frame: $0) } ?? false)
         let frame = Frame(payload: payload, arrival: isStale ? now : arrival, format: format)
         frames.append(scheduled(frame, now))
         guard isOverfull(now) else { return false }
@@ -276,7 +293,11 @@ package struct OutputScheduler<Payload> {
         follow(now)
         if needsNegotiation, !configuration.waits || isEnding { return .negotiate }
         if configuration.waits, !isEnding { return .wait(nil) }
-        guard isPlaying else { return isEnding ? .endOfStream : .wait(nil) }
+        guard isPlaying else {
+            if isEnding { return .endOfStream }
+            guard negotiated != nil, exchange(&needsPreroll, with: false) else { return .wait(nil) }
+            return .gap(at: 0, duration: interval)
+        }
         if needsSegment {
             needsSegment = false
             return .segment
@@ -346,7 +367,8 @@ package struct OutputScheduler<Payload> {
         var time = time ?? next ?? 0
         if let lastTime, let next {
             if convertsRate, time < next &+ interval { time = next }
-            if time <= lastTime { time = lastTime &+ interval / 8 }
+            // Files count in milliseconds or coarser, and refuse two frames of one time.
+            time = max(time, lastTime &+ max(interval / 8, 1))
             if time &- lastTime > 5 &* interval { isDiscontinuous = true }
         }
         return leave(at: time)
