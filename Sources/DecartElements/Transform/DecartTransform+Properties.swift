@@ -143,6 +143,7 @@ extension DecartTransform {
         input.gate.set(withheld: silent.contains(.video))
         input.setMuted(settings.muteVideo && !silent.contains(.video), element: handle)
         session.setMuted(silent, endsServiceMute: property.map { !settings[keyPath: $0] } ?? false)
+        if settings.muteVideo || settings.standby { beginAwaited() }
     }
 
     func applyGeometry() {

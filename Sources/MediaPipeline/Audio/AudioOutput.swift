@@ -76,10 +76,11 @@ final class AudioOutput: Sendable {
             line.isCapture
                 ? line.shift(base: slack(line)) : Int64(clamping: promised(line)) - Int64(clamping: slack(line))
         }
-        /// Limit of the queue: one second of packets, besides those that a synchronizing sink holds back.
+        /// Limit of the queue: ten seconds of packets, besides those that a synchronizing sink holds back. A muxer takes
+        /// no audio while its video does not come, and a recording must not lose it.
         func depth(_ line: OutputTimeline, newest: ClockTime) -> Int {
             let held = min(line.latency(base: slack(line)), 10_000_000_000) &+ clock.lead(of: newest)
-            return 50 + Int(clamping: held / AudioFormat.packet)
+            return 500 + Int(clamping: held / AudioFormat.packet)
         }
 
         /// Starts over if the running time has gone back: until it reached `next` again, all audio would be late.

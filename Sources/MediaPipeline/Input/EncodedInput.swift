@@ -67,9 +67,13 @@ package final class EncodedInput: @unchecked Sendable {
 
     /// Reads a frame, on upstream's thread.
     package func read(_ buffer: Buffer) -> Reading {
+        // Mapping runs code of the memory's owner, so it comes before the lock.
+        buffer.withBytes { bytes in read(bytes, of: buffer) } ?? .ignored
+    }
+
+    private func read(_ bytes: UnsafeRawBufferPointer, of buffer: Buffer) -> Reading {
         state.withLock { state in
-            guard !state.hasFailed, let codec = state.reader?.codec,
-                let frame = buffer.withBytes({ state.reader?.read($0) }) ?? nil
+            guard !state.hasFailed, let codec = state.reader?.codec, let frame = state.reader?.read(bytes)
             else { return .ignored }
             let read = state.reader?.format
             if frame.isReordered {

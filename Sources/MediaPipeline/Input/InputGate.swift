@@ -104,16 +104,21 @@ package final class InputGate: Sendable {
     package func close(path: PathID) { _ = state.withLock { $0.open.remove(path) } }
 
     /// Frames pass in PLAYING only.
-    package func set(playing: Bool) {
-        state.withLock { $0.playing = playing }
-        changed.signal()
-    }
+    package func set(playing: Bool) { change { $0.playing = playing } }
+
+    package var isPlaying: Bool { state.withLock(\.playing) }
+
+    /// A frame may wait on the clock that the element had before, which need not run any longer.
+    package func clockChanged() { change { _ in } }
 
     /// True while the element stops or the pad is removed: a flush that ends then must not let frames in again.
     package var isLeaving: Bool { state.withLock { $0.isStopping || $0.isClosing } }
 
     /// Drops the frames that no media path takes without a report while this is set.
     package func set(withheld: Bool) { state.withLock { $0.isWithheld = withheld } }
+
+    /// Time between two frames, as their durations or the caps say; nil: unknown.
+    package var step: ClockTime? { state.withLock(\.step) }
 
     /// Wakes the threads that wait here; every frame is refused until the flush ends.
     package func set(flushing: Bool) {
@@ -265,6 +270,10 @@ package final class InputGate: Sendable {
     func onLiveness(_ handler: @escaping @Sendable (Bool) -> Void) { livenessHandler.withLock { $0 = handler } }
     private let livenessHandler = Mutex<(@Sendable (Bool) -> Void)?>(nil)
 
+    /// Sets a handler that is called while a frame of an input that is not live waits in PAUSED.
+    package func onPreroll(_ handler: @escaping @Sendable () -> Void) { prerollHandler.withLock { $0 = handler } }
+    private let prerollHandler = Mutex<(@Sendable () -> Void)?>(nil)
+
     /// An unknown source counts as live, so that it is never blocked.
     package var isLive: Bool { state.withLock { $0.isLive ?? true } }
 
@@ -296,9 +305,10 @@ package final class InputGate: Sendable {
             state.counters.framesRateLimited &+= 1
             return false
         }
-        let next = (state.nextDue ?? time) &+ state.interval
-        state.nextDue =
-            next &+ state.interval < time || next > time &+ 2 &* state.interval ? time &+ state.interval : next
+        // A variable rate may save up one frame, so that two that are close do not count as too many.
+        let earliest = time &- min(time, state.interval)
+        let next = state.nextDue.map { $0 &+ state.interval } ?? earliest
+        state.nextDue = next > time &+ 2 &* state.interval ? time &+ state.interval : max(next, earliest)
         return true
     }
 
@@ -307,7 +317,7 @@ package final class InputGate: Sendable {
         guard let time = frame.time else { return .passes(nil) }
         guard state.withLock({ Self.isDue(time, &$0) }) else { return .refused }
         guard let clock = element.currentClock, let now = element.currentRunningTime else { return .passes(time) }
-        let due = Int64(clamping: time) &+ pacing.offset(for: time, now: now)
+        let due = Int64(clamping: time) &+ pacing.offset(for: time, now: now, track: ObjectIdentifier(self))
         let early = due &- Int64(clamping: now)
         let wait = state.withLock { state -> ClockWait? in
             guard !state.refuses, early > 0, !Self.isAtPace(frame, early, state.follower) else { return nil }
@@ -322,7 +332,7 @@ package final class InputGate: Sendable {
         }
         let arrived = wait.wait()
         state.withLock { $0.wait = nil }
-        // A flush cancelled the wait and has already ended: start over with this frame.
+        // A flush that has ended already, a pause or another clock cancelled the wait: start over with this frame.
         if !arrived, !state.withLock(\.refuses) { return admitPaced(frame, pad: pad, element: element) }
         return arrived ? .passes(time) : .refused
     }
@@ -342,7 +352,10 @@ package final class InputGate: Sendable {
             }
             if isOpen { return nil }
             state.withLock { $0.follower.restart() }
-            if !playing { (limit, backlog) = (.now() + .seconds(1), nil) }
+            if !playing {
+                (limit, backlog) = (.now() + .seconds(1), nil)
+                prerollHandler.withLock { $0 }?()
+            }
             if playing, backlog == nil { backlog = SourceBacklog(behind: pad) }
             guard changed.wait(timeout: limit) == .timedOut, playing else { continue }
             if backlog?.growsWithTime == true { continue }
@@ -375,21 +388,43 @@ package final class InputGate: Sendable {
 /// Offset that is added to the running time of inputs that are not live, so that their first buffer plays now. Video
 /// and audio share it, so that those of one file stay in sync.
 package final class InputPacing: Sendable {
-    private let offset = Mutex<Int64?>(nil)
+    private let offset = Mutex(SharedOffset<ObjectIdentifier>())
 
     package init() {}
 
     /// - Parameter time: running time of the buffer at hand.
-    func offset(for time: ClockTime, now: ClockTime) -> Int64 {
-        offset.withLock { offset in
-            let present = Int64(clamping: now) &- Int64(clamping: time)
-            // A wait of more than ten seconds is no pace: the streams of this input begin at different times.
-            let known = offset.flatMap { $0 &- present > 10_000_000_000 ? nil : $0 } ?? present
-            offset = known
-            return known
-        }
+    func offset(for time: ClockTime, now: ClockTime, track: ObjectIdentifier) -> Int64 {
+        offset.withLock { $0.offset(for: time, now: now, track: track) }
     }
 
     /// Lets the next buffer set the offset again.
-    func reset() { offset.withLock { $0 = nil } }
+    func reset() { offset.withLock { $0 = SharedOffset() } }
+}
+
+/// A value; times in ns.
+package struct SharedOffset<Track: Hashable> {
+    private var offset: Int64?
+    private var begun: Set<Track> = []
+
+    /// Streams of one presentation may begin this far apart. Beyond that their times have nothing to do with each other.
+    private static var longestLead: Int64 { 60_000_000_000 }
+    /// A track that has begun does not wait longer: its times have jumped.
+    private static var longestWait: Int64 { 10_000_000_000 }
+
+    package init() {}
+
+    package mutating func offset(for time: ClockTime, now: ClockTime, track: Track) -> Int64 {
+        let present = Int64(clamping: now) &- Int64(clamping: time)
+        let isFirst = begun.insert(track).inserted
+        guard var known = offset else {
+            offset = present
+            return present
+        }
+        // Of two tracks, the one whose first buffer is earlier sets the offset: else its beginning would be in the past.
+        if isFirst { known = max(known, present) }
+        let (wait, overflows) = known.subtractingReportingOverflow(present)
+        if overflows || wait > (isFirst ? Self.longestLead : Self.longestWait) { known = present }
+        offset = known
+        return known
+    }
 }
