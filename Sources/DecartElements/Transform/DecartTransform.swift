@@ -262,9 +262,10 @@ final class DecartTransform: ElementImplementation {
         case .flushStop:
             guard !input.gate.isLeaving else { return .drop }
             input.gate.set(flushing: false)
+            input.encoded.breakOff()
             resume()
         case .streamStart:
-            input.gate.apply(streamStart: event)
+            if input.gate.apply(streamStart: event) { input.encoded.breakOff() }
             // A source that failed ends its stream, and the one that replaces it begins another.
             resume()
             apply(updateTags(event), to: input, queue)
@@ -348,7 +349,7 @@ final class DecartTransform: ElementImplementation {
                 return result
             }
             begin()
-            return .noPreroll
+            return waitsInPlayer ? result : .noPreroll
         case .pausedToPlaying:
             provideClock()
             let result = chainUp()
@@ -377,6 +378,12 @@ final class DecartTransform: ElementImplementation {
             return result
         case .readyToNull, .other: return chainUp()
         }
+    }
+
+    /// A player that has built its own chain waits until the chain's sinks have prerolled, and forgets those that do so
+    /// behind an element without preroll. `VideoOutput.preroll` gives them what they wait for.
+    private var waitsInPlayer: Bool {
+        handle.unowned.isInside(factory: "playsink") && state.withLock { $0.output?.encoding == nil }
     }
 
     func clockChanged() {
@@ -438,7 +445,11 @@ final class DecartTransform: ElementImplementation {
             return false
         }
         guard SRTPTransform.isInitialised else {
-            refuse(.missing("libsrtp's crypto library does not start"))
+            refuse(
+                ElementProblem(
+                    .resourceFailed,
+                    "The crypto library of libsrtp does not start. Check that /dev/urandom can be read, and that libsrtp2 "
+                        + "is installed completely."))
             return false
         }
         if let warning = securityWarning { Self.log(.warning, handle.unowned, warning) }

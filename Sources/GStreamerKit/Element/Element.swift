@@ -64,6 +64,21 @@ package class Element: GObject, @unchecked Sendable {
         }
     }
 
+    /// True if a bin around the element, at any level, was made by this factory.
+    package func isInside(factory name: String) -> Bool {
+        var parent = gst_object_get_parent(gstObject)
+        while let object = parent {
+            defer { gst_object_unref(object) }
+            if decart_instance_is(object, decart_type_element()) != 0,
+                Element(borrowing: object).factoryName == name
+            {
+                return true
+            }
+            parent = gst_object_get_parent(object)
+        }
+        return false
+    }
+
     /// Removes the element from its bin, if it is in one. Its state does not change.
     package func removeFromParent() {
         guard let parent = gst_object_get_parent(gstObject) else { return }

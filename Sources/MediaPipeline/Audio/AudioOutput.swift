@@ -105,8 +105,6 @@ final class AudioOutput: Sendable {
     /// jitter buffer takes its first packets for up to 80 ms later than they are. Audio goes unnoticed that is 125 ms
     /// late or 45 ms early (ITU-R BT.1359).
     private static let packetTolerance: (early: ClockTime, late: ClockTime) = (100_000_000, 40_000_000)
-    /// ns; nothing arrives later than now: the time is one of another clock.
-    private static let furthestArrival: ClockTime = 1_000_000_000
     /// Longest gap, ns, that is filled with silence; a longer one becomes a discontinuity.
     private static let longestFill: ClockTime = 1_000_000_000
 
@@ -223,7 +221,7 @@ final class AudioOutput: Sendable {
             guard state.isActive, state.isPlaying, path >= state.playedPath, let time = buffer.pts, let length
             else { return }
             state.follow(now)
-            guard now.map({ time <= $0 &+ Self.furthestArrival }) ?? true, state.clock.admit(frame: time) else {
+            guard state.clock.admit(frame: time) else {
                 state.counters.late &+= 1
                 return
             }

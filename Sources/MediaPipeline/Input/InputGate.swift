@@ -64,9 +64,9 @@ package final class InputGate: Sendable {
         var timeline = InputTimeline()
         /// Nominal time between two frames without a duration of their own; nil: unknown.
         var step: ClockTime?
-        /// Running time from which the rate limit lets the next frame pass.
-        var nextDue: ClockTime?
-        var interval: ClockTime = 0
+        var rate = RateLimit()
+        /// Running time of the latest frame, passed or not.
+        var latest: ClockTime?
         /// Later frames of an encoded input depend on each frame, so the rate limit drops none.
         var isEncoded = false
         var wait: ClockWait?
@@ -79,7 +79,7 @@ package final class InputGate: Sendable {
     package init(pacing: InputPacing) { self.pacing = pacing }
 
     package func setMaximumRate(framesPerSecond: Int) {
-        state.withLock { $0.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
+        state.withLock { $0.rate.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
     }
 
     package func set(encoded: Bool) { state.withLock { $0.isEncoded = encoded } }
@@ -90,6 +90,11 @@ package final class InputGate: Sendable {
 
     /// True if a media path takes frames, the element plays, and no flush or stop is in progress.
     var isOpen: Bool { state.withLock(\.isOpen) }
+
+    /// Running time of the frame that was not admitted just now, if only a media path is missing. On upstream's thread.
+    package var timeToHold: ClockTime? {
+        state.withLock { $0.open.isEmpty && $0.playing && !$0.refuses && !$0.isWithheld ? $0.latest : nil }
+    }
 
     /// Adds a media path; the gate is open while there is one.
     package func open(path: PathID) {
@@ -108,6 +113,9 @@ package final class InputGate: Sendable {
 
     package var isPlaying: Bool { state.withLock(\.playing) }
 
+    /// A frame waits for its time, so that no other one can come.
+    package var isHolding: Bool { state.withLock { $0.wait != nil } }
+
     /// A frame may wait on the clock that the element had before, which need not run any longer.
     package func clockChanged() { change { _ in } }
 
@@ -124,7 +132,10 @@ package final class InputGate: Sendable {
     package func set(flushing: Bool) {
         change { state in
             state.flushing = flushing
-            if !flushing { (state.nextDue, state.segment) = (nil, nil) }
+            if !flushing {
+                state.rate.restart()
+                state.segment = nil
+            }
         }
         if !flushing { pacing.reset() }
     }
@@ -138,7 +149,10 @@ package final class InputGate: Sendable {
 
     /// Called before the pads are activated.
     package func prepare() {
-        change { ($0.isStopping, $0.flushing, $0.nextDue) = (false, false, nil) }
+        change {
+            ($0.isStopping, $0.flushing) = (false, false)
+            $0.rate.restart()
+        }
         pacing.reset()
     }
 
@@ -156,8 +170,8 @@ package final class InputGate: Sendable {
         state.withLock {
             let kept = $0
             $0 = State()
-            ($0.interval, $0.open, $0.isWithheld, $0.isStopping, $0.isClosing) =
-                (kept.interval, kept.open, kept.isWithheld, kept.isStopping, kept.isClosing)
+            ($0.rate.interval, $0.open, $0.isWithheld, $0.isStopping, $0.isClosing) =
+                (kept.rate.interval, kept.open, kept.isWithheld, kept.isStopping, kept.isClosing)
             $0.counters = kept.counters
         }
         pacing.reset()
@@ -176,11 +190,13 @@ package final class InputGate: Sendable {
 
     /// Applies a STREAM_START. Another stream may come from a source of the other kind; the same one again, as after a
     /// seek, keeps its liveness.
-    package func apply(streamStart event: Event) {
+    /// - Returns: true if it is another stream.
+    @discardableResult package func apply(streamStart event: Event) -> Bool {
         let id = event.streamID
-        state.withLock { state in
-            guard id == nil || id != state.streamID else { return }
+        return state.withLock { state in
+            guard id == nil || id != state.streamID else { return false }
             (state.streamID, state.isLive, state.isFollower, state.follower) = (id, nil, false, ClockFollower())
+            return true
         }
     }
 
@@ -250,6 +266,7 @@ package final class InputGate: Sendable {
             return state.timeline.next(
                 frame.upstream, arrival: frame.at, isLive: isLive, step: step, present: frame.present)
         }
+        state.withLock { $0.latest = frame.time }
         if isLive { return admitLive(at: frame.time) }
         defer { state.withLock { $0.follower.returns(at: MonotonicTime.now) } }
         return admitPaced(frame, pad: pad, element: element)
@@ -298,18 +315,10 @@ package final class InputGate: Sendable {
         return overtakes
     }
 
-    /// Keeps the average rate below the limit: a frame up to an eighth of an interval early still counts as due.
     private static func isDue(_ time: ClockTime?, _ state: inout State) -> Bool {
-        guard let time, state.interval > 0, !state.isEncoded else { return true }
-        if let due = state.nextDue, time &+ state.interval / 8 < due, due &- time < 4 &* state.interval {
-            state.counters.framesRateLimited &+= 1
-            return false
-        }
-        // A variable rate may save up one frame, so that two that are close do not count as too many.
-        let earliest = time &- min(time, state.interval)
-        let next = state.nextDue.map { $0 &+ state.interval } ?? earliest
-        state.nextDue = next > time &+ 2 &* state.interval ? time &+ state.interval : max(next, earliest)
-        return true
+        guard let time, !state.isEncoded, !state.rate.passes(time) else { return true }
+        state.counters.framesRateLimited &+= 1
+        return false
     }
 
     private func admitPaced(_ frame: Arrival, pad: Pad, element: Element) -> Admission {
@@ -382,49 +391,5 @@ package final class InputGate: Sendable {
             return state.follower.follows(lead: lead, present: present)
         }
         if follows { set(live: true, isFollower: true) }
-    }
-}
-
-/// Offset that is added to the running time of inputs that are not live, so that their first buffer plays now. Video
-/// and audio share it, so that those of one file stay in sync.
-package final class InputPacing: Sendable {
-    private let offset = Mutex(SharedOffset<ObjectIdentifier>())
-
-    package init() {}
-
-    /// - Parameter time: running time of the buffer at hand.
-    func offset(for time: ClockTime, now: ClockTime, track: ObjectIdentifier) -> Int64 {
-        offset.withLock { $0.offset(for: time, now: now, track: track) }
-    }
-
-    /// Lets the next buffer set the offset again.
-    func reset() { offset.withLock { $0 = SharedOffset() } }
-}
-
-/// A value; times in ns.
-package struct SharedOffset<Track: Hashable> {
-    private var offset: Int64?
-    private var begun: Set<Track> = []
-
-    /// Streams of one presentation may begin this far apart. Beyond that their times have nothing to do with each other.
-    private static var longestLead: Int64 { 60_000_000_000 }
-    /// A track that has begun does not wait longer: its times have jumped.
-    private static var longestWait: Int64 { 10_000_000_000 }
-
-    package init() {}
-
-    package mutating func offset(for time: ClockTime, now: ClockTime, track: Track) -> Int64 {
-        let present = Int64(clamping: now) &- Int64(clamping: time)
-        let isFirst = begun.insert(track).inserted
-        guard var known = offset else {
-            offset = present
-            return present
-        }
-        // Of two tracks, the one whose first buffer is earlier sets the offset: else its beginning would be in the past.
-        if isFirst { known = max(known, present) }
-        let (wait, overflows) = known.subtractingReportingOverflow(present)
-        if overflows || wait > (isFirst ? Self.longestLead : Self.longestWait) { known = present }
-        offset = known
-        return known
     }
 }

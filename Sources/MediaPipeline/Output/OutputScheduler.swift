@@ -58,8 +58,6 @@ package struct OutputScheduler<Payload> {
 
     /// ns; a longer time without frames is a gap, which is not filled with the last frame.
     private static var shortGap: ClockTime { 500_000_000 }
-    /// ns; nothing arrives later than now, but threads read the clock one after the other.
-    private static var furthestArrival: ClockTime { 1_000_000_000 }
     /// ns; frames that became ready together may take this long to leave.
     private static var overdue: ClockTime { 100_000_000 }
 
@@ -223,9 +221,7 @@ package struct OutputScheduler<Payload> {
             frames.removeAll()
             isDiscontinuous = true
         }
-        // A time of another clock, or of the same one before the present base time, would bound all later ones.
-        let isAhead = arrival.map { arrival in now.map { arrival > $0 &+ Self.furthestArrival } ?? false } ?? false
-        let isStale = isAhead || (arrival.map { !clock.admit(frame: $0) } ?? false)
+        let isStale = arrival.map { !clock.admit(frame: $0) } ?? false
         let frame = Frame(payload: payload, arrival: isStale ? now : arrival, format: format)
         frames.append(scheduled(frame, now))
         guard isOverfull(now) else { return false }
