@@ -55,7 +55,8 @@ extension DecartTransform {
             ($0.run, $0.output, $0.expectsInput, $0.settings)
         }
         reading.isDue =
-            input.gate.isPlaying && !input.gate.isHolding && expectsInput && run?.isDraining == false && run?.hasWarnedOfAudio == false
+            input.gate.isPlaying && !input.gate.isHolding && expectsInput && run?.isDraining == false
+            && run?.hasWarnedOfAudio == false
             && settings.subscribeToken == nil && settings.publishVideo && !settings.muteVideo
             && !settings.silentKinds(isEncoded: input.encoded.isOn).contains(.video)
         (reading.awaitsInput, reading.isLinked) = (

@@ -16,7 +16,8 @@ package struct RateLimit: Sendable {
     /// vary by that at any rate.
     package mutating func passes(_ time: ClockTime) -> Bool {
         guard interval > 0 else { return true }
-        if let nextDue, time &+ max(interval / 8, min(interval / 4, 8_000_000)) < nextDue, nextDue &- time < 4 &* interval { return false }
+        let early = max(interval / 8, min(interval / 4, 8_000_000))
+        if let nextDue, time &+ early < nextDue, nextDue &- time < 4 &* interval { return false }
         // A variable rate may save up one frame, so that two that are close together do not count as too many.
         let next = nextDue.map { $0 &+ interval } ?? time &+ interval
         nextDue = next > time &+ 2 &* interval ? time &+ interval : max(next, time)
