@@ -38,7 +38,7 @@ struct ReconnectTests {
         #expect(driver.opens() == 6)
         #expect(driver.warnings().count == 5)
         #expect(driver.failures().count == 1)
-        #expect(driver.failures().first?.message == "lost. Gave up after 5 retries.")
+        #expect(driver.failures().first?.message == "lost. Gave up after 5 retries; max-retries allows more.")
         #expect(driver.state == .error)
         driver.wait(.seconds(100))
         #expect(driver.opens() == 6)

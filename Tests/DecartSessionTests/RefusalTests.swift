@@ -47,7 +47,7 @@ struct RefusalTests {
         #expect(error.code == code && error.stage == stage && error.isPermanent == (dials == 1))
         #expect(error.message.hasPrefix("The service reported an error: The service's own words. "))
         #expect(error.message.contains(remedy), "\(error.message)")
-        #expect(error.message.contains(". Gave up after 2 retries.") == (dials > 1), "\(error.message)")
+        #expect(error.message.contains(". Gave up after 2 retries") == (dials > 1), "\(error.message)")
     }
 
     /// With upstream_capacity, which waits, these are all words.

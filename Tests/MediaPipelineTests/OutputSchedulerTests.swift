@@ -378,4 +378,60 @@ import Testing
         #expect(output.scheduler.counters.pushed == 0 && output.scheduler.lastTime == nil)
         #expect(output.next(400) == "negotiate")
     }
+
+    // MARK: Times that must not be
+
+    /// Frames that were held become ready at once: each leaves an eighth of an interval after the one before at least.
+    @Test(arguments: [false, true]) func framesThatLeaveTogetherHaveTimesApart(isEncoded: Bool) {
+        var output = output { $0.isEncoded = isEncoded }
+        output.frame(0, at: 1000, now: 1001)
+        _ = output.next(1001)
+        var times: [ClockTime] = []
+        for number in 1...6 { output.frame(number, at: 1050 + ClockTime(number), now: 1400) }
+        while case .push(.frame, let stamp) = output.scheduler.next(now: 1400 * Self.ms, mayFill: true) {
+            times.append(stamp.time)
+        }
+        #expect(times.count == 6)
+        #expect(zip(times, times.dropFirst()).allSatisfy { $1 - $0 >= 50 * Self.ms / 8 })
+    }
+
+    /// An arrival by another clock neither waits for its time nor holds later frames back.
+    @Test(arguments: [ClockTime(20_000), 1_000_000]) func anArrivalAheadOfTheClockIsNow(ahead: ClockTime) {
+        var output = output()
+        output.frame(1, at: 1000 + ahead, now: 1000)
+        output.frame(2, at: 1050, now: 1050)
+        guard case .push(_, let first) = output.scheduler.next(now: 1050 * Self.ms, mayFill: true),
+            case .push(_, let second) = output.scheduler.next(now: 1050 * Self.ms, mayFill: true)
+        else {
+            Issue.record("two frames are due")
+            return
+        }
+        #expect(first.time < 2000 * Self.ms && second.time < 2000 * Self.ms)
+    }
+
+    // MARK: Preroll
+
+    @Test func aContainerThatWaitsForItsSinksGetsOneGap() {
+        var output = output()
+        output.scheduler.isPlaying = false
+        #expect(output.next() == "wait")
+        let isNew = output.scheduler.preroll()
+        #expect(isNew && output.next() == "gap at 0 for 50" && output.next() == "wait")
+        output.scheduler.isPlaying = true
+        output.frame(1, at: 1000, now: 1001)
+        #expect(output.next(1001) == "1 at 1000 discont")
+        output.scheduler.isPlaying = false
+        let isAgain = output.scheduler.preroll()
+        #expect(!isAgain && output.next(1001) == "wait", "after PLAYING the sinks have what they need")
+    }
+
+    @Test func nothingPrerollsBeforeTheFormatIsKnown() {
+        var output = output { $0.waits = true }
+        output.scheduler.isPlaying = false
+        _ = output.scheduler.preroll()
+        #expect(output.next() != "gap at 0 for 50")
+        var encoded = self.output { $0.isEncoded = true }
+        encoded.scheduler.isPlaying = false
+        #expect(!encoded.scheduler.preroll() && encoded.next() == "wait")
+    }
 }

@@ -58,4 +58,43 @@ import Testing
         let found = run(&watch, 0...20) { _, reading in reading.framesIn = 100 }
         #expect(found.isEmpty)
     }
+
+    @Test(arguments: [(true, true, SendWatch.Stall.noVideo), (true, false, .unlinked), (false, true, .noFrames)])
+    func anInputThatNeverComesIsNamed(awaits: Bool, isLinked: Bool, stall: SendWatch.Stall) {
+        var watch = SendWatch()
+        let found = run(&watch, 0...20) { _, reading in
+            (reading.framesIn, reading.isDue, reading.awaitsInput, reading.isLinked) = (0, true, awaits, isLinked)
+            reading.isConnected = !awaits
+        }
+        #expect(found == [5: stall] && watch.stall == stall)
+    }
+
+    @Test func aCameraThatStopsIsAStallUntilItGoesOn() {
+        var watch = SendWatch()
+        var found = run(&watch, 0...20) { second, reading in
+            reading.isDue = true
+            (reading.framesIn, reading.framesSent) = (25 * min(second, 8), 25 * min(second, 8))
+            reading.framesEncoded = reading.framesSent
+        }
+        #expect(found == [13: .noFrames] && watch.stall == .noFrames)
+        found = run(&watch, 21...22) { second, reading in
+            (reading.isDue, reading.framesSent, reading.framesEncoded) = (true, 25 * second, 25 * second)
+        }
+        #expect(found.isEmpty && watch.stall == nil)
+    }
+
+    @Test func aBranchThatTakesNothingIsNamed() {
+        var watch = SendWatch()
+        let found = run(&watch, 0...20) { second, reading in
+            (reading.isDue, reading.framesSent, reading.framesEncoded) = (true, 25 * second, 25 * second)
+            (reading.framesReceived, reading.framesOut) = (25 * second, 7)
+        }
+        #expect(found == [5: .downstream])
+    }
+
+    @Test func nothingIsDueInPauseOrWhileMuted() {
+        var watch = SendWatch()
+        let found = run(&watch, 0...20) { _, reading in (reading.framesIn, reading.awaitsInput) = (0, true) }
+        #expect(found.isEmpty && watch.stall == nil)
+    }
 }

@@ -81,6 +81,8 @@ final class CameraSwitch: @unchecked Sendable {
 
     private var isAutomatic: Bool { host.settings().source == SourceSettings.automatic }
     var currentCamera: Camera? { state.withLock(\.current)?.plan.camera }
+    /// `stop-capture` has not released it.
+    var isRequested: Bool { state.withLock(\.isRequested) }
     /// The camera that answers offers; nil with another source.
     var offeredCamera: OfferedCamera? { state.withLock { $0.starting ?? $0.current }?.plan.offered }
 
@@ -294,6 +296,18 @@ final class CameraSwitch: @unchecked Sendable {
         }
     }
 
+    /// A driver that hangs, or a grabber without a signal, sends nothing and no error.
+    private func watch(_ capture: Capture) {
+        guard capture.plan.camera != nil else { return }
+        perform(after: .seconds(1)) { [weak capture] camera in
+            guard let capture, camera.state.withLock({ $0.isRunning && $0.current === capture }) else { return }
+            guard capture.hasStopped(isDue: camera.host.element.unowned.state() == .playing) else {
+                return camera.watch(capture)
+            }
+            camera.lost(capture, "it has delivered no frame for 5 s")
+        }
+    }
+
     private func dropComing() {
         let starting = state.withLock { state in
             let starting = state.starting
@@ -326,6 +340,7 @@ final class CameraSwitch: @unchecked Sendable {
             return old
         }
         if let old { remove(old) }
+        watch(capture)
         host.onChange()
     }
 

@@ -1,6 +1,7 @@
 // A source that delivers or is about to: a bin of its own alongside others, linked to the selector.
 import DecartProtocol
 import GStreamerKit
+import MediaPipeline
 import Synchronization
 
 /// A source that has been chosen for capture.
@@ -44,7 +45,8 @@ final class Capture: @unchecked Sendable {
 
     private struct State {
         var selectorPad: Pad?
-        var hasDelivered = false
+        var frames: UInt64 = 0
+        var silence = SilenceWatch()
         var isMoved = false
         var isLost = false
     }
@@ -113,7 +115,11 @@ final class Capture: @unchecked Sendable {
             switch item {
             case .buffer(let buffer):
                 if !self.hasDelivered, self.isBehind(buffer, own, element.unowned) { return .drop }
-                if self.state.withLock({ !exchange(&$0.hasDelivered, with: true) }) { onFirst(self) }
+                let isFirst = self.state.withLock { state in
+                    state.frames &+= 1
+                    return state.frames == 1
+                }
+                if isFirst { onFirst(self) }
                 return .pass
             case .event(let event): return event.kind == .eos && !onEnd(self) ? .drop : .pass
             case .query: return .pass
@@ -173,5 +179,9 @@ final class Capture: @unchecked Sendable {
     /// Marks the capture as lost. Returns false if it already was.
     func lose() -> Bool { state.withLock { !exchange(&$0.isLost, with: true) } }
     var isLost: Bool { state.withLock(\.isLost) }
-    var hasDelivered: Bool { state.withLock(\.hasDelivered) }
+    var hasDelivered: Bool { state.withLock(\.frames) > 0 }
+
+    /// Call once a second.
+    /// - Returns: true once, when the frames have stopped.
+    func hasStopped(isDue: Bool) -> Bool { state.withLock { $0.silence.add(count: $0.frames, isDue: isDue) } }
 }

@@ -48,6 +48,7 @@ final class CropStage: @unchecked Sendable {
 
     /// Installs the probe on `source`, the pad that feeds the first of the elements.
     func watch(_ source: Pad) {
+        source.offerNoCropping()
         source.addProbe([.downstreamEvent, .buffer]) { [weak self] item in
             switch item {
             case .event(let event):
@@ -61,6 +62,7 @@ final class CropStage: @unchecked Sendable {
                     return .drop
                 }
                 self?.applyGeometry()
+                if let whole = buffer.withoutCropping() { return .replace(whole) }
             case .query: break
             }
             return .pass

@@ -102,6 +102,7 @@ final class DecartSource: ElementImplementation {
         mirror.set("name", "camera-mirror")
         let transform = Element(class: RegisteredElementClass(DecartTransform.elementClass))
         transform.set("name", "transform")
+        (transform.implementation as? DecartTransform)?.joinParent()
         let stage = try CropStage(
             onShape: { [weak transform] isPortrait in
                 transform?.set("orientation", isPortrait ? "portrait" : "landscape")
@@ -211,7 +212,7 @@ final class DecartSource: ElementImplementation {
 
     func propertiesChanged(_ names: [String]) {
         guard let parts else { return }
-        parts.transform.propertiesChanged(names)
+        (parts.transform.element.implementation as? DecartTransform)?.sendPrompts(names)
         parts.updateShape()
     }
 
@@ -282,8 +283,9 @@ final class DecartSource: ElementImplementation {
             return GValueBox(camera != nil)
         case "select-format":
             return GValueBox(arguments.first?.structure.map { parts.camera.select(format: $0) } ?? false)
-        case "start-capture": parts.camera.setCapturing(true)
-        case "stop-capture": parts.camera.setCapturing(false)
+        case "start-capture", "stop-capture":
+            parts.camera.setCapturing(name == "start-capture")
+            expectInput(parts)
         case "answer-live-view":
             guard arguments.count == 2, let number = arguments[0].int.flatMap(UInt64.init(exactly:)),
                 let answer = arguments[1].structure
@@ -362,6 +364,7 @@ final class DecartSource: ElementImplementation {
                 try checkEncodedCamera(settings, parts)
                 try requestCameraAudio(settings, parts.transform.element)
                 try parts.camera.start()
+                expectInput(parts)
                 if let microphone = try Microphone(settings.audioSource) {
                     try microphone.attach(to: handle.unowned, parts.transform.element)
                     state.withLock { $0.microphone = microphone }
@@ -382,6 +385,12 @@ final class DecartSource: ElementImplementation {
         state.withLock { $0.microphone.take() }?.remove(from: handle.unowned, parts.transform.element)
         releaseCameraAudio(parts.transform.element)
         parts.transform.disconnectAnsweredSignals()
+    }
+
+    /// A camera that dials in may take its time.
+    private func expectInput(_ parts: Parts) {
+        let transform = parts.transform.element.implementation as? DecartTransform
+        transform?.set(expectsInput: parts.camera.isRequested && parts.camera.offeredCamera == nil)
     }
 
     private func postBuildError() {
@@ -408,6 +417,8 @@ final class DecartSource: ElementImplementation {
         if let warning = claim.warning { handle.unowned.postWarning(ElementProblem(.resourceRead, warning)) }
         return nil
     }
+
+    func clockChanged() { talkback.clockChanged() }
 
     func sendEvent(_ event: Event) -> Bool? {
         guard event.kind == .eos, let parts else { return nil }

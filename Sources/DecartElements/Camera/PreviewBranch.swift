@@ -1,15 +1,21 @@
 // The pad `preview`: local video as it is sent. If its consumer is slow or blocks, the preview drops frames and the
-// camera does not.
+// camera does not; if it closes, ends or fails, the camera does not notice.
 import Dispatch
 import EventLoopThreads
 import GStreamerKit
+import MediaPipeline
+import Synchronization
 
 // @unchecked: elements and pads lock themselves.
 final class PreviewBranch: @unchecked Sendable {
-    let pad: GhostPad
+    let pad: Pad
     private let queue: Element
     private let tee: Element
     private let branch: Pad
+    /// Between the queue and the pad: it takes everything, so that no flow return of the consumer reaches the tee.
+    private let entry = Pad(name: "preview_in", direction: .sink)
+    /// The consumer has not taken a frame, and may have been restarted.
+    private let needsStream = Atomic(false)
 
     init(element: ElementHandle, tee: Element) throws(GStreamerError) {
         self.tee = tee
@@ -20,16 +26,32 @@ final class PreviewBranch: @unchecked Sendable {
         queue.set("leaky", "downstream")
         let bin = element.unowned
         guard let sink = queue.staticPad("sink"), let source = queue.staticPad("src"),
-            let pad = element.makeGhostPad(template: "preview"), let branch = tee.requestPad("src_%u")
+            let pad = element.makePad(template: "preview"), let branch = tee.requestPad("src_%u")
         else { throw GStreamerError(.linkFailed, "the preview has no pads") }
         (self.pad, self.branch) = (pad, branch)
         bin.add(queue)
-        queue.syncStateWithParent()
-        pad.setTarget(source)
-        pad.dropFramesOfOtherCaps()
+        source.dropFramesOfOtherCaps()
+        connect()
+        entry.setActive(true)
+        try source.link(entry)
         pad.setActive(true)
         bin.add(pad)
+        queue.syncStateWithParent()
         try branch.link(sink)
+    }
+
+    private func connect() {
+        let (pad, entry) = (pad.unowned, entry.unowned)
+        self.entry.setChainFunction { [weak self] buffer in
+            guard let self else { return .ok }
+            if needsStream.exchange(false, ordering: .relaxed) || pad.peerLacksStream { pad.repeatStream() }
+            if FlowDuty(pad.push(buffer), of: .preview) == .tryAgain { needsStream.store(true, ordering: .relaxed) }
+            return .ok
+        }
+        self.entry.setEventFunction { .handled(pad.push($0)) }
+        self.entry.setQueryFunction { pad.isLinked ? pad.ask($0) : .forward }
+        self.pad.setEventFunction { .handled(entry.push($0)) }
+        self.pad.setQueryFunction { entry.ask($0) }
     }
 
     /// Sends EOS after the queued frames.
@@ -43,11 +65,12 @@ final class PreviewBranch: @unchecked Sendable {
         // it; `resetTime` false keeps the consumer's running time. A consumer that blocks all the same, and so the flush
         // too, keeps the thread and the queue until it returns.
         let stopped = DispatchSemaphore(value: 0)
-        SerialQueue(label: "decart-preview-end").async { [queue, pad] in
+        SerialQueue(label: "decart-preview-end").async { [queue, pad, entry] in
             pad.push(Event.flushStart())
             queue.setState(.null)
             pad.push(Event.flushStop(resetTime: false))
             pad.setActive(false)
+            entry.setActive(false)
             stopped.signal()
         }
         _ = stopped.wait(timeout: .now() + 1)

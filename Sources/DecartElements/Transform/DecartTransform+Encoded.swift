@@ -66,12 +66,20 @@ extension DecartTransform {
         case .frame(var frame, let isNew):
             if isNew, let format = input.encoded.format, !begin(with: format, input) { return }
             input.frameArrived()
-            switch input.gate.admit(buffer, pad: pad, element: handle.unowned) {
+            let admission = input.gate.admit(buffer, pad: pad, element: handle.unowned)
+            if admission == .dropped { reportLoss(of: buffer) }
+            switch admission {
             case .passes(let time):
                 frame.runningTime = time
+                for held in input.encoded.takeHeld() { input.deliver(encoded: held) }
                 input.deliver(encoded: frame)
-            case .refused: break
-            case .dropped: reportLoss(of: buffer)
+            case .refused, .dropped:
+                guard let time = input.gate.timeToHold else {
+                    input.encoded.dropHeld()
+                    break
+                }
+                frame.runningTime = time
+                input.encoded.hold(frame)
             }
         }
     }

@@ -53,7 +53,19 @@ extension DecartTransform {
     }
 
     private func finish() {
-        state.withLock(\.output)?.finish()
-        audio.finish()
+        let output = state.withLock(\.output)
+        output?.finish()
+        audio.finish(as: output?.identity)
+    }
+
+    /// Downstream of `src` has enough. The session goes on while `audio_src` still gives audio. Called on the streaming
+    /// thread of `src`.
+    func outputEnded() {
+        guard !audio.isGiving else { return }
+        let run = state.withLock { state in
+            defer { state.run?.isDraining = true }
+            return state.run
+        }
+        if run?.isDraining == false { run?.session.controller.stop() }
     }
 }

@@ -45,8 +45,9 @@ extension DecartTransform {
             let image = arguments[0].bytes.flatMap { $0.isEmpty ? nil : ReferenceImageSource.memory($0) }
             let (text, enrich) = (arguments[1].string, arguments[2].bool ?? false)
             return GValueBox(uint64: request(setsImage: true, image, text, enrich: enrich, session))
-        case "connect": session?.controller.start()
-        case "disconnect": session?.controller.stop()
+        case "connect", "disconnect":
+            state.withLock { $0.run?.awaitsInput = false }
+            if name == "connect" { session?.controller.start() } else { session?.controller.stop() }
         case "extend-session":
             if let seconds = arguments.first?.int { session?.controller.extend(by: .seconds(seconds)) }
         default: break

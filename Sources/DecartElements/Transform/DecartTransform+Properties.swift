@@ -25,8 +25,16 @@ extension DecartTransform {
         }
     }
 
-    /// Sends all prompt properties of one g_object_set as one update. An action signal has sent its own update.
     func propertiesChanged(_ names: [String]) {
+        // A parent knows which properties one g_object_set on it has changed; here they come one by one.
+        if !state.withLock(\.isProxied) { sendPrompts(names) }
+    }
+
+    /// The properties are set on a parent, which calls `sendPrompts` when its own have changed.
+    func joinParent() { state.withLock { $0.isProxied = true } }
+
+    /// Sends all prompt properties of one g_object_set as one update. An action signal has sent its own update.
+    func sendPrompts(_ names: [String]) {
         let (changed, session, settings) = state.withLock { state in
             defer { state.changedPromptProperties.subtract(names) }
             return (state.changedPromptProperties.intersection(names), state.run?.session, state.settings)
@@ -135,6 +143,7 @@ extension DecartTransform {
         input.gate.set(withheld: silent.contains(.video))
         input.setMuted(settings.muteVideo && !silent.contains(.video), element: handle)
         session.setMuted(silent, endsServiceMute: property.map { !settings[keyPath: $0] } ?? false)
+        if settings.muteVideo || settings.standby { beginAwaited() }
     }
 
     func applyGeometry() {

@@ -51,6 +51,21 @@ extension DecartTransform {
         (reading.isEncodedInput, reading.hasKeyframe) = (input.encoded.isOn, input.encoded.format != nil)
         // Video that no participant receives is not encoded.
         let isEncoding = isConnected && session.path?.isWanted ?? true
+        let (run, output, expectsInput, settings) = state.withLock {
+            ($0.run, $0.output, $0.expectsInput, $0.settings)
+        }
+        reading.isDue =
+            input.gate.isPlaying && !input.gate.isHolding && expectsInput && run?.isDraining == false
+            && run?.hasWarnedOfAudio == false
+            && settings.subscribeToken == nil && settings.publishVideo && !settings.muteVideo
+            && !settings.silentKinds(isEncoded: input.encoded.isOn).contains(.video)
+        (reading.awaitsInput, reading.isLinked) = (
+            run?.awaitsInput ?? false, handle.unowned.staticPad("sink")?.isLinked ?? false
+        )
+        reading.interval = input.gate.step.map { .nanoseconds(Int64(clamping: $0)) }
+        (reading.framesReceived, reading.framesOut) = (
+            output?.counters.received ?? 0, output?.counters.pushed ?? 0
+        )
         (reading.framesEncoded, reading.isConnected) = (session.path?.codecs.encoding.frames ?? 0, isEncoding)
         let stall = state.withLock { $0.sendWatch.add(reading) }
         if let stall { warn(SessionError(.invalidInput, stall.sentence, stage: .media)) }

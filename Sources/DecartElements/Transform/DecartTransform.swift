@@ -39,6 +39,12 @@ final class DecartTransform: ElementImplementation {
         var settings = TransformSettings()
         /// Properties of the prompt that a g_object_set has set and not yet notified.
         var changedPromptProperties: Set<String> = []
+        /// Part of an element that has the same properties.
+        var isProxied = false
+        /// False while the element around this one has released its camera, or waits for one that dials in.
+        var expectsInput = true
+        /// The pipeline had no clock.
+        var hasOwnClock = false
         /// Shown until the element is in READY again.
         var snapshot = SessionSnapshot()
         var history = SessionHistory(now: MonotonicTime.now)
@@ -77,8 +83,8 @@ final class DecartTransform: ElementImplementation {
         var resolution: ResolutionWatch?
         /// Limits the warning about the encoder to one per start; a session may make several encoders.
         var hasWarnedOfEncoder = false
-        /// The session starts with the first keyframe of an encoded input, whose format it negotiates, or with the first
-        /// caps of video if only audio is linked.
+        /// The session starts with the first caps of the input or, if it is encoded, with its first keyframe, whose format
+        /// it negotiates.
         var awaitsInput = false
         /// Buffers of audio that had come a second ago.
         var audioCount: UInt64?
@@ -120,11 +126,15 @@ final class DecartTransform: ElementImplementation {
             bin.add(source)
         }
         guard let sink = handle.makeGhostPad(template: "sink") else { return }
+        state.withLock(\.output)?.on(
+            end: { [weak self] in self?.outputEnded() }, upstreamEvent: { [own = sink.unowned] in own.push($0) })
         do {
             let input = try InputChain(pacing: pacing, sink: sink)
             let target = try input.install(in: bin)
             sink.setTarget(target)
             bin.add(sink)
+            sink.offerNoCropping()
+            input.gate.onPreroll { [weak self] in self?.state.withLock(\.output)?.preroll() }
             input.onOverrun { [weak self, weak input] in
                 input?.gate.countDropped()
                 self?.reportLoss(of: nil)
@@ -156,6 +166,7 @@ final class DecartTransform: ElementImplementation {
     func updatePublishedVideo() {
         let (session, isPublished) = state.withLock { ($0.run?.session, $0.settings.publishVideo) }
         session?.publish(\.video, isPublished)
+        if !isPublished { beginAwaited() }
     }
 
     /// Removes `audio_src`, after its EOS, on the session's queue, behind the work that stops the session's audio.
@@ -181,6 +192,8 @@ final class DecartTransform: ElementImplementation {
                     self.receiveEncoded(buffer, own, input)
                     return .drop
                 }
+                // Stands for a frame that upstream has lost.
+                if buffer.size == 0, buffer.isGap { return .drop }
                 if !memory.isInUse, let (bytes, needed) = input.shortage(of: buffer) {
                     self.dropIncompleteFrame(bytes, needed)
                     return .drop
@@ -188,7 +201,10 @@ final class DecartTransform: ElementImplementation {
                 input.frameArrived()
                 switch input.gate.admit(buffer, pad: own, element: self.handle.unowned) {
                 case .passes(let time):
-                    guard let time, buffer.pts != time, let copy = buffer.copyOfMetadata() else { return .pass }
+                    let whole = buffer.withoutCropping()
+                    guard let time, buffer.pts != time, let copy = whole ?? buffer.copyOfMetadata() else {
+                        return whole.map(ProbeVerdict.replace) ?? .pass
+                    }
                     copy.pts = time
                     return .replace(copy)
                 case .refused: return .drop
@@ -246,9 +262,12 @@ final class DecartTransform: ElementImplementation {
         case .flushStop:
             guard !input.gate.isLeaving else { return .drop }
             input.gate.set(flushing: false)
+            input.encoded.breakOff()
             resume()
         case .streamStart:
-            input.gate.apply(streamStart: event)
+            if input.gate.apply(streamStart: event) { input.encoded.breakOff() }
+            // A source that failed ends its stream, and the one that replaces it begins another.
+            resume()
             apply(updateTags(event), to: input, queue)
         case .tag where input.encoded.isOn:
             // The element does not rotate encoded frames; the tag tells downstream how to display them.
@@ -266,9 +285,20 @@ final class DecartTransform: ElementImplementation {
         case .eos:
             drain()
             return .drop
-        default: break
+        default: return pass(event)
         }
         return .pass
+    }
+
+    /// Passes events that are not the input's own to downstream, in order with the frames or past them.
+    private func pass(_ event: Event) -> ProbeVerdict {
+        guard let passage = event.downstreamPassage else { return .pass }
+        let output = state.withLock(\.output)
+        switch passage {
+        case .inOrder: output?.forward(event)
+        case .atOnce: output?.push(event)
+        }
+        return .drop
     }
 
     /// Returns the rotation that the tags ask for if it has changed: a new upstream source brings other tags, or none.
@@ -324,8 +354,9 @@ final class DecartTransform: ElementImplementation {
                 return result
             }
             begin()
-            return .noPreroll
+            return waitsInPlayer ? result : .noPreroll
         case .pausedToPlaying:
+            provideClock()
             let result = chainUp()
             setPlaying(true)
             return result
@@ -338,6 +369,7 @@ final class DecartTransform: ElementImplementation {
             end()
             let result = chainUp()
             audio.reset()
+            if state.withLock({ exchange(&$0.hasOwnClock, with: false) }) { handle.unowned.use(nil) }
             state.withLock(\.memory)?.remove(from: handle.unowned)
             state.withLock { state in
                 state.input?.reset()
@@ -351,6 +383,27 @@ final class DecartTransform: ElementImplementation {
             return result
         case .readyToNull, .other: return chainUp()
         }
+    }
+
+    /// A player that has built its own chain waits until the chain's sinks have prerolled, and forgets those that do so
+    /// behind an element without preroll. `VideoOutput.preroll` gives them what they wait for.
+    private var waitsInPlayer: Bool {
+        handle.unowned.isInside(factory: "playsink") && state.withLock { $0.output?.encoding == nil }
+    }
+
+    func clockChanged() {
+        state.withLock(\.input)?.gate.clockChanged()
+        audio.clockChanged()
+    }
+
+    /// Without a pipeline, or if the application has taken the pipeline's clock away, the system's clock serves.
+    private func provideClock() {
+        guard handle.unowned.currentClock == nil else { return }
+        state.withLock { $0.hasOwnClock = true }
+        handle.unowned.use(.system)
+        let text = "The pipeline has no clock, so the element keeps time by the system's clock, and no sink by any."
+        LogCategories.media(.warning, handle.unowned, text)
+        handle.unowned.postWarning(ElementProblem(.coreClock, text))
     }
 
     /// Wakes the streaming threads that wait in the element and refuses what follows, so that the pads can be
@@ -397,7 +450,11 @@ final class DecartTransform: ElementImplementation {
             return false
         }
         guard SRTPTransform.isInitialised else {
-            refuse(.missing("libsrtp's crypto library does not start"))
+            refuse(
+                ElementProblem(
+                    .resourceFailed,
+                    "The crypto library of libsrtp does not start. Check that /dev/urandom can be read, and that libsrtp2 "
+                        + "is installed completely."))
             return false
         }
         if let warning = securityWarning { Self.log(.warning, handle.unowned, warning) }
@@ -449,7 +506,6 @@ final class DecartTransform: ElementImplementation {
             return false
         }
         prepare(input, output, plan, settings)
-        let isAudioAlone = settings.publishVideo && lacksVideo(settings)
         let timing = settings.timestamps == .capture ? CaptureTiming(element: handle, output: output) : nil
         trackStats.begin()
         let host = MediaHost(
@@ -467,14 +523,15 @@ final class DecartTransform: ElementImplementation {
                 session: session, size: plan.size, timing: timing, codecWarning: plan.codecWarning,
                 doubts: plan.doubts,
                 resolution: settings.resolution == .fullHD && plan.doubts != nil ? ResolutionWatch() : nil,
-                awaitsInput: settings.session.autoConnect && settings.subscribeToken == nil
-                    && (isAudioAlone || input.encoded.isExpected),
+                // A session without video would be one of the account's for nothing. Black frames need no input.
+                awaitsInput: settings.session.autoConnect && settings.subscribeToken == nil && settings.publishVideo
+                    && !settings.muteVideo && !settings.standby,
                 sizes: settings.transport.kinds.map { plan.media(for: $0).format })
         }
         // Another thread may have set properties since `settings` was copied: the plan lacks them, and no run took them.
         let late = TransformProperties.settings.changes(from: settings, to: state.withLock(\.settings))
         for name in late { TransformProperties.settings.apply(name, to: self) }
-        propertiesChanged(late)
+        sendPrompts(late)
         // The plan contains no tracks.
         updatePublishedAudio()
         updatePublishedVideo()
@@ -542,6 +599,9 @@ final class DecartTransform: ElementImplementation {
     }
 
     // MARK: Interface for decartsrc
+
+    /// False: the input need not send frames, and nobody is to be warned of that.
+    func set(expectsInput: Bool) { state.withLock { $0.expectsInput = expectsInput } }
 
     /// Sets the token of a session to watch from the next start on; nil: the element starts a session of its own.
     func setSubscribeToken(_ token: Secret?) { state.withLock { $0.settings.subscribeToken = token } }

@@ -129,7 +129,8 @@ extension SessionError {
     }
 
     func after(retries: Int) -> SessionError {
-        retries > 0 ? adding("Gave up after \(retries) \(retries == 1 ? "retry" : "retries").") : self
+        guard retries > 0 else { return self }
+        return adding("Gave up after \(retries) \(retries == 1 ? "retry" : "retries"); max-retries allows more.")
     }
 
     /// The session could not be renewed, and continues.

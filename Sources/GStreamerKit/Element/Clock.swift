@@ -3,6 +3,9 @@ internal import CGStreamer
 package final class Clock: GObject, @unchecked Sendable {
     private var clock: UnsafeMutablePointer<GstClock> { raw.assumingMemoryBound(to: GstClock.self) }
 
+    /// The system's monotonic clock.
+    package static var system: Clock { Clock(taking: gst_system_clock_obtain()) }
+
     package var time: ClockTime { ClockTime(gst_clock_get_time(clock)) }
 
     /// Creates a wait that another thread can cancel.

@@ -64,6 +64,21 @@ package class Element: GObject, @unchecked Sendable {
         }
     }
 
+    /// True if a bin around the element, at any level, was made by this factory.
+    package func isInside(factory name: String) -> Bool {
+        var parent = gst_object_get_parent(gstObject)
+        while let object = parent {
+            defer { gst_object_unref(object) }
+            if decart_instance_is(object, decart_type_element()) != 0,
+                Element(borrowing: object).factoryName == name
+            {
+                return true
+            }
+            parent = gst_object_get_parent(object)
+        }
+        return false
+    }
+
     /// Removes the element from its bin, if it is in one. Its state does not change.
     package func removeFromParent() {
         guard let parent = gst_object_get_parent(gstObject) else { return }
@@ -81,6 +96,12 @@ package class Element: GObject, @unchecked Sendable {
     package var currentRunningTime: ClockTime? { ClockTime(validating: gst_element_get_current_running_time(element)) }
     package var currentClock: Clock? { gst_element_get_clock(element).map { Clock(taking: $0) } }
     package var baseTime: ClockTime { ClockTime(gst_element_get_base_time(element)) }
+
+    /// Gives the element a clock of its own, whose running time begins now; nil takes it away.
+    package func use(_ clock: Clock?) {
+        gst_element_set_clock(element, clock?.raw.assumingMemoryBound(to: GstClock.self))
+        if let clock { gst_element_set_base_time(element, GstClockTime(clock.time)) }
+    }
 
     package func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
     /// Posts an element message.

@@ -6,7 +6,7 @@ package struct ElementProblem: Error {
     package enum Code: Sendable, Equatable {
         case resourceNotFound, resourceBusy, resourceFailed, resourceOpenReadWrite, resourceNotAuthorized, resourceRead
         case resourceSettings, streamFormat, streamDecode, streamFailed
-        case coreMissingPlugin, coreNegotiation
+        case coreMissingPlugin, coreNegotiation, coreClock
 
         var raw: (domain: GQuark, code: Int32) {
             switch self {
@@ -22,6 +22,7 @@ package struct ElementProblem: Error {
             case .streamDecode: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_DECODE.rawValue))
             case .streamFailed: (gst_stream_error_quark(), Int32(GST_STREAM_ERROR_FAILED.rawValue))
             case .coreMissingPlugin: (gst_core_error_quark(), Int32(GST_CORE_ERROR_MISSING_PLUGIN.rawValue))
+            case .coreClock: (gst_core_error_quark(), Int32(GST_CORE_ERROR_CLOCK.rawValue))
             case .coreNegotiation: (gst_core_error_quark(), Int32(GST_CORE_ERROR_NEGOTIATION.rawValue))
             }
         }

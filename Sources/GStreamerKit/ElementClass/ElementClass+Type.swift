@@ -181,6 +181,13 @@ private let classInit: GClassInitFunc = { pointer, data in
         guard let found = implementation(of: instance) else { return chainUp().raw }
         return found.changeState(StateChange(transition), chainUp: chainUp).raw
     }
+    element.pointee.set_clock = { instance, clock in
+        guard let instance else { return 0 }
+        let parent = parentClass(of: UnsafeMutableRawPointer(instance), as: GstElementClass.self)
+        let isTaken = parent?.pointee.set_clock?(instance, clock) ?? 1
+        implementation(of: instance)?.clockChanged()
+        return isTaken
+    }
     element.pointee.send_event = { instance, event in
         guard let instance, let event else { return 0 }
         let owned = Event(taking: event)

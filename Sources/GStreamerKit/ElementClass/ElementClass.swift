@@ -101,6 +101,8 @@ package protocol ElementImplementation: AnyObject, Sendable {
     func propertiesChanged(_ names: [String])
     /// `chainUp` runs the parent class's state change. Call it exactly once, unless you refuse an upward state change.
     func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn
+    /// The element has got another clock, or none.
+    func clockChanged()
     /// Returns true if the event was sent, or nil to use the parent class's implementation.
     func sendEvent(_ event: Event) -> Bool?
     /// Bins only. Returns the message of a child to pass to the parent class, or nil to drop it.
@@ -117,6 +119,7 @@ extension ElementImplementation {
     package func property(_ name: String) -> GValueBox? { nil }
     package func propertiesChanged(_ names: [String]) {}
     package func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn { chainUp() }
+    package func clockChanged() {}
     package func sendEvent(_ event: Event) -> Bool? { nil }
     package func handleMessage(_ message: Message) -> Message? { message }
     package func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox? { nil }

@@ -10,10 +10,6 @@ package final class ProxiedElement: Sendable {
     private let signals: [String: SignalSpec]
 
     private struct State {
-        /// Nested notification freezes of the child, by the name of the property that was set on the parent.
-        var frozen: [String: Int] = [:]
-        /// Properties of which the parent is about to emit `notify` itself, by the number of threads that do so.
-        var notifying: [String: Int] = [:]
         var answering: [SignalHandler] = []
     }
     private let state = Mutex(State())
@@ -28,18 +24,12 @@ package final class ProxiedElement: Sendable {
         signals = Dictionary(inherited.map { ($0.name, $0) }) { first, _ in first }
         for spec in specs where spec.access != .writeOnly {
             element.connect("notify::\(spec.name)") { [weak self] _ in
-                self?.childNotified(spec.name)
+                // While the application sets the property on the parent, GObject merges this with the parent's own.
+                self?.carrier.unowned.notify(spec.name)
                 return nil
             }
         }
         for signal in inherited where !signal.isAction && signal.result == nil { passOn(signal) }
-    }
-
-    /// GObject notifies a property on the parent where the application sets it there; this adds the child's own
-    /// changes.
-    private func childNotified(_ name: String) {
-        guard state.withLock({ $0.notifying[name, default: 0] == 0 }) else { return }
-        carrier.unowned.notify(name)
     }
 
     @discardableResult private func passOn(_ signal: SignalSpec) -> SignalHandler {
@@ -50,27 +40,11 @@ package final class ProxiedElement: Sendable {
 
     package func has(property name: String) -> Bool { properties[name] != nil }
 
-    package func set(_ name: String, _ value: GValueBox) {
-        // Merge the notifications of one g_object_set on the parent into one on the child: `propertiesChanged` thaws
-        // them. GObject emits no `notify` for a property that cannot be read, so there would be no thaw.
-        if properties[name]?.access == .readWrite {
-            state.withLock { $0.frozen[name, default: 0] += 1 }
-            element.freezeNotifications()
-        }
-        element.set(name, value)
-    }
+    /// The child notifies at once, so that nothing is held back for a `notify` of the parent, which need not come. What the
+    /// child does once for all properties of one g_object_set, the parent's `propertiesChanged` has to start.
+    package func set(_ name: String, _ value: GValueBox) { element.set(name, value) }
 
     package func value(_ name: String) -> GValueBox? { element.value(name) }
-
-    /// The parent's `propertiesChanged` must call this.
-    package func propertiesChanged(_ names: [String]) {
-        let frozen = state.withLock { state in
-            for name in names { state.notifying[name, default: 0] += 1 }
-            return names.reduce(0) { $0 + (state.frozen.removeValue(forKey: $1) ?? 0) }
-        }
-        for _ in 0..<frozen { element.thawNotifications() }
-        state.withLock { state in for name in names { state.notifying[name, default: 1] -= 1 } }
-    }
 
     // MARK: Signals
 

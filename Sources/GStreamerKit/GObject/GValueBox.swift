@@ -56,6 +56,10 @@ package final class GValueBox: @unchecked Sendable, Equatable {
         self.init(type: decart_type_double())
         g_value_set_double(storage, value)
     }
+    package convenience init(bitmask value: UInt64) {
+        self.init(type: gst_bitmask_get_type())
+        gst_value_set_bitmask(storage, guint64(value))
+    }
     package convenience init(object: GObject) {
         self.init(type: decart_type_of_instance(object.raw))
         g_value_set_object(storage, object.raw)

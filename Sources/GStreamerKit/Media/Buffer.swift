@@ -76,6 +76,17 @@ package final class Buffer: @unchecked Sendable {
         return Buffer(taking: copy)
     }
 
+    /// A copy without GstVideoCropMeta; nil if the frame has none. Elements trust its margins, and some read behind the
+    /// frame where they lie outside of it.
+    package func withoutCropping() -> Buffer? {
+        guard let pointer, gst_buffer_get_meta(pointer, gst_video_crop_meta_api_get_type()) != nil else { return nil }
+        guard let copy = copyOfMetadata() else { return nil }
+        while let meta = copy.pointer.flatMap({ gst_buffer_get_meta($0, gst_video_crop_meta_api_get_type()) }) {
+            guard gst_buffer_remove_meta(copy.pointer, meta) != 0 else { break }
+        }
+        return copy
+    }
+
     /// Copies the bytes, without joining the buffer's memories first as `withBytes` does.
     /// - Returns: the number of bytes copied; fewer than `size` if there is no room.
     package func copyBytes(to target: UnsafeMutableRawBufferPointer) -> Int {

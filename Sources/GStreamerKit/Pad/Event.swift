@@ -92,6 +92,36 @@ package final class Event: @unchecked Sendable {
         return ClockTime(validating: time).map { ($0, ClockTime(validating: duration)) }
     }
 
+    /// Where an event goes that is not this stream's own but of the application, or about the whole presentation.
+    package enum Passage: Sendable {
+        /// With the data.
+        case inOrder
+        /// Past the data.
+        case atOnce
+    }
+
+    /// Downstream, as an element passes it on that only converts; nil for an event of the stream itself. Keyframes and
+    /// gaps are those of the input: the output has its own.
+    package var downstreamPassage: Passage? {
+        guard !isForceKeyUnit else { return nil }
+        switch pointer.pointee.type {
+        case GST_EVENT_CUSTOM_DOWNSTREAM, GST_EVENT_CUSTOM_DOWNSTREAM_STICKY, GST_EVENT_CUSTOM_BOTH, GST_EVENT_TOC,
+            GST_EVENT_STREAM_COLLECTION, GST_EVENT_SINK_MESSAGE, GST_EVENT_SEGMENT_DONE, GST_EVENT_STREAM_GROUP_DONE:
+            return .inOrder
+        case GST_EVENT_CUSTOM_DOWNSTREAM_OOB, GST_EVENT_CUSTOM_BOTH_OOB: return .atOnce
+        default: return nil
+        }
+    }
+
+    /// The same upstream.
+    package var passesUpstream: Bool {
+        guard !isForceKeyUnit else { return false }
+        return [
+            GST_EVENT_NAVIGATION, GST_EVENT_CUSTOM_UPSTREAM, GST_EVENT_CUSTOM_BOTH, GST_EVENT_CUSTOM_BOTH_OOB,
+            GST_EVENT_TOC_SELECT,
+        ].contains(pointer.pointee.type)
+    }
+
     package var isForceKeyUnit: Bool { gst_video_event_is_force_key_unit(pointer) != 0 }
     /// True for an upstream GstForceKeyUnit event of a receiver that has nothing yet.
     package var wantsAllHeaders: Bool {

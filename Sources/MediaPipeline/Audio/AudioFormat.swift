@@ -1,5 +1,5 @@
 // Audio formats inside the element: the input and output of Opus.
-import GStreamerKit
+package import GStreamerKit
 
 package enum AudioFormat {
     static let rate: UInt64 = 48_000
@@ -12,6 +12,19 @@ package enum AudioFormat {
     private static let returnedFrame = 4
     /// Duration of one Opus packet, ns. RFC 7587 4.2 allows others, but 20 ms is what peers send.
     static let packet: ClockTime = 20_000_000
+
+    /// More than two channels without positions, as capture cards have them: no element mixes those.
+    static let unpositionedCaps = "audio/x-raw, channels=(int)[ 3, 28 ]"
+
+    /// The caps with usual positions for channels that have none; nil if they have positions or need none.
+    package static func positioned(_ caps: Caps) -> Caps? {
+        guard let format = caps.first, format.name == "audio/x-raw", let channels = format.int("channels"),
+            (3...28).contains(channels), format["channel-mask"].map({ $0 == GValueBox(bitmask: 0) }) ?? true
+        else { return nil }
+        // Front, rear and side pairs before the centre of the rear, as GStreamer assumes for these numbers.
+        let usual: [Int: UInt64] = [3: 0x7, 4: 0x33, 5: 0x37, 6: 0x3f, 7: 0x13f, 8: 0xc3f]
+        return caps.setting("channel-mask", GValueBox(bitmask: usual[channels] ?? 1 << UInt64(channels) &- 1))
+    }
 
     /// Returns how long `bytes` of output audio play, ns.
     static func duration(bytes: Int) -> ClockTime { UInt64(clamping: bytes / returnedFrame) &* 1_000_000_000 / rate }

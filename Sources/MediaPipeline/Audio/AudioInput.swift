@@ -32,7 +32,7 @@ package final class AudioInput: @unchecked Sendable {
         /// Opus packets come; nil: no caps have come.
         var takesPackets: Bool?
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
     private let deliver: @Sendable (AudioFrame) -> Void
 
     /// Adds everything to the element except the pad, which `add` makes visible.
@@ -113,7 +113,8 @@ package final class AudioInput: @unchecked Sendable {
                 let isPacket = event.caps.map(Self.arePackets) ?? false
                 self.state.withLock { $0.takesPackets = isPacket }
                 // The elements behind the pad are for samples and do not get other caps.
-                return isPacket ? .drop : .pass
+                guard !isPacket else { return .drop }
+                return event.caps.flatMap(AudioFormat.positioned).map { .replaceEvent(.caps($0)) } ?? .pass
             // The time of the next packet says the same.
             case .gap: return takesPackets ? .drop : .pass
             case .streamStart: gate.apply(streamStart: event)
@@ -143,12 +144,15 @@ package final class AudioInput: @unchecked Sendable {
     /// The pad's target takes samples only.
     private func answerCaps(_ entry: Pad) {
         pad.setQueryFunction { query in
-            guard let packets = try? Caps(OpusPacket.caps) else { return .forward }
+            guard let packets = try? Caps("\(AudioFormat.unpositionedCaps); \(OpusPacket.caps)") else {
+                return .forward
+            }
             switch query.kind {
             case .caps: query.answerCaps(entry.queryCaps().followed(by: packets))
             case .acceptCaps:
                 guard let caps = query.offeredCaps else { return .forward }
-                query.answerAcceptCaps(Self.arePackets(caps) || entry.accepts(caps))
+                let sent = AudioFormat.positioned(caps) ?? caps
+                query.answerAcceptCaps(Self.arePackets(caps) || entry.accepts(sent))
             default: return .forward
             }
             return .answered

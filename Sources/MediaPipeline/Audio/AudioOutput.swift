@@ -76,10 +76,11 @@ final class AudioOutput: Sendable {
             line.isCapture
                 ? line.shift(base: slack(line)) : Int64(clamping: promised(line)) - Int64(clamping: slack(line))
         }
-        /// Limit of the queue: one second of packets, besides those that a synchronizing sink holds back.
+        /// Limit of the queue: ten seconds of packets, besides those that a synchronizing sink holds back. A muxer takes
+        /// no audio while its video does not come, and a recording must not lose it.
         func depth(_ line: OutputTimeline, newest: ClockTime) -> Int {
             let held = min(line.latency(base: slack(line)), 10_000_000_000) &+ clock.lead(of: newest)
-            return 50 + Int(clamping: held / AudioFormat.packet)
+            return 500 + Int(clamping: held / AudioFormat.packet)
         }
 
         /// Starts over if the running time has gone back: until it reached `next` again, all audio would be late.
@@ -93,7 +94,7 @@ final class AudioOutput: Sendable {
             if isAnnounced { events.append(Event.timeSegment()) }
         }
     }
-    private let state: Mutex<State>
+    private let state: StateLock<State>
     private let silence = Buffer.silence(bytes: AudioFormat.returnedBytes(AudioFormat.packet))
 
     /// Deviation, ns, below which no samples are dropped and no silence is inserted: clocks drift, and the jitter
@@ -114,7 +115,7 @@ final class AudioOutput: Sendable {
         self.pace = pace
         self.element = element
         self.identity = identity
-        state = Mutex(State(latency: pace.latency, playout: pace.playout, counters: counters))
+        state = StateLock(State(latency: pace.latency, playout: pace.playout, counters: counters))
         source = LiveSourcePad(pad, element: element, log: log)
         source.setHandlers(
             LiveSourcePad.Handlers(
@@ -131,6 +132,7 @@ final class AudioOutput: Sendable {
     // MARK: Interface for the element
 
     var counters: AudioOutputCounters { state.withLock(\.counters) }
+    var hasEnded: Bool { state.withLock(\.hasEnded) }
 
     func show() {
         source.pad.setActive(true)
@@ -266,7 +268,7 @@ final class AudioOutput: Sendable {
             source.announce("\(identity.id)/audio", identity.groupID, caps: caps)
         case .pass(let events): for event in events { source.pad.push(event) }
         case .push(let buffer): push(buffer)
-        case .gap(let time, let duration): source.pad.push(Event.gap(at: time, duration: duration))
+        case .gap(let time, let duration): source.pushGap(at: time, duration)
         case .eos:
             source.pad.push(Event.eos())
             end()
@@ -375,16 +377,10 @@ final class AudioOutput: Sendable {
 
     private func push(_ buffer: Buffer) {
         state.withLock { $0.counters.pushed &+= 1 }
-        switch source.pad.push(buffer) {
-        case .ok: break
-        case .notLinked, .flushing:
-            // Not an error: the pad may be linked later, or again. When this pad itself is deactivated, `activate` ends
-            // the task.
-            state.withLock { $0.isDiscontinuous = true }
-        case .eos: end()
-        case let flow:
-            source.fail(flow, remedy: "audioconvert or opusdec")
-            end()
+        switch source.push(buffer, from: .audio, remedy: "audioconvert or opusdec") {
+        case .goOn: break
+        case .tryAgain: state.withLock { $0.isDiscontinuous = true }
+        case .end, .fail: end()
         }
     }
 

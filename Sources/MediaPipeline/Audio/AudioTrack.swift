@@ -29,7 +29,7 @@ package final class AudioTrack: @unchecked Sendable {
         /// Counters of removed outputs, which the next output continues.
         var counters = AudioOutputCounters()
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
     private let endHandler = Mutex<(@Sendable () -> Void)?>(nil)
 
     package init(
@@ -94,6 +94,9 @@ package final class AudioTrack: @unchecked Sendable {
         input.remove()
         state.withLock { $0.isComing = false }
     }
+
+    /// Passes an event of the application in order with the samples.
+    package func forward(_ event: Event) { state.withLock(\.output)?.forward(event) }
 
     /// Sets a handler that is called on upstream's thread when the input has ended.
     package func onEnd(_ handler: @escaping @Sendable () -> Void) { endHandler.withLock { $0 = handler } }
@@ -170,7 +173,14 @@ package final class AudioTrack: @unchecked Sendable {
     }
 
     func submit(_ buffer: Buffer, path: PathID) { state.withLock(\.output)?.submit(buffer, path: path) }
-    package func finish() { state.withLock(\.output)?.finish() }
+    /// Sends EOS after the queued audio. A branch behind `audio_src` that waits for a pad which has not come gets one.
+    package func finish(as identity: StreamIdentity?) {
+        if let identity { show(as: identity) }
+        state.withLock(\.output)?.finish()
+    }
+    /// `audio_src` exists and has not ended.
+    package var isGiving: Bool { state.withLock(\.output).map { !$0.hasEnded } ?? false }
+    package func clockChanged() { gate.clockChanged() }
     package func resume() { state.withLock(\.output)?.resume() }
 
     // MARK: State changes

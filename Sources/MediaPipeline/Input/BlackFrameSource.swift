@@ -30,7 +30,7 @@ final class BlackFrameSource: Sendable {
             return buffer.map { EncoderFrame(buffer: $0, size: (width, height), runningTime: nil) }
         }
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
     private let timer = PeriodicTimer("decart-muted")
 
     func start(_ tick: @escaping @Sendable () -> Void) {

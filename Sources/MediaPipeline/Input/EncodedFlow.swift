@@ -34,6 +34,8 @@ package struct EncodedFlow: Sendable {
     /// The buckets hold one second of the target and of the frame rate: a burst is no overload.
     private static let capacity = 1.0
     private static let drained = 0.5
+    /// Clocks of cameras and rates like 30000/1001 differ: a few percent too many are not worth the rest of a GOP.
+    private static let tolerance = 1.04
 
     /// - Parameter framerate: frames per second that the model takes.
     package init(framerate: Int) { self.framerate = max(framerate, 1) }
@@ -90,7 +92,7 @@ package struct EncodedFlow: Sendable {
         defer { updatedAt = now }
         guard let updatedAt, now > updatedAt else { return }
         let seconds = (now - updatedAt) / .seconds(1)
-        excess.frames = max(0, excess.frames - seconds * Double(framerate))
+        excess.frames = max(0, excess.frames - seconds * Double(framerate) * Self.tolerance)
         excess.bits = target.map { max(0, excess.bits - seconds * Double($0)) } ?? 0
     }
 

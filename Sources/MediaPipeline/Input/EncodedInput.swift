@@ -24,10 +24,13 @@ package final class EncodedInput: @unchecked Sendable {
         var sequence: UInt64 = 0
         /// An error was reported; the rest of the stream is dropped.
         var hasFailed = false
+        /// Configuration of `reader`, for AVC.
+        var record: [UInt8]?
+        var backlog = EncodedBacklog<EncoderFrame>()
         /// Limits the keyframe requests before the first keyframe.
         var requests = Throttle(.seconds(1))
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
     private let sink: Pad
     /// Upstream's handler of a request may block, and requests come on the network thread.
     private let requests = SerialQueue(label: "decart-keyframes")
@@ -57,9 +60,12 @@ package final class EncodedInput: @unchecked Sendable {
         let record = structure?["codec_data"]?.buffer.flatMap { $0.withBytes { Array($0) } }
         state.withLock { state in
             guard let codec else {
-                (state.reader, state.format) = (nil, nil)
+                (state.reader, state.format, state.record) = (nil, nil, nil)
                 return
             }
+            // The same caps again, as after a reconnection upstream: the parameter sets that have come still hold.
+            guard state.reader?.codec != codec || state.record != record else { return }
+            state.record = record
             state.reader = EncodedVideoReader(codec: codec, configuration: record) ?? EncodedVideoReader(codec: codec)
         }
         return codec != nil
@@ -67,9 +73,13 @@ package final class EncodedInput: @unchecked Sendable {
 
     /// Reads a frame, on upstream's thread.
     package func read(_ buffer: Buffer) -> Reading {
+        // Mapping runs code of the memory's owner, so it comes before the lock.
+        buffer.withBytes { bytes in read(bytes, of: buffer) } ?? .ignored
+    }
+
+    private func read(_ bytes: UnsafeRawBufferPointer, of buffer: Buffer) -> Reading {
         state.withLock { state in
-            guard !state.hasFailed, let codec = state.reader?.codec,
-                let frame = buffer.withBytes({ state.reader?.read($0) }) ?? nil
+            guard !state.hasFailed, let codec = state.reader?.codec, let frame = state.reader?.read(bytes)
             else { return .ignored }
             let read = state.reader?.format
             if frame.isReordered {
@@ -94,6 +104,27 @@ package final class EncodedInput: @unchecked Sendable {
                 isNew: isNew)
         }
     }
+
+    /// Frames of another stream, or from behind a flush, do not depend on those before.
+    package func breakOff() {
+        state.withLock { state in
+            state.sequence &+= 1
+            state.backlog.clear()
+        }
+    }
+
+    // MARK: Frames before the session
+
+    /// Keeps a frame that no media path takes yet. Called on upstream's thread.
+    package func hold(_ frame: EncoderFrame) {
+        let (isKeyframe, size) = (frame.encoded?.isKeyframe ?? false, frame.buffer.size)
+        state.withLock { $0.backlog.append(frame, isKeyframe: isKeyframe, bytes: size) }
+    }
+
+    /// The frames that were kept, oldest first. Called on upstream's thread.
+    package func takeHeld() -> [EncoderFrame] { state.withLock { $0.backlog.take() } }
+
+    package func dropHeld() { state.withLock { $0.backlog.clear() } }
 
     /// Drops the rest of the stream.
     package func fail() { state.withLock { $0.hasFailed = true } }

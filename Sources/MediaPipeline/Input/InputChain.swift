@@ -54,7 +54,7 @@ package final class InputChain: @unchecked Sendable {
         var began: Duration?
         var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
 
     private struct Shape {
         var caps: Event?

@@ -64,22 +64,22 @@ package final class InputGate: Sendable {
         var timeline = InputTimeline()
         /// Nominal time between two frames without a duration of their own; nil: unknown.
         var step: ClockTime?
-        /// Running time from which the rate limit lets the next frame pass.
-        var nextDue: ClockTime?
-        var interval: ClockTime = 0
+        var rate = RateLimit()
+        /// Running time of the latest frame, passed or not.
+        var latest: ClockTime?
         /// Later frames of an encoded input depend on each frame, so the rate limit drops none.
         var isEncoded = false
         var wait: ClockWait?
         var counters = InputCounters()
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
     private let changed = DispatchSemaphore(value: 0)
     private let pacing: InputPacing
 
     package init(pacing: InputPacing) { self.pacing = pacing }
 
     package func setMaximumRate(framesPerSecond: Int) {
-        state.withLock { $0.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
+        state.withLock { $0.rate.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
     }
 
     package func set(encoded: Bool) { state.withLock { $0.isEncoded = encoded } }
@@ -90,6 +90,11 @@ package final class InputGate: Sendable {
 
     /// True if a media path takes frames, the element plays, and no flush or stop is in progress.
     var isOpen: Bool { state.withLock(\.isOpen) }
+
+    /// Running time of the frame that was not admitted just now, if only a media path is missing. On upstream's thread.
+    package var timeToHold: ClockTime? {
+        state.withLock { $0.open.isEmpty && $0.playing && !$0.refuses && !$0.isWithheld ? $0.latest : nil }
+    }
 
     /// Adds a media path; the gate is open while there is one.
     package func open(path: PathID) {
@@ -104,10 +109,15 @@ package final class InputGate: Sendable {
     package func close(path: PathID) { _ = state.withLock { $0.open.remove(path) } }
 
     /// Frames pass in PLAYING only.
-    package func set(playing: Bool) {
-        state.withLock { $0.playing = playing }
-        changed.signal()
-    }
+    package func set(playing: Bool) { change { $0.playing = playing } }
+
+    package var isPlaying: Bool { state.withLock(\.playing) }
+
+    /// A frame waits for its time, so that no other one can come.
+    package var isHolding: Bool { state.withLock { $0.wait != nil } }
+
+    /// A frame may wait on the clock that the element had before, which need not run any longer.
+    package func clockChanged() { change { _ in } }
 
     /// True while the element stops or the pad is removed: a flush that ends then must not let frames in again.
     package var isLeaving: Bool { state.withLock { $0.isStopping || $0.isClosing } }
@@ -115,11 +125,17 @@ package final class InputGate: Sendable {
     /// Drops the frames that no media path takes without a report while this is set.
     package func set(withheld: Bool) { state.withLock { $0.isWithheld = withheld } }
 
+    /// Time between two frames, as their durations or the caps say; nil: unknown.
+    package var step: ClockTime? { state.withLock(\.step) }
+
     /// Wakes the threads that wait here; every frame is refused until the flush ends.
     package func set(flushing: Bool) {
         change { state in
             state.flushing = flushing
-            if !flushing { (state.nextDue, state.segment) = (nil, nil) }
+            if !flushing {
+                state.rate.restart()
+                state.segment = nil
+            }
         }
         if !flushing { pacing.reset() }
     }
@@ -133,7 +149,10 @@ package final class InputGate: Sendable {
 
     /// Called before the pads are activated.
     package func prepare() {
-        change { ($0.isStopping, $0.flushing, $0.nextDue) = (false, false, nil) }
+        change {
+            ($0.isStopping, $0.flushing) = (false, false)
+            $0.rate.restart()
+        }
         pacing.reset()
     }
 
@@ -151,8 +170,8 @@ package final class InputGate: Sendable {
         state.withLock {
             let kept = $0
             $0 = State()
-            ($0.interval, $0.open, $0.isWithheld, $0.isStopping, $0.isClosing) =
-                (kept.interval, kept.open, kept.isWithheld, kept.isStopping, kept.isClosing)
+            ($0.rate.interval, $0.open, $0.isWithheld, $0.isStopping, $0.isClosing) =
+                (kept.rate.interval, kept.open, kept.isWithheld, kept.isStopping, kept.isClosing)
             $0.counters = kept.counters
         }
         pacing.reset()
@@ -171,11 +190,13 @@ package final class InputGate: Sendable {
 
     /// Applies a STREAM_START. Another stream may come from a source of the other kind; the same one again, as after a
     /// seek, keeps its liveness.
-    package func apply(streamStart event: Event) {
+    /// - Returns: true if it is another stream.
+    @discardableResult package func apply(streamStart event: Event) -> Bool {
         let id = event.streamID
-        state.withLock { state in
-            guard id == nil || id != state.streamID else { return }
+        return state.withLock { state in
+            guard id == nil || id != state.streamID else { return false }
             (state.streamID, state.isLive, state.isFollower, state.follower) = (id, nil, false, ClockFollower())
+            return true
         }
     }
 
@@ -245,6 +266,7 @@ package final class InputGate: Sendable {
             return state.timeline.next(
                 frame.upstream, arrival: frame.at, isLive: isLive, step: step, present: frame.present)
         }
+        state.withLock { $0.latest = frame.time }
         if isLive { return admitLive(at: frame.time) }
         defer { state.withLock { $0.follower.returns(at: MonotonicTime.now) } }
         return admitPaced(frame, pad: pad, element: element)
@@ -264,6 +286,10 @@ package final class InputGate: Sendable {
     /// input is found to follow the clock, or not to.
     func onLiveness(_ handler: @escaping @Sendable (Bool) -> Void) { livenessHandler.withLock { $0 = handler } }
     private let livenessHandler = Mutex<(@Sendable (Bool) -> Void)?>(nil)
+
+    /// Sets a handler that is called while a frame of an input that is not live waits in PAUSED.
+    package func onPreroll(_ handler: @escaping @Sendable () -> Void) { prerollHandler.withLock { $0 = handler } }
+    private let prerollHandler = Mutex<(@Sendable () -> Void)?>(nil)
 
     /// An unknown source counts as live, so that it is never blocked.
     package var isLive: Bool { state.withLock { $0.isLive ?? true } }
@@ -289,17 +315,10 @@ package final class InputGate: Sendable {
         return overtakes
     }
 
-    /// Keeps the average rate below the limit: a frame up to an eighth of an interval early still counts as due.
     private static func isDue(_ time: ClockTime?, _ state: inout State) -> Bool {
-        guard let time, state.interval > 0, !state.isEncoded else { return true }
-        if let due = state.nextDue, time &+ state.interval / 8 < due, due &- time < 4 &* state.interval {
-            state.counters.framesRateLimited &+= 1
-            return false
-        }
-        let next = (state.nextDue ?? time) &+ state.interval
-        state.nextDue =
-            next &+ state.interval < time || next > time &+ 2 &* state.interval ? time &+ state.interval : next
-        return true
+        guard let time, !state.isEncoded, !state.rate.passes(time) else { return true }
+        state.counters.framesRateLimited &+= 1
+        return false
     }
 
     private func admitPaced(_ frame: Arrival, pad: Pad, element: Element) -> Admission {
@@ -307,7 +326,7 @@ package final class InputGate: Sendable {
         guard let time = frame.time else { return .passes(nil) }
         guard state.withLock({ Self.isDue(time, &$0) }) else { return .refused }
         guard let clock = element.currentClock, let now = element.currentRunningTime else { return .passes(time) }
-        let due = Int64(clamping: time) &+ pacing.offset(for: time, now: now)
+        let due = Int64(clamping: time) &+ pacing.offset(for: time, now: now, track: ObjectIdentifier(self))
         let early = due &- Int64(clamping: now)
         let wait = state.withLock { state -> ClockWait? in
             guard !state.refuses, early > 0, !Self.isAtPace(frame, early, state.follower) else { return nil }
@@ -322,7 +341,7 @@ package final class InputGate: Sendable {
         }
         let arrived = wait.wait()
         state.withLock { $0.wait = nil }
-        // A flush cancelled the wait and has already ended: start over with this frame.
+        // A flush that has ended already, a pause or another clock cancelled the wait: start over with this frame.
         if !arrived, !state.withLock(\.refuses) { return admitPaced(frame, pad: pad, element: element) }
         return arrived ? .passes(time) : .refused
     }
@@ -342,7 +361,10 @@ package final class InputGate: Sendable {
             }
             if isOpen { return nil }
             state.withLock { $0.follower.restart() }
-            if !playing { (limit, backlog) = (.now() + .seconds(1), nil) }
+            if !playing {
+                (limit, backlog) = (.now() + .seconds(1), nil)
+                prerollHandler.withLock { $0 }?()
+            }
             if playing, backlog == nil { backlog = SourceBacklog(behind: pad) }
             guard changed.wait(timeout: limit) == .timedOut, playing else { continue }
             if backlog?.growsWithTime == true { continue }
@@ -370,26 +392,4 @@ package final class InputGate: Sendable {
         }
         if follows { set(live: true, isFollower: true) }
     }
-}
-
-/// Offset that is added to the running time of inputs that are not live, so that their first buffer plays now. Video
-/// and audio share it, so that those of one file stay in sync.
-package final class InputPacing: Sendable {
-    private let offset = Mutex<Int64?>(nil)
-
-    package init() {}
-
-    /// - Parameter time: running time of the buffer at hand.
-    func offset(for time: ClockTime, now: ClockTime) -> Int64 {
-        offset.withLock { offset in
-            let present = Int64(clamping: now) &- Int64(clamping: time)
-            // A wait of more than ten seconds is no pace: the streams of this input begin at different times.
-            let known = offset.flatMap { $0 &- present > 10_000_000_000 ? nil : $0 } ?? present
-            offset = known
-            return known
-        }
-    }
-
-    /// Lets the next buffer set the offset again.
-    func reset() { offset.withLock { $0 = nil } }
 }

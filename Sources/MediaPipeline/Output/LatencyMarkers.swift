@@ -79,7 +79,7 @@ package final class LatencyMarkers: Sendable {
         /// move the times of its frames.
         var unixBase: ClockTime?
     }
-    private let state: Mutex<State>
+    private let state: StateLock<State>
     private let path: PathID
     private let timing: CaptureTiming
     /// Queries the network's round-trip time; the answer comes later, on another thread.
@@ -92,7 +92,7 @@ package final class LatencyMarkers: Sendable {
         self.path = path
         self.timing = timing
         self.askRoundTrip = askRoundTrip
-        state = Mutex(
+        state = StateLock(
             State(
                 scheduler: LatencyMarkerScheduler(firstNumber: .random(in: 0...UInt16.max), isSilent: timing.isSilent)))
     }

@@ -26,6 +26,8 @@ final class LiveSourcePad: Sendable {
     private let log: DebugCategory
     private let work = DispatchSemaphore(value: 0)
     private let configuredLatency = Mutex<ClockTime>(0)
+    /// A push has found downstream flushing: it gets the stream again, for it may have been restarted.
+    private let needsStream = Atomic(false)
     /// The latency that the pipeline has distributed, ns: a sink holds an event for that long.
     var pipelineLatency: ClockTime { configuredLatency.withLock { $0 } }
 
@@ -102,6 +104,33 @@ final class LiveSourcePad: Sendable {
         _ = work.wait(timeout: .now() + .nanoseconds(Int(clamping: time)))
     }
 
+    /// Pushes a buffer and carries out what its flow return asks of the pad.
+    /// - Parameter remedy: an element that converts between formats.
+    func push(_ buffer: Buffer, from kind: OutputPad, remedy: String) -> FlowDuty {
+        restoreStream()
+        let flow = pad.push(buffer)
+        let duty = FlowDuty(flow, of: kind)
+        switch duty {
+        case .goOn: break
+        case .tryAgain: if flow == .flushing { needsStream.store(true, ordering: .relaxed) }
+        case .end:
+            // Each of downstream's sinks is to post its EOS.
+            pad.push(Event.eos())
+            pad.pauseTask()
+        case .fail: fail(flow, remedy: remedy)
+        }
+        return duty
+    }
+
+    func pushGap(at time: ClockTime, _ duration: ClockTime) {
+        restoreStream()
+        pad.push(Event.gap(at: time, duration: duration))
+    }
+
+    private func restoreStream() {
+        if needsStream.exchange(false, ordering: .relaxed) || pad.peerLacksStream { pad.repeatStream() }
+    }
+
     func announce(_ id: String, _ groupID: UInt32, caps: String?) {
         pad.push(Event.streamStart(id: id, groupID: groupID))
         if let caps = caps.flatMap({ try? Caps($0) }) { pad.push(Event.caps(caps)) }
@@ -110,7 +139,7 @@ final class LiveSourcePad: Sendable {
 
     /// Ends the stream because downstream refuses it.
     /// - Parameter remedy: an element that converts between formats.
-    func fail(_ flow: FlowReturn, remedy: String) {
+    private func fail(_ flow: FlowReturn, remedy: String) {
         log(.warning, element.unowned, "downstream of '\(pad.name)' refused a buffer: \(flow)")
         pad.push(Event.eos())
         pad.pauseTask()

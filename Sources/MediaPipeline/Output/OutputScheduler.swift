@@ -91,6 +91,8 @@ package struct OutputScheduler<Payload> {
     private var rawFrame: Payload?
     /// The newest media path that has shown a frame; frames of older ones are dropped.
     private var shownPath = PathID.lowest
+    /// Sinks wait for a first buffer or GAP before they let the pipeline play.
+    private var needsPreroll = false
     /// The next frame to queue is a keyframe. For encoded frames only.
     private var needsKeyframe = true
 
@@ -152,6 +154,17 @@ package struct OutputScheduler<Payload> {
     func moved(_ time: ClockTime) -> ClockTime { timeline.moved(time, base: promisedLatency) }
 
     // MARK: Events
+
+    /// A frame of an input that is not live waits for PLAYING. A container that has built its own chain (playbin) waits in
+    /// turn for what its sinks get in PAUSED, and a live source gives them nothing.
+    /// - Returns: false if something has left already.
+    package mutating func preroll() -> Bool {
+        needsPreroll = !isPlaying && lastTime == nil && !configuration.isEncoded
+        return needsPreroll
+    }
+
+    /// Downstream has not taken the last frame.
+    package mutating func lost() { isDiscontinuous = true }
 
     package mutating func renegotiate() { needsNegotiation = true }
 
@@ -276,7 +289,11 @@ package struct OutputScheduler<Payload> {
         follow(now)
         if needsNegotiation, !configuration.waits || isEnding { return .negotiate }
         if configuration.waits, !isEnding { return .wait(nil) }
-        guard isPlaying else { return isEnding ? .endOfStream : .wait(nil) }
+        guard isPlaying else {
+            if isEnding { return .endOfStream }
+            guard negotiated != nil, exchange(&needsPreroll, with: false) else { return .wait(nil) }
+            return .gap(at: 0, duration: interval)
+        }
         if needsSegment {
             needsSegment = false
             return .segment
@@ -346,7 +363,8 @@ package struct OutputScheduler<Payload> {
         var time = time ?? next ?? 0
         if let lastTime, let next {
             if convertsRate, time < next &+ interval { time = next }
-            if time <= lastTime { time = lastTime &+ interval / 8 }
+            // Files count in milliseconds or coarser, and refuse two frames of one time.
+            time = max(time, lastTime &+ max(interval / 8, 1))
             if time &- lastTime > 5 &* interval { isDiscontinuous = true }
         }
         return leave(at: time)

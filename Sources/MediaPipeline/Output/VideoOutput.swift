@@ -38,6 +38,8 @@ package final class VideoOutput: Sendable {
         /// own.
         var layout: (video: VideoInfo, pool: BufferPool)?
         var takesStrides = false
+        /// Downstream has not been asked yet, because no frame of the format has passed.
+        var needsLayout = false
         /// Caps of the encoded frame that left last.
         var encodedCaps: Caps?
         /// Output times at which downstream wants keyframes.
@@ -45,13 +47,18 @@ package final class VideoOutput: Sendable {
         /// Keyed by the media path.
         var inputs: [PathID: Input] = [:]
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
     /// The playout delay of the element.
     package let playout = Playout()
     /// A struct, because a closure stored directly in a `Mutex` gains a reabstraction thunk at each access and keeps
     /// it, which leaks memory with every frame.
     private struct Filling { var mayBegin: @Sendable () -> Bool = { true } }
     private let filling = Mutex(Filling())
+    private struct Handlers {
+        var onEnd: @Sendable () -> Void = {}
+        var onUpstreamEvent: @Sendable (Event) -> Bool = { _ in false }
+    }
+    private let handlers = Mutex(Handlers())
 
     package init(pad: Pad, element: ElementHandle, log: DebugCategory) {
         self.element = element
@@ -119,6 +126,19 @@ package final class VideoOutput: Sendable {
     /// waits too, so gaps in the output are not filled.
     package func onFill(_ mayFill: @escaping @Sendable () -> Bool) { filling.withLock { $0.mayBegin = mayFill } }
 
+    /// - Parameters:
+    ///   - end: called on the streaming thread when downstream has enough.
+    ///   - upstreamEvent: called with an event of downstream that is not for this stream.
+    package func on(
+        end: @escaping @Sendable () -> Void, upstreamEvent: @escaping @Sendable (Event) -> Bool
+    ) { handlers.withLock { $0 = Handlers(onEnd: end, onUpstreamEvent: upstreamEvent) } }
+
+    /// The stream has ended.
+    package var hasEnded: Bool { state.withLock(\.scheduler.hasEnded) }
+
+    /// Gives the sinks in PAUSED what they wait for, because the input is not live: see `OutputScheduler.preroll`.
+    package func preroll() { if change({ $0.preroll() }) { source.wake() } }
+
     /// Sets the delay of a media path's frames, in ns from the input's running time to their arrival. Any thread.
     /// - Returns: true if more latency is needed than was reported.
     func setDelay(_ delay: Int64, path: PathID) -> Bool { change { $0.setDelay(delay, path: path) } }
@@ -135,6 +155,9 @@ package final class VideoOutput: Sendable {
 
     /// Pushes EOS after the queued frames.
     package func finish() { change { $0.isEnding = true } }
+
+    /// Passes an event at once, past the frames. Any thread.
+    package func push(_ event: Event) { source.pad.push(event) }
 
     /// Resumes after `finish`, as after a flush of the input.
     package func resume() { if change({ $0.resume() }) { source.resume() } }
@@ -219,6 +242,7 @@ package final class VideoOutput: Sendable {
     }
 
     private func upstream(_ event: Event) -> Bool {
+        if event.passesUpstream { return handlers.withLock(\.onUpstreamEvent)(event) }
         if event.kind == .reconfigure {
             change { $0.renegotiate() }
             return true
@@ -327,16 +351,20 @@ package final class VideoOutput: Sendable {
     private func push(_ frame: Frame?, _ stamp: OutputScheduler<Frame>.Stamp) {
         guard let frame, let buffer = stamped(frame, stamp) else { return pushGap(at: stamp.time, stamp.duration) }
         announceIfNeeded(frame.caps)
-        switch source.pad.push(buffer) {
-        case .ok: break
-        case .flushing, .eos: source.pad.pauseTask()
-        case let flow: source.fail(flow, remedy: frame.caps == nil ? "videoconvert" : "a parser or decoder")
+        let remedy = frame.caps == nil ? "videoconvert" : "a parser or decoder"
+        switch source.push(buffer, from: .video, remedy: remedy) {
+        case .goOn: learnLayout()
+        case .tryAgain: state.withLock { $0.scheduler.lost() }
+        case .end:
+            state.withLock { $0.scheduler.hasEnded = true }
+            handlers.withLock(\.onEnd)()
+        case .fail: state.withLock { $0.scheduler.hasEnded = true }
         }
     }
 
     private func pushGap(at time: ClockTime, _ duration: ClockTime) {
         announceIfNeeded()
-        source.pad.push(Event.gap(at: time, duration: duration))
+        source.pushGap(at: time, duration)
     }
 
     /// - Parameter encodedCaps: the caps of an encoded frame that follows.
@@ -384,12 +412,13 @@ package final class VideoOutput: Sendable {
             return
         }
         apply(OutputFormat(width: info.width, height: info.height, framerate: info.framerate))
-        learnLayout()
     }
 
-    /// Asks downstream, which has the caps by now, how frames may lie in memory.
+    /// Asks downstream, behind the first frame that it takes, how frames may lie in memory: in front of one, a queue whose
+    /// thread waits in PAUSED would not answer.
     private func learnLayout() {
-        guard let format = state.withLock(\.scheduler.negotiated), let caps = try? Caps(format.capsText) else { return }
+        let format = state.withLock { exchange(&$0.needsLayout, with: false) ? $0.scheduler.negotiated : nil }
+        guard let format, let caps = try? Caps(format.capsText) else { return }
         let takesStrides = source.pad.peerTakesStrides(caps)
         state.withLock { $0.takesStrides = takesStrides }
     }
@@ -397,7 +426,7 @@ package final class VideoOutput: Sendable {
     private func apply(_ format: OutputFormat) {
         let change = state.withLock { state -> (isAnnounced: Bool, needsLatency: Bool, inputs: [Input])? in
             guard state.scheduler.setFormat(format) else { return nil }
-            state.black = nil
+            (state.black, state.takesStrides, state.needsLayout) = (nil, false, true)
             state.layout = format.videoInfo.flatMap { video in BufferPool(size: video.size).map { (video, $0) } }
             let needsLatency = state.answered.map { $0 != state.scheduler.latency } ?? false
             return (state.isAnnounced, needsLatency, Array(state.inputs.values))

@@ -37,7 +37,7 @@ package final class ProcessorStage: Sendable {
             return all
         }
     }
-    private let state = Mutex(State())
+    private let state = StateLock(State())
     private let timer = PeriodicTimer("decart-processors")
     /// Entered while a processor is being started or removed.
     private let busy = DispatchGroup()

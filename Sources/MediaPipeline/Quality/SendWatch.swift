@@ -1,4 +1,5 @@
-// Notices that no video leaves although frames come in, from one reading of the counters a second, and names the stage.
+// Notices that video has stopped on its way to the service or from it, by one reading of the counters a second, and
+// names the stage. A value.
 
 package struct SendWatch {
     /// Counters of one moment, since any fixed time.
@@ -15,6 +16,16 @@ package struct SendWatch {
         /// An encoded input has sent a keyframe.
         package var hasKeyframe = false
         package var isConnected = false
+        /// Frames are to be expected: in PLAYING, before EOS, and while video is neither muted nor withheld.
+        package var isDue = false
+        package var isLinked = true
+        /// No session begins before video has come.
+        package var awaitsInput = false
+        /// Nominal time between two frames of the input; nil: unknown.
+        package var interval: Duration?
+        /// Frames that came back, and those that left the element.
+        package var framesReceived: UInt64 = 0
+        package var framesOut: UInt64 = 0
 
         package init() {}
     }
@@ -26,6 +37,10 @@ package struct SendWatch {
         case incompleteFrames
         /// The encoder takes frames and returns none.
         case encoder
+        /// No video is linked, none has come, or it has stopped.
+        case unlinked, noVideo, noFrames
+        /// Downstream takes no frames.
+        case downstream
 
         package var sentence: String {
             switch self {
@@ -34,6 +49,13 @@ package struct SendWatch {
                     + "IDR, which intra refresh and open GOPs lack. Set a shorter interval of IDR frames, or use an "
                     + "encoder that answers force-key-unit events."
             case .incompleteFrames: "All buffers of the input have been smaller than their caps say for 5 s."
+            case .unlinked: "Nothing is linked to the pad sink, so no session begins. Link video to it."
+            case .noVideo:
+                "No video has come to the pad sink for 5 s, so no session begins. Check the elements in front of it."
+            case .noFrames:
+                "The input has sent no frame for 5 s or longer; the session goes on. Check the camera or source."
+            case .downstream:
+                "Downstream has taken no frame for 5 s although the service returns them. Check the elements behind src."
             case .encoder: "The encoder has returned nothing for 5 s although it gets frames."
             }
         }
@@ -42,16 +64,26 @@ package struct SendWatch {
     private static let seconds = 5
     private var last: Reading?
     private var current: (stall: Stall, seconds: Int)?
+    private var input = SilenceWatch()
+    /// Set while `input` is silent.
+    private var silence: Stall?
 
     package init() {}
 
     /// The stage that has been stalled for five seconds or longer.
-    package var stall: Stall? { current.flatMap { $0.seconds >= Self.seconds ? $0.stall : nil } }
+    package var stall: Stall? { silence ?? current.flatMap { $0.seconds >= Self.seconds ? $0.stall : nil } }
 
     /// Call once a second.
     /// - Returns: a stall once, when it has lasted for five seconds.
     package mutating func add(_ reading: Reading) -> Stall? {
         defer { last = reading }
+        let hasStopped = input.add(count: reading.framesIn, interval: reading.interval, isDue: reading.isDue)
+        silence =
+            !input.isSilent ? nil : !reading.awaitsInput ? .noFrames : reading.isLinked ? .noVideo : .unlinked
+        if hasStopped {
+            current = nil
+            return silence
+        }
         guard let now = last.flatMap({ stall(from: $0, to: reading) }) else {
             current = nil
             return nil
@@ -68,6 +100,8 @@ package struct SendWatch {
             return isWaiting && !rose(\.framesSent) ? .noKeyframe : nil
         }
         if rose(\.droppedIncomplete), !rose(\.framesSent) { return .incompleteFrames }
-        return after.isConnected && rose(\.framesSent) && !rose(\.framesEncoded) ? .encoder : nil
+        guard after.isConnected else { return nil }
+        if rose(\.framesSent), !rose(\.framesEncoded) { return .encoder }
+        return after.isDue && rose(\.framesReceived) && !rose(\.framesOut) ? .downstream : nil
     }
 }

@@ -23,8 +23,10 @@ package struct RunningClock: Sendable {
     }
 
     /// Checks and stores the time of the next frame. Call it in the order of the frames, after `follow`.
-    /// - Returns: false if the frame has a time from before the time went back.
+    /// - Returns: false if the frame has a time from before the time went back, or one of another clock: that would bound
+    ///   all later ones.
     package mutating func admit(frame time: ClockTime) -> Bool {
+        if let latest, time > latest &+ Self.longestLead &+ Self.tolerance { return false }
         if let staleFrom, let latest, latest < staleFrom, time >= staleFrom { return false }
         (staleFrom, newestFrame) = (nil, time)
         return true

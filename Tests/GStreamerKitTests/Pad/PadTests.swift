@@ -160,4 +160,39 @@ struct PadTests {
         let answer = try #require(joined.sink.queryPeerLatency())
         #expect(answer.live && answer.minimum == 40_000_000)
     }
+
+    /// A branch that has been set to READY or NULL has lost the events that precede its first buffer.
+    @Test func aRestartedPeerGetsTheStreamAgain() throws {
+        let joined = try Joined()
+        #expect(!joined.source.peerLacksStream)
+        joined.sink.setActive(false)
+        joined.sink.setActive(true)
+        #expect(joined.source.peerLacksStream)
+        joined.events.withLock { $0 = [] }
+        joined.source.repeatStream()
+        #expect(joined.source.push(buffer(5)) == .ok)
+        #expect(joined.events.withLock { $0 } == [.streamStart, .caps, .segment])
+        #expect(!joined.source.peerLacksStream)
+    }
+
+    @Test func anUnlinkedPadLacksNothing() throws {
+        let joined = try Joined()
+        joined.source.unlink(joined.sink)
+        #expect(!joined.source.peerLacksStream)
+    }
+}
+
+@Suite struct EventPassageTests {
+    private func custom(_ name: String) -> Event { .customDownstream(Structure(name, ("a", GValueBox(1 == 1)))) }
+
+    @Test func eventsOfTheApplicationPassAndThoseOfTheStreamDoNot() throws {
+        GStreamerRuntime.initialise()
+        #expect(custom("of-the-application").downstreamPassage == .inOrder)
+        let own = [
+            Event.streamStart(id: "a", groupID: 1), .caps(try Caps("video/x-raw")), .timeSegment(), .eos(),
+            .gap(at: 1, duration: 1), .flushStart(), .flushStop(),
+        ]
+        for event in own { #expect(event.downstreamPassage == nil && !event.passesUpstream) }
+        #expect(!Event.forceKeyUnitUpstream().passesUpstream && Event.forceKeyUnitUpstream().downstreamPassage == nil)
+    }
 }
