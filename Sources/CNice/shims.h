@@ -25,10 +25,9 @@
 //   two IPv6 addresses take 60 ms.
 // - With five retransmissions, the default of ICEConfiguration, a check is sent up to six times within 6 s. With
 //   libnice's default of three, from 500 ms on, a path with 20 % loss was given up.
-static inline void gst_decart_nice_configure(NiceAgent *agent, gboolean controlling, gboolean force_relay, gboolean udp,
-                                             gboolean tcp, guint retransmissions) {
-    // Both are on at first, and libnice refuses to turn off the last one.
-    g_object_set(agent, "controlling-mode", controlling, "force-relay", force_relay, "ice-tcp", tcp, "ice-udp", udp,
+static inline void gst_decart_nice_configure(NiceAgent *agent, gboolean controlling, gboolean force_relay, gboolean tcp,
+                                             guint retransmissions) {
+    g_object_set(agent, "controlling-mode", controlling, "force-relay", force_relay, "ice-tcp", tcp,
                  "upnp", FALSE, "keepalive-conncheck", FALSE, "stun-pacing-timer", 5u, "stun-initial-timeout", 200u,
                  "stun-max-retransmissions", retransmissions, NULL);
 }
@@ -113,25 +112,9 @@ static inline int gst_decart_nice_selected_descriptor(NiceAgent *agent, guint st
     return descriptor;
 }
 
-// libnice makes a listening socket for each active candidate. This filter, "return 0", drops all packets to it: a listener
-// has no other use for a client, and each connection that it accepts keeps a descriptor until the agent is closed.
-static inline void gst_decart_nice_stop_listening(NiceAgent *agent, guint stream) {
-    // struct sock_filter and struct sock_fprog of the kernel's headers.
-    struct {
-        unsigned short code;
-        unsigned char jump_true, jump_false;
-        unsigned int value;
-    } drop = {0x06, 0, 0, 0};
-    struct {
-        unsigned short length;
-        void *filter;
-    } program = {1, &drop};
-    GPtrArray *sockets = nice_agent_get_sockets(agent, stream, 1);
-    for (guint index = 0; sockets && index < sockets->len; index++) {
-        setsockopt(g_socket_get_fd((GSocket *)sockets->pdata[index]), SOL_SOCKET, SO_ATTACH_FILTER, &program,
-                   sizeof program);
-    }
-    if (sockets) g_ptr_array_unref(sockets);
+// A TCP socket that does not block and that no child process inherits; -1 without a descriptor.
+static inline int gst_decart_open_stream(int family) {
+    return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
 // Reads the first datagram; `peeks`: leaves it in the socket.

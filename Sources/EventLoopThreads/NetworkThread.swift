@@ -99,6 +99,14 @@ package final class NetworkThread: Sendable {
         return try answer.wait().get()
     }
 
+    /// Runs `work` on the thread and waits for it, but no longer than `limit`: nil then, and `work` runs later.
+    package func sync<T: Sendable>(within limit: Duration, _ work: @escaping @Sendable () -> T) -> T? {
+        if isCurrent { return work() }
+        let answer = Answer<T, Never>()
+        async { answer.store(.success(work())) }
+        return answer.wait(within: limit)
+    }
+
     /// Runs `work` on the thread after `delay` on the monotonic clock, up to a millisecond late: the thread polls in whole
     /// milliseconds. Releasing the returned timer does not cancel it.
     @discardableResult
@@ -161,6 +169,11 @@ package final class NetworkThread: Sendable {
         func store(_ value: Result<T, Failure>) {
             result.withLock { $0 = value }
             stored.signal()
+        }
+
+        func wait(within limit: Duration) -> T? {
+            _ = stored.wait(timeout: .now() + .nanoseconds(Int(limit / .nanoseconds(1))))
+            return result.withLock { try? $0?.get() }
         }
 
         func wait() -> Result<T, Failure> {

@@ -11,7 +11,7 @@ package final class ConsentChecks {
     private static let maximumSize = 512
     private let memory: STUNMemory
     private let username: [UInt8]
-    private let tieBreaker = UInt64.random(in: 0...UInt64.max)
+    let tieBreaker = UInt64.random(in: 0...UInt64.max)
     /// The transactions, with the time of the request.
     private var inFlight: [(id: [UInt8], sentAt: Duration)] = []
 
@@ -21,7 +21,10 @@ package final class ConsentChecks {
     }
 
     /// Calls `body` with another check; libnice's limit of checks in flight is never reached.
-    package func withCheck(isControlling: Bool, now: Duration, _ body: (UnsafeRawBufferPointer) -> Void) {
+    /// - Parameter nominates: the check selects its pair (USE-CANDIDATE).
+    package func withCheck(
+        isControlling: Bool, nominates: Bool = false, now: Duration, _ body: (UnsafeRawBufferPointer) -> Void
+    ) {
         if inFlight.count == Self.maximumInFlight {
             var oldest = inFlight.removeFirst().id
             stun_agent_forget_transaction(memory.agent, &oldest)
@@ -32,7 +35,7 @@ package final class ConsentChecks {
             // The priority of a peer-reflexive candidate (RFC 8445 §7.1.1).
             let length = stun_usage_ice_conncheck_create(
                 memory.agent, &message, bytes, buffer.count, username, username.count, memory.password.baseAddress,
-                memory.password.count, false, isControlling, 110 << 24 | 0xffff << 8 | 255, tieBreaker, nil,
+                memory.password.count, nominates, isControlling, 110 << 24 | 0xffff << 8 | 255, tieBreaker, nil,
                 STUN_USAGE_ICE_COMPATIBILITY_RFC5245)
             guard length >= 20, length <= buffer.count else { return }
             inFlight.append((Array(buffer[4..<20]), now))

@@ -25,7 +25,6 @@ final class ICEAgentCore: @unchecked Sendable {
     private static let maximumDatagrams = 64
 
     let localCredentials: ICECredentials
-    private let isJoined: Bool
 
     // MARK: Any thread
 
@@ -92,9 +91,8 @@ final class ICEAgentCore: @unchecked Sendable {
     /// nil until the remote peer offers to accept TCP.
     private var tcp: TCPFallback?
 
-    /// - Parameter session: of another agent, for which this one makes a TCP connection (`connect`); nil: one of its own.
     init(
-        configuration: ICEConfiguration, network: NetworkThread, joining session: ICECredentials? = nil,
+        configuration: ICEConfiguration, network: NetworkThread,
         onEvent: @escaping @Sendable (ICEEvent) -> Void,
         onDatagram: @escaping @Sendable (UnsafeMutableRawBufferPointer) -> Void,
         onBatchEnd: @escaping @Sendable () -> Void
@@ -110,9 +108,6 @@ final class ICEAgentCore: @unchecked Sendable {
                 network.context, NICE_COMPATIBILITY_RFC5245, NiceAgentOption(rawValue: options))
         else { throw .cannotCreateAgent }
         let stream = nice_agent_add_stream(agent, 1)
-        if let session {
-            nice_agent_set_local_credentials(agent, stream, session.usernameFragment, session.password)
-        }
         var fragment: UnsafeMutablePointer<CChar>?
         var password: UnsafeMutablePointer<CChar>?
         defer {
@@ -127,7 +122,6 @@ final class ICEAgentCore: @unchecked Sendable {
         }
         localCredentials = ICECredentials(
             usernameFragment: String(cString: fragment), password: String(cString: password))
-        isJoined = session != nil
         self.agent = agent
         self.stream = stream
         self.configuration = configuration
@@ -142,8 +136,8 @@ final class ICEAgentCore: @unchecked Sendable {
 
     private func configure() {
         gst_decart_nice_configure(
-            agent, configuration.isControlling ? 1 : 0, configuration.policy == .relay ? 1 : 0, isJoined ? 0 : 1,
-            isJoined || configuration.network.listensForTCP ? 1 : 0, configuration.checkRetransmissions)
+            agent, configuration.isControlling ? 1 : 0, configuration.policy == .relay ? 1 : 0,
+            configuration.network.listensForTCP ? 1 : 0, configuration.checkRetransmissions)
     }
 
     // MARK: - Any thread
@@ -178,13 +172,17 @@ final class ICEAgentCore: @unchecked Sendable {
             defer { output?.waiting = [] }
             return output?.waiting ?? []
         }
-        let carrier = tcp?.connected ?? self
+        let connection = tcp?.connected
         for datagram in waiting {
+            // One that the socket does not take is lost, as on the network.
             datagram.withUnsafeBytes { bytes in
-                // One that the socket does not take is lost, as on the network.
-                _ = nice_agent_send(
-                    carrier.agent, carrier.stream, 1, UInt32(clamping: bytes.count),
-                    bytes.baseAddress?.assumingMemoryBound(to: CChar.self))
+                if let connection {
+                    _ = connection.send(bytes)
+                } else {
+                    _ = nice_agent_send(
+                        agent, stream, 1, UInt32(clamping: bytes.count),
+                        bytes.baseAddress?.assumingMemoryBound(to: CChar.self))
+                }
             }
         }
     }
@@ -351,9 +349,9 @@ final class ICEAgentCore: @unchecked Sendable {
     func checkConsent() {
         network.preconditionOnThread()
         guard !isClosed, let consent else { return }
-        if let agent = tcp?.connected { return agent.checkConsent() }
+        if let connection = tcp?.connected { return connection.check() }
         guard gst_decart_nice_selected_descriptor(agent, stream) >= 0 else {
-            // A pair over TCP or a TURN server has no socket for datagrams: libnice checks it, and fails after 50 s.
+            // A pair over a TURN server has no socket for datagrams: libnice checks it, and fails after 50 s.
             if !checksKeepalives { gst_decart_nice_check_keepalives(agent) }
             checksKeepalives = true
             return emit(.consentUnavailable)
@@ -391,6 +389,7 @@ final class ICEAgentCore: @unchecked Sendable {
         remote.seenCandidates &+= 1
         do throws(CandidateLine.Rejection) {
             let candidate = try CandidateLine.parse(text)
+            guard configuration.permitsRemote(candidate.address) else { throw .unusable }
             shared.withLock { $0.counters.candidatesAccepted &+= 1 }
             if remote.credentials != nil { hand([candidate]) } else { remote.earlyCandidates.append(candidate) }
         } catch {
@@ -414,7 +413,7 @@ final class ICEAgentCore: @unchecked Sendable {
     private func hand(_ candidates: [CandidateLine]) {
         var list: UnsafeMutablePointer<GSList>?
         for candidate in candidates {
-            guard candidate.transport == .udp || isJoined else {
+            guard candidate.transport == .udp else {
                 addTCP(candidate)
                 continue
             }
@@ -465,53 +464,35 @@ final class ICEAgentCore: @unchecked Sendable {
         tcp?.add(candidate)
     }
 
-    /// Returns an agent that connects to the candidate with the credentials of this one's session.
     private func connect(
-        to candidate: CandidateLine, _ onEvent: @escaping @Sendable (ICEEvent) -> Void
-    ) -> ICEAgentCore? {
-        guard !isClosed, let credentials = remote.credentials, let onDatagram, let onBatchEnd,
-            let address = configuration.network.address(towards: candidate.address),
-            let other = try? ICEAgentCore(
-                configuration: ICEConfiguration(isControlling: gst_decart_nice_is_controlling(agent) != 0),
-                network: network, joining: localCredentials, onEvent: onEvent, onDatagram: onDatagram,
-                onBatchEnd: onBatchEnd)
+        to candidate: CandidateLine, _ onEvent: @escaping (TCPConnection.Event) -> Void
+    ) -> TCPConnection? {
+        guard !isClosed, let credentials = remote.credentials,
+            let source = configuration.network.address(towards: candidate.address)
         else { return nil }
-        guard other.addLocalAddress(address), nice_agent_gather_candidates(other.agent, other.stream) != 0 else {
-            other.end()
-            return nil
-        }
-        gst_decart_nice_stop_listening(other.agent, other.stream)
-        other.setRemoteCredentials(
-            usernameFragment: credentials.usernameFragment, password: credentials.password)
-        other.hand([candidate])
-        other.endOfRemoteCandidates()
-        return other
+        let parameters = TCPConnection.Parameters(
+            local: localCredentials, remote: credentials,
+            isControlling: gst_decart_nice_is_controlling(agent) != 0,
+            onDatagram: { [weak self] in self?.onDatagram?($0) }, onBatchEnd: { [weak self] in self?.onBatchEnd?() })
+        return TCPConnection(to: candidate, from: source, parameters, on: network, onEvent: onEvent)
     }
 
     private func tcpChanged(_ event: TCPFallback.Event) {
         guard !isClosed else { return }
         switch event {
-        case .connected(let other):
-            let pair = other.selectedPair
-            shared.withLock { $0.pair = pair }
+        case .connected(let connection):
+            shared.withLock { $0.pair = connection.pair }
             output.withLock {
                 $0?.hasPair = true
                 $0?.route = nil
             }
             hasBeenConnected = true
             change(to: .connected)
-            other.checkConsent()
-        case .ready: change(to: .ready)
+            change(to: .ready)
+        case .confirmed(let time): emit(.consentConfirmed(roundTrip: time))
         case .lost: change(to: .failed)
-        case .exhausted:
-            if componentHasFailed { fail() }
-        case .other(let event): emit(event)
+        case .exhausted: if componentHasFailed { fail() }
         }
-    }
-
-    /// Closes an agent that only the network thread uses.
-    func end() {
-        if beginClose() { finishClose(onReleased: nil) }
     }
 
     // MARK: - libnice signals

@@ -10,6 +10,8 @@ package struct ICEConfiguration: Sendable {
     /// TURN servers over plain TCP are reached by tunnels too.
     package var tunnelsTCP: Bool
     package var network: ICENetwork
+    /// Decides on the address of each remote candidate.
+    package var permitsRemote: @Sendable (String) -> Bool = { _ in true }
     /// How often a check without a response is sent again; tests shorten the checks.
     package var checkRetransmissions: UInt32 = 5
     /// Time that UDP has for a pair before TCP is tried.

@@ -17,6 +17,8 @@ package struct RoomConnectionConfiguration: Sendable {
     package var trust: TLSTrust = .system
     /// The way of the signalling connection.
     package var route = NetworkRoute()
+    /// The service may not lead the signalling connection to this machine or its link.
+    package var refusesLocal = false
     package var userAgent = "gst-decart"
     /// Permits unencrypted rooms on other machines.
     package var allowsInsecure = false
@@ -174,6 +176,7 @@ package final class RoomConnection: @unchecked Sendable {
         var socket = WebSocketChannel.Configuration()
         socket.trust = configuration.trust
         socket.route = configuration.route
+        socket.refusesLocal = configuration.refusesLocal
         socket.userAgent = configuration.userAgent
         socket.messages = .binary
         socket.maximumMessageSize = Self.maximumMessageSize
@@ -221,6 +224,9 @@ package final class RoomConnection: @unchecked Sendable {
 
     /// Resumes the stay, because only then the room restarts ICE on the connection for which it makes the offers.
     package func restartICE() { handle(.mediaStalled) }
+
+    /// The service does not see our media: judges the publisher's path at once.
+    package func suspectPath() { publisher?.suspectPath() }
 
     private func setSubscriberMedia() {
         subscriber?.setMedia(video: .recvonly, audio: desired.audio ? .recvonly : nil)

@@ -136,14 +136,14 @@ struct CheckCommand: Command {
         if let record { return try runRecorder(configuration, record) }
         var output = CheckOutput(
             service: "\(configuration.base)", model: configuration.model.name,
-            results: ConnectionCheck(configuration).run())
+            results: ConnectionCheck(configuration).run(), secrets: configuration.secrets)
         // Opened first: a session is billed, and must not run for a report that cannot be written.
         let file = try report.map { try ReportFile($0, option: "--report") }
         let recording = report == nil ? nil : SessionRecording()
         if runsSession { runSession(configuration, recording, &output) }
         if let file, let recording {
-            let secrets = [configuration.key?.reveal() ?? ""] + configuration.turn.compactMap(\.credential)
-            try file.write(CheckReport(output, recording.entries, secrets: secrets).json.text + "\n")
+            let report = CheckReport(output, recording.entries, secrets: configuration.secrets)
+            try file.write(report.json.text + "\n")
         }
         Output.line(json ? output.json.text : output.table())
         if let cause = output.cause { throw ExitStatus(cause.rawValue) }

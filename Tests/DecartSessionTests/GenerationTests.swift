@@ -115,6 +115,35 @@ struct GenerationTests {
         #expect(driver.state == .reconnecting)
     }
 
+    /// A service ends a generation when no frames arrive: if some are sent, the path is judged at once.
+    @Test(arguments: [("timeout", false, true), ("insufficient_credits", false, false), ("timeout", true, false)])
+    func anEndForWantOfFramesMakesThePathSuspicious(reason: String, isMuted: Bool, isSuspicious: Bool) throws {
+        var driver = try MachineDriver.connected(for: .seconds(3))
+        if isMuted { driver.handle(.mute(true)) }
+        driver.server(.generationEnded(seconds: 3, reason: reason))
+        #expect(driver.actions.contains(.suspectPath(driver.attempt)) == isSuspicious)
+    }
+
+    /// Where the path is lost, the next session need not wait for another generation.
+    @Test func anEndOnALostPathIsWaitedForLess() throws {
+        var driver = try MachineDriver.connected(for: .seconds(3))
+        driver.server(.generationEnded(seconds: 3, reason: "timeout"))
+        driver.media(.pathLost)
+        driver.wait(.seconds(6), flow: .sending)
+        #expect(driver.state == .reconnecting)
+    }
+
+    /// A path may lose long packets alone, from the start or later.
+    @Test(arguments: [true, false]) func missingMediaMakeTheNextPacketsShorter(isFirst: Bool) throws {
+        var driver = try MachineDriver.connected(for: isFirst ? .zero : .seconds(3))
+        #expect(!driver.snapshot.sendsSmallPackets)
+        driver.wait(.seconds(16), flow: .sending)
+        #expect(driver.snapshot.sendsSmallPackets)
+        driver.handle(.stop)
+        driver.handle(.start)
+        #expect(!driver.snapshot.sendsSmallPackets)
+    }
+
     @Test(arguments: [ServerMessage.generationEnded(seconds: nil, reason: nil), .generationStarted])
     func anotherWordBeginsTheTimeAnew(word: ServerMessage) throws {
         var driver = try ended()

@@ -229,7 +229,7 @@ struct ReconnectTests {
         driver.media(.offer(sdp: "offer"))
         driver.server(.queuePosition(QueuePosition(position: 2)))
         let id = try driver.update("while waiting")
-        driver.wait(.seconds(300))
+        driver.wait(.seconds(14))
         #expect(driver.state == .connecting && driver.results() == [])
         driver.server(.answer(sdp: "answer"))
         driver.media(.connected(ice: nil, dtls: nil))
@@ -238,6 +238,20 @@ struct ReconnectTests {
         driver.wait(.seconds(1))
         driver.server(.promptAck(PromptAck(prompt: "while waiting", success: true)))
         #expect(driver.results().map(\.id) == [id])
+    }
+
+    /// A service queues before the offer; behind that, the wait is bounded, however often it tells of the queue.
+    @Test func aQueueBehindTheOfferHasTheTimeout() throws {
+        var driver = try MachineDriver(maximumRetries: 0, at: .negotiating)
+        driver.media(.offer(sdp: "offer"))
+        for _ in 0..<14 {
+            driver.server(.queuePosition(QueuePosition(position: 2)))
+            driver.server(.status("ready"))
+            driver.wait(.seconds(1))
+        }
+        #expect(driver.state == .connecting)
+        driver.wait(.seconds(1))
+        #expect(driver.failures().first?.code == .connectionTimeout)
     }
 
     @Test func errorInTheQueue() throws {

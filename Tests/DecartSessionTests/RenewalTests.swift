@@ -100,11 +100,29 @@ struct RenewalTests {
     }
 
     @Test func aShortSessionIsRenewedAtItsHalf() throws {
-        var driver = try connected(8)
-        driver.wait(.seconds(3.9))
+        var driver = try connected(80, before: 70)
+        driver.wait(.seconds(39.9))
         #expect(driver.opens() == 0)
         driver.wait(.seconds(0.2))
+        #expect(driver.opens() == 1 && driver.warnings().isEmpty)
+    }
+
+    /// Each session is billed, and the service chooses its length.
+    @Test(arguments: [1, 8, 31]) func verySmallSessionsBeginEach30Seconds(seconds: Int) throws {
+        var driver = try connected(seconds)
+        driver.wait(.seconds(29))
+        #expect(driver.opens() == 0 && driver.failures().isEmpty)
+        #expect(driver.warnings().map(\.stage) == [.generation])
+        driver.wait(.seconds(2))
         #expect(driver.opens() == 1)
+    }
+
+    @Test func aSessionOf40SecondsIsRenewedAt30() throws {
+        var driver = try connected(40, before: 20)
+        driver.wait(.seconds(29.5))
+        #expect(driver.opens() == 0)
+        driver.wait(.seconds(1))
+        #expect(driver.opens() == 1 && driver.warnings().count == 1)
     }
 
     @Test(arguments: [(nil, 10, false), (60, 0, false), (60, 10, true)])

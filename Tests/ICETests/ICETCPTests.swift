@@ -119,7 +119,7 @@ struct ICETCPTests {
         defer { TestPeer.close(left) }
         #expect(await connect(left, right) { $0.filter(Self.isPassive) })
         #expect(await left.state(.ready))
-        #expect(await left.events.first { $0 == .consentUnavailable } != nil)
+        #expect(await left.events.first { if case .consentConfirmed = $0 { true } else { false } } != nil)
         right.agent.close()
         #expect(await left.state(.failed))
         #expect(left.events.elements.last == .stateChanged(.failed))

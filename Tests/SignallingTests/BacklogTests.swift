@@ -71,6 +71,25 @@ struct BacklogTests {
         }
     }
 
+    /// Control frames cost the thread of all sessions as much as messages.
+    @Test(arguments: [9, 10] as [UInt8]) func aFloodOfControlFramesEndsTheConnection(opcode: UInt8) async throws {
+        var script = Script()
+        script.endless = (0..<100).flatMap { _ in RawServer.frame(opcode, [65]) }
+        try await withChannel(script) { server, _, events in
+            var last: SignallingEvent?
+            while let event = await events.next() {
+                last = event
+                if case .failed = event { break }
+                if case .closed = event { break }
+            }
+            guard case .failed(let error)? = last else {
+                Issue.record("\(String(describing: last))")
+                return
+            }
+            #expect(error.message.contains("control frames"))
+        }
+    }
+
     @Test func theRateIsThatOfTenSeconds() {
         var rate = MessageRate()
         // 200 messages a second, for a minute.

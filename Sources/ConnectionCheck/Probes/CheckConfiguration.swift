@@ -29,6 +29,12 @@ package struct CheckConfiguration: Sendable {
         self.model = model
     }
 
+    /// What no output may contain.
+    package var secrets: [String] {
+        [key?.reveal()].compactMap(\.self) + turn.compactMap(\.credential)
+            + (route.proxy?.secrets.map { $0.reveal() } ?? [])
+    }
+
     /// The settings of a channel to the service or to a room.
     func channel(_ messages: WebSocketChannel.Messages = .text, trust: TLSTrust) -> WebSocketChannel.Configuration {
         var channel = WebSocketChannel.Configuration()

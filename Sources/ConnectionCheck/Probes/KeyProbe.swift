@@ -68,7 +68,7 @@ enum KeyProbe {
     private static func openChannel(
         _ key: APIKey, _ configuration: CheckConfiguration, _ completion: @escaping Completion
     ) {
-        let exchange = ChannelExchange(configuration.base, completion)
+        let exchange = ChannelExchange(configuration.base, key, completion)
         DispatchQueue.global().async { exchange.open(key, configuration) }
     }
 
@@ -98,9 +98,11 @@ private final class ChannelExchange: Sendable {
     private let base: ServiceURL
     private let completion: Mutex<KeyProbe.Completion?>
     private let channel = Holder<WebSocketChannel>()
+    private let redact: TextRedactor
 
-    init(_ base: ServiceURL, _ completion: @escaping KeyProbe.Completion) {
+    init(_ base: ServiceURL, _ key: APIKey, _ completion: @escaping KeyProbe.Completion) {
         self.base = base
+        redact = TextRedactor([key.reveal()])
         self.completion = Mutex(completion)
     }
 
@@ -120,10 +122,11 @@ private final class ChannelExchange: Sendable {
             DispatchQueue.probeTimers.asyncAfter(deadline: .now() + Self.messageTimeout) { [self] in succeed() }
         case .text(let bytes):
             guard let message = try? ServerMessage(decoding: bytes) else { return }
-            guard case .error(let text, let word) = message else { return succeed() }
+            guard case .error(let answer, let word) = message else { return succeed() }
+            let text = redact(answer)
             fail(.service(text, type: ServiceErrorType(word, text: text), stage: .channel))
         case .binary, .answered: break
-        case .closed(let code, let reason): fail(.closed(code, reason, isConnected: false))
+        case .closed(let code, let reason): fail(.closed(code, redact(reason), isConnected: false))
         case .silent(let error), .failed(let error): fail(error)
         }
     }

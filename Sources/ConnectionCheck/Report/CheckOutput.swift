@@ -4,15 +4,21 @@ package import DecartProtocol
 package struct CheckOutput: Sendable {
     package var service: String
     package var model: String
-    package var results: [ProbeResult]
+    package var results: [ProbeResult] { didSet { results = results.map { $0.mappingText { redact($0) } } } }
     /// nil without --deep and --report.
-    package var session: SessionSummary?
+    package var session: SessionSummary? { didSet { session = session?.mappingText { redact($0) } } }
+    private let redact: TextRedactor
 
-    package init(service: String, model: String, results: [ProbeResult], session: SessionSummary? = nil) {
+    /// - Parameter secrets: texts that must not appear, although a peer's text in a result may repeat them.
+    package init(
+        service: String, model: String, results: [ProbeResult], session: SessionSummary? = nil, secrets: [String] = []
+    ) {
+        let redact = TextRedactor(secrets)
+        self.redact = redact
         self.service = service
         self.model = model
-        self.results = results
-        self.session = session
+        self.results = results.map { $0.mappingText { redact($0) } }
+        self.session = session?.mappingText { redact($0) }
     }
 
     /// nil: everything that was tried is fine.
@@ -84,6 +90,12 @@ package struct CheckOutput: Sendable {
 }
 
 extension ProbeResult {
+    fileprivate func mappingText(_ change: (String) -> String) -> ProbeResult {
+        var copy = self
+        copy.message = change(message)
+        return copy
+    }
+
     package var json: JSONValue {
         let outcome: JSONValue =
             switch outcome {

@@ -3,22 +3,14 @@
 import DecartProtocol
 
 package struct Redactor: Sendable {
-    private static let mark = "<redacted>"
-    /// Shorter texts could occur in any sentence.
-    private static let minimumLength = 6
+    private static let mark = TextRedactor.mark
+    private let secrets: TextRedactor
 
-    private let secrets: [String]
-
-    /// - Parameter secrets: texts that must not appear, also percent-encoded.
-    package init(_ secrets: some Sequence<String>) {
-        let all = secrets.filter { $0.utf8.count >= Self.minimumLength }.flatMap { [$0, PercentEncoding.encode($0)] }
-        // Longest first: a secret may contain another one.
-        self.secrets = Set(all).sorted { $0.utf8.count > $1.utf8.count }
-    }
+    /// - Parameter secrets: texts that must not appear, in whatever encoding.
+    package init(_ secrets: some Sequence<String>) { self.secrets = TextRedactor(secrets) }
 
     package func callAsFunction(_ text: String) -> String {
-        let rest = secrets.reduce(text) { $0.replacingBytes(of: $1, with: Self.mark) }
-        return Self.withoutTokens(rest).printable(limit: 300)
+        Self.withoutTokens(secrets(text)).printable(limit: 300)
     }
 
     /// Replaces runs of characters that look like tokens or addresses: 20 characters with a digit or 40 without, or

@@ -16,7 +16,7 @@ extension DecartSource {
         let access: MediaAccess
         do {
             let url = try settings.whepURL.map { text throws(ProtocolError) in try HTTPURL(whep: text) }
-            access = try transform.mediaAccess(isLoopback: url?.isLoopback ?? false)
+            access = try transform.mediaAccess(isLocal: url?.isLocal ?? false)
             if let url {
                 // Wrong settings fail the start of the element, not each live view.
                 _ = try settings.whep(url, access)

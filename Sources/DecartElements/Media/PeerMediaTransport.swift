@@ -52,7 +52,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         do {
             try connection.setAnswer(sdp)
         } catch {
-            guard isFirst else {
+            guard isFirst || error.code == .changedCertificate else {
                 path.warn("The answer to a later offer is unusable and ignored: \(error.message)")
                 return rollbackOffer()
             }
@@ -81,6 +81,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         do {
             answer = try connection.createAnswer(to: sdp)
         } catch {
+            if error.code == .changedCertificate { return path.fail(error) }
             return path.warn("An offer of the service is ignored: \(error.message)")
         }
         do {
@@ -115,6 +116,8 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         }
     }
 
+    func suspectPath() { connection?.suspectPath() }
+
     func usesOther(than addresses: Set<String>) -> Bool {
         connection?.hasLostItsAddress(among: addresses) ?? false
     }
@@ -132,11 +135,12 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     private func servers(of relays: [TURNConfig]) -> [ICEServer] {
-        relays.flatMap { relay in
+        let servers = relays.flatMap { relay in
             relay.urls.compactMap { url in
                 try? ICEServer(url: url, username: relay.username, credential: relay.credential?.reveal())
             }
         }
+        return servers.filter { path.settings.connection.permitsRemote($0.host) }
     }
 
     func publish(_ desired: DesiredMedia) {

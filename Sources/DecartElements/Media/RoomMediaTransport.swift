@@ -50,6 +50,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         configuration.room.usesTrailers = path.host.timing != nil
         configuration.trust = settings.servers.trust
         configuration.route = settings.servers.route
+        configuration.refusesLocal = settings.servers.refusesLocal
         configuration.userAgent = DecartElements.userAgent
         configuration.allowsInsecure = settings.servers.allowsInsecure
         configuration.peer = settings.connection
@@ -84,6 +85,8 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     func rollbackOffer() {}
 
     func restartICE() { room?.restartICE() }
+
+    func suspectPath() { room?.suspectPath() }
 
     func stop() {
         path.count(connections, isLast: true)

@@ -8,6 +8,8 @@ struct ServerAccess: Sendable {
     var route: NetworkRoute
     /// Tokens may travel unencrypted.
     var allowsInsecure: Bool
+    /// The service is on another machine, so it may not name servers on this one or its link.
+    var refusesLocal = false
 
     /// TURN over TLS or through an HTTP proxy: the ICE agent requests a tunnel, and the target Signalling opens it.
     var tunnelOpener: RelayTunnelOpener {

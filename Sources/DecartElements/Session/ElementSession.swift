@@ -36,6 +36,7 @@ final class ElementSession: @unchecked Sendable {
         let all = Mutex<[PathID: any ElementMedia]>([:])
         let desired = Mutex(DesiredMedia())
         let muted = Mutex<Set<MediaKind>>([])
+        let sendsSmallPackets = Atomic(false)
     }
 
     init(
@@ -60,8 +61,9 @@ final class ElementSession: @unchecked Sendable {
             },
             makeMedia: { _, start, onEvent in
                 let id = PathID(Self.pathCount.wrappingAdd(1, ordering: .relaxed).newValue)
-                let settings = plan.media(for: start.transport).adapted(
+                var settings = plan.media(for: start.transport).adapted(
                     toInput: host.input.encoded.format, output: host.output.encoding)
+                settings.connection.sendsSmallPackets = slot.sendsSmallPackets.load(ordering: .relaxed)
                 if settings.encodedInput == nil { plan.adapt(to: settings, host) }
                 let path = MediaPath(id: id, host: host, settings: settings, scheduler: queue) { event in
                     if event == .stopped { slot.all.withLock { $0[id] = nil } }
@@ -77,7 +79,10 @@ final class ElementSession: @unchecked Sendable {
                 slot.all.withLock { $0[id] = transport }
                 return transport
             },
-            onChange: { [weak reporter] in reporter?.changed($0) },
+            onChange: { [weak reporter] snapshot in
+                slot.sendsSmallPackets.store(snapshot.sendsSmallPackets, ordering: .relaxed)
+                reporter?.changed(snapshot)
+            },
             onEvent: { [weak reporter] report in
                 if case .transportDetected(let transport) = report {
                     TransportCache.shared.set(transport, of: plan.service)

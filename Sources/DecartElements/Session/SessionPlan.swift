@@ -85,9 +85,12 @@ extension SessionPlan {
             let hasOwnSize = settings.width > 0 || settings.height > 0
             output = settings.resolution == .fullHD && !hasOwnSize ? format.fullHD : format
             size = CurrentFrameSize(width: format.width, height: format.height)
-            let access = try MediaAccess(settings, network, route, isLoopback: base.isLoopback)
+            let access = try MediaAccess(settings, network, route, isLocal: base.isLocal)
             direct = try Self.media(settings, model, .webrtc, access, size)
             room = try Self.media(settings, model, .livekit, access, size)
+            configuration.secrets =
+                ([key?.reveal()] + access.connection.iceServers.map(\.credential)).compactMap { $0.map { Secret($0) } }
+                + (route.proxy?.secrets ?? []) + settings.service.apiKeyHeaders.map(\.value)
             if settings.transport == .auto {
                 configuration.knownTransport = TransportCache.shared.transport(of: service)
             }
@@ -231,11 +234,11 @@ extension SessionPlan {
     }
 
     fileprivate static func servers(
-        _ settings: TransformSettings.Network, isLoopback: Bool
+        _ settings: TransformSettings.Network, isLocal: Bool
     ) throws(ProtocolError) -> [ICEServer] {
         var servers: [ICEServer] = []
         do throws(ICEServerError) {
-            if !settings.stunServer.isEmpty, !(isLoopback && settings.stunServerIsDefault) {
+            if !settings.stunServer.isEmpty, !(isLocal && settings.stunServerIsDefault) {
                 servers.append(try ICEServer(url: settings.stunServer))
             }
             for url in settings.turnServers { servers.append(try ICEServer(url: url)) }
@@ -247,21 +250,23 @@ extension SessionPlan {
 }
 
 extension MediaAccess {
-    init(_ settings: TransformSettings, isLoopback: Bool) throws(ProtocolError) {
+    init(_ settings: TransformSettings, isLocal: Bool) throws(ProtocolError) {
         let network = try SessionPlan.network(settings.network)
         let route = try SessionPlan.route(settings.network, network.endpoint)
-        try self.init(settings, network, route, isLoopback: isLoopback)
+        try self.init(settings, network, route, isLocal: isLocal)
     }
 
     fileprivate init(
-        _ settings: TransformSettings, _ network: ICENetwork, _ route: NetworkRoute, isLoopback: Bool
+        _ settings: TransformSettings, _ network: ICENetwork, _ route: NetworkRoute, isLocal: Bool
     ) throws(ProtocolError) {
         servers = ServerAccess(
-            trust: settings.service.serverTrust, route: route, allowsInsecure: settings.service.insecure)
+            trust: settings.service.serverTrust, route: route, allowsInsecure: settings.service.insecure,
+            refusesLocal: !isLocal)
         connection = PeerConnectionConfiguration()
         connection.iceTransportPolicy = settings.network.icePolicy == .relay ? .relay : .all
-        connection.iceServers = try SessionPlan.servers(settings.network, isLoopback: isLoopback)
+        connection.iceServers = try SessionPlan.servers(settings.network, isLocal: isLocal)
         connection.network = network
+        if !isLocal { connection.permitsRemote = { !HTTPURL.isLocal(host: $0) } }
         connection.openTunnel = servers.tunnelOpener
         connection.tunnelsTCP = route.proxy != nil
     }

@@ -607,9 +607,9 @@ final class DecartTransform: ElementImplementation {
     func setSubscribeToken(_ token: Secret?) { state.withLock { $0.settings.subscribeToken = token } }
 
     /// The settings that apply to a camera's own peer connection too: network, ICE servers and TLS.
-    /// - Parameter isLoopback: the camera's service runs on this machine.
-    func mediaAccess(isLoopback: Bool) throws(ProtocolError) -> MediaAccess {
-        try MediaAccess(state.withLock(\.settings), isLoopback: isLoopback)
+    /// - Parameter isLocal: the camera's service runs on this machine or its link.
+    func mediaAccess(isLocal: Bool) throws(ProtocolError) -> MediaAccess {
+        try MediaAccess(state.withLock(\.settings), isLocal: isLocal)
     }
 
     /// A property that is set and needs raw input; nil: there is none.

@@ -33,6 +33,14 @@ package enum PercentEncoding {
         return output
     }
 
+    /// Decodes one escape of three bytes; nil if it is none.
+    static func byte(_ escape: ArraySlice<UInt8>) -> UInt8? {
+        guard escape.count == 3, escape.first == UInt8(ascii: "%"),
+            let high = value(escape[escape.startIndex + 1]), let low = value(escape[escape.startIndex + 2])
+        else { return nil }
+        return high << 4 | low
+    }
+
     /// Decodes the query of a request target (`/path?a=b&c`), in order; skips items that cannot be decoded.
     package static func queryItems(ofTarget target: String) -> [(name: String, value: String)] {
         guard let mark = target.firstIndex(of: "?") else { return [] }

@@ -8,6 +8,9 @@ package struct ProxyURL: Sendable, Equatable {
     /// **Secret.** Value of `Proxy-Authorization`, for Basic authentication (RFC 7617); nil without a user name.
     package let authorization: Secret?
 
+    /// **Secret.** The texts by which the credentials are known: a proxy may repeat them in its answer.
+    package let secrets: [Secret]
+
     /// Accepts `http://[user:password@]host[:port]`, user name and password percent-encoded. Throws `INVALID_OPTIONS`,
     /// without any part of the text.
     package init(_ text: String) throws(ProtocolError) {
@@ -37,6 +40,8 @@ package struct ProxyURL: Sendable, Equatable {
         }
         (host, port) = (url.host, url.port)
         authorization = credentials.map { Secret("Basic " + Base64.encode(Array($0.utf8))) }
+        let password = credentials.flatMap { text in text.firstIndex(of: ":").map { text[text.index(after: $0)...] } }
+        secrets = [credentials, password.map(String.init)].compactMap { $0.map { Secret($0) } }
     }
 
     /// The proxy's own loopback addresses are not this machine's, so those of this machine are reached without it.

@@ -98,12 +98,8 @@ package struct ServiceURL: Sendable, Equatable {
 
     package subscript<Value>(dynamicMember member: KeyPath<HTTPURL, Value>) -> Value { http[keyPath: member] }
 
-    /// Removes our key from a peer's text, in case the peer repeats it. Keys of less than 8 bytes stay, because they
-    /// could occur in any text.
-    package func redacting(_ text: String) -> String {
-        guard let key = key?.reveal(), key.utf8.count >= 8 else { return text }
-        return [key, PercentEncoding.encode(key)].reduce(text) { $0.replacingBytes(of: $1, with: "<redacted>") }
-    }
+    /// Removes our key from a peer's text, in case the peer repeats it.
+    package func redacting(_ text: String) -> String { TextRedactor(key.map { [$0.reveal()] } ?? [])(text) }
 
     private func appending(path suffix: String, items: [(name: String, value: String)], key: APIKey?) -> ServiceURL {
         var copy = self

@@ -31,6 +31,8 @@ package final class SessionController: @unchecked Sendable {
 
     private var machine: SessionMachine
     private var log: SessionLog
+    /// Knows what a peer was told, in this session and its configuration. All texts of peers pass it, see `handle`.
+    private var redactor: TextRedactor
     private var channels: [AttemptID: any SignallingChannel] = [:]
     /// An attempt that joins its room again has another media path, with another version.
     private var media: [AttemptID: (version: UInt64, transport: any MediaTransport)] = [:]
@@ -62,6 +64,7 @@ package final class SessionController: @unchecked Sendable {
     ) {
         machine = SessionMachine(configuration: configuration)
         log = SessionLog(logger, configuration)
+        redactor = TextRedactor(configuration.secrets.map { $0.reveal() } + [configuration.initial.text])
         published = Mutex(machine.snapshot)
         self.scheduler = scheduler
         self.makeChannel = makeChannel
@@ -128,6 +131,8 @@ package final class SessionController: @unchecked Sendable {
     // MARK: Events
 
     private func handle(_ event: SessionEvent) {
+        learn(event)
+        let event = event.mappingText { redactor($0) }
         let before = machine.snapshot
         let actions = machine.handle(event, now: scheduler.now, jitter: Double.random(in: 0...1))
         let after = machine.snapshot
@@ -140,6 +145,17 @@ package final class SessionController: @unchecked Sendable {
         // Call the application last, so that its calls back find all actions done.
         if after != before { onChange(after) }
         for report in reports { onEvent(report) }
+    }
+
+    /// Takes over the secrets and prompts that an event carries.
+    private func learn(_ event: SessionEvent) {
+        switch event {
+        case .update(let update, _): redactor.add(update.prompt?.text ?? "")
+        case .channelMessage(_, .livekitRoomInfo(let info)): redactor.add(info.token.reveal())
+        case .channelMessage(_, .turnConfig(let relay)):
+            for text in [relay.username, relay.credential?.reveal()] { redactor.add(text ?? "") }
+        default: break
+        }
     }
 
     private func signalling(_ event: SignallingEvent, _ id: AttemptID) {
@@ -212,6 +228,8 @@ package final class SessionController: @unchecked Sendable {
             media[id]?.transport.restartICE()
         case .requestKeyframe(let id):
             media[id]?.transport.requestKeyframe()
+        case .suspectPath(let id):
+            media[id]?.transport.suspectPath()
         case .probeChannel(let id):
             channels[id]?.probe()
         case .applyCandidate(let id, let candidate):

@@ -41,7 +41,7 @@ struct SessionLog {
         case .report(let report): reported(report)
         case .restartICE: logger.info("no media arrive, and the control channel answers: restarts ICE")
         case .closeChannel, .probeChannel, .applyAnswer, .applyOffer, .rollbackOffer, .applyCandidate, .sampleMedia,
-            .requestKeyframe, .schedule, .cancel:
+            .requestKeyframe, .suspectPath, .schedule, .cancel:
             break
         }
     }

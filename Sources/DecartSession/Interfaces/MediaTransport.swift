@@ -43,9 +43,9 @@ package enum MediaEvent: Sendable, Equatable {
     case videoMuted(Bool)
     /// No video comes for this reason; nil: it should come.
     case hold(MediaHold?)
-    /// Nothing arrives any more, neither media nor RTCP nor an answer to a connectivity check.
+    /// Packets do not pass in one direction, or in both.
     case pathLost
-    /// Packets arrive again after `pathLost`.
+    /// Packets pass again after `pathLost`.
     case pathRecovered
     case failed(SessionError)
     /// The service closed the media path. Its control channel may name the cause, and may do so later.
@@ -92,6 +92,10 @@ package protocol MediaTransport: AnyObject, Sendable {
     /// Media are missing: requests a keyframe from the service, and sends one.
     func requestKeyframe()
 
+    /// The service does not see our media: judges the path at once. `pathLost` follows if nothing proves that packets
+    /// arrive there.
+    func suspectPath()
+
     /// True if the path uses an address of this host that is not among `addresses`.
     func usesOther(than addresses: Set<String>) -> Bool
 
@@ -106,5 +110,6 @@ package protocol MediaTransport: AnyObject, Sendable {
 extension MediaTransport {
     package func restartICE() {}
     package func requestKeyframe() {}
+    package func suspectPath() {}
     package func usesOther(than addresses: Set<String>) -> Bool { false }
 }

@@ -30,6 +30,13 @@ package struct SessionError: Error, Sendable, Equatable, CustomStringConvertible
         self.httpStatus = httpStatus
     }
 
+    /// Changes the texts of the error.
+    func mappingText(_ change: (String) -> String) -> SessionError {
+        var copy = self
+        (copy.message, copy.refusal) = (change(message), refusal.map(change))
+        return copy
+    }
+
     package var description: String { "\(message) (\(code.rawValue), \(stage.rawValue))" }
 }
 

@@ -62,9 +62,9 @@ struct Attempt: Sendable {
         case none
         /// A candidate is due, or being set up.
         case expected
-        /// No session could be set up beside this one: another one begins at its end. Carries the time of the dial that
-        /// met the account's limit.
-        case atEnd(refusedDial: Duration?)
+        /// No session could be set up beside this one: another one begins at its end. Carries the earliest
+        /// time of its dial.
+        case atEnd(notBefore: Duration?)
     }
 
     let id: AttemptID

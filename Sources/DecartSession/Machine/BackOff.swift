@@ -62,7 +62,9 @@ struct LimitWait: Sendable {
     static let interval: Duration = .seconds(5)
     /// Added at random, so that clients that wait for the same account spread out.
     private static let spread: Duration = .milliseconds(400)
-    private static let reportInterval: Duration = .seconds(60)
+    static let reportInterval: Duration = .seconds(60)
+    /// A service, or a middlebox on the way, may ask for any wait (RFC 9110 §10.2.3 makes it advice).
+    static let longestDelay: Duration = .seconds(60)
 
     struct Step: Sendable, Equatable {
         /// Time until the next dial.
@@ -81,19 +83,23 @@ struct LimitWait: Sendable {
     var isWaiting: Bool { since != nil }
 
     /// - Parameters:
-    ///   - retryAfter: least wait that the service requests.
+    ///   - retryAfter: least wait that the service requests; at most `longestDelay` counts.
     ///   - dialledAt: start of the attempt that met the limit.
     /// - Returns: nil if no further dial fits into the longest wait.
     mutating func next(_ retryAfter: Duration?, dialledAt: Duration, now: Duration, jitter: Double) -> Step? {
         let since = since ?? now
         self.since = since
         let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
-        let delay = max(dialledAt + Self.interval + Self.spread * share - now, retryAfter ?? .zero, .zero)
+        let delay = max(
+            dialledAt + Self.interval + Self.spread * share - now, min(retryAfter ?? .zero, Self.longestDelay), .zero)
         if let allowed, now + delay > since + allowed { return nil }
         let isReported = reportedAt.map { now - $0 >= Self.reportInterval } ?? true
-        if isReported { reportedAt = now }
+        if isReported { reported(now: now) }
         return Step(delay: delay, isReported: isReported)
     }
+
+    /// Call when the application has learnt about the wait.
+    mutating func reported(now: Duration) { reportedAt = now }
 
     /// Call when a connection is established, and at the start of a session.
     mutating func end() { (since, reportedAt) = (nil, nil) }

@@ -34,6 +34,8 @@ package enum TimerID: Sendable, Hashable {
     /// The earliest deadline of the requests in flight.
     case acks
     case retry
+    /// The next message about a wait for a session of the account.
+    case limitWaitNotice
     /// The announcement of the session's end, or the end itself.
     case limit
     case renewal
@@ -86,6 +88,8 @@ package enum SessionAction: Sendable, Equatable {
     /// The media event `offer` follows, except in a room.
     case restartICE(AttemptID)
     case requestKeyframe(AttemptID)
+    /// Judges the path at once: the media event `pathLost` follows if it is lost.
+    case suspectPath(AttemptID)
     case applyCandidate(AttemptID, CandidateMessage?)
     case sampleMedia(AttemptID)
     case stopMedia(AttemptID)

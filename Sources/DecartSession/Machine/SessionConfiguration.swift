@@ -9,6 +9,8 @@ package enum TransportChoice: String, Sendable, CaseIterable {
 
 /// Content, retries and timeouts of a session. All clocks are monotonic.
 package struct SessionConfiguration: Sendable, Equatable {
+    /// Keys, and user names and passwords of proxies and TURN servers, which a peer's text may repeat.
+    package var secrets: [Secret] = []
     /// Content to request from the service first.
     package var initial: SessionContent
     package var retry: RetryPolicy

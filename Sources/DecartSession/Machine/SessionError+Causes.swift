@@ -72,6 +72,13 @@ extension SessionError {
         return SessionError(.server, text + "\(time.components.seconds) s.", stage: .generation)
     }
 
+    static func shortSessions(_ length: Duration, least: Duration) -> SessionError {
+        SessionError(
+            .server,
+            "The service grants sessions of \(length.components.seconds) s only. Another one begins at most every "
+                + "\(least.components.seconds) s, because each is billed.", stage: .generation)
+    }
+
     static let pausedByNetwork = SessionError(
         .webRTC,
         "The network towards this host carries too little: the room has paused the service's video. The session "

@@ -91,10 +91,6 @@ extension SessionMachine {
         attempts[id]?.step = .negotiating
         leaveQueue(id)
         emit(.startMedia(id, start))
-        scheduleMediaTimeout(id)
-    }
-
-    private mutating func scheduleMediaTimeout(_ id: AttemptID) {
         emit(.schedule(.mediaConnect(id), after: configuration.connectionTimeout))
     }
 
@@ -173,10 +169,8 @@ extension SessionMachine {
         attempts[id]?.snapshot.serviceStatus = .enteringQueue
         guard !attempt.isQueued else { return }
         attempts[id]?.isQueued = true
-        // No timeout runs while the service serves other clients.
-        for timer in [TimerID.statusTimeout(id), .initialAck(id), .roomInfo(id), .mediaConnect(id)] {
-            emit(.cancel(timer))
-        }
+        // No timeout runs while the service serves other clients, but that of media: a service queues before the offer.
+        for timer in [TimerID.statusTimeout(id), .initialAck(id), .roomInfo(id)] { emit(.cancel(timer)) }
         prompts[attempt.role].pauseTimeouts()
     }
 
@@ -216,7 +210,6 @@ extension SessionMachine {
             resendAfterQueue(id)
         case .negotiating where wasQueued:
             resendAfterQueue(id)
-            scheduleMediaTimeout(id)
         case .opening, .awaitingInitialAck, .negotiating, .connected:
             break
         }

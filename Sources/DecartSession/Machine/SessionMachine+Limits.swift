@@ -5,6 +5,8 @@ import DecartProtocol
 extension SessionMachine {
     /// The session can be renewed again this long before its end, if a first try fails in passing.
     private static let leastTimeForAnother: Duration = .seconds(2)
+    /// Least time between the beginnings of two sessions, each of which is billed: the service chooses their length.
+    private static let leastRenewalInterval: Duration = .seconds(30)
 
     /// Call when a limit has changed, or the connection to which it applies.
     mutating func limitChanged() {
@@ -39,8 +41,18 @@ extension SessionMachine {
             attempts[current.id]?.renewal = .none
             return emit(.cancel(.renewal))
         }
-        attempts[current.id]?.renewal = .expected
-        emit(.schedule(.renewal, after: max(end.at - end.length + wait - now, .zero)))
+        let earliest = current.startedAt + Self.leastRenewalInterval
+        let due = end.at - end.length + wait
+        if due < earliest, !hasWarnedOfShortSessions {
+            hasWarnedOfShortSessions = true
+            warn(.shortSessions(end.length, least: Self.leastRenewalInterval), current.id)
+        }
+        if earliest + Self.leastTimeForAnother > end.at {
+            attempts[current.id]?.renewal = .atEnd(notBefore: earliest)
+        } else {
+            attempts[current.id]?.renewal = .expected
+            emit(.schedule(.renewal, after: max(max(due, earliest) - now, .zero)))
+        }
         // Takes back an announcement that was planned without the renewal.
         watchLimit()
     }
@@ -56,8 +68,8 @@ extension SessionMachine {
         let left = current.serviceEnd.map { max($0.at - now, .zero) } ?? .zero
         let isFull = cause.code == .concurrencyLimit
         let mayTryAgain = !isFull && left >= Self.leastTimeForAnother
-        let next: Attempt.Renewal =
-            cause.isPermanent ? .none : mayTryAgain ? .expected : .atEnd(refusedDial: isFull ? dialledAt : nil)
+        let end = Attempt.Renewal.atEnd(notBefore: isFull ? dialledAt + LimitWait.interval : nil)
+        let next: Attempt.Renewal = cause.isPermanent ? .none : mayTryAgain ? .expected : end
         attempts[current.id]?.renewal = next
         if next == .expected { emit(.schedule(.renewal, after: left / 2)) }
         warn(cause.afterRenewal(next: next, left: left), current.id)

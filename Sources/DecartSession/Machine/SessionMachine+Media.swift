@@ -75,6 +75,7 @@ extension SessionMachine {
         confirm(attempt.transport, id)
         hasBeenConnected = true
         limitWait.end()
+        emit(.cancel(.limitWaitNotice))
         limit.begin(now: now)
         if attempt.role == .current { limitChanged() }
         emit(.cancel(.mediaConnect(id)))
@@ -177,12 +178,15 @@ extension SessionMachine {
     private func silenceLimit(_ attempt: Attempt, hasMedia: Bool) -> Duration? {
         // A service in a room starts only once it has found our track there, so its first media may take longer.
         let first = attempt.transport == .livekit && !hasMedia ? configuration.connectionTimeout : .zero
-        guard attempt.watchdog.expectsMedia else { return max(configuration.generationTimeout, first) }
+        guard attempt.watchdog.expectsMedia else {
+            return max(attempt.pathIsLost ? configuration.stallTimeout : configuration.generationTimeout, first)
+        }
         let isHealthy = attempt.role == .current && hasMedia && !attempt.pathIsLost
         return isHealthy ? configuration.mediaTimeout : max(configuration.stallTimeout, first)
     }
 
     private mutating func mediaMissing(_ attempt: Attempt, for time: Duration) {
+        sendsSmallPackets = true
         guard attempt.watchdog.expectsMedia else { return attemptFailed(attempt.id, .noGeneration(for: time)) }
         let loss: Loss = canSuspend(attempt) ? .path : .connection
         attemptFailed(attempt.id, .noMedia(for: time, attempt.watchdog), loss: loss)

@@ -106,6 +106,8 @@ extension SessionMachine {
         attempts[id]?.snapshot.generationSeconds = nil
         attempts[id]?.watchdog.pause()
         guard let code else {
+            // A service ends a generation when no frames arrive. If we send some, they may be lost on the way.
+            if let attempt = live(id, at: .connected), !isSilent(attempt) { emit(.suspectPath(id)) }
             return report(.note("The service ended the generation" + (reason.isEmpty ? "" : ": \(reason)")))
         }
         warn(.generation(code, "ended the generation"), id)

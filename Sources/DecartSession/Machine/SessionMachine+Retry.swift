@@ -53,7 +53,19 @@ extension SessionMachine {
         snapshot.serviceStatus = .waitingForSession
         snapshot.lastError = error
         dial(after: next.delay)
-        if next.isReported { report(.warning(error)) }
+        guard next.isReported else { return }
+        report(.warning(error))
+        emit(.schedule(.limitWaitNotice, after: LimitWait.reportInterval))
+    }
+
+    /// Repeats the message about a wait for a session that lasts.
+    mutating func announceLimitWait() {
+        guard limitWait.isWaiting else { return }
+        if let error = snapshot.lastError, error.code == .concurrencyLimit {
+            limitWait.reported(now: now)
+            report(.warning(error))
+        }
+        emit(.schedule(.limitWaitNotice, after: LimitWait.reportInterval))
     }
 
     /// Lets the service end the previous session, which may be one too many for the account.
@@ -87,10 +99,10 @@ extension SessionMachine {
     /// Break before make.
     /// - Returns: false if no replacement is planned.
     private mutating func replace(_ attempt: Attempt, after error: SessionError?) -> Bool {
-        guard case .atEnd(let refusedDial) = attempt.renewal else { return false }
+        guard case .atEnd(let earliest) = attempt.renewal else { return false }
         if let error { release(attempt, after: error) } else { end(attempt.id) }
         closeLingeringChannel()
-        let wait = refusedDial.map { max($0 + LimitWait.interval - now, .zero) } ?? .zero
+        let wait = earliest.map { max($0 - now, .zero) } ?? .zero
         if wait > .zero { dial(after: wait) } else { dial() }
         return true
     }

@@ -4,6 +4,7 @@ extension SessionMachine {
     mutating func fired(_ timer: TimerID) {
         switch timer {
         case .retry: if phase == .backingOff { dial() }
+        case .limitWaitNotice: announceLimitWait()
         case .limit: watchLimit(mayEnd: true)
         case .renewal: renew()
         case .acks: acksAreOverdue(.current)

@@ -42,6 +42,9 @@ package struct SessionMachine: Sendable {
     var billedSeconds = 0.0
     /// The application sends no video on purpose.
     private var isMuted = false
+    /// The application has learnt that the service grants very short sessions.
+    var hasWarnedOfShortSessions = false
+    var sendsSmallPackets = false
     /// Time and randomness of the event that is handled.
     private(set) var now: Duration = .zero
     private(set) var jitter = 0.0
@@ -123,6 +126,7 @@ package struct SessionMachine: Sendable {
         hasBeenConnected = false
         limit.reset()
         limitWait.end()
+        (hasWarnedOfShortSessions, sendsSmallPackets) = (false, false)
         backOff.reset()
         snapshot = SessionSnapshot()
         dial()
@@ -142,7 +146,7 @@ package struct SessionMachine: Sendable {
     private mutating func finish(_ phase: Phase) {
         for attempt in attempts.all { end(attempt.id) }
         self.phase = phase
-        for timer in [TimerID.retry, .limit] { emit(.cancel(timer)) }
+        for timer in [TimerID.retry, .limit, .limitWaitNotice] { emit(.cancel(timer)) }
         snapshot.queue = nil
         for result in prompts.current.storeAll(now: now) { report(.promptResult(result)) }
     }
@@ -200,6 +204,7 @@ package struct SessionMachine: Sendable {
         snapshot.state = state
         snapshot.retries = backOff.count
         snapshot.billedSeconds = billedSeconds
+        snapshot.sendsSmallPackets = sendsSmallPackets
     }
 
     mutating func emit(_ action: SessionAction) { actions.append(action) }

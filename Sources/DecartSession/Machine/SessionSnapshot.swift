@@ -39,6 +39,8 @@ package struct SessionSnapshot: Sendable, Equatable {
     package var lastError: SessionError?
     /// Retries begun since the last stable connection.
     package var retries = 0
+    /// Media were missing on a path that seemed to live: it may lose long packets, so the next attempts send shorter ones.
+    package var sendsSmallPackets = false
     /// Durations of the current attempt.
     package var phases = ConnectPhases()
 

@@ -88,7 +88,8 @@ package final class WHEPResource: @unchecked Sendable {
         // Runs after the work above, which may have added a request.
         let queued = DispatchSemaphore(value: 0)
         thread.async { queued.signal() }
-        queued.wait()
+        // The caller is the application, which waits for no thread without a limit.
+        guard queued.wait(timeout: .now() + .seconds(1)) == .success else { return }
         _ = done.wait(timeout: .now() + .nanoseconds(Int(min(wait, Self.longestWait) / .nanoseconds(1))))
     }
 

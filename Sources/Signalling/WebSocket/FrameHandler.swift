@@ -71,13 +71,15 @@ final class FrameHandler {
             isProbing = false
             onEvent(.answered)
         }
+        // Frames of all kinds count, because each costs this thread some work.
+        if case .close = message {} else if phase == .open, !isWithinRate() { return }
         switch message {
         // Ignore messages of the other kind.
         case .text(let bytes):
-            guard phase == .open, isWithinRate() else { return }
+            guard phase == .open else { return }
             if configuration.messages == .text { onEvent(.text(bytes)) }
         case .binary(let bytes):
-            guard phase == .open, isWithinRate() else { return }
+            guard phase == .open else { return }
             if configuration.messages == .binary { onEvent(.binary(bytes)) }
         case .ping(let payload): pong(payload)
         case .pong: break
@@ -92,7 +94,8 @@ final class FrameHandler {
     /// Ends the connection if the peer sends more messages than any service does.
     private func isWithinRate() -> Bool {
         guard !rate.allows(at: monotonicTime - startedAt) else { return true }
-        violate(1008, "more than \(MessageRate.most) messages in \(MessageRate.window.components.seconds) s")
+        let window = MessageRate.window.components.seconds
+        violate(1008, "more than \(MessageRate.most) messages and control frames in \(window) s")
         return false
     }
 

@@ -18,6 +18,8 @@ package final class WebSocketChannel: SignallingChannel {
         package var maximumMessageSize = 1 << 20
         package var trust: TLSTrust = .system
         package var route = NetworkRoute()
+        /// No connection to this machine or its link, whatever name leads there: another service has named the URL.
+        package var refusesLocal = false
         package var userAgent = "gst-decart"
         /// Interval between pings. The peer is silent if no frame arrives for one interval after a ping.
         package var pingInterval: Duration = .seconds(5)
@@ -164,7 +166,8 @@ private final class Connection: @unchecked Sendable {
     private func connect(_ tls: TLSClientContext?) {
         guard case .preparing = phase else { return }
         let destination = configuration.route.destination(
-            url.host, url.port, limit: limit, resolveLimit: configuration.resolveLimit)
+            url.host, url.port, limit: limit, resolveLimit: configuration.resolveLimit,
+            refusesLocal: configuration.refusesLocal)
         let connector = Connector(to: destination, tls: tls, on: thread, onTCP: { self.connectedTCP() }) { result in
             switch result {
             case .success(let stream): self.upgrade(stream)
@@ -311,11 +314,10 @@ private final class Connection: @unchecked Sendable {
 
     private func log(_ end: SignallingEvent) {
         switch end {
-        case .closed(let code, let reason):
-            let cause = [code.map(String.init), reason.isEmpty ? nil : reason.printable(limit: 123)].compactMap(\.self)
+        case .closed(let code, _):
+            // The peer's reason is in the session's log, which knows the prompts that it may repeat.
             let by = isClosing ? "by us" : "by the peer"
-            logger.info(
-                "\(place): closed \(by) after \(elapsed)\(cause.isEmpty ? "" : ": \(cause.joined(separator: " "))")")
+            logger.info("\(place): closed \(by) after \(elapsed)\(code.map { ": \($0)" } ?? "")")
         case .failed(let error): logger.info("\(place): failed after \(elapsed): \(error.description)")
         case .opened, .text, .binary, .silent, .answered: break
         }

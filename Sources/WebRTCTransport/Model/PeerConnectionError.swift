@@ -6,6 +6,8 @@ package struct PeerConnectionError: Error, Sendable, Equatable, CustomStringConv
         /// The remote certificate does not match the signalled fingerprint. Never retried.
         case fingerprintMismatch
         case badDescription
+        /// A later description has another certificate: only a new connection can go on.
+        case changedCertificate
         /// The remote peer rejected the video, or has no codec in common with us.
         case rejected
         /// The remote peer rejected the H.264 profile of an encoded input. Never retried.

@@ -15,7 +15,7 @@ package struct RTPSendParameters: Sendable, Equatable {
     package var layers: [RTPEncoding] = []
     /// Size of an RTP packet in bytes before header extensions, RTX and SRTP are added, so that no datagram exceeds
     /// 1200.
-    package var mtu: Int { 1150 }
+    package var mtu = 1150
 
     package init(codec: VideoCodec, payloadType: Int, ssrc: UInt32, transportWideCCExtension: Int?) {
         self.codec = codec

@@ -65,9 +65,10 @@ final class ICETransport: @unchecked Sendable {
     var agent: ICEAgent? { selectedAgent.withLock { $0 } }
 
     func makeSession(isControlling: Bool) throws(PeerConnectionError) -> ICESession {
-        let settings = ICEConfiguration(
+        var settings = ICEConfiguration(
             servers: configuration.iceServers, policy: configuration.iceTransportPolicy, isControlling: isControlling,
             openTunnel: configuration.openTunnel, tunnelsTCP: configuration.tunnelsTCP, network: configuration.network)
+        settings.permitsRemote = configuration.permitsRemote
         let number = ICESession.numbers.wrappingAdd(1, ordering: .relaxed).newValue
         do {
             let agent = try ICEAgent(
@@ -245,8 +246,9 @@ final class ICETransport: @unchecked Sendable {
 
     private func failed(_ session: ICESession) {
         let isRestart = session.role == .restart
-        // Once connected, `path` judges.
-        guard path?.cannotCheck ?? true || isRestart else { return }
+        // Once connected, `path` judges, but the end of a TCP connection is an end at once.
+        let isTCP = session.agent.selectedPair?.transport == "tcp"
+        guard path?.cannotCheck ?? true || isTCP || isRestart else { return }
         session.hasFailed = true
         if isRestart {
             restartFailed(session, session.agent.localFailure ?? "no answer to the connectivity checks")
@@ -275,6 +277,9 @@ final class ICETransport: @unchecked Sendable {
         log.reconnected()
         onEvent(.reconnected)
     }
+
+    /// Call when the remote peer reports that our media do not arrive.
+    func suspect() { path?.suspect(now: MonotonicTime.now) }
 
     private func watchPath() {
         let sent = videoSent.packets

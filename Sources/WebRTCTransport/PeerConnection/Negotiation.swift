@@ -94,12 +94,14 @@ struct Negotiation: Sendable {
             != (remote.transport.usernameFragment, remote.transport.password)
     }
 
-    /// Throws if another certificate comes with new ICE credentials: the DTLS association outlives a restart.
+    /// Throws if the remote peer has another certificate: the DTLS association outlives a restart of ICE, and the new
+    /// peer would have to begin another one (RFC 8842 9).
     mutating func checkTransport(_ remote: RemoteDescription) throws(PeerConnectionError) {
-        if let before = remoteTransport, restartsICE(remote),
+        if let before = remoteTransport,
             !remote.transport.fingerprints.contains(where: before.fingerprints.contains)
         {
-            throw PeerConnectionError(.badDescription, "the remote peer changes its certificate while it restarts ICE")
+            throw PeerConnectionError(
+                .changedCertificate, "the remote peer has changed its certificate in the middle of the connection")
         }
         remoteTransport = remote.transport
     }

@@ -1,5 +1,6 @@
-// Judges a connected path by what arrives authenticated: SRTP, SRTCP, and responses to consent checks (RFC 7675). A
-// value: `now` and randomness are arguments.
+// Judges a connected path by what arrives authenticated. What arrives proves the downlink only; the uplink is proven by
+// responses to consent checks (RFC 7675) and by RTCP that acknowledges our video. A value: `now` and randomness are
+// arguments.
 
 package struct PathMonitor: Sendable {
     package enum Verdict: Sendable, Equatable {
@@ -7,7 +8,7 @@ package struct PathMonitor: Sendable {
         case check
         case disconnected
         case reconnected
-        /// Nothing has arrived for `consentTimeout`.
+        /// Consent has expired: no check has been answered for `consentTimeout`, whatever else arrives.
         case expired
     }
 
@@ -20,24 +21,42 @@ package struct PathMonitor: Sendable {
     /// that pauses its media still sends feedback: where that came often, its absence means more.
     private static let mediaLimit = Duration.milliseconds(2500)
     private static let feedbackLimit = Duration.milliseconds(1200)
+    /// Time without a proof of the uplink, while we send, after which the path is suspicious, and then lost; where
+    /// acknowledgements came often, and elsewhere.
+    private static let uplinkSuspicion = (busy: Duration.seconds(1), other: Duration.seconds(2))
+    private static let uplinkLimit = (busy: Duration.milliseconds(2500), other: Duration.seconds(4))
+    /// Time without acknowledgements, while we send and the peer answers checks, after which the path carries our checks
+    /// and not our media; longer where reports are rare.
+    private static let acknowledgementLimit = (least: Duration.seconds(4), longest: Duration.seconds(16))
+    /// Time for a proof after `suspect`.
+    private static let suspectLimit = Duration.milliseconds(1500)
     /// Silence after which a path without media is lost: at least three checks in a row have failed.
     private static let idleLimit = Duration.seconds(18)
-    /// RFC 7675 §5.1 recommends 5 s. With 10 s, a session in standby costs less; a check without an answer is repeated.
+    /// RFC 7675 §5.1 recommends 5 s. With 10 s, a session in standby costs less; a check without an answer is repeated,
+    /// and soon again and again: a response must pass in time for consent.
     private static let interval = Duration.seconds(10)
     private static let repetition = Duration.seconds(2)
-    private static let probeInterval = Duration.milliseconds(500)
+    private static let probeInterval = Duration.milliseconds(250)
     private static let lostInterval = Duration.seconds(1)
+    private static let urgency = Duration.seconds(16)
     /// Packets a second from which on silence means something.
     private static let busyRate = 5
     /// A longer time between two ticks means that this process was suspended.
     private static let longestTick = Duration.seconds(2)
+    /// A longer time without a sent packet is a pause, in which no acknowledgement is due.
+    private static let longestSendGap = Duration.seconds(1)
 
     package enum Arrival: Sendable {
         case media
         case feedback
+        /// Feedback that shows that our video has arrived.
+        case acknowledgement
         /// The response to a check.
         case consent
     }
+
+    /// The reason for which the path is lost, which says what shows its return.
+    private enum Loss { case silence, media, uplink, acknowledgements }
 
     /// Packets in the present and the previous second of arrivals.
     private struct Rate {
@@ -59,49 +78,87 @@ package struct PathMonitor: Sendable {
         var isBusy: Bool { max(count, lastCount) >= PathMonitor.busyRate }
     }
 
-    package private(set) var isDisconnected = false
     /// Checks cannot reach the path, so only media tell: without them, silence means nothing.
     package var cannotCheck = false
+    private var loss: Loss?
     private var isExpired = false
     private var lastArrival: Duration
     /// The latest SRTP or SRTCP. Behind a NAT that forgot its mapping, only responses to checks arrive: the peer answers
     /// the new address, and sends media to the old one.
     private var lastMedia: Duration
-    private var mediaIsLost = false
+    private var lastConsent: Duration
+    /// nil before the first one: some peers send none.
+    private var lastAcknowledgement: Duration?
+    /// The longest time between two acknowledgements; shrinks slowly, from the longest of RFC 3550.
+    private var acknowledgementGap = Duration.seconds(6)
+    private var lastSent: Duration?
+    private var sendingSince: Duration
+    private var suspectedAt: Duration?
     private var lastTick: Duration
     private var nextCheck: Duration
     private var lastCheck = Duration.zero
     /// SRTP and SRTCP.
     private var packets: Rate
     private var feedback: Rate
+    private var acknowledgements: Rate
 
     private let consentTimeout: Duration
 
     package init(now: Duration, consentTimeout: Duration = PathMonitor.consentTimeout) {
         self.consentTimeout = consentTimeout
-        (lastArrival, lastMedia, lastTick) = (now, now, now)
-        (packets, feedback) = (Rate(now: now), Rate(now: now))
+        (lastArrival, lastMedia, lastConsent, lastTick, sendingSince) = (now, now, now, now, now)
+        (packets, feedback, acknowledgements) = (Rate(now: now), Rate(now: now), Rate(now: now))
         // NACKs need the round trip that the check measures.
         nextCheck = now
     }
 
+    package var isDisconnected: Bool { loss != nil }
     private var isBusy: Bool { packets.isBusy }
 
     package mutating func arrived(_ arrival: Arrival, now: Duration) -> Verdict? {
         lastArrival = now
-        if arrival != .consent {
-            (lastMedia, mediaIsLost) = (now, false)
-            packets.arrived(now: now)
-            if arrival == .feedback { feedback.arrived(now: now) }
+        switch arrival {
+        case .consent: lastConsent = now
+        case .media: break
+        case .feedback: feedback.arrived(now: now)
+        case .acknowledgement:
+            feedback.arrived(now: now)
+            acknowledgements.arrived(now: now)
+            if let last = lastAcknowledgement {
+                acknowledgementGap = max(now - max(last, sendingSince), acknowledgementGap * 0.9)
+            }
+            lastAcknowledgement = now
         }
-        guard isDisconnected, !mediaIsLost else { return nil }
-        isDisconnected = false
+        if arrival != .consent {
+            lastMedia = now
+            packets.arrived(now: now)
+        }
+        guard let loss, Self.ends(loss, arrival) else { return nil }
+        self.loss = nil
         return .reconnected
+    }
+
+    private static func ends(_ loss: Loss, _ arrival: Arrival) -> Bool {
+        switch loss {
+        case .silence: true
+        case .media: arrival != .consent
+        case .uplink: arrival == .consent || arrival == .acknowledgement
+        case .acknowledgements: arrival == .acknowledgement
+        }
     }
 
     /// Call when the remote peer has closed the path.
     /// - Returns: true if it was not lost before.
-    package mutating func closed() -> Bool { exchange(&isDisconnected, with: true) == false }
+    package mutating func closed() -> Bool {
+        defer { loss = loss ?? .silence }
+        return loss == nil
+    }
+
+    /// Call when the remote peer reports that our media do not arrive although we send them: the path is judged at once.
+    package mutating func suspect(now: Duration) {
+        guard loss == nil, suspectedAt == nil, !cannotCheck else { return }
+        (suspectedAt, nextCheck) = (now, now)
+    }
 
     /// Call several times a second.
     /// - Parameters:
@@ -110,36 +167,86 @@ package struct PathMonitor: Sendable {
     package mutating func tick(now: Duration, jitter: Double, sends: Bool = false) -> [Verdict] {
         guard !isExpired else { return [] }
         // Packets that arrived meanwhile have not been read yet.
-        if now - lastTick > Self.longestTick {
-            lastArrival += now - lastTick
-            lastMedia += now - lastTick
-        }
+        if now - lastTick > Self.longestTick { shift(by: now - lastTick) }
         lastTick = now
+        if sends {
+            if lastSent.map({ now - $0 > Self.longestSendGap }) ?? true { sendingSince = now }
+            lastSent = now
+        }
         let silence = now - lastArrival
-        guard silence < consentTimeout || cannotCheck && !isBusy else {
+        guard cannotCheck ? !isBusy || silence < consentTimeout : now - lastConsent < consentTimeout else {
             isExpired = true
             return [.expired]
         }
         var verdicts: [Verdict] = []
-        if !isDisconnected, isBusy || !cannotCheck, silence >= (isBusy ? Self.busyLimit : Self.idleLimit) {
-            isDisconnected = true
-            verdicts.append(.disconnected)
-        } else if !isDisconnected, sends, isBusy,
-            now - lastMedia >= (feedback.isBusy ? Self.feedbackLimit : Self.mediaLimit)
-        {
-            (isDisconnected, mediaIsLost) = (true, true)
-            verdicts.append(.disconnected)
+        if loss == nil {
+            loss = judge(silence, sends, now)
+            if loss != nil {
+                suspectedAt = nil
+                verdicts.append(.disconnected)
+            }
         }
-        let probes = isDisconnected || isBusy && silence >= Self.suspicion
-        let interval =
-            isDisconnected ? Self.lostInterval : probes ? Self.probeInterval : Self.interval * (0.8 + 0.4 * jitter)
-        // The check that is planned may lie seconds ahead when the silence begins.
-        if probes { nextCheck = min(nextCheck, now + interval) }
-        if lastArrival < lastCheck { nextCheck = min(nextCheck, lastCheck + Self.repetition) }
-        if now >= nextCheck {
-            (lastCheck, nextCheck) = (now, now + interval)
-            verdicts.append(.check)
-        }
+        if mustCheck(silence, jitter, now) { verdicts.append(.check) }
         return verdicts
+    }
+
+    private mutating func shift(by time: Duration) {
+        lastArrival += time
+        lastMedia += time
+        lastConsent += time
+        sendingSince += time
+        lastAcknowledgement? += time
+        suspectedAt? += time
+        lastSent? += time
+    }
+
+    // MARK: Judgement
+
+    private mutating func judge(_ silence: Duration, _ sends: Bool, _ now: Duration) -> Loss? {
+        if isBusy || !cannotCheck, silence >= (isBusy ? Self.busyLimit : Self.idleLimit) { return .silence }
+        if sends, isBusy, now - lastMedia >= (feedback.isBusy ? Self.feedbackLimit : Self.mediaLimit) { return .media }
+        let limit = acknowledgements.isBusy ? Self.uplinkLimit.busy : Self.uplinkLimit.other
+        if unproven(now) >= limit { return .uplink }
+        let unacknowledged = unacknowledged(now)
+        let due = min(max(acknowledgementGap * 3, Self.acknowledgementLimit.least), Self.acknowledgementLimit.longest)
+        if unacknowledged >= due { return .acknowledgements }
+        guard let suspectedAt, now - suspectedAt >= Self.suspectLimit else { return nil }
+        self.suspectedAt = nil
+        if lastConsent < suspectedAt { return .uplink }
+        let isDue = acknowledgementGap < Self.suspectLimit / 2
+        return isDue && unacknowledged > Self.suspectLimit ? .acknowledgements : nil
+    }
+
+    private func isSending(_ now: Duration) -> Bool { lastSent.map { now - $0 <= Self.longestSendGap } ?? false }
+
+    /// Time without a proof that the uplink carries anything, although we send.
+    private func unproven(_ now: Duration) -> Duration {
+        guard !cannotCheck, isSending(now) else { return .zero }
+        return now - max(lastConsent, lastAcknowledgement ?? lastConsent, sendingSince)
+    }
+
+    /// Time in which we sent and nothing of that was acknowledged, by a peer that acknowledges.
+    private func unacknowledged(_ now: Duration) -> Duration {
+        guard let lastAcknowledgement, isSending(now) else { return .zero }
+        return now - max(lastAcknowledgement, sendingSince)
+    }
+
+    // MARK: Checks
+
+    private mutating func mustCheck(_ silence: Duration, _ jitter: Double, _ now: Duration) -> Bool {
+        let suspicion = acknowledgements.isBusy ? Self.uplinkSuspicion.busy : Self.uplinkSuspicion.other
+        let probes =
+            loss == nil && (suspectedAt != nil || isBusy && silence >= Self.suspicion || unproven(now) >= suspicion)
+        let isUrgent = now - lastConsent >= Self.urgency
+        let interval =
+            probes
+            ? Self.probeInterval
+            : isDisconnected || isUrgent ? Self.lostInterval : Self.interval * (0.8 + 0.4 * jitter)
+        // The check that is planned may lie seconds ahead when the silence begins.
+        if probes || isDisconnected || isUrgent { nextCheck = min(nextCheck, lastCheck + interval) }
+        if lastConsent < lastCheck { nextCheck = min(nextCheck, lastCheck + Self.repetition) }
+        guard now >= nextCheck else { return false }
+        (lastCheck, nextCheck) = (now, now + interval)
+        return true
     }
 }

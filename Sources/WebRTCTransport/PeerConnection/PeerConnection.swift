@@ -22,6 +22,8 @@ package final class PeerConnection: @unchecked Sendable {
     let sender: RTPSender
     let receiver: RTPReceiver
     private let videoSent = PacketCounter()
+    private let lastStatistics = Mutex(PeerConnectionStatistics())
+    private static let statisticsLimit = Duration.milliseconds(200)
 
     struct NegotiationSlot {
         var value: Negotiation
@@ -82,6 +84,12 @@ package final class PeerConnection: @unchecked Sendable {
     /// select neither stream nor codec. Empty: no frame is dropped. Any thread.
     package func setFillerTrailer(_ bytes: [UInt8]) {
         network.async { [self] in receiver.setFiller(FillerTrailer(bytes)) }
+    }
+
+    /// Judges the path at once, because the remote peer reports that our media do not arrive: `disconnected` follows if
+    /// nothing proves the contrary. Any thread.
+    package func suspectPath() {
+        network.async { [self] in ice.suspect() }
     }
 
     // MARK: State (network thread)
@@ -164,14 +172,19 @@ package final class PeerConnection: @unchecked Sendable {
         ice.agent?.selectedPair?.hasLostItsAddress(among: addresses) ?? false
     }
 
+    /// Any thread. Waits for the network thread a moment; then the last known values follow.
     package func statistics() -> PeerConnectionStatistics {
-        network.sync { [self] in
+        let present = network.sync(within: Self.statisticsLimit) { [self] in
             var statistics = PeerConnectionStatistics()
             ice.fill(&statistics)
             dtls.fill(&statistics)
             receiver.fill(&statistics)
             sender.fill(&statistics)
             return statistics
+        }
+        return lastStatistics.withLock { last in
+            last = present ?? last
+            return last
         }
     }
 }

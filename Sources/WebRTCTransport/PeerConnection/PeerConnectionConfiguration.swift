@@ -8,6 +8,11 @@ package struct PeerConnectionConfiguration: Sendable {
     package var openTunnel: RelayTunnelOpener?
     /// TURN servers over plain TCP need a tunnel too.
     package var tunnelsTCP = false
+    /// Sends datagrams of at most 1000 bytes in place of 1200, for a path that loses longer ones without a word.
+    package var sendsSmallPackets = false
+    /// Decides on the address of each remote candidate: a service must not lead packets to hosts that only this one can
+    /// reach.
+    package var permitsRemote: @Sendable (String) -> Bool = { _ in true }
     /// Ports and addresses of host candidates, also after an ICE restart.
     package var network = ICENetwork()
     /// Connections of one place share a network thread; nil: `NetworkThreads` assigns one.

@@ -19,6 +19,7 @@ package struct PeerConnectionStatistics: Sendable {
     package var bytesReceived: UInt64 = 0
     /// Counters of the RTP session that carries the video.
     package var rtp = RTPSessionStatistics()
+    /// By receiver reports, as the next two; nil also if none has advanced for 10 s.
     package var roundTripTime: Duration?
     /// Fraction, 0...1, and number of our packets that the remote peer's latest receiver report counts as lost.
     package var fractionLost: Double?

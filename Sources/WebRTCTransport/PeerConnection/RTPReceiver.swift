@@ -117,9 +117,13 @@ final class RTPReceiver: @unchecked Sendable {
             counters.refused &+= 1
             return
         }
-        ice.arrived(isRTCP ? .feedback : .media, now: now)
         log.arrived(isRTP: !isRTCP, now: now)
-        if isRTCP { receive(RTCPCompound(parsing: packet), now) } else { receive(rtp: packet, now) }
+        if isRTCP {
+            receive(RTCPCompound(parsing: packet), now)
+        } else {
+            ice.arrived(.media, now: now)
+            receive(rtp: packet, now)
+        }
     }
 
     /// Returns the decrypted packet in the datagram's memory; nil if it is malformed, not authentic, or of an SSRC that
@@ -153,7 +157,7 @@ final class RTPReceiver: @unchecked Sendable {
 
     private func receive(_ compound: RTCPCompound, _ now: Duration) {
         counters.remoteEstimate = compound.remoteBitrateEstimate ?? counters.remoteEstimate
-        sender.received(compound)
+        ice.arrived(sender.received(compound, now) ? .acknowledgement : .feedback, now: now)
         // Each reporter needs a place because the RTP session keeps its state, and a compound packet has room for 180.
         for ssrc in compound.reporters {
             guard sources.admits(ssrc, now: now) else { return }

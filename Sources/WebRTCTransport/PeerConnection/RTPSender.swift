@@ -37,6 +37,7 @@ final class RTPSender: @unchecked Sendable {
 
     // MARK: Network thread only
     private var log: CongestionLog
+    private var proof: UplinkProof
 
     init(
         _ configuration: PeerConnectionConfiguration, over ice: ICETransport, network: NetworkThread, rtp: RTPSessions,
@@ -47,6 +48,7 @@ final class RTPSender: @unchecked Sendable {
         (self.videoSent, self.onEvent) = (videoSent, onEvent)
         logger = configuration.loggers.rtp
         log = CongestionLog(configuration.loggers.congestion)
+        proof = UplinkProof(ssrcs: identity.ssrc..<identity.ssrc + LocalIdentity.videoSSRCs)
         rateControl = SendRateControl(
             range: configuration.bitrateRange, start: configuration.firstTarget,
             adapts: configuration.adaptsBitrate, ssrc: identity.ssrc)
@@ -123,8 +125,10 @@ final class RTPSender: @unchecked Sendable {
         report(rateControl.target)
     }
 
-    func received(_ compound: RTCPCompound) {
-        if let target = rateControl.received(compound, now: MonotonicTime.now) { report(target) }
+    /// - Returns: true if the packet proves that our video arrives.
+    func received(_ compound: RTCPCompound, _ now: Duration) -> Bool {
+        if let target = rateControl.received(compound, now: now) { report(target) }
+        return proof.received(compound, now: now)
     }
 
     /// Call several times a second, because missing feedback lowers the target too.
@@ -148,9 +152,11 @@ final class RTPSender: @unchecked Sendable {
         statistics.audio?.bytesSent = audioSent.bytes
         statistics.bitrateTarget = rateControl.target
         statistics.maximumBitrate = maximumBitrate
-        statistics.roundTripTime = rateControl.lastRoundTrip
-        statistics.fractionLost = rateControl.lastReport.map { Double($0.fractionLost) / 256 }
-        statistics.remotePacketsLost = rateControl.lastReport?.packetsLost
+        if !proof.isStale(now: MonotonicTime.now) {
+            statistics.roundTripTime = rateControl.lastRoundTrip
+            statistics.fractionLost = rateControl.lastReport.map { Double($0.fractionLost) / 256 }
+            statistics.remotePacketsLost = rateControl.lastReport?.packetsLost
+        }
         if let delays = outward.withLock(\.pacer)?.delays {
             (statistics.totalSendDelay, statistics.keyframeSendDelay) = (delays.total, delays.keyframe)
         }

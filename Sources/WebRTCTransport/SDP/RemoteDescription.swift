@@ -110,7 +110,25 @@ package struct RemoteDescription: Sendable {
         guard let index = usable.first else {
             throw PeerConnectionError(.rejected, "the remote description has no video, or rejects it")
         }
+        try checkSharedTransport()
         try readTransport(at: index, isOffer: false)
+    }
+
+    private static let withoutMux = PeerConnectionError(
+        .badDescription, "the remote peer does not support rtcp-mux, which is required")
+
+    /// Our offer has one transport for all m-lines and for RTCP: one m-line needs no group for that (RFC 9143 7.3.1).
+    private func checkSharedTransport() throws(PeerConnectionError) {
+        for index in usable where MediaKind(rawValue: kinds[index]) != nil && !sdp.media[index].has("rtcp-mux") {
+            throw Self.withoutMux
+        }
+        let bundles = sdp.values("group").map { $0.split(separator: " ").map(String.init) }
+            .filter { $0.first == "BUNDLE" }
+        guard usable.count > 1, !bundles.contains(where: { Set($0).isSuperset(of: usable.map { mids[$0] }) }) else {
+            return
+        }
+        throw PeerConnectionError(
+            .badDescription, "the remote peer accepts several m-lines without a BUNDLE group, which is required")
     }
 
     // MARK: Parsing
@@ -144,7 +162,9 @@ package struct RemoteDescription: Sendable {
     }
 
     func direction(at index: Int) -> MediaDirection {
-        ["sendrecv", "sendonly", "recvonly", "inactive"].first { sdp.media[index].has($0) || sdp.has($0) }
+        // The session's is a default (RFC 8866 6.7).
+        let names = ["sendrecv", "sendonly", "recvonly", "inactive"]
+        return (names.first { sdp.media[index].has($0) } ?? names.first { sdp.has($0) })
             .flatMap(MediaDirection.init) ?? .sendrecv
     }
 
@@ -201,9 +221,7 @@ package struct RemoteDescription: Sendable {
         guard Self.isSecure(media) else {
             throw PeerConnectionError(.badDescription, "the remote description has video without DTLS-SRTP")
         }
-        guard !isOffer || media.has("rtcp-mux") else {
-            throw PeerConnectionError(.badDescription, "the remote peer does not support rtcp-mux, which is required")
-        }
+        guard !isOffer || media.has("rtcp-mux") else { throw Self.withoutMux }
         let receivesOnly = receivesOnly(index)
         let codecs = PayloadTypes(media).videoCodecs(h264, receivesOnly: receivesOnly).filter {
             receivesOnly ? choice.receivable?.contains($0.codec) ?? false : available($0.codec)

@@ -23,6 +23,7 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import browser  # noqa: E402, F401 registers its rows
+import directions  # noqa: E402, F401
 import faults  # noqa: E402, F401
 import firewalls  # noqa: E402, F401
 import load  # noqa: E402, F401

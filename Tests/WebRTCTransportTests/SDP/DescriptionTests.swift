@@ -57,6 +57,17 @@ struct DescriptionTests {
         #expect(remote.video?.mid == "1")
     }
 
+    private static let directions = ["sendrecv", "sendonly", "recvonly", "inactive"]
+
+    /// A direction of the session is a default for m-lines without one (RFC 8866 6.7).
+    @Test(arguments: directions, directions) func theDirectionOfTheMLineIsFirst(session: String, media: String) throws {
+        let own = SampleOffer.session + "a=\(session)\r\n" + SampleOffer.video(direction: media)
+        #expect(try offer(own).video?.direction == MediaDirection(rawValue: media)?.reversed)
+        let bare = SampleOffer.video(without: ["a=sendrecv"])
+        let inherited = SampleOffer.session + "a=\(session)\r\n" + bare
+        #expect(try offer(inherited).video?.direction == MediaDirection(rawValue: session)?.reversed)
+    }
+
     @Test func aRejectedVideoIsPassedOver() throws {
         let rejected = SampleOffer.video().replacing("m=video 9 ", with: "m=video 0 ").replacing(
             "a=mid:1", with: "a=mid:r")

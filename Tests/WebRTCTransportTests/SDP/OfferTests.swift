@@ -62,6 +62,21 @@ extension Transport {
             #expect(OfferText("") == nil && OfferText("v=0\r\n") == nil)
         }
 
+        /// RFC 8858, RFC 9143: our offer has one transport for all m-lines and for RTCP.
+        @Test(arguments: [("a=rtcp-mux\r\n", "rtcp-mux"), ("a=group:BUNDLE 0 1\r\n", "BUNDLE")])
+        func anAnswerWithoutTheSharedTransportIsRefused(line: String, name: String) throws {
+            var both = PeerConnectionConfiguration()
+            (both.usableCodecs, both.audio) = ([.vp8], .sendrecv)
+            let (a, b) = (try TestPeer(both), try TestPeer(both))
+            defer { for peer in [a, b] { peer.stop() } }
+            do {
+                try join(a, b, mangleAnswer: { $0.replacing(line, with: "") })
+                Issue.record("The answer is accepted.")
+            } catch let error as PeerConnectionError {
+                #expect(error.code == .badDescription && error.message.contains(name))
+            }
+        }
+
         /// A remote peer may answer with several codecs and send another one than the first.
         @Test(arguments: [true, false]) func videoMayArriveInAnotherCodec(isFirst: Bool) throws {
             let receiver = try TestPeer(Self.receiving)
