@@ -109,9 +109,12 @@ final class MediaPath: @unchecked Sendable {
 
     /// Any thread.
     var traffic: MediaTraffic {
-        MediaTraffic(
+        // Packets count as they arrive: behind a gap they wait for retransmissions before they reach the decoder.
+        let arrived = connections.last?.statistics()
+        return MediaTraffic(
             sent: host.input.gate.counters.framesSent &- shared.withLock(\.sentBefore),
-            received: receiveBranch.receivedFrames, packetsReceived: receiveBranch.receivedPackets)
+            received: receiveBranch.receivedFrames, packetsReceived: arrived?.packetsReceived ?? 0,
+            packetsLost: UInt64(clamping: arrived?.rtp.packetsLost ?? 0))
     }
 
     /// The first one sends, if any does. Any thread.
