@@ -215,6 +215,7 @@ final class RTPReceiver: @unchecked Sendable {
     /// Selects the stream and the codec that are shown.
     private func chooseVideo(_ packet: UnsafeRawBufferPointer, _ codec: VideoCodec, _ now: Duration) {
         let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
+        guard ssrc == stream.activeSSRC || rtp.video.maySelect(rtp: packet) else { return }
         let isFiller = filler.ends(packet, endsFrame: packet[1] & 0x80 != 0)
         let isNew = !isFiller && stream.update(ssrc, layer: layers.rids.isEmpty ? 0 : layer(packet), now: now)
         if isNew {
