@@ -70,7 +70,7 @@ SUBJECTS = {
                      [[f"{SYSTEM}/Field/{name}"] for name in ("check_field.py", "check_images.py")], repeats=False),
     "recipes": Subject("the commands of docs/RECIPES.md", checks("check_recipes.py"), repeats=False),
     "browser": Subject("the stand-in's page, and Chromium and Firefox as peers",
-                       [*checks("check_web.py", "check_firefox.py"), [FAULTS, "browser"]]),
+                       [*checks("check_web.py", "check_room_page.py", "check_firefox.py"), [FAULTS, "browser"]]),
     "peers": Subject("webrtcbin, aiortc, LiveKit's and Decart's SDK; foreign HTTP, WebSocket, TLS and proxies", [
         [PYTHON, f"{SYSTEM}/Peers/check_encoded_peers.py"], [PYTHON, f"{SYSTEM}/Peers/check_judges.py"],
         [PYTHON, f"{SYSTEM}/Peers/check_rooms.py"], [PYTHON, f"{SYSTEM}/Peers/check_sdk.py"],

@@ -83,6 +83,7 @@ package final class RoomConnection: @unchecked Sendable {
     private var channel: WebSocketChannel?
     /// Distinguishes events of the present signalling connection from late ones of a former one.
     private var channelVersion = 0
+    private var hasOpened = false
     /// One network thread for both connections.
     private var place: NetworkThreads.Place?
     private var publisher: PeerConnection?
@@ -243,7 +244,9 @@ package final class RoomConnection: @unchecked Sendable {
 
     private func signalling(_ event: SignallingEvent) {
         switch event {
-        case .opened: handle(.opened)
+        case .opened:
+            hasOpened = true
+            handle(.opened)
         case .text: break
         case .binary(let bytes):
             defer { channel?.messageHandled(size: bytes.count) }
@@ -257,9 +260,28 @@ package final class RoomConnection: @unchecked Sendable {
             log(response)
             handle(.message(response))
         case .closed(let code, let reason): handle(.closed(code: code, reason: reason))
-        case .silent(let error), .failed(let error): handle(.failed(explained(error)))
+        case .silent(let error): handle(.failed(explained(error)))
+        case .failed(let error): if !asksForReason(of: error) { handle(.failed(explained(error))) }
         case .answered: break
         }
+    }
+
+    /// Asks the server for the reason if it refused to let us join without giving one. A resume is not delayed by that.
+    /// - Returns: false if there is nothing to ask for; else `failed` follows.
+    private func asksForReason(of error: SessionError) -> Bool {
+        guard !hasOpened, error.httpStatus ?? 0 >= 400, error.refusal == nil else { return false }
+        let server = HTTPConfiguration(
+            trust: configuration.trust, route: configuration.route, userAgent: configuration.userAgent)
+        RoomValidation.reason(refusing: url, configuration: server) {
+            [weak self, scheduler, version = channelVersion] in
+            var error = error
+            error.refusal = $0
+            scheduler.async { [weak self, error] in
+                guard let self, version == self.channelVersion, !self.isStopped else { return }
+                self.handle(.failed(self.explained(error)))
+            }
+        }
+        return true
     }
 
     /// Rewords a channel's error: the channel blames keys and models, but this one is about a room and its token.

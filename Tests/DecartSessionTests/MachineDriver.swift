@@ -72,6 +72,7 @@ struct MachineDriver {
                 traffic.sent += flow.sent
                 traffic.received += flow.received
                 traffic.packetsReceived += flow.packetsReceived
+                traffic.packetsLost += flow.packetsLost
                 handle(.mediaSampled(id, traffic))
             default: break
             }

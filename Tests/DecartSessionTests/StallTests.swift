@@ -158,6 +158,51 @@ struct StallTests {
             ])
     }
 
+    // MARK: A path that is too narrow
+
+    /// Another session would meet the same network. The message comes after 5 s, and once a minute from then on.
+    @Test func lossThatLeavesNothingToDecodeIsNoStall() throws {
+        var driver = try silent()
+        (driver.flow.packetsReceived, driver.flow.packetsLost) = (12, 100)
+        driver.wait(.seconds(5.5))
+        let warning = try #require(driver.warnings().first)
+        #expect(warning.message.contains("too little") && driver.takeActions() == [.report(.warning(warning))])
+        // A few frames are no recovery.
+        for _ in 0..<10 {
+            driver.wait(.seconds(5))
+            driver.flow.received = 1
+            driver.wait(.milliseconds(500))
+            driver.flow.received = 0
+        }
+        #expect(driver.takeActions() == [.report(.warning(warning))] && driver.state == .connected)
+        driver.wait(.seconds(60), flow: .flowing)
+        #expect(driver.takeActions().isEmpty && driver.state == .connected)
+    }
+
+    /// Packets that arrive whole, or of which few are lost, and cannot be decoded; or none arrive.
+    @Test(arguments: [(12, 0), (100, 10), (0, 0)] as [(UInt64, UInt64)])
+    func lossThatExplainsNothing(arrived: UInt64, lost: UInt64) throws {
+        var driver = try silent()
+        (driver.flow.packetsReceived, driver.flow.packetsLost) = (12, 100)
+        driver.wait(.seconds(60))
+        _ = driver.takeActions()
+        (driver.flow.packetsReceived, driver.flow.packetsLost) = (arrived, lost)
+        driver.wait(.seconds(5.5))
+        #expect(driver.actions.contains(.restartICE(driver.attempt)))
+        driver.wait(.seconds(10))
+        #expect(driver.state == .reconnecting)
+    }
+
+    /// Another stream is shown, whose packets are counted from zero.
+    @Test func theCountOfAnotherStream() throws {
+        var driver = try silent()
+        (driver.flow.packetsReceived, driver.flow.packetsLost) = (12, 100)
+        driver.wait(.seconds(2))
+        (driver.traffic.packetsLost, driver.flow.packetsLost) = (0, 0)
+        driver.wait(.seconds(16))
+        #expect(driver.state == .reconnecting)
+    }
+
     /// No frame has come so far: the path is dead, and no stall is reported.
     @Test func beforeTheFirstMediaFiveSecondsAreTheEnd() throws {
         var driver = try MachineDriver(at: .negotiating)

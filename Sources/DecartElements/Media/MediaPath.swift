@@ -109,9 +109,12 @@ final class MediaPath: @unchecked Sendable {
 
     /// Any thread.
     var traffic: MediaTraffic {
-        MediaTraffic(
+        // Packets count as they arrive: behind a gap they wait for retransmissions before they reach the decoder.
+        let arrived = connections.last?.statistics()
+        return MediaTraffic(
             sent: host.input.gate.counters.framesSent &- shared.withLock(\.sentBefore),
-            received: receiveBranch.receivedFrames, packetsReceived: receiveBranch.receivedPackets)
+            received: receiveBranch.receivedFrames, packetsReceived: arrived?.packetsReceived ?? 0,
+            packetsLost: UInt64(clamping: arrived?.rtp.packetsLost ?? 0))
     }
 
     /// The first one sends, if any does. Any thread.
@@ -294,10 +297,14 @@ final class MediaPath: @unchecked Sendable {
 
     /// Builds the decoder behind a connection that has negotiated its codec, once.
     func receive(from connection: PeerConnection) throws {
-        guard !isReceiving, let bin, let codec = connection.negotiatedCodec,
+        guard !isReceiving, let bin, let first = connection.negotiatedCodec,
             let source = connection.bin.staticPad("rtp_src")
         else { return }
         isReceiving = true
+        // In a room the packets choose one of several codecs. Services send what they receive, so the decoder is there before
+        // the first packet; another one would be built while it waits.
+        let sent = sender?.negotiatedCodec ?? settings.connection.codec
+        let codec = connection.receivedCodecs.contains(sent) ? sent : first
         adaptReports()
         try receiveBranch.start(
             codec, from: source, in: bin, markers: markers,

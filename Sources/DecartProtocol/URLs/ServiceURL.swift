@@ -34,6 +34,13 @@ package struct ServiceURL: Sendable, Equatable {
         bearer = token
     }
 
+    /// The URL where a room's server says if it takes a signalling connection with the same query.
+    package var validation: ServiceURL {
+        var url = self
+        url.http.path += "/validate"
+        return url
+    }
+
     private init(_ text: String, property: String, allowInsecure: Bool) throws(ProtocolError) {
         http = try HTTPURL(
             parsing: text, property: property,

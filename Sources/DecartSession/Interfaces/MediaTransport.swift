@@ -67,9 +67,12 @@ package struct MediaTraffic: Sendable, Equatable {
     package var received: UInt64
     /// RTP packets of the service's video, whether they can be decoded or not.
     package var packetsReceived: UInt64
+    /// RTP packets of the service's video that did not arrive at first. Another stream begins anew.
+    package var packetsLost: UInt64
 
-    package init(sent: UInt64, received: UInt64, packetsReceived: UInt64 = 0) {
-        (self.sent, self.received, self.packetsReceived) = (sent, received, packetsReceived)
+    package init(sent: UInt64, received: UInt64, packetsReceived: UInt64 = 0, packetsLost: UInt64 = 0) {
+        (self.sent, self.received) = (sent, received)
+        (self.packetsReceived, self.packetsLost) = (packetsReceived, packetsLost)
     }
 }
 

@@ -125,12 +125,12 @@ struct Attempt: Sendable {
             && watchdog.silence == .zero
     }
 
-    /// The message about a hold; nil: there is none.
+    /// The message about a hold, or about a network that leaves nothing to decode; nil: there is neither.
     var holdMessage: SessionError? {
         switch snapshot.hold {
         case .pausedByNetwork: .pausedByNetwork
         case .mutedBySender: .mutedBySender
-        case nil: snapshot.isMutedByService ? .mutedByRoom : nil
+        case nil: snapshot.isMutedByService ? .mutedByRoom : watchdog.isStarvedByLoss ? .starvedByLoss : nil
         }
     }
 

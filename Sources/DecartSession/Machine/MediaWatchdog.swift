@@ -1,6 +1,7 @@
 /// Detects missing media: adds up the time during which we sent and received nothing. The sum stands still while the
 /// input is silent. A long gap between two samples, such as a suspended process leaves, counts as at most two
-/// intervals. No media are due after the end of a generation.
+/// intervals. No media are due after the end of a generation. Nor does the sum grow while packets arrive of which so many are
+/// lost that no frame can be decoded: another connection would meet the same network.
 struct MediaWatchdog: Sendable, Equatable {
     private let interval: Duration
     private var last: MediaTraffic?
@@ -8,12 +9,17 @@ struct MediaWatchdog: Sendable, Equatable {
     private(set) var silence: Duration = .zero
     /// Packets arrived between the last two samples.
     private(set) var receivesPackets = false
+    /// Packets arrive, but the network has lost too many of them to decode frames, except for a few. It lasts until a smaller
+    /// share is lost.
+    private(set) var isStarvedByLoss = false
     /// The present silence counts as a stall.
     private(set) var isStalled = false
     /// Consecutive samples without media since the generation ended; nil while media are due.
     private var quietSamples: Int?
     /// Media that arrive after fewer quiet samples than this were in flight when the generation ended.
     private static let quietSamplesBeforeMedia = 2
+    /// Up to one lost packet for so many that arrive, retransmissions repair what is lost.
+    private static let repairable: UInt64 = 9
 
     init(interval: Duration) { self.interval = interval }
 
@@ -47,13 +53,17 @@ struct MediaWatchdog: Sendable, Equatable {
             lastAt = now
         }
         guard let last else { return }
-        receivesPackets = traffic.packetsReceived != last.packetsReceived
+        let arrived = traffic.packetsReceived &- last.packetsReceived
+        let lost = traffic.packetsLost > last.packetsLost ? traffic.packetsLost - last.packetsLost : 0
+        receivesPackets = arrived > 0
+        let isLossy = receivesPackets && lost > arrived / Self.repairable
+        isStarvedByLoss = isLossy && (isStarvedByLoss || traffic.received == last.received)
         if isHeld {
             reset()
         } else if traffic.received != last.received {
             reset()
             if let quiet = quietSamples { quietSamples = quiet < Self.quietSamplesBeforeMedia ? 0 : nil }
-        } else {
+        } else if !isLossy {
             quietSamples? += 1
             if traffic.sent != last.sent { silence += min(max(now - lastAt, .zero), interval * 2) }
         }

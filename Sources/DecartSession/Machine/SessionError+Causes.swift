@@ -83,6 +83,10 @@ extension SessionError {
         .webRTC,
         "The network towards this host carries too little: the room has paused the service's video. The session "
             + "continues, and the video with more bandwidth.", stage: .media)
+    static let starvedByLoss = SessionError(
+        .webRTC,
+        "The network towards this host carries too little: it loses so many packets of the service's video that hardly a "
+            + "frame can be decoded. The session continues, and the video with more bandwidth.", stage: .media)
     static let mutedBySender = SessionError(
         .server, "The service has muted its video. The session continues until it unmutes it.", stage: .media)
     static let mutedByRoom = SessionError(

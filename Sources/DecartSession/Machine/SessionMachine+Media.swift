@@ -150,7 +150,9 @@ extension SessionMachine {
         guard attempts[id]?.step == .connected else { return }
         // Only packets can tell if a lost path has media.
         let isHeld = attempts[id].map { $0.snapshot.hold != nil && !$0.pathIsLost } ?? false
+        let before = attempts[id]
         attempts[id]?.watchdog.sample(traffic, isHeld: isHeld, now: now)
+        if let before { holdChanged(since: before) }
         guard let attempt = attempts[id] else { return }
         let limit = silenceLimit(attempt, hasMedia: traffic.received > 0)
         let isDead = limit.map { attempt.watchdog.silence >= $0 } ?? false

@@ -84,7 +84,7 @@ package final class VideoSendBranch: SendBranch {
         onEncoder: (_ encoder: Element, _ followsBitrate: Bool) -> Void,
         onFrame: @escaping @Sendable (_ size: (width: Int, height: Int)) -> Void
     ) throws {
-        let encoder = try makeEncoder(parameters, carriesTrailers: markers?.usesTrailers ?? false)
+        let encoder = try makeEncoder(parameters)
         for each in encoder.encoders {
             logger.info("encoder: \(each.factoryName ?? "unknown"), \(parameters.codec.encodingName)")
             onEncoder(each, encoder.followsBitrate)
@@ -125,28 +125,24 @@ package final class VideoSendBranch: SendBranch {
         entry?.setActive(false)
     }
 
-    private func makeEncoder(_ parameters: RTPSendParameters, carriesTrailers: Bool) throws -> any VideoSender {
+    private func makeEncoder(_ parameters: RTPSendParameters) throws -> any VideoSender {
         do throws(GStreamerError) {
-            return try makeLayers(parameters, carriesTrailers: carriesTrailers)
+            return try makeLayers(parameters)
         } catch {
             guard !settings.encoder.isEmpty else { throw error }
             throw GStreamerError(error.code, "the property encoder cannot be used: \(error.message)")
         }
     }
 
-    private func makeLayers(
-        _ parameters: RTPSendParameters, carriesTrailers: Bool
-    ) throws(GStreamerError) -> any VideoSender {
+    private func makeLayers(_ parameters: RTPSendParameters) throws(GStreamerError) -> any VideoSender {
         let layers = settings.layers.filter { layer in parameters.layers.contains { $0.rid == layer.rid } }
         guard layers.count > 1 else {
             return try VideoEncoderBin(
-                parameters: parameters, bitrate: settings.bitrate, encoderDescription: settings.encoder,
-                carriesTrailers: carriesTrailers)
+                parameters: parameters, bitrate: settings.bitrate, encoderDescription: settings.encoder)
         }
         return try SimulcastEncoderBin(
             parameters: parameters, layers: layers, allocation: settings.allocation(of: layers),
-            size: settings.size.current, bitrate: settings.bitrate, encoderDescription: settings.encoder,
-            carriesTrailers: carriesTrailers)
+            size: settings.size.current, bitrate: settings.bitrate, encoderDescription: settings.encoder)
     }
 
     // MARK: Frames (the thread that delivers them)

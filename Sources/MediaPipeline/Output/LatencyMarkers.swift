@@ -107,8 +107,6 @@ package final class LatencyMarkers: Sendable {
         }
     }
 
-    var usesTrailers: Bool { state.withLock { $0.trailers != nil } }
-
     /// Returns the frame to send: with a trailer to append, a stamped copy if it gets a number, else the frame itself.
     /// - Parameter frame: a buffer that nothing else references.
     package func mark(_ frame: Buffer, size: (width: Int, height: Int), at time: ClockTime) -> Buffer {

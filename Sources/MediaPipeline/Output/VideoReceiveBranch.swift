@@ -83,8 +83,6 @@ package final class VideoReceiveBranch: @unchecked Sendable {
 
     /// Decoded frames so far. Any thread.
     package var receivedFrames: UInt64 { frames.load(ordering: .relaxed) }
-    /// RTP packets so far, whether they can be decoded or not. Any thread.
-    package var receivedPackets: UInt64 { isolator.busy.count }
 
     /// Factory of the decoder; nil before `start`. Any thread.
     package var decoderName: String? { shared.withLock(\.decoderName) }

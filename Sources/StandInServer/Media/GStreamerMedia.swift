@@ -282,7 +282,7 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         let sender = try sendVideo(parameters, from: frames, to: connection, faults: faults, after: last) {
             parameters in
             if options.echoesEncoded, let rtp = parameters.rtp { return (try EncodedVideoBin.makeSender(rtp), nil) }
-            let made = try parameters.makeEncoder(bitrate: options.bitrate, carriesTrailers: takesTrailers)
+            let made = try parameters.makeEncoder(bitrate: options.bitrate)
             made.encoder?.spoilFrames(while: faults)
             return made
         }
@@ -301,7 +301,7 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
                 """, ghostUnlinkedPads: true)
         pipeline.add(source)
         let sender = try sendVideo(parameters, from: source.pad("src"), to: connection) {
-            try $0.makeEncoder(bitrate: 300_000, carriesTrailers: false)
+            try $0.makeEncoder(bitrate: 300_000)
         }
         source.syncStateWithParent()
         extra = (binding, sender, source)

@@ -78,17 +78,14 @@ final class TrackSender: @unchecked Sendable {
 
 extension TrackParameters {
     /// Encoder and payloader of raw frames.
-    func makeEncoder(bitrate: Int, carriesTrailers: Bool) throws -> (bin: Bin, encoder: VideoEncoderBin?) {
+    func makeEncoder(bitrate: Int) throws -> (bin: Bin, encoder: VideoEncoderBin?) {
         guard let rtp else { return (try makeH265(bitrate: bitrate), nil) }
-        let made = try VideoEncoderBin(parameters: rtp, bitrate: bitrate, carriesTrailers: carriesTrailers)
+        let made = try VideoEncoderBin(parameters: rtp, bitrate: bitrate)
         if codec.isSingleUnit {
             // Each slice fits into a packet.
             made.encoder.set("option-string", "scenecut=0:slice-max-size=\(rtp.mtu - 50)")
             let payloader = made.bin.allElements.first { $0.factoryName?.hasSuffix("pay") ?? false }
             payloader?.set("aggregate-mode", "none")
-            // x264enc repeats the parameter sets itself; rtph264pay puts them in front of each slice of a keyframe, which ends
-            // the access unit.
-            payloader?.set("config-interval", 0)
         }
         return (made.bin, made)
     }

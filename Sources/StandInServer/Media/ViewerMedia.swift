@@ -183,7 +183,7 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
             let sender = try EncodedVideoBin.makeSender(rtp)
             return try send([sender], .encoded(source, into: sender), to: connection, "rtp_sink")
         }
-        let made = try parameters.makeEncoder(bitrate: options.bitrate, carriesTrailers: takesTrailers)
+        let made = try parameters.makeEncoder(bitrate: options.bitrate)
         self.encoder = made.encoder
         let queue = try Element(factory: "queue")
         queue.set("leaky", "downstream")

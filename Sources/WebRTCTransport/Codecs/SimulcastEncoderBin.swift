@@ -29,11 +29,10 @@ package final class SimulcastEncoderBin: VideoSender {
     /// - Parameters:
     ///   - layers: `parameters` must name all of them.
     ///   - bitrate: Sum of all layers, bit/s.
-    ///   - encoderDescription: As in `VideoEncoderBin`, for each layer, as is `carriesTrailers`.
+    ///   - encoderDescription: As in `VideoEncoderBin`, for each layer.
     package init(
         parameters: RTPSendParameters, layers: [SimulcastLayer], allocation: SimulcastAllocation,
-        size: (width: Int, height: Int), bitrate: Int, encoderDescription: String = "",
-        carriesTrailers: Bool = false
+        size: (width: Int, height: Int), bitrate: Int, encoderDescription: String = ""
     ) throws(GStreamerError) {
         bin = Bin()
         let tee = try Element(factory: "tee")
@@ -47,8 +46,7 @@ package final class SimulcastEncoderBin: VideoSender {
             var own = parameters
             (own.ssrc, own.layers) = (stream.ssrc, [])
             let encoder = try VideoEncoderBin(
-                parameters: own, bitrate: bitrate, encoderDescription: encoderDescription,
-                carriesTrailers: carriesTrailers)
+                parameters: own, bitrate: bitrate, encoderDescription: encoderDescription)
             var (chain, filter): ([Element], Element?) = ([encoder.bin], nil)
             if layer.scaleResolutionDownBy > 1 {
                 let scale = try Element(factory: "videoscale")

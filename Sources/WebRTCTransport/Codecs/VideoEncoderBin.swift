@@ -44,10 +44,10 @@ package final class VideoEncoderBin: VideoSender {
     }
 
     /// `encoderDescription` is an element factory or a bin description; empty selects an installed encoder. `bitrate`
-    /// is in bit/s. With `carriesTrailers`, H.264 leaves the encoder as a byte-stream if it can, because a trailer cannot
-    /// follow a frame in the AVC format.
+    /// is in bit/s. H.264 leaves the encoder as a byte-stream if it can: neither parameter sets nor trailers can be put into
+    /// the AVC format.
     package init(
-        parameters: RTPSendParameters, bitrate: Int, encoderDescription: String = "", carriesTrailers: Bool = false
+        parameters: RTPSendParameters, bitrate: Int, encoderDescription: String = ""
     ) throws(GStreamerError) {
         codec = parameters.codec
         bin = Bin()
@@ -89,7 +89,7 @@ package final class VideoEncoderBin: VideoSender {
         if codec == .h264 {
             let profile = try Element(factory: "capsfilter")
             let any = "video/x-h264, profile=(string){ constrained-baseline, baseline }"
-            let preferred = carriesTrailers ? "\(any), stream-format=(string)byte-stream, alignment=(string)au; " : ""
+            let preferred = "\(any), stream-format=(string)byte-stream, alignment=(string)au; "
             profile.set("caps", caps: try Caps(preferred + any))
             elements.append(profile)
         }
@@ -97,6 +97,7 @@ package final class VideoEncoderBin: VideoSender {
         let payloader = try VideoPayloader.make(parameters)
         payloader.set("config-interval", "-1")
         elements.append(payloader)
+        if codec == .h264 { Self.repeatParameterSets(at: payloader) }
         Self.appendTrailers(at: payloader)
         Self.paceKeyframes(of: elements[0], requestedAt: payloader, keyframe)
         elements = adapter + elements
@@ -108,6 +109,31 @@ package final class VideoEncoderBin: VideoSender {
         }
         bin.add(try GhostPad(name: "sink", target: sink))
         bin.add(try GhostPad(name: "src", target: source))
+    }
+
+    /// Puts the parameter sets in front of each keyframe whose encoder does not repeat them. The payloader would put them in
+    /// front of each slice of a keyframe, where they begin another frame, so that a receiver shows the slices one by one.
+    private static func repeatParameterSets(at payloader: Element) {
+        // nil: the AVC format, in which the sets are known to the payloader alone.
+        var reader: EncodedVideoReader?
+        payloader.staticPad("sink")?.addProbe([.buffer, .downstreamEvent]) { [owner = payloader.unowned] item in
+            switch item {
+            case .event(let event):
+                guard let format = event.caps?.first?.string("stream-format") else { break }
+                reader = format == "byte-stream" ? reader ?? EncodedVideoReader(codec: .h264) : nil
+                owner.set("config-interval", reader == nil ? "-1" : "0")
+            case .buffer(let frame):
+                guard !frame.isDeltaUnit, let bytes = frame.withBytes({ reader?.read($0).rewritten }) ?? nil else {
+                    break
+                }
+                let whole = bytes.withUnsafeBytes(Buffer.init(copying:))
+                (whole.pts, whole.dts, whole.duration) = (frame.pts, frame.dts, frame.duration)
+                whole.attachment = frame.attachment
+                return .replace(whole)
+            case .query: break
+            }
+            return .pass
+        }
     }
 
     /// Appends the trailer that a raw frame had as `attachment`, which the encoder has copied to the encoded frame.

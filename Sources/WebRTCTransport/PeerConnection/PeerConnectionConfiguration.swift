@@ -52,6 +52,8 @@ package struct PeerConnectionConfiguration: Sendable {
     /// Pushes received video on the network thread instead of on a thread of its own: for a receiver that neither decodes
     /// nor blocks.
     package var pushesVideoOnNetworkThread = false
+    /// Limits of our answers to NACKs and keyframe requests.
+    package var feedbackLimits = FeedbackLimits()
     /// Upper limit of the estimate that we send as REMB, bit/s.
     package var maximumReceiveBitrate: Int = 8_000_000
     /// Range of the send target, bit/s, whatever the estimate is.

@@ -46,6 +46,8 @@ final class RTPReceiver: @unchecked Sendable {
     private var filler = FillerTrailer()
     private var remoteSSRC: UInt32?
     private var usesREMB = false
+    /// The header extension abs-send-time, by which a queue on the path is seen.
+    private var sendTimeExtension: UInt8?
     private var rembTimer: NetworkTimer?
 
     init(
@@ -74,6 +76,7 @@ final class RTPReceiver: @unchecked Sendable {
         demuxer.configure(video)
         (layers.rids, layers.ridExtension) = (video.receivedLayers, video.extensions.rid)
         usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
+        sendTimeExtension = video.extensions.absoluteSendTime
         codecs = video.codecs.reduce(into: [:]) { $0[$1.payloadType] = $1.codec }
         videoTypes.update(expected: video.codec.payloadType, alternatives: video.alternatives.map(\.payloadType))
         // If the handshake has not finished yet, `start` begins both.
@@ -169,12 +172,21 @@ final class RTPReceiver: @unchecked Sendable {
     /// Sends REMB every 500 ms. aiortc stays at 500 kbit/s until it receives an estimate.
     private func sendREMB() {
         guard hasKeys else { return }
-        estimator.update()
-        if let remoteSSRC {
-            let packet = RTCPPackets.makeREMB(bitrate: estimator.estimate, senderSSRC: ssrc, mediaSSRC: remoteSSRC)
-            packet.withUnsafeBytes { sender.send(rtcp: $0, of: .video) }
-        }
+        estimator.update(now: MonotonicTime.now)
+        sendEstimate()
         rembTimer = network.schedule(after: .milliseconds(500)) { [weak self] in self?.sendREMB() }
+    }
+
+    private func sendEstimate() {
+        guard let remoteSSRC else { return }
+        let packet = RTCPPackets.makeREMB(bitrate: estimator.estimate, senderSSRC: ssrc, mediaSSRC: remoteSSRC)
+        packet.withUnsafeBytes { sender.send(rtcp: $0, of: .video) }
+    }
+
+    private func estimate(_ packet: UnsafeRawBufferPointer, _ now: Duration) {
+        let value = sendTimeExtension.flatMap { HeaderExtension.value($0, in: packet) }
+        let sendTime = value.flatMap { $0.count == 3 ? packet[$0].reduce(UInt32(0)) { $0 << 8 | UInt32($1) } : nil }
+        if estimator.arrived(size: packet.count, sendTime: sendTime, now: now) { sendEstimate() }
     }
 
     // MARK: RTP
@@ -198,6 +210,7 @@ final class RTPReceiver: @unchecked Sendable {
             rtp.audio?.received(rtp: packet, activeType: audioTypes.active, now: now)
         case .video:
             counters.video = (counters.video.packets &+ 1, counters.video.bytes &+ UInt64(packet.count))
+            if usesREMB { estimate(packet, now) }
             if let codec = codecs[type] { chooseVideo(packet, codec, now) }
             rtp.video.received(rtp: packet, activeType: videoTypes.active, now: now)
         }
@@ -206,6 +219,7 @@ final class RTPReceiver: @unchecked Sendable {
     /// Selects the stream and the codec that are shown.
     private func chooseVideo(_ packet: UnsafeRawBufferPointer, _ codec: VideoCodec, _ now: Duration) {
         let (type, ssrc) = (Int(packet[1] & 0x7f), packet.bigEndian32(at: 8))
+        guard ssrc == stream.activeSSRC || rtp.video.maySelect(rtp: packet) else { return }
         let isFiller = filler.ends(packet, endsFrame: packet[1] & 0x80 != 0)
         let isNew = !isFiller && stream.update(ssrc, layer: layers.rids.isEmpty ? 0 : layer(packet), now: now)
         if isNew {

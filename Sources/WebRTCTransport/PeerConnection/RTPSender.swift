@@ -16,6 +16,7 @@ final class RTPSender: @unchecked Sendable {
     private let identity: LocalIdentity
     private let firstTarget: Int
     private let maximumBitrate: Int
+    private let limits: FeedbackLimits
     private let logger: Logger
     private let onEvent: @Sendable (PeerConnectionEvent) -> Void
     private let videoSent: PacketCounter
@@ -46,6 +47,7 @@ final class RTPSender: @unchecked Sendable {
         (self.ice, self.network, self.rtp, self.identity) = (ice, network, rtp, identity)
         (firstTarget, maximumBitrate) = (configuration.firstTarget, configuration.bitrateRange.upperBound)
         (self.videoSent, self.onEvent) = (videoSent, onEvent)
+        limits = configuration.feedbackLimits
         logger = configuration.loggers.rtp
         log = CongestionLog(configuration.loggers.congestion)
         proof = UplinkProof(ssrcs: identity.ssrc..<identity.ssrc + LocalIdentity.videoSSRCs)
@@ -71,8 +73,10 @@ final class RTPSender: @unchecked Sendable {
                     rtp: packet, writer, isRetransmission: retransmission.contains(Int(packet[1] & 0x7f)), to: &batch)
             }, flush: { [weak self] in self?.flush(&batch) })
         outward.withLock { $0.pacer = pacer }
+        var parameters = RTPSessionParameters(video, identity)
+        parameters.limits = limits
         try rtp.video.configure(
-            RTPSessionParameters(video, identity),
+            parameters,
             onRTP: { [weak self] forEach in
                 // Before the keys nothing can be sent, and nothing waits for them.
                 guard self?.outward.withLock({ $0.srtp }) != nil else { return }

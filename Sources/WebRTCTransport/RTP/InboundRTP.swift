@@ -13,6 +13,13 @@ package struct InboundRTP<Packet: PacketStorage> {
     /// The stream that is shown.
     private var selected: UInt32?
     private var stream: InboundStream<Packet>
+    /// The packets of the latest frame of each stream that is not shown, while it may be one of the server's own.
+    private var unshown: [UInt32: Unshown] = [:]
+    private struct Unshown {
+        var packets: [Packet] = []
+        /// Nothing of the stream has arrived before.
+        var beginsStream: Bool
+    }
     /// Learns from the first packet of an RTX SSRC that was missing.
     private var rtxSources = RetransmissionSources()
     private var cnames: [UInt32: [UInt8]] = [:]
@@ -87,7 +94,29 @@ package struct InboundRTP<Packet: PacketStorage> {
         selected = ssrc
         rtxSources.select(ssrc)
         stream.begin(ssrc, parameters)
-        if kind == .video, received[ssrc] != nil { requestKeyframe(now: now, act) }
+        let isNew = received[ssrc] == nil || unshown[ssrc]?.beginsStream ?? false
+        if kind == .video, !isNew { requestKeyframe(now: now, act) }
+    }
+
+    /// True if a packet of a stream that is not shown may select it. A frame of the server's own may not, which its end says.
+    /// `received` hands on what was before, if the stream is selected. Call it before that, for each packet of video that is no
+    /// retransmission.
+    package mutating func maySelect(rtp packet: UnsafeRawBufferPointer) -> Bool {
+        guard isActive, !stream.filler.isEmpty else { return true }
+        let ssrc = packet.bigEndian32(at: 8)
+        var frame = unshown.removeValue(forKey: ssrc) ?? Unshown(beginsStream: received[ssrc] == nil)
+        let timestamp = frame.packets.first?.withBytes { $0.bigEndian32(at: 4) }
+        if let timestamp, timestamp != packet.bigEndian32(at: 4) {
+            frame = Unshown(beginsStream: false)
+        }
+        frame.packets.append(Packet(copying: packet))
+        let isOver = packet[1] & 0x80 != 0
+        if isOver, stream.isFiller(frame.packets) {
+            counters.fillerFrames &+= 1
+            return false
+        }
+        unshown[ssrc] = frame
+        return isOver || frame.packets.count >= InboundStream<Packet>.maximumHeld
     }
 
     /// Takes a decrypted packet of 12 bytes or more; call `flush` after those that arrived together.
@@ -113,13 +142,25 @@ package struct InboundRTP<Packet: PacketStorage> {
             }
             request(wanted, act)
         } else if ssrc == selected, parameters.caps[type] != nil {
-            let wanted = stream.insert(
-                packet, type: type, isStray: type != activeType, isRetransmission: false, sequence: sequence, now: now,
-                running: running, act)
-            request(wanted, act)
-        } else if parameters.caps[type] != nil, stream.filler.ends(packet, endsFrame: endsFrame(packet)) {
+            let before = unshown.removeValue(forKey: ssrc)?.packets.dropLast() ?? []
+            for earlier in before {
+                earlier.withBytes { insert($0, activeType: activeType, now: now, running: running, act) }
+            }
+            insert(packet, activeType: activeType, now: now, running: running, act)
+        } else if kind == .audio, parameters.caps[type] != nil, stream.filler.ends(packet, endsFrame: true) {
             counters.fillerFrames &+= 1
         }
+    }
+
+    private mutating func insert(
+        _ packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration, running: () -> Int64?,
+        _ act: (Action) -> Void
+    ) {
+        let type = Int(packet[1] & 0x7f)
+        let wanted = stream.insert(
+            packet, type: type, isStray: type != activeType, isRetransmission: false,
+            sequence: packet.bigEndian16(at: 2), now: now, running: running, act)
+        request(wanted, act)
     }
 
     /// Takes a packet of a stream that was rejected: only the congestion control of who sends it must know that it arrived.
@@ -135,8 +176,6 @@ package struct InboundRTP<Packet: PacketStorage> {
         recorder.received(number, now: now)
         if areReportsReduced { scheduleReport(at: now + reportInterval) }
     }
-
-    private func endsFrame(_ packet: UnsafeRawBufferPointer) -> Bool { kind == .audio || packet[1] & 0x80 != 0 }
 
     /// Drops the server's own frames from now on.
     package mutating func setFiller(_ trailer: FillerTrailer) { stream.filler = trailer }
@@ -274,7 +313,7 @@ package struct InboundRTP<Packet: PacketStorage> {
 
     /// Forgets a remote stream whose place another one takes.
     package mutating func forget(_ ssrc: UInt32) {
-        (received[ssrc], cnames[ssrc]) = (nil, nil)
+        (received[ssrc], cnames[ssrc], unshown[ssrc]) = (nil, nil, nil)
         rtxSources.forget(rtx: ssrc)
     }
 }

@@ -36,7 +36,7 @@ struct InboundStream<Packet: PacketStorage> {
     /// The packets of a frame whose end has not come: it may say that the frame is the server's own. Empty without `filler`.
     private var held: [Received] = []
     /// Such frames are small.
-    private static var maximumHeld: Int { 64 }
+    static var maximumHeld: Int { 64 }
     private var buffer: JitterBuffer<Received>
     private var clock: PlayoutClock
     /// The stream and codec that the depayloader knows of.
@@ -157,6 +157,11 @@ struct InboundStream<Packet: PacketStorage> {
             }
         }
         return buffer.requests(now: now)
+    }
+
+    /// True for the packets of a whole frame that is one of the server's own.
+    func isFiller(_ packets: [Packet]) -> Bool {
+        filler.ends(packets.map { ($0, $0.withBytes { codecs[Int($0[1] & 0x7f)] } ?? nil) })
     }
 
     private mutating func deliver(_ received: Received, _ act: (InboundAction<Packet>) -> Void) {

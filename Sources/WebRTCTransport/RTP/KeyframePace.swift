@@ -17,11 +17,13 @@ package struct KeyframePace: Sendable {
     private var streams: [UInt32: Stream] = [:]
     private static let longest = Duration.seconds(2)
     /// The least time between two keyframes of a stream.
-    private var interval = Duration.zero
+    private var interval: Duration
+    private let shortest: Duration
 
-    package init() {}
+    /// - Parameter shortest: the least time between two keyframes, however short the round trip is.
+    package init(shortest: Duration = .zero) { (self.shortest, interval) = (shortest, shortest) }
 
-    package mutating func pace(roundTrip: Duration) { interval = min(roundTrip, Self.longest) }
+    package mutating func pace(roundTrip: Duration) { interval = max(shortest, min(roundTrip, Self.longest)) }
 
     /// - Parameter hasWaited: true for a request that comes again after `.after`.
     package mutating func request(ssrc: UInt32, hasWaited: Bool = false, now: Duration) -> Answer {

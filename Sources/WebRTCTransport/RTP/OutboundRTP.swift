@@ -13,6 +13,8 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
     package mutating func configure(_ parameters: RTPSessionParameters) {
         retransmission = parameters.retransmission
         retransmissionTypes = parameters.retransmissionTypes
+        budget = RetransmissionBudget(parameters.limits)
+        keyframes = KeyframePace(shortest: parameters.limits.keyframeInterval)
     }
 
     /// Adds a stream beside the one of the parameters.

@@ -177,6 +177,9 @@ final class RTPSession: @unchecked Sendable {
         settle()
     }
 
+    /// As in `InboundRTP`.
+    func maySelect(rtp packet: UnsafeRawBufferPointer) -> Bool { inbound.maySelect(rtp: packet) }
+
     /// Takes a decrypted packet of 12 bytes or more. Call `flush` after those that arrived together.
     func received(rtp packet: UnsafeRawBufferPointer, activeType: Int?, now: Duration) {
         inbound.received(rtp: packet, activeType: activeType, now: now, running: { runningTime }) { perform($0) }

@@ -18,6 +18,7 @@ package struct RTPSessionParameters: Sendable {
     package var retransmissionTypes: [Int: Int] = [:]
     /// The extension with the transport-wide sequence number, if the remote peer gets feedback about it.
     package var transportWideCC: UInt8?
+    package var limits = FeedbackLimits()
 
     package init(clockRate: Int, ssrc: UInt32, cname: String) {
         (self.clockRate, self.ssrc, self.cname) = (clockRate, ssrc, cname)
@@ -54,8 +55,10 @@ extension RTPSessionParameters {
 
     init(_ audio: NegotiatedAudio, _ identity: LocalIdentity) {
         self.init(clockRate: 48_000, ssrc: identity.audioSSRC, cname: identity.cname)
+        // rtpopusdepay takes dynamic types alone (96 to 127), and peers use 35 to 63 too (RFC 8843); it reads that of no packet.
+        let type = max(audio.payloadType, 96)
         caps[audio.payloadType] =
-            "application/x-rtp, media=(string)audio, clock-rate=(int)48000, payload=(int)\(audio.payloadType), "
+            "application/x-rtp, media=(string)audio, clock-rate=(int)48000, payload=(int)\(type), "
             + "encoding-name=(string)OPUS, encoding-params=(string)2"
     }
 }

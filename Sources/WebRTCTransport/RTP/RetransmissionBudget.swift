@@ -8,14 +8,15 @@ package struct RetransmissionBudget: Sendable {
     /// A receiver repeats a request once a round trip, and the jitter of the path brings the second one nearer to the first:
     /// it is no duplicate then, and to refuse it would cost a round trip more.
     private static let jitterMargin = 2.0
-    /// Even on a short path, NACKs for the same packet come in bunches.
-    private static let shortestInterval = Duration.milliseconds(10)
 
     private struct Request: Sendable {
         var ssrc: UInt32
         var sequence: UInt16
         var time: Duration
+        var count: Int
     }
+    /// Even on a short path, NACKs for the same packet come in bunches.
+    private let limits: FeedbackLimits
     /// Indexed by the low bits of the sequence number; holds more packets than `SentStream` keeps.
     private var requests = [Request?](repeating: nil, count: 1024)
     /// The least time between two retransmissions of a packet.
@@ -25,12 +26,12 @@ package struct RetransmissionBudget: Sendable {
     private var updated: Duration?
 
     /// Allows nothing before the first `pace`.
-    package init() {}
+    package init(_ limits: FeedbackLimits = FeedbackLimits()) { self.limits = limits }
 
     private var capacity: Double { bytesPerSecond * (Self.burst / .seconds(1)) }
 
     package mutating func pace(roundTrip: Duration?, bitrate: Int) {
-        if let roundTrip { interval = max(roundTrip / Self.jitterMargin, Self.shortestInterval) }
+        if let roundTrip { interval = max(roundTrip / Self.jitterMargin, limits.retransmissionInterval) }
         let isFirst = bytesPerSecond == 0
         bytesPerSecond = Double(max(bitrate, 0)) / 8 * Double(Self.share) / 100
         bytes = isFirst ? capacity : min(bytes, capacity)
@@ -43,12 +44,11 @@ package struct RetransmissionBudget: Sendable {
         }
         updated = max(updated ?? now, now)
         let slot = Int(sequence) % requests.count
-        if let last = requests[slot], last.ssrc == ssrc, last.sequence == sequence, now - last.time < interval {
-            return false
-        }
+        let last = requests[slot].flatMap { $0.ssrc == ssrc && $0.sequence == sequence ? $0 : nil }
+        if let last, now - last.time < interval || last.count >= limits.retransmissions { return false }
         guard let size = size(), bytes >= Double(size) else { return false }
         bytes -= Double(size)
-        requests[slot] = Request(ssrc: ssrc, sequence: sequence, time: now)
+        requests[slot] = Request(ssrc: ssrc, sequence: sequence, time: now, count: (last?.count ?? 0) + 1)
         return true
     }
 }

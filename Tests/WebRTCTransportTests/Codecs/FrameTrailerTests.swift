@@ -88,7 +88,7 @@ struct FrameTrailerTests {
         let (width, height, count) = (320, 176, 20)
         let parameters = RTPSendParameters(codec: codec.0, payloadType: 96, ssrc: 1, transportWideCCExtension: nil)
         let encoder = try VideoEncoderBin(
-            parameters: parameters, bitrate: 500_000, encoderDescription: codec.1, carriesTrailers: true)
+            parameters: parameters, bitrate: 500_000, encoderDescription: codec.1)
         let decoder = try VideoDecoderBin.make(codec: codec.0, keepsTrailers: keepsTrailers)
         let drain = try makeDrain()
         let pipeline = Pipeline()

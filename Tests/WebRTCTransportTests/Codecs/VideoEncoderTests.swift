@@ -61,12 +61,20 @@ struct VideoEncoderTests {
         #expect(last >= 92 * interval, "the last request")
     }
 
-    /// A keyframe on request leaves as one access unit: parameter sets and slices, one marker, no delimiter.
-    @Test(arguments: ["x264enc", "openh264enc"]) func aRequestedKeyframeIsOneAccessUnit(factory: String) throws {
+    /// A keyframe on request leaves as one access unit: parameter sets and slices, one marker, no delimiter. Also one of
+    /// several slices, and of an encoder that sends its parameter sets once.
+    @Test(
+        arguments: [
+            ("x264enc", false), ("openh264enc", false),
+            ("x264enc tune=zerolatency aud=false sliced-threads=true threads=4 key-int-max=1000", true),
+            ("x264enc tune=zerolatency aud=false option-string=slices=4:repeat-headers=0 key-int-max=1000", true),
+        ])
+    func aRequestedKeyframeIsOneAccessUnit(encoderDescription: String, hasSlices: Bool) throws {
         GStreamerRuntime.initialise()
         let (width, height) = (320, 176)
         let parameters = RTPSendParameters(codec: .h264, payloadType: 96, ssrc: 1, transportWideCCExtension: nil)
-        let encoder = try VideoEncoderBin(parameters: parameters, bitrate: 500_000, encoderDescription: factory)
+        let encoder = try VideoEncoderBin(
+            parameters: parameters, bitrate: 500_000, encoderDescription: encoderDescription)
         let pipeline = Pipeline()
         pipeline.add([encoder.bin])
         let sink = try #require(encoder.bin.staticPad("sink"))
@@ -102,8 +110,10 @@ struct VideoEncoderTests {
         let markers = all.filter { $0[1] & 0x80 != 0 }.map { Array($0[4..<8]) }
         #expect(markers.count >= 38 && Set(markers).count == markers.count, "a marker for each time stamp")
         let units = all.flatMap { NALTypes.of(Array($0.dropFirst(12))) }
-        let keyframes = units.indices.filter { units[$0] == 5 }
+        let slices = units.indices.filter { units[$0] == 5 }
+        let keyframes = slices.filter { $0 == 0 || units[$0 - 1] != 5 }
         #expect(keyframes.count == 3 && keyframes.allSatisfy { $0 > 0 && units[$0 - 1] == 8 }, "\(units)")
+        #expect(slices.count == keyframes.count * (hasSlices ? 4 : 1), "\(units)")
         #expect(!units.contains(9), "\(units)")
     }
 }

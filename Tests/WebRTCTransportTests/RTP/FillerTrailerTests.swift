@@ -14,6 +14,8 @@ struct FillerTrailerTests {
         /// The payloads that a depayloader gets, and those of them that follow a gap.
         var payloads: [[UInt8]] = []
         var discontinuities: [[UInt8]] = []
+        var shown: UInt8 = 9
+        var keyframeRequests = 0
 
         init(_ codec: VideoCodec, _ kind: MediaKind = .video, trailer: [UInt8] = FillerTrailerTests.trailer) {
             session = InboundRTP(kind)
@@ -38,6 +40,14 @@ struct FillerTrailerTests {
                 let end = padding > 0 ? [UInt8](repeating: 0, count: Int(padding) - 1) + [padding] : []
                 (header + part + end).withUnsafeBytes {
                     var (payloads, gaps): ([[UInt8]], [[UInt8]]) = ([], [])
+                    if ssrc != shown, session.maySelect(rtp: $0) {
+                        shown = ssrc
+                        session.select(UInt32(ssrc), now: .milliseconds(Int(timestamp / 90))) { action in
+                            guard case .rtcp(let compound) = action else { return }
+                            keyframeRequests +=
+                                compound.withUnsafeBytes { RTCPCompound(parsing: $0) }.keyframeRequests.count
+                        }
+                    }
                     session.received(
                         rtp: $0, activeType: 96, now: .milliseconds(Int(timestamp / 90)), running: { 0 }
                     ) { action in
@@ -134,10 +144,37 @@ struct FillerTrailerTests {
         #expect(other.payloads.count >= 128)
     }
 
-    /// Another stream's frames are counted; nothing else happens.
-    @Test func framesOfAnotherStream() {
+    // MARK: Other streams
+
+    /// A frame of the server's own selects no stream, in however many packets it comes.
+    @Test(arguments: [1, 2, 20, 43]) func framesOfAnotherStream(tail: Int) {
+        var receiver = Receiver(.vp8)
+        let frame = [UInt8](repeating: 9, count: 20) + Self.trailer
+        receiver.receive([[0x10] + frame], ssrc: 5)
+        receiver.receive([[0x10] + frame.dropLast(tail), [0] + frame.suffix(tail)], ssrc: 5)
+        #expect(receiver.payloads.isEmpty && receiver.dropped == 2 && receiver.shown == 9)
+        #expect(receiver.keyframeRequests == 0)
+    }
+
+    /// The first frame of another stream is handed on as a whole, and needs no request.
+    @Test func anotherStreamIsShownFromItsFirstFrameOn() {
+        var receiver = Receiver(.vp8)
+        receiver.receive([[0x10, 1]])
+        let frame: [[UInt8]] = [[0x10, 2], [0, 3], [0, 4]]
+        receiver.receive(frame, ssrc: 5)
+        receiver.receive([[0x10, 5]], ssrc: 5)
+        #expect(receiver.payloads == [[0x10, 1]] + frame + [[0x10, 5]] && receiver.keyframeRequests == 0)
+        // A frame that never ends is longer than those of a server.
+        let long = (0..<100).map { [$0 == 0 ? 0x10 : 0, 6, UInt8($0)] }
+        receiver.receive(long, ssrc: 6, skipping: 99)
+        #expect(receiver.payloads.suffix(30) == long[69..<99] && receiver.keyframeRequests == 0)
+    }
+
+    /// The beginning of a stream that is selected later is not its keyframe any more.
+    @Test func astreamThatBeganWithAFillerIsAskedForAKeyframe() {
         var receiver = Receiver(.vp8)
         receiver.receive([[0x10] + Self.trailer], ssrc: 5)
-        #expect(receiver.payloads.isEmpty && receiver.dropped == 1)
+        receiver.receive([[0x10, 1], [0, 2]], ssrc: 5)
+        #expect(receiver.payloads == [[0x10, 1], [0, 2]] && receiver.keyframeRequests == 1)
     }
 }

@@ -127,6 +127,19 @@ struct HostilePeerValueTests {
         #expect(allows(2, 1, 79))
     }
 
+    @Test func noPacketOftenerThanTheLimit() {
+        var limits = FeedbackLimits()
+        (limits.retransmissions, limits.retransmissionInterval) = (3, .milliseconds(100))
+        var budget = RetransmissionBudget(limits)
+        budget.pace(roundTrip: .milliseconds(10), bitrate: 2_000_000)
+        let allowed = stride(from: 0, through: 1000, by: 50).filter { time in
+            budget.allows(ssrc: 1, sequence: 7, now: .milliseconds(time)) { 1200 }
+        }
+        #expect(allowed == [0, 100, 200])
+        let isAllowed = budget.allows(ssrc: 1, sequence: 8, now: .milliseconds(1000)) { 1200 }
+        #expect(isAllowed)
+    }
+
     @Test(arguments: [300_000, 2_000_000, 10_000_000])
     func aQuarterOfTheBitRate(bitrate: Int) {
         var budget = RetransmissionBudget()

@@ -25,6 +25,16 @@ struct KeyframePaceTests {
         #expect(keyframes(of: &pace, requests: Array(stride(from: 0, through: 1900, by: 100))) == [0, 800, 1600, 2400])
     }
 
+    /// As a server that throttles the requests of its subscribers, on however short a path.
+    @Test func aShortestIntervalHoldsOnAShortPath() {
+        var pace = KeyframePace(shortest: .milliseconds(500))
+        #expect(keyframes(of: &pace, requests: [0, 100]) == [0, 500])
+        pace.pace(roundTrip: .milliseconds(1))
+        #expect(keyframes(of: &pace, ssrc: 2, requests: [0, 499, 1100]) == [0, 500, 1100])
+        pace.pace(roundTrip: .milliseconds(800))
+        #expect(keyframes(of: &pace, ssrc: 3, requests: [0, 499]) == [0, 800])
+    }
+
     @Test func aLateRequestIsAnsweredAtOnce() {
         var pace = KeyframePace()
         pace.pace(roundTrip: .milliseconds(50))
