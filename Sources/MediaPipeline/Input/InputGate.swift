@@ -64,13 +64,19 @@ package final class InputGate: Sendable {
         var timeline = InputTimeline()
         /// Nominal time between two frames without a duration of their own; nil: unknown.
         var step: ClockTime?
-        /// Running time from which the rate limit lets the next frame pass.
-        var nextDue: ClockTime?
-        var interval: ClockTime = 0
+        var limit = RateLimit()
+        /// Frames a second: the most that are sent, and the most that the CPU carries by the judgement of each media path.
+        var maximumRate = 0
+        var carriedRates: [PathID: Int] = [:]
         /// Later frames of an encoded input depend on each frame, so the rate limit drops none.
         var isEncoded = false
         var wait: ClockWait?
         var counters = InputCounters()
+
+        mutating func setLimit() {
+            let rates = [maximumRate] + Array(carriedRates.values)
+            limit.set(framesPerSecond: rates.filter { $0 > 0 }.min())
+        }
     }
     private let state = Mutex(State())
     private let changed = DispatchSemaphore(value: 0)
@@ -79,7 +85,18 @@ package final class InputGate: Sendable {
     package init(pacing: InputPacing) { self.pacing = pacing }
 
     package func setMaximumRate(framesPerSecond: Int) {
-        state.withLock { $0.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
+        state.withLock { state in
+            state.maximumRate = framesPerSecond
+            state.setLimit()
+        }
+    }
+
+    /// Lowers the rate to what the CPU carries while this path is open; nil: it carries all frames.
+    func setCarriedRate(framesPerSecond: Int?, path: PathID) {
+        state.withLock { state in
+            state.carriedRates[path] = framesPerSecond
+            state.setLimit()
+        }
     }
 
     package func set(encoded: Bool) { state.withLock { $0.isEncoded = encoded } }
@@ -119,7 +136,9 @@ package final class InputGate: Sendable {
     package func set(flushing: Bool) {
         change { state in
             state.flushing = flushing
-            if !flushing { (state.nextDue, state.segment) = (nil, nil) }
+            guard !flushing else { return }
+            state.segment = nil
+            state.limit.restart()
         }
         if !flushing { pacing.reset() }
     }
@@ -133,7 +152,10 @@ package final class InputGate: Sendable {
 
     /// Called before the pads are activated.
     package func prepare() {
-        change { ($0.isStopping, $0.flushing, $0.nextDue) = (false, false, nil) }
+        change { state in
+            (state.isStopping, state.flushing) = (false, false)
+            state.limit.restart()
+        }
         pacing.reset()
     }
 
@@ -151,8 +173,10 @@ package final class InputGate: Sendable {
         state.withLock {
             let kept = $0
             $0 = State()
-            ($0.interval, $0.open, $0.isWithheld, $0.isStopping, $0.isClosing) =
-                (kept.interval, kept.open, kept.isWithheld, kept.isStopping, kept.isClosing)
+            ($0.open, $0.isWithheld, $0.isStopping, $0.isClosing) =
+                (kept.open, kept.isWithheld, kept.isStopping, kept.isClosing)
+            ($0.maximumRate, $0.carriedRates) = (kept.maximumRate, kept.carriedRates)
+            $0.setLimit()
             $0.counters = kept.counters
         }
         pacing.reset()
@@ -187,6 +211,7 @@ package final class InputGate: Sendable {
         state.withLock { $0.step = ClockTime(min(step, 10) * 1_000_000_000) }
     }
 
+    func countRateLimited() { state.withLock { $0.counters.framesRateLimited &+= 1 } }
     func countSent() { state.withLock { $0.counters.framesSent &+= 1 } }
     func countDroppedToKeyframe() { state.withLock { $0.counters.droppedToKeyframe &+= 1 } }
     /// Counts a frame that a busy queue, encoder or processor lost.
@@ -289,17 +314,10 @@ package final class InputGate: Sendable {
         return overtakes
     }
 
-    /// Keeps the average rate below the limit: a frame up to an eighth of an interval early still counts as due.
     private static func isDue(_ time: ClockTime?, _ state: inout State) -> Bool {
-        guard let time, state.interval > 0, !state.isEncoded else { return true }
-        if let due = state.nextDue, time &+ state.interval / 8 < due, due &- time < 4 &* state.interval {
-            state.counters.framesRateLimited &+= 1
-            return false
-        }
-        let next = (state.nextDue ?? time) &+ state.interval
-        state.nextDue =
-            next &+ state.interval < time || next > time &+ 2 &* state.interval ? time &+ state.interval : next
-        return true
+        guard !state.isEncoded, !state.limit.isDue(time) else { return true }
+        state.counters.framesRateLimited &+= 1
+        return false
     }
 
     private func admitPaced(_ frame: Arrival, pad: Pad, element: Element) -> Admission {
