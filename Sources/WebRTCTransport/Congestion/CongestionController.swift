@@ -28,6 +28,8 @@ package struct CongestionController: Sendable {
     private var silences = 0
     private var highestReported: UInt32?
     private var hasReports = false
+    /// transport-cc feedback has arrived before, whether or not it still does.
+    private var hasHadFeedback = false
     private var lastReportBackOff: Int64?
     private var remoteEstimate: (bitrate: Int, time: Int64)?
     private var probes = ProbeController()
@@ -75,7 +77,7 @@ package struct CongestionController: Sendable {
         if lastFeedback == nil { loss.lift() }
         let endsSilence = silences > 0 && feedback.received > 0
         if feedback.received > 0 {
-            lastFeedback = now
+            (lastFeedback, hasHadFeedback) = (now, true)
             unansweredSince = nil
             silences = 0
         }
@@ -121,6 +123,8 @@ package struct CongestionController: Sendable {
     {
         count(totalBytes, now: now)
         let previous = highestReported
+        // A report that does not advance repeats what was known, while nothing of ours arrives.
+        if let previous, Int32(bitPattern: report.highestSequence &- previous) <= 0 { return publish(now) }
         highestReported = report.highestSequence
         let verdict = roundTrip.map { reportedTrip.update($0, now: now) } ?? .clear
         if let last = lastFeedback, now &- last > Self.feedbackLife {
@@ -273,7 +277,7 @@ package struct CongestionController: Sendable {
         if lastFeedback != nil {
             (estimate, reason) = (delay.estimate, .delay)
             if loss.estimate < estimate { (estimate, reason) = (loss.estimate, .loss) }
-        } else if hasReports || lastReportBackOff != nil {
+        } else if hasReports || hasHadFeedback || lastReportBackOff != nil {
             (estimate, reason) = (loss.estimate, .reports)
         } else {
             estimate = Double(start)

@@ -23,7 +23,7 @@ struct EncoderRateTests {
         return made / counted / Double(target)
     }
 
-    @Test(arguments: [5.0, 8, 10, 12, 15, 22, 24, 30, 60], [0.82, 1, 1.08])
+    @Test(arguments: [5.0, 8, 10, 12, 15, 22, 24, 30, 60] as [Double], [0.82, 1, 1.08] as [Double])
     func theTargetIsUsedAtAnyFrameRate(fps: Double, share: Double) {
         for countsFrames in [true, false] {
             var rate = EncoderRate(target: 0, countsFrames: countsFrames)
@@ -63,7 +63,7 @@ struct EncoderRateTests {
     }
 
     /// Below 15 frames a second no mean frame is above 25 kB, but a megabit is always allowed.
-    @Test(arguments: [(10.0, 2_000_000), (5, 1_000_000), (2, 1_000_000), (30, 3_500_000)])
+    @Test(arguments: [(10, 2_000_000), (5, 1_000_000), (2, 1_000_000), (30, 3_500_000)] as [(Double, Int)])
     func slowStreamsHaveNoLargeFrames(fps: Double, bound: Int) {
         var rate = EncoderRate(target: 0, countsFrames: false)
         _ = Self.run(&rate, target: 3_500_000, declared: 30, fps: fps, share: 1, countsFrames: false)

@@ -91,7 +91,10 @@ struct DegradationLadderTests {
     }
 
     /// A detailed content gets a smaller size at a bitrate at which a simple one keeps its own.
-    @Test(arguments: [(400_000.0, Level()), (1_100_000, Level(scale: .threeQuarters)), (9_000_000, Level(frameRate: 10, scale: .quarter))])
+    @Test(arguments: [
+        (400_000, Level()), (1_000_000, Level(scale: .threeQuarters)),
+        (9_000_000, Level(frameRate: 10, scale: .quarter)),
+    ] as [(Double, Level)])
     func whatTheContentNeeds(needed: Double, expected: Level) {
         var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
         var encoder = Encoder(needed: needed)

@@ -13,6 +13,8 @@ struct SimulatedCall {
     /// Jitter of each packet, ±µs, which may reorder them.
     var jitter: Int64 = 0
     var feedbackLoss = 0.0
+    /// Rate of the remote peer's clock.
+    var remoteClock = 1.0
     /// No datagram passes in either direction during this time (µs).
     var outage: Range<Int64>?
     // Encoder.
@@ -163,7 +165,7 @@ struct SimulatedCall {
             }
             // Remote peer; its clock has another epoch.
             for arrival in arrivals where arrival.time <= now {
-                received[arrival.packet.sequence] = arrival.time + 7_000_000_000
+                received[arrival.packet.sequence] = Int64(Double(arrival.time) * remoteClock) + 7_000_000_000
                 if Int16(bitPattern: arrival.packet.sequence &- nextReported) < 0 {
                     late.append(arrival.packet.sequence)
                 }

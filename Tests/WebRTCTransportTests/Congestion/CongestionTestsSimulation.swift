@@ -162,6 +162,16 @@ extension Simulation {
             #expect(queues[queues.count * 95 / 100] < 110_000, "\(queues[queues.count * 95 / 100])")
         }
 
+        /// A clock that is slewed, as by ntpd or chronyd, is no queue.
+        @Test(arguments: [0.999, 0.9995, 1.0005, 1.0007, 1.001])
+        func aRemoteClockOfAnotherRate(rate: Double) {
+            for seed in Self.seeds {
+                var call = Self.call(seed)
+                call.remoteClock = rate
+                #expect(call.run(until: 150 * second).targets((20 * second)..<(150 * second)).min() == 2_500_000)
+            }
+        }
+
         @Test(arguments: seeds)
         func receiverReportsAloneFollowTheCapacityToo(seed: UInt64) throws {
             var call = Self.call(seed)
