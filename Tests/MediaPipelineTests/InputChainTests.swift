@@ -20,8 +20,9 @@ import WebRTCTransport
         let sent = try #require(VideoInfo(caps: try Caps("video/x-raw,format=I420,width=\(width),height=\(height)")))
         let results = Watched<[Result]>([])
         chain.addDelivery(path: 1) { frame in
-            guard let result = frame.buffer.withVideoPlanes(sent, writable: false, read) else { return }
+            guard let result = frame.buffer.withVideoPlanes(sent, writable: false, read) else { return true }
             results.change { $0.append(result) }
+            return true
         }
         chain.gate.open(path: 1)
         chain.gate.set(playing: true)
@@ -172,7 +173,10 @@ import WebRTCTransport
         bin.add(entry)
         chain.configure(width: 32, height: 32, fit: .stretch)
         let delivered = DispatchSemaphore(value: 0)
-        chain.addDelivery(path: 1) { _ in delivered.signal() }
+        chain.addDelivery(path: 1) { _ in
+            delivered.signal()
+            return true
+        }
         chain.gate.open(path: 1)
         chain.gate.set(playing: true)
         let queue = try #require(bin.child(named: "input-queue"))

@@ -131,6 +131,12 @@ final class MediaPath: @unchecked Sendable {
             encoding: sendBranch.codingTime, decoding: receiveBranch.codingTime, cpuShare: sendBranch.cpuShare)
     }
 
+    /// See `VideoCodec.qualityFloor`. Any thread.
+    var qualityFloor: Int {
+        (sender?.negotiatedCodec ?? settings.connection.codec).qualityFloor(
+            settings.video.size.current, framerate: settings.video.framerate)
+    }
+
     /// Adds the counters of this path's connections to the element's. Any thread.
     /// - Parameter isLast: the connections are about to be closed.
     func count(_ connections: [ConnectionStatistics], isLast: Bool = false) {

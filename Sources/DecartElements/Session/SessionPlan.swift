@@ -137,13 +137,15 @@ extension SessionPlan {
         let format = try format(settings, model, transport)
         let encoding = settings.encoding
         let (codec, range) = (encoding.videoCodec(transport), encoding.bitrateRange(transport))
-        let startBitrate = encoding.startBitrate(transport)
+        let framerate = settings.sentFramerate(transport, format)
+        let startBitrate = encoding.startBitrate(transport, size.current, framerate)
         var media = MediaSettings(
             video: VideoSendSettings(
-                size: size, framerate: settings.sentFramerate(transport, format), bitrate: startBitrate,
+                size: size, framerate: framerate, bitrate: startBitrate,
                 encoder: encoding.encoder),
             connection: access.connection, servers: access.servers, openTimeout: settings.session.connectionTimeout,
             format: format, followsReceived: settings.outputSize == .received)
+        media.video.degradation = encoding.degradation.preference
         // No simulcast with VP9, which has layers of its own (SVC).
         media.video.simulcast = encoding.simulcast && transport == .livekit && codec != .vp9
         media.connection.codec = codec

@@ -79,10 +79,11 @@ struct TransformSettings: Sendable {
 
     struct Encoding: Sendable {
         /// bit/s.
-        var minBitrate = 300_000
+        var minBitrate = 100_000
         /// bit/s; 0: the transport's default.
         var maxBitrate = 0
         var congestionControl = CongestionControl.auto
+        var degradation = Degradation.balanced
         var codec = Codec.auto
         var encoder = ""
         var simulcast = false
@@ -151,6 +152,30 @@ extension TransformSettings {
             switch self {
             case .auto: "The bitrate follows what the network carries"
             case .off: "The bitrate stays at its maximum"
+            }
+        }
+    }
+
+    /// The values of webrtc's `degradationPreference`.
+    enum Degradation: String, PropertyEnumeration {
+        case balanced
+        case maintainFramerate = "maintain-framerate"
+        case maintainResolution = "maintain-resolution"
+
+        static let typeName = "GstDecartDegradationPreference"
+        var blurb: String {
+            switch self {
+            case .balanced: "Size and frame rate together, as keeps the best picture"
+            case .maintainFramerate: "The size"
+            case .maintainResolution: "The frame rate"
+            }
+        }
+
+        var preference: DegradationPreference {
+            switch self {
+            case .balanced: .balanced
+            case .maintainFramerate: .maintainFramerate
+            case .maintainResolution: .maintainResolution
             }
         }
     }

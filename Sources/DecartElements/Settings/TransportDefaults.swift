@@ -30,12 +30,12 @@ extension TransformSettings.Encoding {
         return min(minBitrate, maximum)...maximum
     }
 
-    /// The default keeps the first frames from filling the queue of a slow link; a good link reaches the maximum within
-    /// two seconds. The layers of a simulcast need more. Without congestion control it is the bitrate of the whole
-    /// session.
-    func startBitrate(_ transport: MediaTransportKind) -> Int {
+    /// The first frames look good on a path that carries them, and a slow one refuses the bitrate within a round trip or two.
+    /// The layers of a simulcast need more. Without congestion control it is the bitrate of the whole session.
+    func startBitrate(_ transport: MediaTransportKind, _ size: (width: Int, height: Int), _ framerate: Int) -> Int {
         let range = bitrateRange(transport)
-        let first = simulcast && transport == .livekit ? 1_500_000 : 600_000
+        let floor = videoCodec(transport).qualityFloor(size, framerate: framerate)
+        let first = simulcast && transport == .livekit ? floor * 3 / 2 : max(600_000, floor)
         return congestionControl == .off ? range.upperBound : min(max(first, range.lowerBound), range.upperBound)
     }
 

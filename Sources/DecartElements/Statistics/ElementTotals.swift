@@ -7,6 +7,8 @@ import WebRTCTransport
 struct PathCounters: Sendable {
     var packetsSent: UInt64 = 0
     var bytesSent: UInt64 = 0
+    /// Of `bytesSent`, those that only filled up probes of the path.
+    var paddingBytesSent: UInt64 = 0
     var packetsReceived: UInt64 = 0
     var bytesReceived: UInt64 = 0
     var packetsRefused: UInt64 = 0
@@ -30,7 +32,7 @@ struct PathCounters: Sendable {
             if index == 0 {
                 (packetsSent, bytesSent) = (connection.packetsSent, connection.bytesSent)
                 (nacksReceived, plisReceived) = (connection.rtp.nacksReceived, connection.rtp.plisReceived)
-                sendDelay = connection.totalSendDelay
+                (paddingBytesSent, sendDelay) = (connection.paddingBytesSent, connection.totalSendDelay)
             }
             packetsReceived &+= connection.packetsReceived
             bytesReceived &+= connection.bytesReceived
@@ -43,7 +45,7 @@ struct PathCounters: Sendable {
     }
 
     private static let fields: [any WritableKeyPath<PathCounters, UInt64> & Sendable] = [
-        \.packetsSent, \.bytesSent, \.packetsReceived, \.bytesReceived, \.packetsRefused, \.nacksSent,
+        \.packetsSent, \.bytesSent, \.paddingBytesSent, \.packetsReceived, \.bytesReceived, \.packetsRefused, \.nacksSent,
         \.nacksReceived, \.plisSent, \.plisReceived, \.iceRestarts, \.resumes, \.encoding.frames, \.decoding.frames,
     ]
     private static let times: [any WritableKeyPath<PathCounters, Duration> & Sendable] = [

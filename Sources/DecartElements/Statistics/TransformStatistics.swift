@@ -102,6 +102,7 @@ struct TransformStatistics {
     private func addVideo(to stats: Structure) {
         stats["packets-sent"] = GValueBox(uint64: totals.packetsSent)
         stats["bytes-sent"] = GValueBox(uint64: totals.bytesSent)
+        stats["padding-bytes-sent"] = GValueBox(uint64: totals.paddingBytesSent)
         stats["total-packet-send-delay"] = GValueBox(double: totals.sendDelay / .seconds(1))
         stats["packets-received"] = GValueBox(uint64: totals.packetsReceived)
         stats["bytes-received"] = GValueBox(uint64: totals.bytesReceived)

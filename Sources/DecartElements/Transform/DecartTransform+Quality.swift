@@ -98,9 +98,11 @@ extension DecartTransform {
         reading.isRelayed = sending.selectedPair?.isRelayed ?? false
         reading.glassToGlass = run?.timing?.glassToGlassPercentiles.map { .nanoseconds($0.p50) }
         if let rate = sending.bitrateTarget {
-            let highest = max(sending.maximumBitrate ?? rate.sustained, 1)
+            // More than that looks better, and less of it is no fault of the network.
+            let floor = session.path?.qualityFloor ?? rate.sustained
+            let highest = max(1, min(sending.maximumBitrate ?? floor, floor))
             reading.cpuRatio = session.path?.codecs.cpuShare ?? 1
-            reading.bandwidthRatio = rate.isLimitedByNetwork ? Double(rate.sustained) / Double(highest) : 1
+            reading.bandwidthRatio = rate.isLimitedByNetwork ? min(1, Double(rate.sustained) / Double(highest)) : 1
         }
         return reading
     }

@@ -159,6 +159,9 @@ enum TransformProperties {
             "congestion-control", \.encoding.congestionControl, nick: "Congestion control",
             blurb: "Adapts the video bitrate to the network; off is for networks with bandwidth to spare"),
         .enumeration(
+            "degradation-preference", \.encoding.degradation, nick: "Degradation preference",
+            blurb: "What gives way when the network does not carry the video"),
+        .enumeration(
             "codec", \.encoding.codec, nick: "Codec", blurb: "Video codec to send; only this one is offered"),
         .string(
             "encoder", \.encoding.encoder, nick: "Encoder",

@@ -58,6 +58,7 @@ package final class EncodedSendBranch: SendBranch {
         entry.push(Event.timeSegment())
         input.addDelivery(path: path) { [weak self] frame in
             if self?.deliver(frame, to: entry) == true { onFrame(frame.size) }
+            return true
         }
     }
 

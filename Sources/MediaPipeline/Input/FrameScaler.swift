@@ -34,6 +34,17 @@ package final class FrameScaler: @unchecked Sendable {
         colours = source.isRGB || source.isLimited601 ? nil : ColourConversion(from: source, to: target)
     }
 
+    /// Scales the whole of an I420 frame that the encoder takes.
+    package convenience init?(from size: (width: Int, height: Int), to target: (width: Int, height: Int)) {
+        func video(_ size: (width: Int, height: Int)) -> VideoInfo? {
+            (try? Caps(EncoderFrame.caps(width: size.width, height: size.height))).flatMap(VideoInfo.init(caps:))
+        }
+        guard let source = video(size), let sent = video(target),
+            let placement = FramePlacement(source, in: target, fit: .stretch)
+        else { return nil }
+        self.init(source, to: sent, placement)
+    }
+
     deinit { free(scratch) }
 
     /// True if libyuv reads the format, and the colours are full-range RGB or YUV whose matrix and range are known.

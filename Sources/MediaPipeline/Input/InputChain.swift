@@ -38,8 +38,6 @@ package final class InputChain: @unchecked Sendable {
         /// Caps and rotation in front of the queue; `input` and `rotation` apply behind it.
         var arriving: (info: VideoInfo?, rotation: ImageRotation) = (nil, .none)
         var geometryChanged = true
-        /// Reduced while the network cannot carry the full size.
-        var scale = DegradationLadder.Scale.full
         /// Route of the frames behind the queue; `scaler` exists for the route `.scaler` only.
         var route = InputRoute.elements
         var scaler: FrameScaler?
@@ -49,7 +47,7 @@ package final class InputChain: @unchecked Sendable {
         /// The caps that the processor has.
         var announced: Event?
         /// Consumers by their media path; `.raw` is the raw fallback.
-        var deliveries: [PathID: @Sendable (EncoderFrame) -> Void] = [:]
+        var deliveries: [PathID: @Sendable (EncoderFrame) -> Bool] = [:]
         /// Time at which the current frame left the queue.
         var began: Duration?
         var onShape: (@Sendable (_ isPortrait: Bool) -> Void)?
@@ -165,15 +163,6 @@ package final class InputChain: @unchecked Sendable {
         }
     }
 
-    /// Shrinks the frames if the network cannot carry the full size.
-    package func setScale(_ scale: DegradationLadder.Scale) {
-        state.withLock { state in
-            guard state.scale != scale else { return }
-            state.scale = scale
-            state.geometryChanged = true
-        }
-    }
-
     /// Calls `handler` when a frame is lost: in the leaky queue, which drops the oldest frame of a live input (other
     /// inputs wait), or in a slow processor.
     package func onOverrun(_ handler: @escaping @Sendable () -> Void) {
@@ -186,7 +175,8 @@ package final class InputChain: @unchecked Sendable {
     }
 
     /// Adds a consumer: while one media path takes over from another, there are two.
-    package func addDelivery(path: PathID, _ deliver: @escaping @Sendable (EncoderFrame) -> Void) {
+    /// - Parameter deliver: returns false for a frame that it leaves out.
+    package func addDelivery(path: PathID, _ deliver: @escaping @Sendable (EncoderFrame) -> Bool) {
         state.withLock { $0.deliveries[path] = deliver }
     }
     package func removeDelivery(path: PathID) { _ = state.withLock { $0.deliveries.removeValue(forKey: path) } }
@@ -284,10 +274,9 @@ package final class InputChain: @unchecked Sendable {
 
     private func applyGeometryIfChanged() {
         let changed = state.withLock {
-            exchange(&$0.geometryChanged, with: false) ? ($0.target, $0.scale, $0.fit, $0.rotation, $0.input) : nil
+            exchange(&$0.geometryChanged, with: false) ? ($0.target, $0.fit, $0.rotation, $0.input) : nil
         }
-        guard let (full, factor, fit, rotation, input) = changed else { return }
-        let target = (width: factor.applied(to: full.width), height: factor.applied(to: full.height))
+        guard let (target, fit, rotation, input) = changed else { return }
         setRoute(to: target, fit, rotation)
         let isUnflagged = state.withLock { $0.input?.isMixed == true && !$0.hasInterlaceFlags }
         deinterlace.set("mode", isUnflagged ? "interlaced" : "auto")
@@ -375,9 +364,15 @@ package final class InputChain: @unchecked Sendable {
         let isTaken = order.pass({ frame(blackFrames, processing) }) { frame in
             // A closed media path may still have its delivery here while another one continues.
             let deliveries = state.withLock { Array($0.deliveries) }.filter { gate.isOpen(path: $0.key) }
+            var (isLeftOut, isSent) = (false, false)
+            for delivery in deliveries {
+                let takes = delivery.value(frame)
+                guard delivery.key != .raw else { continue }
+                (isLeftOut, isSent) = (isLeftOut || !takes, isSent || takes)
+            }
             // The branch of an encoded input counts for itself: it drops frames.
-            if frame.encoded == nil, deliveries.contains(where: { $0.key != .raw }) { gate.countSent() }
-            for delivery in deliveries { delivery.value(frame) }
+            guard frame.encoded == nil else { return }
+            if isSent { gate.countSent() } else if isLeftOut { gate.countRateLimited() }
         }
         if !isTaken { gate.countDropped() }
     }
@@ -390,11 +385,10 @@ package final class InputChain: @unchecked Sendable {
             // handler.
             guard let self, self.gate.isOpen else { return }
             let element = element.retained
-            let (full, scale) = self.state.withLock { ($0.target, $0.scale) }
+            let size = self.state.withLock(\.target)
             let now = element.currentRunningTime
             self.deliver { blackFrames, _ in
-                blackFrames.frame(
-                    width: scale.applied(to: full.width), height: scale.applied(to: full.height), now: now)
+                blackFrames.frame(width: size.width, height: size.height, now: now)
             }
         }
     }

@@ -65,12 +65,20 @@ package final class InputGate: Sendable {
         /// Nominal time between two frames without a duration of their own; nil: unknown.
         var step: ClockTime?
         var rate = RateLimit()
+        /// Frames a second: the most that are sent, and the most that the CPU carries by the judgement of each media path.
+        var maximumRate = 0
+        var carriedRates: [PathID: Int] = [:]
         /// Running time of the latest frame, passed or not.
         var latest: ClockTime?
         /// Later frames of an encoded input depend on each frame, so the rate limit drops none.
         var isEncoded = false
         var wait: ClockWait?
         var counters = InputCounters()
+
+        mutating func setLimit() {
+            let rates = [maximumRate] + Array(carriedRates.values)
+            rate.set(framesPerSecond: rates.filter { $0 > 0 }.min())
+        }
     }
     private let state = StateLock(State())
     private let changed = DispatchSemaphore(value: 0)
@@ -79,7 +87,18 @@ package final class InputGate: Sendable {
     package init(pacing: InputPacing) { self.pacing = pacing }
 
     package func setMaximumRate(framesPerSecond: Int) {
-        state.withLock { $0.rate.interval = framesPerSecond > 0 ? 1_000_000_000 / UInt64(framesPerSecond) : 0 }
+        state.withLock { state in
+            state.maximumRate = framesPerSecond
+            state.setLimit()
+        }
+    }
+
+    /// Lowers the rate to what the CPU carries while this path is open; nil: it carries all frames.
+    func setCarriedRate(framesPerSecond: Int?, path: PathID) {
+        state.withLock { state in
+            state.carriedRates[path] = framesPerSecond
+            state.setLimit()
+        }
     }
 
     package func set(encoded: Bool) { state.withLock { $0.isEncoded = encoded } }
@@ -170,8 +189,10 @@ package final class InputGate: Sendable {
         state.withLock {
             let kept = $0
             $0 = State()
-            ($0.rate.interval, $0.open, $0.isWithheld, $0.isStopping, $0.isClosing) =
-                (kept.rate.interval, kept.open, kept.isWithheld, kept.isStopping, kept.isClosing)
+            ($0.open, $0.isWithheld, $0.isStopping, $0.isClosing) =
+                (kept.open, kept.isWithheld, kept.isStopping, kept.isClosing)
+            ($0.maximumRate, $0.carriedRates) = (kept.maximumRate, kept.carriedRates)
+            $0.setLimit()
             $0.counters = kept.counters
         }
         pacing.reset()
@@ -208,6 +229,7 @@ package final class InputGate: Sendable {
         state.withLock { $0.step = ClockTime(min(step, 10) * 1_000_000_000) }
     }
 
+    func countRateLimited() { state.withLock { $0.counters.framesRateLimited &+= 1 } }
     func countSent() { state.withLock { $0.counters.framesSent &+= 1 } }
     func countDroppedToKeyframe() { state.withLock { $0.counters.droppedToKeyframe &+= 1 } }
     /// Counts a frame that a busy queue, encoder or processor lost.

@@ -9,6 +9,11 @@ package struct RateLimit: Sendable {
 
     package init(interval: ClockTime = 0) { self.interval = interval }
 
+    /// - Parameter framesPerSecond: nil or 0: no limit.
+    package mutating func set(framesPerSecond: Int?) {
+        interval = framesPerSecond.flatMap { $0 > 0 ? 1_000_000_000 / UInt64($0) : nil } ?? 0
+    }
+
     /// The next frame passes in any case.
     package mutating func restart() { nextDue = nil }
 

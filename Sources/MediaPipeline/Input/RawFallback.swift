@@ -41,6 +41,7 @@ package final class RawFallback: @unchecked Sendable {
         entry.push(Event.streamStart(id: "decart/fallback", groupID: Event.nextGroupID()))
         input.addDelivery(path: .raw) { [weak self] frame in
             if frame.encoded == nil { self?.forward(frame, frame.size) }
+            return true
         }
         input.gate.open(path: .raw)
     }

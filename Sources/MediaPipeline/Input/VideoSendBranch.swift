@@ -23,6 +23,10 @@ package final class VideoSendBranch: SendBranch {
         var isWanted: Bool { wanted.map { !$0.isEmpty } ?? true }
         var appliedBitrate = 0
         var ladder: DegradationLadder?
+        /// The frame rate of the ladder.
+        var limit = RateLimit()
+        /// For the ladder's scale, from frames of one size.
+        var scaler: (from: (width: Int, height: Int), to: (width: Int, height: Int), scaler: FrameScaler)?
         var load: CPULoadController
         /// Size in the caps that the encoder has.
         var size = (width: 0, height: 0)
@@ -102,18 +106,19 @@ package final class VideoSendBranch: SendBranch {
         pushCaps(on: entry, settings.size.current)
         entry.push(Event.timeSegment())
         input.addDelivery(path: path) { [weak self] frame in
-            guard let self, frame.encoded == nil, self.state.withLock(\.isWanted) else { return }
+            guard let self, frame.encoded == nil, self.state.withLock(\.isWanted) else { return true }
             self.follow(encoder)
+            guard let frame = self.reduced(frame) else { return false }
             onFrame(frame.size)
             self.push(frame, markers, into: encoder, entry)
+            return true
         }
     }
 
-    /// Lets no more frames through; the input has its full size and rate again.
+    /// Lets no more frames through.
     package func stop() {
         input.removeDelivery(path: path)
-        input.setScale(.full)
-        input.gate.setMaximumRate(framesPerSecond: settings.framerate)
+        input.gate.setCarriedRate(framesPerSecond: nil, path: path)
     }
 
     /// Called after the connection has been closed and before the bin goes to NULL: unblocks a thread in the encoder.
@@ -146,6 +151,23 @@ package final class VideoSendBranch: SendBranch {
     }
 
     // MARK: Frames (the thread that delivers them)
+
+    /// The frame as the ladder has it; nil: it is left out.
+    private func reduced(_ frame: EncoderFrame) -> EncoderFrame? {
+        let (isDue, scale, known) = state.withLock { state in
+            (frame.runningTime.map { state.limit.passes($0) } ?? true, state.ladder?.level.scale ?? .full, state.scaler)
+        }
+        guard isDue else { return nil }
+        guard scale != .full else { return frame }
+        let size = (width: scale.applied(to: frame.size.width), height: scale.applied(to: frame.size.height))
+        var scaler = known.flatMap { $0.from == frame.size && $0.to == size ? $0.scaler : nil }
+        if scaler == nil {
+            scaler = FrameScaler(from: frame.size, to: size)
+            state.withLock { $0.scaler = scaler.map { (frame.size, size, $0) } }
+        }
+        guard let small = scaler?.scaled(frame.buffer) else { return nil }
+        return EncoderFrame(buffer: small, size: size, runningTime: frame.runningTime)
+    }
 
     private func push(_ frame: EncoderFrame, _ markers: LatencyMarkers?, into encoder: any VideoSender, _ entry: Pad) {
         let isResized = state.withLock { exchange(&$0.size, with: frame.size) != frame.size }
@@ -183,15 +205,16 @@ package final class VideoSendBranch: SendBranch {
             guard let target = state.target else { return (0, nil, nil) }
             defer { state.appliedBitrate = target.target }
             let bitrate = target.target == state.appliedBitrate ? nil : target.target
-            guard let encodedBytes = encoder.bytesOfDeltaFrames else { return (target.target, bitrate, nil) }
+            guard let made = encoder.made else { return (target.target, bitrate, nil) }
             if state.ladder == nil {
                 let size = settings.size.current
                 state.ladder = DegradationLadder(
-                    width: size.width, height: size.height, frameRate: Double(settings.framerate))
+                    width: size.width, height: size.height, frameRate: Double(settings.framerate),
+                    preference: settings.degradation)
             }
-            return (
-                target.target, bitrate, state.ladder?.frame(target, encodedBytes: encodedBytes, now: MonotonicTime.now)
-            )
+            let level = state.ladder?.frame(target, made: made, now: MonotonicTime.now)
+            if let level { state.limit.set(framesPerSecond: level.frameRate) }
+            return (target.target, bitrate, level)
         }
         if let bitrate { encoder.setBitrate(bitrate) }
         if let level {
@@ -201,8 +224,6 @@ package final class VideoSendBranch: SendBranch {
                 degradation step: scale \(level.scale.numerator)/\(level.scale.denominator), \(rate), \
                 because the target is \(target / 1000) kbit/s
                 """)
-            limitRate()
-            input.setScale(level.scale)
         }
     }
 
@@ -221,13 +242,6 @@ package final class VideoSendBranch: SendBranch {
         guard isChanged else { return }
         let what = rate.map { "this machine is too busy for more than \($0) fps" } ?? "the CPU carries all frames again"
         logger.info(what)
-        limitRate()
-    }
-
-    /// Applies the lower one of the frame rates that network and CPU carry.
-    private func limitRate() {
-        let (network, processor) = state.withLock { ($0.ladder?.level.frameRate, $0.load.frameRate) }
-        let rates = [network, processor, settings.framerate].compactMap(\.self)
-        input.gate.setMaximumRate(framesPerSecond: rates.min() ?? settings.framerate)
+        input.gate.setCarriedRate(framesPerSecond: rate, path: path)
     }
 }

@@ -10,6 +10,7 @@ package struct VideoSendSettings: Sendable {
     /// The property `encoder`; empty: the default.
     package var encoder: String
     package var simulcast = false
+    package var degradation = DegradationPreference.balanced
 
     package init(size: CurrentFrameSize, framerate: Int, bitrate: Int, encoder: String) {
         self.size = size

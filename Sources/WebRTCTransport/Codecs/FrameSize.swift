@@ -164,7 +164,7 @@ extension VideoCodec {
         }
     }
 
-    private static func withoutEmulationPrevention(_ unit: some Sequence<UInt8>) -> [UInt8] {
+    static func withoutEmulationPrevention(_ unit: some Sequence<UInt8>) -> [UInt8] {
         var plain: [UInt8] = []
         var zeros = 0
         for byte in unit {
@@ -190,7 +190,7 @@ extension VideoCodec {
             guard bits.golomb() != nil else { return nil }
             // 4:2:0, unless the set says something else.
             var chroma = 1
-            if [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135].contains(profile) {
+            if h264ChromaProfiles.contains(profile) {
                 guard let format = chromaFormat(&bits) else { return nil }
                 chroma = format
             }
@@ -225,8 +225,11 @@ extension VideoCodec {
         }
     }
 
+    /// The profiles whose sequence parameter set has a chroma format (H.264 7.3.2.1.1).
+    static let h264ChromaProfiles = [100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135]
+
     /// Reads the chroma format (chroma_format_idc) of the high profiles, and skips their bit depths and scaling lists.
-    private static func chromaFormat(_ bits: inout BitReader) -> Int? {
+    static func chromaFormat(_ bits: inout BitReader) -> Int? {
         guard let format = bits.golomb(), format <= 3 else { return nil }
         if format == 3 { bits.skip(1) }
         guard bits.golomb() != nil, bits.golomb() != nil else { return nil }
@@ -239,9 +242,8 @@ extension VideoCodec {
             var (last, next) = (8, 8)
             for _ in 0..<(list < 6 ? 16 : 64) {
                 if next != 0 {
-                    guard let code = bits.golomb() else { return nil }
-                    // se(v): 1, -1, 2, -2 … (H.264 9.1.1)
-                    next = (last + (code & 1 == 1 ? (code + 1) / 2 : -code / 2)) & 0xff
+                    guard let change = bits.signed() else { return nil }
+                    next = (last + change) & 0xff
                 }
                 if next != 0 { last = next }
             }
@@ -278,6 +280,9 @@ struct BitReader {
         }
         return nil
     }
+
+    /// se(v): 1, -1, 2, -2 … (H.264 9.1.1)
+    mutating func signed() -> Int? { golomb().map { $0 & 1 == 1 ? ($0 + 1) / 2 : -$0 / 2 } }
 }
 
 /// Drops oversized frames before the decoder, and all frames that depend on them. A value.

@@ -18,12 +18,16 @@ package struct KnownEncoder: Sendable, Equatable {
     package let settings: [Setting]
     /// True if the element begins a new GOP, with a keyframe, when its bitrate changes.
     package let restartsAtNewBitrate: Bool
+    /// How an encoder that runs on the CPU divides its bitrate among the frames; nil: its setting is not corrected.
+    package enum Budget: Sendable, Equatable { case byFrames, byTime }
+    package let budget: Budget?
 
     private init(
         _ factory: String, _ codec: VideoCodec, _ bitrate: BitrateProperty, keyframes: [(String, String)],
-        _ settings: [(String, String)], restarts: Bool = false
+        _ settings: [(String, String)], restarts: Bool = false, budget: Budget? = nil
     ) {
         (self.factory, self.codec, self.bitrate, restartsAtNewBitrate) = (factory, codec, bitrate, restarts)
+        self.budget = budget
         self.keyframes = keyframes.map { Setting(property: $0.0, value: $0.1) }
         self.settings = settings.map { Setting(property: $0.0, value: $0.1) }
     }
@@ -40,13 +44,13 @@ package struct KnownEncoder: Sendable, Equatable {
                 ("aud", "false"),
                 ("threads", "1"), ("sliced-threads", "false"), ("vbv-buf-capacity", "120"),
                 ("option-string", "scenecut=0"),
-            ]),
+            ], budget: .byFrames),
         KnownEncoder(
             "openh264enc", .h264, .bit("bitrate"), keyframes: [("gop-size", "2560")],
             [
                 ("complexity", "low"), ("rate-control", "bitrate"), ("multi-thread", "1"),
                 ("scene-change-detection", "false"), ("max-bitrate", "0"),
-            ]),
+            ], budget: .byTime),
         KnownEncoder("vah264enc", .h264, .kbit("bitrate"), keyframes: vaKeyframes, vaH264, restarts: true),
         KnownEncoder("vah264lpenc", .h264, .kbit("bitrate"), keyframes: vaKeyframes, vaH264, restarts: true),
         KnownEncoder(
@@ -76,10 +80,10 @@ package struct KnownEncoder: Sendable, Equatable {
         // Measured at 720p: a frame takes 224-247 ms with vp8enc's defaults and 4-5 ms with these; a cpu-used of -16
         // would lose 5 dB without any gain.
         KnownEncoder(
-            "vp8enc", .vp8, .bit("target-bitrate"), keyframes: libvpxKeyframes, libvpx + [("cpu-used", "-12")]),
+            "vp8enc", .vp8, .bit("target-bitrate"), keyframes: libvpxKeyframes, libvpx + [("cpu-used", "-12")], budget: .byTime),
         KnownEncoder(
             "vp9enc", .vp9, .bit("target-bitrate"), keyframes: libvpxKeyframes,
-            libvpx + [("cpu-used", "8"), ("row-mt", "false")]),
+            libvpx + [("cpu-used", "8"), ("row-mt", "false")], budget: .byTime),
         KnownEncoder(
             "vavp9enc", .vp9, .kbit("bitrate"), keyframes: vaKeyframes,
             [("rate-control", "cbr"), ("hierarchical-level", "1")], restarts: true),

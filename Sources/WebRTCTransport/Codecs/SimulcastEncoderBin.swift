@@ -78,7 +78,7 @@ package final class SimulcastEncoderBin: VideoSender {
         setBitrate(bitrate)
     }
 
-    package var bytesOfDeltaFrames: UInt64? { nil }
+    package var made: EncodedSum? { nil }
     package var codingTime: CodingTime { branches.reduce(CodingTime()) { $0 + $1.encoder.codingTime } }
     package var encoders: [Element] { branches.map(\.encoder.encoder) }
     package var followsBitrate: Bool { branches.allSatisfy(\.encoder.followsBitrate) }

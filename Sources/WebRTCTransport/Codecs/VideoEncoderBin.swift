@@ -8,9 +8,9 @@ package protocol VideoSender: Sendable {
     var encoders: [Element] { get }
     /// False if the bitrate of the encoders cannot be set: it stays as it is.
     var followsBitrate: Bool { get }
-    /// Bytes of all encoded frames so far except keyframes, from which `DegradationLadder` derives frame rate and size.
-    /// nil for simulcast: it pauses layers when the bitrate falls short, and keeps frame rate and size.
-    var bytesOfDeltaFrames: UInt64? { get }
+    /// What was encoded so far, from which `DegradationLadder` derives frame rate and size. nil for simulcast: it pauses layers
+    /// when the bitrate falls short, and keeps frame rate and size.
+    var made: EncodedSum? { get }
     /// RIDs of the simulcast layers that are sent now, highest resolution first; empty: one stream.
     var sentLayers: [String] { get }
     /// Frames encoded so far; those of all layers.
@@ -34,13 +34,29 @@ package final class VideoEncoderBin: VideoSender {
     package let bin: Bin
     package let encoder: Element
     package let codec: VideoCodec
-    private let made = Made()
+    private let output: Output
     private let keyframe = KeyframeRequest()
     private let timer = CodingTimer()
     private let bitrate: EncoderBitrate?
 
-    private final class Made: Sendable {
-        let bytesOfDeltaFrames = Atomic<UInt64>(0)
+    private final class Output: Sendable {
+        private let state: Mutex<(sum: EncodedSum, reader: QuantizerReader)>
+        init(_ codec: VideoCodec) { state = Mutex((EncodedSum(), QuantizerReader(codec))) }
+
+        var sum: EncodedSum { state.withLock(\.sum) }
+
+        func add(_ frame: Buffer) {
+            state.withLock { state in
+                // A keyframe has the parameter sets that later frames are read with.
+                let excess = frame.withBytes { state.reader.excess($0) }
+                guard frame.isDeltaUnit else { return }
+                state.sum.frames &+= 1
+                state.sum.bytes &+= UInt64(frame.size)
+                guard let excess, let excess else { return }
+                state.sum.judged &+= 1
+                state.sum.excess += excess
+            }
+        }
     }
 
     /// `encoderDescription` is an element factory or a bin description; empty selects an installed encoder. `bitrate`
@@ -50,6 +66,7 @@ package final class VideoEncoderBin: VideoSender {
         parameters: RTPSendParameters, bitrate: Int, encoderDescription: String = ""
     ) throws(GStreamerError) {
         codec = parameters.codec
+        output = Output(parameters.codec)
         bin = Bin()
         var elements: [Element] = []
         if encoderDescription.isEmpty {
@@ -71,11 +88,10 @@ package final class VideoEncoderBin: VideoSender {
             known?.apply(to: encoder)
             elements.append(encoder)
         }
-        self.bitrate = EncoderBitrate(encoder, known: known)
-        elements[0].staticPad("src")?.addProbe(.buffer) { [made] item in
-            if case .buffer(let frame) = item, frame.isDeltaUnit {
-                made.bytesOfDeltaFrames.wrappingAdd(UInt64(frame.size), ordering: .relaxed)
-            }
+        // An application's own bin may do with its bitrate what we do not know.
+        self.bitrate = EncoderBitrate(encoder, known: known, corrects: elements.first === encoder)
+        elements[0].staticPad("src")?.addProbe(.buffer) { [output] item in
+            if case .buffer(let frame) = item { output.add(frame) }
             return .pass
         }
         timer.attach(to: elements[0])
@@ -190,7 +206,7 @@ package final class VideoEncoderBin: VideoSender {
 
     package var followsBitrate: Bool { bitrate != nil }
     package var encoders: [Element] { [encoder] }
-    package var bytesOfDeltaFrames: UInt64? { made.bytesOfDeltaFrames.load(ordering: .relaxed) }
+    package var made: EncodedSum? { output.sum }
     package var sentLayers: [String] { [] }
     package var codingTime: CodingTime { timer.sum }
     package func setSize(width: Int, height: Int) {}

@@ -28,8 +28,11 @@ package struct CongestionController: Sendable {
     private var silences = 0
     private var highestReported: UInt32?
     private var hasReports = false
+    /// transport-cc feedback has arrived before, whether or not it still does.
+    private var hasHadFeedback = false
     private var lastReportBackOff: Int64?
     private var remoteEstimate: (bitrate: Int, time: Int64)?
+    private var probes = ProbeController()
 
     /// The target that was published last; the start value before that.
     package private(set) var target: BitrateTarget
@@ -74,7 +77,7 @@ package struct CongestionController: Sendable {
         if lastFeedback == nil { loss.lift() }
         let endsSilence = silences > 0 && feedback.received > 0
         if feedback.received > 0 {
-            lastFeedback = now
+            (lastFeedback, hasHadFeedback) = (now, true)
             unansweredSince = nil
             silences = 0
         }
@@ -91,7 +94,13 @@ package struct CongestionController: Sendable {
             delivered = received.bitrate(at: latest)
             // A full path delivers its capacity; half a second ago it may have had another one.
             let capacity = signal == .overuse ? received.bitrate(at: latest, over: 200_000) : delivered
+            let before = delay.estimate
             delay.update(signal, received: capacity, sent: sent.bitrate(at: now), roundTrip: trip, now: now)
+            if delay.estimate < before { probes.backedOff(now) }
+            if let proven = probes.update(feedback, roundTrip: trip, now: now), signal == .normal {
+                delay.prove(proven)
+                if loss.excess < LossBasedController.slightLoss { loss.prove(proven) }
+            }
         }
         let tried = sent.bitrate(at: now).map(Double.init)
         if endsSilence {
@@ -114,6 +123,8 @@ package struct CongestionController: Sendable {
     {
         count(totalBytes, now: now)
         let previous = highestReported
+        // A report that does not advance repeats what was known, while nothing of ours arrives.
+        if let previous, Int32(bitPattern: report.highestSequence &- previous) <= 0 { return publish(now) }
         highestReported = report.highestSequence
         let verdict = roundTrip.map { reportedTrip.update($0, now: now) } ?? .clear
         if let last = lastFeedback, now &- last > Self.feedbackLife {
@@ -159,6 +170,18 @@ package struct CongestionController: Sendable {
         lastRetransmittedBytes = totalBytes
         retransmissions = min(retransmissionRate.bitrate(at: now) ?? 0, Int(Self.maximumRetransmissions * sustained))
     }
+
+    /// The next probe of the path, which begins now; nil: none is due, or its result could not be seen. Padding fills it up to
+    /// its rate, and `probeEnded` ends it.
+    package mutating func nextProbe(totalBytes: UInt64, now: Int64) -> ProbeCluster? {
+        guard lastFeedback != nil, silences == 0, standing.length == 0, !standing.stands, remoteEstimate == nil else {
+            return nil
+        }
+        return probes.next(
+            estimate: min(latestEstimate, range.upperBound), maximum: range.upperBound, totalBytes: totalBytes, now: now)
+    }
+
+    package mutating func probeEnded(totalBytes: UInt64, now: Int64) { probes.ended(totalBytes: totalBytes, now: now) }
 
     /// Handles the passing of time; call it a few times a second.
     package mutating func tick(totalBytes: UInt64, now: Int64) -> BitrateTarget? {
@@ -254,7 +277,7 @@ package struct CongestionController: Sendable {
         if lastFeedback != nil {
             (estimate, reason) = (delay.estimate, .delay)
             if loss.estimate < estimate { (estimate, reason) = (loss.estimate, .loss) }
-        } else if hasReports || lastReportBackOff != nil {
+        } else if hasReports || hasHadFeedback || lastReportBackOff != nil {
             (estimate, reason) = (loss.estimate, .reports)
         } else {
             estimate = Double(start)

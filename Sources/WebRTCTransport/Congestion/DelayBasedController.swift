@@ -55,6 +55,13 @@ package struct DelayBasedController: Sendable {
         estimate = min(estimate, max(floor, current / 2))
     }
 
+    /// Takes over what a probe has shown the path to carry.
+    package mutating func prove(_ rate: Double) {
+        guard rate > estimate else { return }
+        if let known = capacity, rate / 1000 > known + Self.change(of: known) { capacity = nil }
+        estimate = rate
+    }
+
     /// Takes reductions back that have changed nothing.
     package mutating func raise(to rate: Double) { estimate = max(estimate, rate) }
 

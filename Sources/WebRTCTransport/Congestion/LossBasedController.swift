@@ -10,6 +10,8 @@ package struct LossBasedController: Sendable {
     private static let flood = 0.35
     /// More loss than this, beyond the path's own, is the network's limit, not its noise.
     static let highLoss = 0.1
+    /// Less is no reason to stop growing.
+    static let slightLoss = 0.02
     private static let interval: Int64 = 250_000
     /// Packets needed for a judgement; a single lost one of fewer would be above 5 %.
     private static let leastPackets = 20
@@ -96,7 +98,7 @@ package struct LossBasedController: Sendable {
             guard hasEffect else { return }
             lastDecrease = now
             decrease(current: current, delivered: delivered ?? sent.map { $0 * (1 - loss) })
-        } else if excess < 0.02 {
+        } else if excess < Self.slightLoss {
             let next = estimate * (1 + (atOnce ? Self.slowGrowth : Self.growth) * elapsed) + 1000 * elapsed
             estimate = max(estimate, min(next, provenRate, ceiling))
         }
@@ -134,6 +136,9 @@ package struct LossBasedController: Sendable {
 
     /// Removes the limit, because another controller takes over; the estimate falls again at the next loss.
     package mutating func lift() { estimate = ceiling }
+
+    /// Takes over what a probe has shown the path to carry.
+    package mutating func prove(_ rate: Double) { estimate = max(estimate, min(rate, ceiling)) }
 
     package mutating func backOff(to rate: Double) { estimate = min(estimate, rate) }
 }

@@ -34,13 +34,12 @@ package final class SendRateControl: @unchecked Sendable {
     /// - Parameters:
     ///   - size: bytes before protection.
     ///   - sequence: the transport-wide sequence number; nil: it has none.
-    ///   - isRetransmission: the packet is RTX (RFC 4588).
-    package func willSend(rtp size: Int, sequence: UInt16?, isRetransmission: Bool, now: Duration) {
-        outgoing.withLock {
-            $0.history.record(
-                sequence: sequence, size: size, isRetransmission: isRetransmission, now: now.inMicroseconds)
-        }
+    package func willSend(rtp size: Int, sequence: UInt16?, _ purpose: PacketPurpose, now: Duration) {
+        outgoing.withLock { $0.history.record(sequence: sequence, size: size, purpose, now: now.inMicroseconds) }
     }
+
+    package var bytesSent: UInt64 { outgoing.withLock(\.history.totalBytes) }
+    package var paddingBytes: UInt64 { outgoing.withLock(\.history.paddingBytes) }
 
     package func willSend(rtcp packet: UnsafeRawBufferPointer, now: Duration) {
         outgoing.withLock { $0.senderReports.note(compound: packet, now: now.inMicroseconds) }
@@ -75,6 +74,13 @@ package final class SendRateControl: @unchecked Sendable {
         let news = controller.tick(totalBytes: total, now: now.inMicroseconds)
         return fixed == nil ? news : nil
     }
+
+    /// See `CongestionController.nextProbe`.
+    package func nextProbe(now: Duration) -> ProbeCluster? {
+        fixed == nil ? controller.nextProbe(totalBytes: bytesSent, now: now.inMicroseconds) : nil
+    }
+
+    package func probeEnded(now: Duration) { controller.probeEnded(totalBytes: bytesSent, now: now.inMicroseconds) }
 
     package var target: BitrateTarget {
         fixed.map { BitrateTarget(target: $0, estimate: controller.target.estimate, reason: .off) }

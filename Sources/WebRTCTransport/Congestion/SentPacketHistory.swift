@@ -1,3 +1,12 @@
+/// Why a packet is sent.
+package enum PacketPurpose: Sendable {
+    case media
+    /// RTX (RFC 4588) that the remote peer has asked for.
+    case retransmission
+    /// RTX that fills up a probe of the path.
+    case padding
+}
+
 /// Sent packets by transport-wide sequence number. A streaming thread writes it for each packet, the network thread
 /// reads it for each feedback: the owner must lock. It allocates nothing after `init`.
 package struct SentPacketHistory: Sendable {
@@ -17,15 +26,21 @@ package struct SentPacketHistory: Sendable {
     /// Bytes of all packets, with or without a sequence number.
     package private(set) var totalBytes: UInt64 = 0
     package private(set) var retransmittedBytes: UInt64 = 0
+    package private(set) var paddingBytes: UInt64 = 0
 
     package init() {
         ring = Array(repeating: Entry(sequence: 0, fate: .unknown, size: 0, sendTime: 0), count: Self.capacity)
     }
 
     /// `sequence` is nil if transport-cc is not negotiated.
-    package mutating func record(sequence: UInt16?, size: Int, isRetransmission: Bool = false, now: Int64) {
-        totalBytes &+= UInt64(clamping: size)
-        if isRetransmission { retransmittedBytes &+= UInt64(clamping: size) }
+    package mutating func record(sequence: UInt16?, size: Int, _ purpose: PacketPurpose = .media, now: Int64) {
+        let bytes = UInt64(clamping: size)
+        totalBytes &+= bytes
+        switch purpose {
+        case .media: break
+        case .retransmission: retransmittedBytes &+= bytes
+        case .padding: paddingBytes &+= bytes
+        }
         guard let sequence else { return }
         ring[Int(sequence) & (Self.capacity - 1)] = Entry(
             sequence: sequence, fate: .unknown, size: Int32(clamping: max(1, size)), sendTime: now)

@@ -1,10 +1,13 @@
 /// The lowest delay of the last 30 to 60 s: the delay of the path without a queue. Old values expire, because routes
-/// change and clocks drift. In µs; only differences matter, so the clocks at both ends may have any offset.
+/// change, and rise, because the remote clock may be slewed: faster by 0.1 %, it would look like a queue of 60 ms after a
+/// minute. In µs; only differences matter, so the clocks at both ends may have any offset.
 package struct DelayBaseline: Sendable {
     private static let window: Int64 = 30_000_000
     private var lowest: Int64 = .max
     private var lowestBefore: Int64 = .max
     private var windowStart: Int64?
+    private var updated: Int64?
+    private static let slew: Int64 = 1000
     package init() {}
 
     /// Returns how far `delay` is above the lowest.
@@ -13,6 +16,13 @@ package struct DelayBaseline: Sendable {
             if now &- start > Self.window { (lowestBefore, lowest, windowStart) = (lowest, .max, now) }
         } else {
             windowStart = now
+        }
+        let slewed = min(max(0, now &- (updated ?? now)), Self.window) / Self.slew
+        if slewed > 0 || updated == nil {
+            // Feedback comes more often than its share of a µs would be counted.
+            updated = now
+            if lowest < .max - slewed { lowest += slewed }
+            if lowestBefore < .max - slewed { lowestBefore += slewed }
         }
         lowest = min(lowest, delay)
         return delay &- min(lowest, lowestBefore)

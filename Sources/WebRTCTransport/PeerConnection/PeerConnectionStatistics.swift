@@ -32,6 +32,8 @@ package struct PeerConnectionStatistics: Sendable {
     package var keyframeSendDelay: Duration?
     /// Upper bound of the target, bit/s.
     package var maximumBitrate: Int?
+    /// Bytes of RTX that only filled up probes of the path; they are among `bytesSent`.
+    package var paddingBytesSent: UInt64 = 0
     package var selectedPair: ICECandidatePair?
     package var iceTime: Duration?
     package var dtlsTime: Duration?

@@ -28,6 +28,8 @@ final class RTPSender: @unchecked Sendable {
         var srtp: SRTPTransform?
         /// nil before video is negotiated.
         var pacer: PacedSender?
+        /// False: padding cannot be sent, or what it shows would not be seen.
+        var canProbe = false
     }
     private let outward = Mutex(Outward())
 
@@ -39,6 +41,9 @@ final class RTPSender: @unchecked Sendable {
     // MARK: Network thread only
     private var log: CongestionLog
     private var proof: UplinkProof
+    /// The present probe of the path, and the bytes that were sent before it.
+    private var probe: (cluster: ProbeCluster, began: Duration, bytesBefore: UInt64)?
+    private static let probeStep = Duration.milliseconds(5)
 
     init(
         _ configuration: PeerConnectionConfiguration, over ice: ICETransport, network: NetworkThread, rtp: RTPSessions,
@@ -70,9 +75,15 @@ final class RTPSender: @unchecked Sendable {
             send: { [weak self] packet in
                 if batch.count >= Self.batchLimit { self?.flush(&batch) }
                 self?.add(
-                    rtp: packet, writer, isRetransmission: retransmission.contains(Int(packet[1] & 0x7f)), to: &batch)
+                    rtp: packet, writer, retransmission.contains(Int(packet[1] & 0x7f)) ? .retransmission : .media,
+                    to: &batch)
+            },
+            pad: { [weak self] packet in
+                if batch.count >= Self.batchLimit { self?.flush(&batch) }
+                self?.add(rtp: packet, writer, .padding, to: &batch)
             }, flush: { [weak self] in self?.flush(&batch) })
-        outward.withLock { $0.pacer = pacer }
+        let canProbe = writer.hasTransportSequence && !retransmission.isEmpty
+        outward.withLock { ($0.pacer, $0.canProbe) = (pacer, canProbe) }
         var parameters = RTPSessionParameters(video, identity)
         parameters.limits = limits
         try rtp.video.configure(
@@ -132,6 +143,7 @@ final class RTPSender: @unchecked Sendable {
     /// - Returns: true if the packet proves that our video arrives.
     func received(_ compound: RTCPCompound, _ now: Duration) -> Bool {
         if let target = rateControl.received(compound, now: now) { report(target) }
+        probeIfDue(now)
         return proof.received(compound, now: now)
     }
 
@@ -146,8 +158,46 @@ final class RTPSender: @unchecked Sendable {
 
     private func report(_ target: BitrateTarget) {
         log.changed(target)
-        outward.withLock(\.pacer)?.pace(bitrate: target.target)
+        pace()
         onEvent(.bitrateTarget(target))
+    }
+
+    private func pace() {
+        // Media that wait leave with a probe, in place of padding.
+        let probing = probe.map { Int(Double($0.cluster.rate) / SendPacer.share) } ?? 0
+        outward.withLock(\.pacer)?.pace(bitrate: max(rateControl.target.target, probing))
+    }
+
+    private func probeIfDue(_ now: Duration) {
+        guard probe == nil, outward.withLock({ $0.srtp != nil && $0.canProbe }), rtp.video.canPad,
+            let cluster = rateControl.nextProbe(now: now)
+        else { return }
+        logger.debug("probes the path with \(cluster.rate / 1000) kbit/s")
+        probe = (cluster, now, rateControl.bytesSent)
+        pace()
+        continueProbe()
+    }
+
+    /// Fills up to the rate of the probe what media have not sent.
+    private func continueProbe() {
+        guard let probe else { return }
+        let now = MonotonicTime.now
+        let passed = now - probe.began
+        let length = Duration.microseconds(probe.cluster.duration)
+        let pacer = outward.withLock { $0.srtp == nil ? nil : $0.pacer }
+        guard passed < length, let pacer else {
+            self.probe = nil
+            rateControl.probeEnded(now: now)
+            return pace()
+        }
+        let share = min(length, passed + Self.probeStep) / .seconds(1)
+        var missing = Int(Double(probe.cluster.rate) / 8 * share) - Int(clamping: rateControl.bytesSent &- probe.bytesBefore)
+        pacer.fill {
+            let packet = missing > 0 ? rtp.video.padding(missing) : nil
+            missing -= packet?.count ?? 0
+            return packet
+        }
+        network.schedule(after: Self.probeStep) { [weak self] in self?.continueProbe() }
     }
 
     func fill(_ statistics: inout PeerConnectionStatistics) {
@@ -156,6 +206,7 @@ final class RTPSender: @unchecked Sendable {
         statistics.audio?.bytesSent = audioSent.bytes
         statistics.bitrateTarget = rateControl.target
         statistics.maximumBitrate = maximumBitrate
+        statistics.paddingBytesSent = rateControl.paddingBytes
         if !proof.isStale(now: MonotonicTime.now) {
             statistics.roundTripTime = rateControl.lastRoundTrip
             statistics.fractionLost = rateControl.lastReport.map { Double($0.fractionLost) / 256 }
@@ -170,16 +221,15 @@ final class RTPSender: @unchecked Sendable {
 
     /// Also called on the network thread, see `PacedSender`.
     private func add(
-        rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, isRetransmission: Bool,
-        to batch: inout Batch
+        rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, _ purpose: PacketPurpose, to batch: inout Batch
     ) {
         let now = MonotonicTime.now
         guard let srtp = outward.withLock({ $0.srtp }),
             let (buffer, length) = writer.write(packet, sendTime: now, reserve: SRTPTransform.maximumOverhead)
         else { return }
         rateControl.willSend(
-            rtp: length, sequence: writer.hasTransportSequence ? writer.transportSequence : nil,
-            isRetransmission: isRetransmission, now: now)
+            rtp: length, sequence: writer.hasTransportSequence ? writer.transportSequence : nil, purpose,
+            now: now)
         guard let protected = srtp.protectRTP(buffer, length: length) else { return }
         batch.append(UnsafeRawBufferPointer(rebasing: buffer[..<protected]))
         writer.keep()

@@ -125,7 +125,9 @@ struct InboundStream<Packet: PacketStorage> {
             time: ClockTime(max(0, undelayed ?? clock.time(of: timestamp, arrival: arrival))), codec: codecs[type])
         let insertion = buffer.insert(
             received, sequence: sequence, endsFrame: received.endsFrame, isRetransmission: isRetransmission, now: now)
-        if insertion != .refused, kind == .video, !isRetransmission { expectRest(of: received, now) }
+        // Padding between two frames has no marker, and ends nothing.
+        let isPadding = RTPHeader.media(packet).isEmpty
+        if insertion != .refused, kind == .video, !isRetransmission, !isPadding { expectRest(of: received, now) }
         switch insertion {
         case .inOrder: deliver(received, act)
         case .restarted:

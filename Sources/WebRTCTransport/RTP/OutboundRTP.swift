@@ -101,6 +101,16 @@ package struct OutboundRTP<Packet: PacketStorage>: Sendable {
         return packet
     }
 
+    package var canPad: Bool { streams.values.contains(where: \.canPad) }
+
+    /// A packet of about so many bytes that only fills the path; nil: nothing was sent, or RTX is not negotiated.
+    package mutating func padding(_ bytes: Int) -> [UInt8]? {
+        for ssrc in streams.keys.sorted() {
+            if let packet = streams[ssrc]?.makePadding(bytes) { return packet }
+        }
+        return nil
+    }
+
     /// Counts a keyframe request of the remote peer.
     /// - Returns: false if it is not about one of our streams.
     package mutating func keyframeRequested(_ ssrc: UInt32) -> Bool {

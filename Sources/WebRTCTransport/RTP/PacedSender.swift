@@ -17,17 +17,19 @@ package final class PacedSender: @unchecked Sendable {
     private let state: Mutex<State>
     private let network: NetworkThread
     private let send: (UnsafeRawBufferPointer) -> Void
+    private let pad: (UnsafeRawBufferPointer) -> Void
     private let flush: () -> Void
 
     /// - Parameters:
     ///   - send: takes a packet that may leave.
+    ///   - pad: takes a packet of `fill`.
     ///   - flush: called after the last of the packets that may leave together.
     package init(
         bitrate: Int, network: NetworkThread, send: @escaping (UnsafeRawBufferPointer) -> Void,
-        flush: @escaping () -> Void
+        pad: @escaping (UnsafeRawBufferPointer) -> Void = { _ in }, flush: @escaping () -> Void
     ) {
         state = Mutex(State(pacer: SendPacer(bitrate: bitrate)))
-        (self.network, self.send, self.flush) = (network, send, flush)
+        (self.network, self.send, self.pad, self.flush) = (network, send, pad, flush)
     }
 
     package var delays: (total: Duration, keyframe: Duration?) {
@@ -60,6 +62,16 @@ package final class PacedSender: @unchecked Sendable {
             send(packet)
         }
         if sends { finish() }
+        schedule()
+    }
+
+    /// Sends padding beside the packets of the stream, unless another thread is sending.
+    /// - Parameter next: the next packet of padding; nil: no more.
+    package func fill(_ next: () -> [UInt8]?) {
+        let mayLeave = state.withLock { !$0.isStopped && !$0.isSending && !exchange(&$0.isSending, with: true) }
+        guard mayLeave else { return }
+        while let packet = next() { packet.withUnsafeBytes(pad) }
+        finish()
         schedule()
     }
 

@@ -301,6 +301,12 @@ extension RTPSession {
         packet?.withUnsafeBytes { bytes in setup.onRTP { $0(bytes, true) } }
     }
 
+    /// True once there is something that padding can follow.
+    var canPad: Bool { outgoing.withLock { $0.isSending && $0.media.canPad } }
+
+    /// See `OutboundRTP.padding`. Nothing is sent by this.
+    func padding(_ bytes: Int) -> [UInt8]? { outgoing.withLock { $0.isSending ? $0.media.padding(bytes) : nil } }
+
     /// Requests a keyframe from the local encoder, at once or later.
     private func makeKeyframe(_ ssrc: UInt32, hasWaited: Bool = false, _ now: Duration) {
         guard active != nil else { return }

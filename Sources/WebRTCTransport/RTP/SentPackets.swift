@@ -76,6 +76,29 @@ package struct SentStream<Packet: PacketStorage>: Sendable {
     /// The retransmission of a packet; nil: it is not kept (any more).
     package mutating func makeRetransmission(of sequence: UInt16, now: Duration) -> [UInt8]? {
         guard let retransmission, let kept = kept(sequence, now) else { return nil }
+        return repeated(kept, as: retransmission)
+    }
+
+    package var canPad: Bool { retransmission != nil && !history.isEmpty }
+
+    /// A packet that only fills the path: the latest packet again, which repairs a loss, or padding (RFC 4588 section 4 has no
+    /// such packet; receivers of RTX skip it) if that would be too long. nil: nothing was sent, or there is no RTX.
+    /// - Parameter bytes: about the length of the packet.
+    package mutating func makePadding(_ bytes: Int) -> [UInt8]? {
+        guard let retransmission, let last = history.last else { return nil }
+        if last.packet.size <= bytes + bytes / 2, let copy = repeated(last.packet, as: retransmission) { return copy }
+        let length = min(max(bytes - 12, 16), 255)
+        var packet: [UInt8] = [0xa0, UInt8(truncatingIfNeeded: retransmission.payloadType & 0x7f)]
+        packet += [UInt8(nextSequence >> 8), UInt8(truncatingIfNeeded: nextSequence)]
+        packet += (latest?.timestamp ?? 0).bigEndianBytes
+        packet += retransmission.ssrc.bigEndianBytes
+        packet += [UInt8](repeating: 0, count: length - 1)
+        packet.append(UInt8(length))
+        nextSequence &+= 1
+        return packet
+    }
+
+    private mutating func repeated(_ kept: Packet, as retransmission: (ssrc: UInt32, payloadType: Int)) -> [UInt8]? {
         let copy = kept.withBytes { packet -> [UInt8]? in
             let header = RTPHeader.length(packet)
             guard packet.count >= header else { return nil }

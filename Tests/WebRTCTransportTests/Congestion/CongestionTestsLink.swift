@@ -13,6 +13,8 @@ struct SimulatedCall {
     /// Jitter of each packet, ±µs, which may reorder them.
     var jitter: Int64 = 0
     var feedbackLoss = 0.0
+    /// Rate of the remote peer's clock.
+    var remoteClock = 1.0
     /// No datagram passes in either direction during this time (µs).
     var outage: Range<Int64>?
     // Encoder.
@@ -20,6 +22,8 @@ struct SimulatedCall {
     var demand: (Int64) -> Int = { _ in .max }
     /// Bits produced for each bit of the target.
     var overshoot = 1.0
+    /// Padding fills up the probes that the controller asks for.
+    var canProbe = false
     // Remote peer.
     var feedback = Feedback.transport
     var feedbackInterval: Int64 = 100_000
@@ -37,6 +41,7 @@ struct SimulatedCall {
     struct Result {
         var samples: [Sample] = []
         var events: [(time: Int64, target: BitrateTarget)] = []
+        var probes: [(time: Int64, cluster: ProbeCluster)] = []
 
         func target(at time: Int64) -> Int { samples.last { $0.time <= time }?.target.target ?? 0 }
         func targets(_ range: Range<Int64>) -> [Int] { samples.filter { range.contains($0.time) }.map(\.target.target) }
@@ -85,6 +90,7 @@ struct SimulatedCall {
         var late: [UInt16] = []
         var frame: Int64 = 0
         var debt = 0.0
+        var probe: (cluster: ProbeCluster, began: Int64, bytesBefore: UInt64)?
 
         func note(_ target: BitrateTarget?, _ now: Int64) {
             if let target { result.events.append((now, target)) }
@@ -107,6 +113,26 @@ struct SimulatedCall {
                     outbox.append((now + delay, Int(size / Double(packets)) + 20))
                 }
                 frame += 1
+            }
+            if let running = probe {
+                if now - running.began >= running.cluster.duration {
+                    controller.probeEnded(totalBytes: history.totalBytes, now: now)
+                    probe = nil
+                } else {
+                    let due = Int64(running.cluster.rate / 8) * (now - running.began + 5000) / 1_000_000
+                    let waiting = outbox.filter { $0.time <= now }.reduce(0) { $0 + $1.size }
+                    var missing = Int(due) - Int(history.totalBytes - running.bytesBefore) - waiting
+                    while missing > 0 {
+                        outbox.append((now, min(1100, max(80, missing))))
+                        missing -= 1100
+                    }
+                    outbox.sort { $0.time < $1.time }
+                }
+            } else if canProbe, now % 20_000 == 0,
+                let cluster = controller.nextProbe(totalBytes: history.totalBytes, now: now)
+            {
+                probe = (cluster, now, history.totalBytes)
+                result.probes.append((now, cluster))
             }
             // Sender to the link's queue.
             let isOut = outage?.contains(now) ?? false
@@ -139,7 +165,7 @@ struct SimulatedCall {
             }
             // Remote peer; its clock has another epoch.
             for arrival in arrivals where arrival.time <= now {
-                received[arrival.packet.sequence] = arrival.time + 7_000_000_000
+                received[arrival.packet.sequence] = Int64(Double(arrival.time) * remoteClock) + 7_000_000_000
                 if Int16(bitPattern: arrival.packet.sequence &- nextReported) < 0 {
                     late.append(arrival.packet.sequence)
                 }

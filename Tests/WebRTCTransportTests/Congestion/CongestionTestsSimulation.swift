@@ -115,6 +115,63 @@ extension Simulation {
             #expect(result.target(at: 89 * second) <= 700_000)
         }
 
+        /// Free, 300 kbit/s for 20 s with a queue of a second, free: what a link does that others share for a moment.
+        @Test(arguments: seeds)
+        func aSqueezeIsOverWhenItIsOver(seed: UInt64) throws {
+            var call = Self.call(seed)
+            call.range = 100_000...3_500_000
+            call.start = 1_400_000
+            (call.oneWay, call.queueLimit, call.canProbe) = (20_000, 1_000_000, true)
+            call.capacity = { (8 * second..<28 * second).contains($0) ? 300_000 : 20_000_000 }
+            let result = call.run(until: 45 * second)
+            #expect(result.target(at: 7 * second) == 3_500_000)
+            // In the squeeze the probes cost neither rate nor delay.
+            #expect((150_000...330_000).contains(result.mean((12 * second)..<(28 * second))))
+            let queues = result.samples.filter { (14 * second..<28 * second).contains($0.time) }.map(\.queueing).sorted()
+            #expect(queues[queues.count * 95 / 100] < 300_000, "\(queues[queues.count * 95 / 100])")
+            let up = try #require(result.timeUntil(28 * second, until: 45 * second) { $0 >= 3_400_000 })
+            #expect(up <= 8 * second, "\(up)")
+        }
+
+        /// The content needs a tenth of what the path carries, and then all: the path is known by then.
+        @Test(arguments: seeds)
+        func anApplicationThatNeedsLittle(seed: UInt64) throws {
+            var call = Self.call(seed)
+            call.range = 100_000...3_500_000
+            (call.start, call.canProbe) = (600_000, true)
+            call.demand = { $0 < 10 * second ? 150_000 : .max }
+            let result = call.run(until: 30 * second)
+            #expect(result.target(at: 10 * second) == 3_500_000)
+            #expect(result.targets((12 * second)..<(30 * second)).min() ?? 0 >= 2_500_000)
+            // A path that has shown to carry the maximum is not probed.
+            #expect(result.probes.allSatisfy { $0.time < 10 * second && $0.cluster.rate <= 3_500_000 })
+            #expect(result.probes.allSatisfy { $0.cluster.rate / 8 * Int($0.cluster.duration) / 1_000_000 < 16_000 })
+        }
+
+        /// What is behind a narrow path stays unknown, and each probe is short.
+        @Test(arguments: seeds)
+        func probesOfAFullPathAreFewAndShort(seed: UInt64) {
+            var call = Self.call(seed)
+            call.canProbe = true
+            call.capacity = { _ in 1_000_000 }
+            let result = call.run(until: 60 * second)
+            let late = result.probes.filter { $0.time > 10 * second }
+            #expect((5...20).contains(late.count), "\(late.count)")
+            #expect((700_000...1_050_000).contains(result.mean((10 * second)..<(60 * second))))
+            let queues = result.samples.filter { $0.time > 10 * second }.map(\.queueing).sorted()
+            #expect(queues[queues.count * 95 / 100] < 110_000, "\(queues[queues.count * 95 / 100])")
+        }
+
+        /// A clock that is slewed, as by ntpd or chronyd, is no queue.
+        @Test(arguments: [0.999, 0.9995, 1.0005, 1.0007, 1.001])
+        func aRemoteClockOfAnotherRate(rate: Double) {
+            for seed in Self.seeds {
+                var call = Self.call(seed)
+                call.remoteClock = rate
+                #expect(call.run(until: 150 * second).targets((20 * second)..<(150 * second)).min() == 2_500_000)
+            }
+        }
+
         @Test(arguments: seeds)
         func receiverReportsAloneFollowTheCapacityToo(seed: UInt64) throws {
             var call = Self.call(seed)

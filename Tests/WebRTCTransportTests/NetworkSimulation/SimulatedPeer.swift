@@ -113,7 +113,7 @@ final class SimulatedPeer {
             guard let (buffer, length) = writer.write(bytes, sendTime: now, reserve: Self.protection) else { return }
             rateControl.willSend(
                 rtp: length, sequence: writer.transportSequence,
-                isRetransmission: Int(bytes[1] & 0x7f) == Self.rtxType, now: now)
+                Int(bytes[1] & 0x7f) == Self.rtxType ? .retransmission : .media, now: now)
             send(Array(buffer[..<length]))
         }
     }
