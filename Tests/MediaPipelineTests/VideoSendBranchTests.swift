@@ -15,7 +15,8 @@ import WebRTCTransport
         init(_ number: Int, _ chain: InputChain, in pipeline: Pipeline) throws {
             let settings = VideoSendSettings(
                 size: CurrentFrameSize(width: 320, height: 176), framerate: 30, bitrate: 600_000, encoder: "")
-            branch = VideoSendBranch(path: PathID(number), input: chain, settings: settings, receiving: BusyTime(), logger: .none)
+            branch = VideoSendBranch(
+                path: PathID(number), input: chain, settings: settings, receiving: BusyTime(), logger: .none)
             let end = try Element(factory: "fakesink")
             end.set("async", false)
             pipeline.add(bin)

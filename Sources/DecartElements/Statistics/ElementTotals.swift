@@ -45,7 +45,8 @@ struct PathCounters: Sendable {
     }
 
     private static let fields: [any WritableKeyPath<PathCounters, UInt64> & Sendable] = [
-        \.packetsSent, \.bytesSent, \.paddingBytesSent, \.packetsReceived, \.bytesReceived, \.packetsRefused, \.nacksSent,
+        \.packetsSent, \.bytesSent, \.paddingBytesSent, \.packetsReceived, \.bytesReceived, \.packetsRefused,
+        \.nacksSent,
         \.nacksReceived, \.plisSent, \.plisReceived, \.iceRestarts, \.resumes, \.encoding.frames, \.decoding.frames,
     ]
     private static let times: [any WritableKeyPath<PathCounters, Duration> & Sendable] = [

@@ -80,7 +80,8 @@ package struct KnownEncoder: Sendable, Equatable {
         // Measured at 720p: a frame takes 224-247 ms with vp8enc's defaults and 4-5 ms with these; a cpu-used of -16
         // would lose 5 dB without any gain.
         KnownEncoder(
-            "vp8enc", .vp8, .bit("target-bitrate"), keyframes: libvpxKeyframes, libvpx + [("cpu-used", "-12")], budget: .byTime),
+            "vp8enc", .vp8, .bit("target-bitrate"), keyframes: libvpxKeyframes, libvpx + [("cpu-used", "-12")],
+            budget: .byTime),
         KnownEncoder(
             "vp9enc", .vp9, .bit("target-bitrate"), keyframes: libvpxKeyframes,
             libvpx + [("cpu-used", "8"), ("row-mt", "false")], budget: .byTime),

@@ -1,7 +1,7 @@
 /// Reads how coarsely an encoder has quantized a frame, from the frame's own header. What a bitrate is worth depends on the
 /// content, and this shows it. It knows bytes only; a damaged or unusual header has no answer.
 package struct QuantizerReader: Sendable {
-    /// Quantizers above these look bad: those at which libwebrtc scales a picture down.
+    /// Quantizers above these look bad: those at which libwebrtc scales frames down.
     private static let coarsest: [VideoCodec: Double] = [.h264: 37, .vp8: 95, .vp9: 185]
     /// Steps of the quantizer that halve the bitrate.
     private static let octave: [VideoCodec: Double] = [.h264: 6, .vp8: 30, .vp9: 45]
@@ -15,7 +15,7 @@ package struct QuantizerReader: Sendable {
 
     package init(_ codec: VideoCodec) { self.codec = codec }
 
-    /// By how much the quantizer exceeds the coarsest good one, in octaves of the bitrate: at 1, the picture would need twice
+    /// By how much the quantizer exceeds the coarsest good one, in octaves of the bitrate: at 1, the frame would need twice
     /// the bitrate. Negative: it could do with less. nil: the frame does not say.
     package mutating func excess(_ frame: UnsafeRawBufferPointer) -> Double? {
         guard let coarsest = Self.coarsest[codec], let octave = Self.octave[codec], let found = quantizer(frame) else {
@@ -64,7 +64,8 @@ package struct QuantizerReader: Sendable {
                 switch head & 0x1f {
                 case 7: keepSequenceSet(&bits)
                 case 8: keepPictureSet(&bits)
-                case 1, 5: return sliceQuantizer(&bits, isInstantRefresh: head & 0x1f == 5, isReference: head >> 5 & 3 > 0)
+                case 1, 5:
+                    return sliceQuantizer(&bits, isInstantRefresh: head & 0x1f == 5, isReference: head >> 5 & 3 > 0)
                 default: break
                 }
                 return nil
@@ -180,7 +181,9 @@ package struct QuantizerReader: Sendable {
         for _ in 0..<66 {
             guard let operation = bits.golomb(), operation <= 6 else { return false }
             if operation == 0 { return true }
-            for _ in 0..<(operation == 5 ? 0 : operation == 3 ? 2 : 1) { guard bits.golomb() != nil else { return false } }
+            for _ in 0..<(operation == 5 ? 0 : operation == 3 ? 2 : 1) {
+                guard bits.golomb() != nil else { return false }
+            }
         }
         return false
     }

@@ -178,7 +178,8 @@ package struct CongestionController: Sendable {
             return nil
         }
         return probes.next(
-            estimate: min(latestEstimate, range.upperBound), maximum: range.upperBound, totalBytes: totalBytes, now: now)
+            estimate: min(latestEstimate, range.upperBound), maximum: range.upperBound, totalBytes: totalBytes, now: now
+        )
     }
 
     package mutating func probeEnded(totalBytes: UInt64, now: Int64) { probes.ended(totalBytes: totalBytes, now: now) }

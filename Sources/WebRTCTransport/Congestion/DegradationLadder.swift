@@ -12,7 +12,7 @@ package struct EncodedSum: Sendable, Equatable {
 
 /// What gives way when the network does not carry the video, as `degradationPreference` of mst-content-hint.
 package enum DegradationPreference: Int, Sendable, CaseIterable {
-    /// Size and frame rate together, as keeps the best picture.
+    /// Size and frame rate together, as keeps the best quality.
     case balanced
     /// The size alone.
     case maintainFramerate

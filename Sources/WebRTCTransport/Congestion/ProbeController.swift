@@ -97,7 +97,8 @@ package struct ProbeController: Sendable {
     ) -> (rate: Double, isFull: Bool)? {
         let sum = arrivals.reduce(0) { $0 + $1.size }
         guard arrivals.count >= leastPackets, Double(sum) >= leastArrived * Double(bytes),
-            let sentFirst = arrivals.map(\.sendTime).min(), let sentLast = arrivals.max(by: { $0.sendTime < $1.sendTime }),
+            let sentFirst = arrivals.map(\.sendTime).min(),
+            let sentLast = arrivals.max(by: { $0.sendTime < $1.sendTime }),
             let first = arrivals.min(by: { $0.arrival < $1.arrival }), let last = arrivals.map(\.arrival).max()
         else { return nil }
         let (sending, arriving) = (sentLast.sendTime - sentFirst, last &- first.arrival)

@@ -191,7 +191,8 @@ final class RTPSender: @unchecked Sendable {
             return pace()
         }
         let share = min(length, passed + Self.probeStep) / .seconds(1)
-        var missing = Int(Double(probe.cluster.rate) / 8 * share) - Int(clamping: rateControl.bytesSent &- probe.bytesBefore)
+        var missing =
+            Int(Double(probe.cluster.rate) / 8 * share) - Int(clamping: rateControl.bytesSent &- probe.bytesBefore)
         pacer.fill {
             let packet = missing > 0 ? rtp.video.padding(missing) : nil
             missing -= packet?.count ?? 0
@@ -221,7 +222,8 @@ final class RTPSender: @unchecked Sendable {
 
     /// Also called on the network thread, see `PacedSender`.
     private func add(
-        rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, _ purpose: PacketPurpose, to batch: inout Batch
+        rtp packet: UnsafeRawBufferPointer, _ writer: HeaderExtensionWriter, _ purpose: PacketPurpose,
+        to batch: inout Batch
     ) {
         let now = MonotonicTime.now
         guard let srtp = outward.withLock({ $0.srtp }),

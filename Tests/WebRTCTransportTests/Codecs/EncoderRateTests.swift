@@ -33,7 +33,7 @@ struct EncoderRateTests {
         }
     }
 
-    /// A still picture takes a fiftieth: the next scene must not exceed the target for long.
+    /// A still content takes a fiftieth: the next scene must not exceed the target for long.
     @Test
     func aPictureThatNeedsLittle() {
         var rate = EncoderRate(target: 0, countsFrames: true)
@@ -71,7 +71,9 @@ struct EncoderRateTests {
     }
 
     /// Times that stand still, go back or pause say nothing.
-    @Test(arguments: [[0, 0, 0], [5_000_000_000, 1_000_000_000, 0], [0, 60_000_000_000, 120_000_000_000]] as [[ClockTime]])
+    @Test(
+        arguments: [[0, 0, 0], [5_000_000_000, 1_000_000_000, 0], [0, 60_000_000_000, 120_000_000_000]] as [[ClockTime]]
+    )
     func oddTimes(times: [ClockTime]) {
         var rate = EncoderRate(target: 600_000, countsFrames: true)
         rate.declare(30)

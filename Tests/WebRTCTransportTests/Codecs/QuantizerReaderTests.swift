@@ -27,14 +27,21 @@ struct QuantizerReaderTests {
         return found.read { $0 }
     }
 
-    @Test(arguments: [
-        (VideoCodec.h264, "x264enc pass=quant quantizer=31 tune=zerolatency speed-preset=ultrafast key-int-max=2560", 31),
-        (.h264, "x264enc pass=quant quantizer=24 tune=zerolatency speed-preset=veryfast bframes=0 key-int-max=2560", 24),
-        (.vp8, "vp8enc deadline=1 min-quantizer=40 max-quantizer=40", 59),
-        (.vp8, "vp8enc deadline=1 min-quantizer=9 max-quantizer=9 error-resilient=default token-partitions=4", 10),
-        (.vp9, "vp9enc deadline=1 min-quantizer=40 max-quantizer=40 lag-in-frames=0", 160),
-        (.vp9, "vp9enc deadline=1 min-quantizer=12 max-quantizer=12 lag-in-frames=0 error-resilient=default", 48),
-    ] as [(VideoCodec, String, Int)])
+    @Test(
+        arguments: [
+            (
+                VideoCodec.h264,
+                "x264enc pass=quant quantizer=31 tune=zerolatency speed-preset=ultrafast key-int-max=2560", 31
+            ),
+            (
+                .h264,
+                "x264enc pass=quant quantizer=24 tune=zerolatency speed-preset=veryfast bframes=0 key-int-max=2560", 24
+            ),
+            (.vp8, "vp8enc deadline=1 min-quantizer=40 max-quantizer=40", 59),
+            (.vp8, "vp8enc deadline=1 min-quantizer=9 max-quantizer=9 error-resilient=default token-partitions=4", 10),
+            (.vp9, "vp9enc deadline=1 min-quantizer=40 max-quantizer=40 lag-in-frames=0", 160),
+            (.vp9, "vp9enc deadline=1 min-quantizer=12 max-quantizer=12 lag-in-frames=0 error-resilient=default", 48),
+        ] as [(VideoCodec, String, Int)])
     func whatTheEncoderWasTold(codec: VideoCodec, encoder: String, quantizer: Int) throws {
         let caps = codec == .h264 ? "video/x-h264,stream-format=byte-stream,alignment=au" : "video/x-\(codec.rawValue)"
         var reader = QuantizerReader(codec)
@@ -45,10 +52,11 @@ struct QuantizerReaderTests {
     }
 
     /// Every prefix of a frame, and every byte of its head changed: an answer or none.
-    @Test(arguments: [
-        (VideoCodec.h264, "x264enc tune=zerolatency speed-preset=veryfast"), (.vp8, "vp8enc deadline=1"),
-        (.vp9, "vp9enc deadline=1 lag-in-frames=0"),
-    ] as [(VideoCodec, String)])
+    @Test(
+        arguments: [
+            (VideoCodec.h264, "x264enc tune=zerolatency speed-preset=veryfast"), (.vp8, "vp8enc deadline=1"),
+            (.vp9, "vp9enc deadline=1 lag-in-frames=0"),
+        ] as [(VideoCodec, String)])
     func whatIsDamaged(codec: VideoCodec, encoder: String) throws {
         let caps = codec == .h264 ? "video/x-h264,stream-format=byte-stream,alignment=au" : "video/x-\(codec.rawValue)"
         for frame in try Self.frames(encoder, caps).prefix(3) {

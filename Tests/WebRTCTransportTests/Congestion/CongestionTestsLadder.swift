@@ -43,7 +43,8 @@ struct DegradationLadderTests {
                 #expect(
                     zip(ladder.steps, ladder.steps.dropFirst()).allSatisfy { $0.minimumBitrate >= $1.minimumBitrate })
                 #expect(
-                    ladder.steps.allSatisfy { ($0.level.frameRate ?? 0) < Int(rate.isFinite ? rate : 30) || rate.isNaN })
+                    ladder.steps.allSatisfy { ($0.level.frameRate ?? 0) < Int(rate.isFinite ? rate : 30) || rate.isNaN }
+                )
                 switch preference {
                 case .balanced: #expect(ladder.steps.allSatisfy { $0.level.frameRate ?? 10 >= 10 })
                 case .maintainFramerate: #expect(ladder.steps.allSatisfy { $0.level.frameRate == nil })
@@ -91,10 +92,11 @@ struct DegradationLadderTests {
     }
 
     /// A detailed content gets a smaller size at a bitrate at which a simple one keeps its own.
-    @Test(arguments: [
-        (400_000, Level()), (1_000_000, Level(scale: .threeQuarters)),
-        (9_000_000, Level(frameRate: 10, scale: .quarter)),
-    ] as [(Double, Level)])
+    @Test(
+        arguments: [
+            (400_000, Level()), (1_000_000, Level(scale: .threeQuarters)),
+            (9_000_000, Level(frameRate: 10, scale: .quarter)),
+        ] as [(Double, Level)])
     func whatTheContentNeeds(needed: Double, expected: Level) {
         var ladder = DegradationLadder(width: 1280, height: 704, frameRate: 30)
         var encoder = Encoder(needed: needed)
@@ -104,7 +106,7 @@ struct DegradationLadderTests {
         #expect(ladder.level == Level())
     }
 
-    /// At its coarsest quantizer an encoder exceeds its target: only a smaller picture helps.
+    /// At its coarsest quantizer an encoder exceeds its target: only smaller frames help.
     @Test
     func whatTheEncoderCannotMakeSmaller() {
         var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)

@@ -127,7 +127,8 @@ extension Simulation {
             #expect(result.target(at: 7 * second) == 3_500_000)
             // In the squeeze the probes cost neither rate nor delay.
             #expect((150_000...330_000).contains(result.mean((12 * second)..<(28 * second))))
-            let queues = result.samples.filter { (14 * second..<28 * second).contains($0.time) }.map(\.queueing).sorted()
+            let queues = result.samples.filter { (14 * second..<28 * second).contains($0.time) }.map(\.queueing)
+                .sorted()
             #expect(queues[queues.count * 95 / 100] < 300_000, "\(queues[queues.count * 95 / 100])")
             let up = try #require(result.timeUntil(28 * second, until: 45 * second) { $0 >= 3_400_000 })
             #expect(up <= 8 * second, "\(up)")
