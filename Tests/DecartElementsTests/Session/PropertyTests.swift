@@ -28,11 +28,12 @@ extension ElementTests {
         @Test(arguments: [
             ("width", 640, 0), ("height", 360, 0), ("framerate", 24, 0), ("connection-timeout", 7, 15),
             ("media-timeout", 0, 15),
-            ("min-bitrate", 400_000, 300_000), ("max-bitrate", 4_000_000, 0),
+            ("min-bitrate", 400_000, 100_000), ("max-bitrate", 4_000_000, 0),
             ("latency", 50, -1), ("timestamps", 1, 0),
             ("orientation", 2, 0), ("fit", 1, 0), ("ice-transport-policy", 1, 0), ("codec", 3, 0),
             ("max-retry-delay", 60, 10),
-            ("congestion-control", 1, 0), ("output-size", 1, 0), ("transport", 2, 0), ("resolution", 2, 0),
+            ("congestion-control", 1, 0), ("degradation-preference", 2, 0), ("output-size", 1, 0), ("transport", 2, 0),
+            ("resolution", 2, 0),
             ("speed", 1, 0),
         ])
         func aNumberHasItsDefaultAndReadsBack(name: String, value: Int, standard: Int) throws {
@@ -91,7 +92,8 @@ extension ElementTests {
         static let counters = [
             "frames-in", "frames-sent", "frames-dropped", "frames-skipped", "frames-received", "frames-out",
             "frames-late",
-            "packets-sent", "bytes-sent", "packets-received", "bytes-received", "packets-refused", "nacks-sent",
+            "packets-sent", "bytes-sent", "padding-bytes-sent", "packets-received", "bytes-received", "packets-refused",
+            "nacks-sent",
             "nacks-received", "plis-sent", "plis-received", "retries",
         ]
         static let unknowns = [
