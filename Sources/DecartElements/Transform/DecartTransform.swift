@@ -1,7 +1,6 @@
 // `decarttransform`: sends raw video through one session with the service and outputs the transformed video.
 //
-// Locks: in this class none is held while another is taken, except that `state` is held while `InputChain.reset` takes
-// its own. Nothing is emitted, posted or set under a lock.
+// Locks: in this class none is held while another is taken. Nothing is emitted, posted, set or released under a lock.
 import DecartProtocol
 import DecartSession
 import EventLoopThreads
@@ -371,8 +370,8 @@ final class DecartTransform: ElementImplementation {
             audio.reset()
             if state.withLock({ exchange(&$0.hasOwnClock, with: false) }) { handle.unowned.use(nil) }
             state.withLock(\.memory)?.remove(from: handle.unowned)
+            state.withLock(\.input)?.reset()
             state.withLock { state in
-                state.input?.reset()
                 state.snapshot = SessionSnapshot()
                 state.history.changed(to: state.snapshot, now: MonotonicTime.now)
                 state.quality.reset()

@@ -48,12 +48,21 @@ final class RTPSession: @unchecked Sendable {
         var isSending = true
         private var random = SystemRandomNumberGenerator()
 
-        mutating func sent(_ packet: Buffer, _ bytes: UnsafeRawBufferPointer, now: Duration) {
+        mutating func sent(_ packet: Buffer, _ bytes: UnsafeRawBufferPointer, now: Duration) -> [Buffer] {
             let running = packet.pts.flatMap { segment?.runningTime(of: $0) }.map { Int64(clamping: $0) }
-            media.sent(packet, bytes, running: running, now: now, using: &random)
+            return media.sent(packet, bytes, running: running, now: now, using: &random)
         }
     }
     private let outgoing = Mutex(Outgoing())
+
+    /// A change that may give packets up, whose memory may be the application's: they are released after the lock.
+    private func change<Result: Sendable>(_ body: (inout Outgoing) -> Result) -> Result {
+        let (result, former) = outgoing.withLock { outgoing in
+            let former = outgoing
+            return (body(&outgoing), former)
+        }
+        return withExtendedLifetime(former) { result }
+    }
 
     // MARK: Network thread only
     /// Set from `configure` to `stop`.
@@ -106,7 +115,7 @@ final class RTPSession: @unchecked Sendable {
         packetsIn.setChainListFunction { [weak self] in self?.send($0) ?? .flushing }
         packetsIn.setEventFunction { [weak self] event in
             switch event.kind {
-            case .segment: self?.outgoing.withLock { $0.segment = event }
+            case .segment: self?.change { $0.segment = event }
             case .eos: self?.network.async { [weak self] in self?.sendBye() }
             default: break
             }
@@ -133,7 +142,7 @@ final class RTPSession: @unchecked Sendable {
     func lastPacket(of ssrc: UInt32) -> (sequence: UInt16, timestamp: UInt32)? {
         outgoing.withLock { $0.media.lastPacket(of: ssrc) }
     }
-    func remove(_ ssrc: UInt32) { outgoing.withLock { $0.media.remove(ssrc) } }
+    func remove(_ ssrc: UInt32) { change { $0.media.remove(ssrc) } }
 
     /// Lets packets leave, or drops them before the session counts them. Returns true if this is a change.
     func setSending(_ sends: Bool) -> Bool {
@@ -154,7 +163,8 @@ final class RTPSession: @unchecked Sendable {
                 for buffer in buffers {
                     let bytes = UnsafeRawBufferPointer(rebasing: scratch[..<buffer.copyBytes(to: scratch)])
                     guard bytes.count >= 12, bytes.count == buffer.size else { continue }
-                    outgoing.withLock { $0.sent(buffer, bytes, now: now) }
+                    let retired = outgoing.withLock { $0.sent(buffer, bytes, now: now) }
+                    withExtendedLifetime(retired) {}
                     send(bytes, buffer.isDeltaUnit)
                 }
             }
@@ -164,7 +174,7 @@ final class RTPSession: @unchecked Sendable {
 
     private func sendBye() {
         guard let setup = active else { return }
-        let ssrcs = outgoing.withLock { $0.media.end() }
+        let ssrcs = change { $0.media.end() }
         guard !ssrcs.isEmpty else { return }
         setup.parameters.compound(RTCPPackets.bye(ssrcs)).withUnsafeBytes(setup.onRTCP)
     }
@@ -356,7 +366,7 @@ extension RTPSession {
         guard !wasStopped else { return }
         packetsIn.setActive(false)
         output.stop()
-        outgoing.withLock { outgoing in
+        change { outgoing in
             _ = outgoing.media.end()
             outgoing.segment = nil
         }
