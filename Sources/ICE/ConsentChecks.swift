@@ -7,7 +7,7 @@ private import CNice
 /// Builds connectivity checks for the selected pair, and recognises their responses. Belongs to the network thread.
 package final class ConsentChecks {
     /// Responses to older checks prove nothing.
-    private static let maximumInFlight = 8
+    private static let maximumInFlight = 24
     private static let maximumSize = 512
     private let memory: STUNMemory
     private let username: [UInt8]

@@ -134,7 +134,8 @@ package struct PathMonitor: Sendable {
             packets.arrived(now: now)
         }
         guard let loss, Self.ends(loss, arrival) else { return nil }
-        self.loss = nil
+        // The time in which nothing passed proves nothing about the uplink.
+        (self.loss, sendingSince) = (nil, now)
         return .reconnected
     }
 
