@@ -52,6 +52,7 @@ struct ProxyTests {
     @Test(arguments: [
         ("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", true, "user name or the password"),
         ("HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nbody", true, "Permit CONNECT"),
+        ("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n", false, "cannot reach service.test:9"),
         ("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n", false, "cannot reach service.test:9"),
         ("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", false, "HTTP 400"),
         ("SSH-2.0-OpenSSH_9\r\n\r\n", false, "something else than HTTP"), ("", false, "closed the connection"),

@@ -111,7 +111,8 @@ enum ConnectFailure {
             return network(
                 "refuses connections to \(target) (HTTP \(status)). Permit CONNECT to it in the proxy.",
                 isPermanent: true)
-        case .refused(let status) where (502...504).contains(status):
+        // squid answers 500 if the name server does not answer; 501 is a server's that knows no CONNECT.
+        case .refused(let status) where status == 500 || (502...504).contains(status):
             return network("cannot reach \(target) (HTTP \(status)). Check the service and the proxy's log.")
         case .refused(let status):
             return network(

@@ -29,7 +29,7 @@ from certificates import Certificates
 from checks import RELEASE, STANDIN, VERIFYING, Problem, Results, clean_environment, measured, wait_until
 
 COUNT = 10_000 if VERIFYING else 12  # connections of each kind
-WARM_UP = 1_000 if VERIFYING else 20
+WARM_UP = 2_000 if VERIFYING else 20
 TOGETHER = 6
 LIMIT = 30  # s, for every wait
 KEY = "permanent-key-4f1d9c"

@@ -61,7 +61,7 @@ def squid_proxy(lab):
             (f"http://{locked}", base, "requires a user name and a password (HTTP 407)"),
             (f"http://{place}", f"wss://{HOST}:{refused}", f"refuses connections to {HOST}:{refused} (HTTP 403)"),
             (f"http://{place}", f"wss://{HOST}:{lab.port()}", "(HTTP 503). Check the service and the proxy"),
-            (f"http://{place}", f"wss://unknown.test:{lab.secure}", "(HTTP 503). Check the service and the proxy")):
+            (f"http://{place}", f"wss://unknown.test:{lab.secure}", f"cannot reach unknown.test:{lab.secure}")):
         lab.refuses(target, "tcp", words, "--http-proxy", url)
 
 

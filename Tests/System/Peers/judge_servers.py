@@ -499,7 +499,7 @@ backend standin
 
 def haproxy(lab, upstream, parameters=""):
     port = lab.port()
-    with open(f"{lab.folder}/haproxy.pem", "w", encoding="ascii") as pem:
+    with open(f"{lab.folder}/haproxy-{port}.pem", "w", encoding="ascii") as pem:
         for suffix in ("pem", "key"):
             pem.write(open(lab.certificates.path("good", suffix), encoding="ascii").read())
     path = lab.file(f"haproxy-{port}.conf", HAPROXY.format(

@@ -24,7 +24,7 @@ HOST = "service.test"
 # No loopback addresses: connections to this machine by those use no proxy.
 ADDRESS, ADDRESS6 = "10.9.8.7", "fd00:9::7"
 KEY, TOKEN = "permanent-key-4f1d9c", "ek_client-token-4f1d9c"
-LIMIT = 30  # s, for every wait
+LIMIT = 60  # s, for every wait
 
 
 @dataclasses.dataclass
@@ -137,7 +137,7 @@ class Lab:
         """Runs decart-check. Returns the outcome of each probe, "ok" or the cause, and all of its output."""
         environment = {**self.environment, "DECART_API_KEY": key}
         run = subprocess.run(
-            [CHECK, "--json", "--base-url", url, "--stun-server", "", "--timeout", "8", "--model", "lucy-2.6",
+            [CHECK, "--json", "--base-url", url, "--stun-server", "", "--timeout", "30", "--model", "lucy-2.6",
              *(["--ca-file", self.certificates.path(authority)] if authority else []), *options],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2 * LIMIT, env=environment, check=False)
         try:
