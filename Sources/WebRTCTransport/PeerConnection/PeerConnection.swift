@@ -164,6 +164,9 @@ package final class PeerConnection: @unchecked Sendable {
         ice.agent?.selectedPair?.hasLostItsAddress(among: addresses) ?? false
     }
 
+    /// Ends a path over TCP, as servers do whose offer to restart ICE follows.
+    package func closeTCPPath() { network.async { [self] in ice.closeTCPPath() } }
+
     package func statistics() -> PeerConnectionStatistics {
         network.sync { [self] in
             var statistics = PeerConnectionStatistics()
