@@ -102,7 +102,8 @@ for _way in ("webrtc", "livekit"):
     row(f"no UDP, ICE-TCP, {_way}", 18, f"no UDP passes, the service accepts TCP ({_way})")(no_udp(_way))
 
 
-@row("ICE-TCP, room resumed", 30, "no UDP passes; a room over TCP is resumed three times, whose server closes its TCP connections first")
+@row("ICE-TCP, room resumed", 30, "no UDP passes; a room over TCP is resumed three times, whose server closes its TCP connections first",
+     measures=True)
 def resumed(run):
     run.network()
     run.lab.drop("meta l4proto udp")

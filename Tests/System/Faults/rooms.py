@@ -142,7 +142,8 @@ def outage(run):
     run.finish()
 
 
-@row("room migrates", 20, "the room's server closes media and signalling without a reason, as in a migration")
+@row("room migrates", 20, "the room's server closes media and signalling without a reason, as in a migration",
+     measures=True)
 def migrates(run):
     """The session is the same, and the room is joined again."""
     client = run.start(*ROOM, standin=STANDIN)
@@ -191,7 +192,8 @@ def states(run):
     run.finish(gaps=False)
 
 
-@row("room, 300 kbit/s down", 45, "3.5 Mbit/s of a room meet a downlink of 300 kbit/s for 20 s, which carries everything again then")
+@row("room, 300 kbit/s down", 45, "3.5 Mbit/s of a room meet a downlink of 300 kbit/s for 20 s, which carries everything again then",
+     measures=True)
 def narrow_downlink(run):
     """Another session would meet the same network: the stay goes on, says so, and asks for no more than the path carries."""
     run.network(link=dict(delay=.02), seed=7)
@@ -220,7 +222,8 @@ def narrow_downlink(run):
     run.finish(gaps=False)
 
 
-@row("room that adapts, 300 kbit/s down", 45, "the same with a room that lowers the bitrate to what the element's REMB says")
+@row("room that adapts, 300 kbit/s down", 45, "the same with a room that lowers the bitrate to what the element's REMB says",
+     measures=True)
 def adapted_downlink(run):
     run.network(link=dict(delay=.02), seed=7)
     client = run.start(*ROOM, "pattern=smpte", standin=(*STANDIN, "--bitrate", "3500000"), look=None)
