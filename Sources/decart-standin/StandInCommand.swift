@@ -19,6 +19,7 @@ struct StandInCommand: Command {
     private var maxSessionDuration: Int?
     private var bitrate = MediaOptions().bitrate
     private var echoEncoded = false
+    private var fixedBitrate = false
     private var delay = 0
     private var idleOutput = StandInConfiguration().idleOutput
     private var rtpPorts: String?
@@ -82,6 +83,10 @@ struct StandInCommand: Command {
                 "Seconds after which sessions end whose client token requested no maxSessionDuration."),
             .number(
                 "bitrate", "number", \.bitrate, in: 50_000...100_000_000, "Bitrate of the returned video, in bit/s."),
+            .flag(
+                "fixed-bitrate", \.fixedBitrate,
+                "Keep the bitrate of the returned video whatever the network carries, as a LiveKit server with one layer does."
+            ),
             .flag(
                 "echo-encoded", \.echoEncoded,
                 "Return each encoded frame (H.264 of any profile, VP8) as it came: nothing is decoded or transformed."),
@@ -285,6 +290,7 @@ struct StandInCommand: Command {
             configuration.tls = .init(certificateChain: certificate, privateKey: key)
         }
         configuration.throwawayAuthority = tlsCA
+        configuration.media.adaptsBitrate = !fixedBitrate
         configuration.media.echoesEncoded = echoEncoded
         configuration.media.delay = .milliseconds(delay)
         configuration.idleOutput = idleOutput

@@ -67,7 +67,7 @@ package struct MediaTraffic: Sendable, Equatable {
     package var received: UInt64
     /// RTP packets of the service's video, whether they can be decoded or not.
     package var packetsReceived: UInt64
-    /// RTP packets of the service's video that did not arrive at first. Another stream counts from zero.
+    /// RTP packets of the service's video that did not arrive at first; zero again with another stream.
     package var packetsLost: UInt64
 
     package init(sent: UInt64, received: UInt64, packetsReceived: UInt64 = 0, packetsLost: UInt64 = 0) {

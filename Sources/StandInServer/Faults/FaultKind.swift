@@ -46,7 +46,7 @@ package enum FaultKind: Sendable, Hashable {
     package enum RoomFault: Sendable {
         case slowInfo, tokenRefused, noCandidates, leaveDisconnect, leaveResume, leaveReconnect, leaveMigrate, muteVideo
         case cut, resumeRefused, resumeSilent, restart
-        case pause, muteOutput, secondTrack, secondServer, codecChange, alertFirst
+        case pause, muteOutput, secondTrack, secondServer, codecChange, alertFirst, migrate
     }
 
     /// The stage at which a fault acts, which decides how it can be selected.
@@ -260,6 +260,10 @@ package enum FaultKind: Sendable, Hashable {
                 .room(.alertFirst), "room_alert_first", [.at],
                 "the room closes its media at= seconds (5) after the client joined, and sends leave, DISCONNECT, 0.1 s later"
             ),
+            Entry(
+                .room(.migrate), "room_migrate", [.at],
+                "the room closes its media and its signalling (1000) without a leave at= seconds (5) after the client joined, as for "
+                    + "another server; it may join again"),
             Entry(
                 .sessionLimit, "session_limit_at_T", [.at],
                 "generation_ended (timeout) and close 1000 at= seconds (10) after opening"),

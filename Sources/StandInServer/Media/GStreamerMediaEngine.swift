@@ -5,6 +5,8 @@ import WebRTCTransport
 package struct MediaOptions: Sendable {
     /// Bitrate of the transformed video, bit/s.
     package var bitrate = 2_500_000
+    /// The bitrate follows the network.
+    package var adaptsBitrate = true
     /// Ports of media, and whether passive TCP candidates are offered.
     package var network = ICENetwork()
     /// Encoded frames (H.264 and VP8) go back as they came; nothing is decoded, and no look applies.

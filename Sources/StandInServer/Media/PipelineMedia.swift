@@ -170,6 +170,8 @@ class PipelineMedia: @unchecked Sendable {
         // There is nothing to restart before the first answer: the peer gets the offer again.
         guard isAnswered else { return firstOffer.map { onEvent(.offered(sdp: $0)) } ?? () }
         subscriber.rollbackOffer()
+        // LiveKit's servers close the TCP connections of a path in front of the offer that restarts it.
+        subscriber.closeTCPPath()
         lines.set(outputs(tracks, of: subscriber))
         try takeOwnOffer(subscriber.createOffer(restartsICE: true, reason: "the \(role) resumes"))
         onEvent(.offered(sdp: lines.offer(), mids: lines.mids.mapValues(\.sid)))
@@ -281,6 +283,8 @@ class PipelineMedia: @unchecked Sendable {
         let pipeline = pipeline
         var configuration = PeerConnectionConfiguration()
         configuration.bitrateRange = min(100_000, options.bitrate)...options.bitrate
+        configuration.adaptsBitrate = options.adaptsBitrate
+        if !options.adaptsBitrate { configuration.startBitrate = options.bitrate }
         configuration.loggers = loggers
         configuration.network = options.network
         configuration.acceptsDataChannels = room != nil

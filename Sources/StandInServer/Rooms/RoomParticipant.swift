@@ -258,6 +258,11 @@ final class RoomParticipant: @unchecked Sendable {
         case .alertFirst:
             media?.perform(.close)
             timers.after(.milliseconds(100)) { [self] in leave(.disconnect, .participantRemoved) }
+        case .migrate:
+            media?.perform(.close)
+            let connection = connection
+            remove()
+            connection?.closeSoon()
         case .slowInfo, .tokenRefused, .noCandidates, .resumeRefused, .resumeSilent: break
         }
     }

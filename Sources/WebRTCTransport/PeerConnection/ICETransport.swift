@@ -271,6 +271,11 @@ final class ICETransport: @unchecked Sendable {
 
     // MARK: Path
 
+    func closeTCPPath() {
+        guard let current, current.agent.selectedPair?.transport == "tcp" else { return }
+        current.agent.close()
+    }
+
     /// Call for each authentic packet.
     func arrived(_ arrival: PathMonitor.Arrival, now: Duration) {
         guard path?.arrived(arrival, now: now) == .reconnected else { return }

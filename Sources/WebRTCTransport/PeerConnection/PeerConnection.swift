@@ -172,6 +172,9 @@ package final class PeerConnection: @unchecked Sendable {
         ice.agent?.selectedPair?.hasLostItsAddress(among: addresses) ?? false
     }
 
+    /// Ends a path over TCP, as servers do whose offer to restart ICE follows.
+    package func closeTCPPath() { network.async { [self] in ice.closeTCPPath() } }
+
     /// Any thread. Waits for the network thread a moment; then the last known values follow.
     package func statistics() -> PeerConnectionStatistics {
         let present = network.sync(within: Self.statisticsLimit) { [self] in

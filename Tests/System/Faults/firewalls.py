@@ -102,6 +102,25 @@ for _way in ("webrtc", "livekit"):
     row(f"no UDP, ICE-TCP, {_way}", 18, f"no UDP passes, the service accepts TCP ({_way})")(no_udp(_way))
 
 
+@row("ICE-TCP, room resumed", 30, "no UDP passes; a room over TCP is resumed three times, whose server closes its TCP connections first",
+     measures=True)
+def resumed(run):
+    run.network()
+    run.lab.drop("meta l4proto udp")
+    client = run.start("transport=livekit", standin=("--transport", "livekit", "--ice-tcp"))
+    session, record = client.session(), run.standin.sessions[-1]
+    for number, spec in enumerate(("room_cut", "room_leave_resume", "room_cut:for=2"), 1):
+        run.standin.inject(spec)
+        client.wait(15, f"resume {number}", lambda number=number: True if client.stats()["resumes"] >= number else None)
+        at = time.monotonic()
+        run.measure(f"{spec}: frames after the resume", client.frame(at, seconds=15).time - at, 2)
+    after = run.standin.sessions[-1]
+    run.expect(client.session() == session and after["room_joins"] == record["room_joins"], f"{after}")
+    run.expect(set(protocols(client)) == {"tcp"}, f"protocols {protocols(client)}")
+    run.expect(not client.all("warning"), f"{client.all('warning')}")
+    run.finish(gaps=False)
+
+
 @row("ICE-TCP after UDP", 20, "the service accepts TCP; UDP passes at first, and is then dropped while media flow")
 def after_udp(run):
     client = run.start(standin=("--ice-tcp",))

@@ -292,7 +292,8 @@ class Link:
     """A link between router and server, which a separate process forwards.
 
     Settings, applied to each direction separately: `delay` and `jitter` (s, uniform, ±), `loss` (0..1), `burst` (mean
-    packets lost in a row), `rate` (bit/s, 0 = unlimited), `queue` (bytes that may wait for it).
+    packets lost in a row), `rate` (bit/s, 0 = unlimited), `queue` (bytes that may wait for it). `down`: settings that only hold
+    for datagrams (UDP) towards the client, so that its signalling lives.
     `seen` collects its report of every 0.2 s.
     """
 
@@ -366,7 +367,7 @@ def carry(near, far, seed):
 
     ends = [device(near, "r1"), device(far, "s0")]
     directions = {ends[0]: Direction(ends[1]), ends[1]: Direction(ends[0])}
-    settings = {"delay": 0, "jitter": 0, "loss": 0, "burst": 1, "rate": 0, "queue": 0}
+    settings = {"delay": 0, "jitter": 0, "loss": 0, "burst": 1, "rate": 0, "queue": 0, "down": {}}
     rng = random.Random(seed)
     heap, order, unread = [], itertools.count(), b""
     print("up", flush=True)
@@ -391,9 +392,12 @@ def carry(near, far, seed):
                 while True:
                     packet = os.read(descriptor, 65536)
                     now = time.monotonic()
-                    if direction.is_lost(settings, rng):
+                    own = settings
+                    if settings["down"] and descriptor == ends[1] and packet[0] >> 4 == 4 and packet[9] == 17:
+                        own = {**settings, **settings["down"]}
+                    if direction.is_lost(own, rng):
                         continue
-                    arrives_at = direction.arrival(settings, len(packet), now, rng)
+                    arrives_at = direction.arrival(own, len(packet), now, rng)
                     if arrives_at is not None:
                         heapq.heappush(heap, (arrives_at, next(order), direction, packet))
         now = time.monotonic()

@@ -142,6 +142,21 @@ def outage(run):
     run.finish()
 
 
+@row("room migrates", 20, "the room's server closes media and signalling without a reason, as in a migration",
+     measures=True)
+def migrates(run):
+    """The session is the same, and the room is joined again."""
+    client = run.start(*ROOM, standin=STANDIN)
+    session = client.session()
+    run.standin.inject("room_migrate")
+    at = time.monotonic()
+    client.wait(15, "another join", lambda: True if run.standin.sessions[-1]["room_joins"] == 2 else None)
+    run.measure("transformed frame", client.frame(time.monotonic(), seconds=15).time - at, 5)
+    run.expect(client.session() == session and len(run.standin.sessions) == 1, f"{run.standin.sessions}")
+    run.expect(not client.all("warning"), f"{client.all('warning')}")
+    run.finish(gaps=False)
+
+
 def sends(codec):
     """Adds a row for a room whose service sends `codec`, while its offer lists fourteen payload types."""
     @row(f"room sends {codec}", 15, f"the element sends its default codec, the service {codec}")
@@ -174,4 +189,55 @@ def states(run):
         run.expect(record["room_joins"] == 1 and client.session() == session, f"{spec}: {record}")
         run.expect(client.stats()["resumes"] == 0, f"{spec}: the room was resumed")
         run.expect(not client.all("warning"), f"{spec}: {client.all('warning')}")
+    run.finish(gaps=False)
+
+
+@row("room, 300 kbit/s down", 45, "3.5 Mbit/s of a room meet a downlink of 300 kbit/s for 20 s, which carries everything again then",
+     measures=True)
+def narrow_downlink(run):
+    """Another session would meet the same network: the stay goes on, says so, and asks for no more than the path carries."""
+    run.network(link=dict(delay=.02), seed=7)
+    client = run.start(*ROOM, "pattern=snow", standin=(*STANDIN, "--bitrate", "3500000", "--fixed-bitrate"), look=None)
+    session, before = client.session(), client.stats()
+    begun = time.monotonic()
+    run.lab.link.set(down={"rate": 300_000, "queue": 30_000})
+    lasts = 20
+    time.sleep(lasts)
+    after, record = client.stats(), run.standin.sessions[-1]
+    # A busy machine encodes less; it is too much for the downlink all the same.
+    offered = sum(one["down_bytes"] for one in run.lab.link.seen if begun - 1 <= one["t"] < begun) * 8
+    run.measure("the service's bitrate before", offered / 1000, 2000, "kbit/s", at_most=False)
+    run.expect(client.session() == session and record["room_joins"] == 1, f"{record}")
+    run.expect(after["resumes"] == before["resumes"], "the room was resumed")
+    said = [warning["text"] for warning in client.all("warning", begun)]
+    run.expect(len(said) == 1 and "carries too little" in said[0], f"{said}")
+    requested = {name: after[name] - before[name] for name in ("nacks-sent", "plis-sent")}
+    run.measure("packets requested again", requested["nacks-sent"] / lasts, 50, "a second")
+    run.measure("keyframes requested", requested["plis-sent"] / lasts, 1.5, "a second")
+    run.lab.link.set(down={})
+    at = time.monotonic()
+    run.measure("transformed frame after the release", client.frame(at, seconds=15).time - at, 3)
+    run.expect(client.session() == session, "another session after the release")
+    run.note(f"{offered / 1000:.0f} kbit/s before; {requested}; {said}")
+    run.finish(gaps=False)
+
+
+@row("room that adapts, 300 kbit/s down", 45, "the same with a room that lowers the bitrate to what the element's REMB says",
+     measures=True)
+def adapted_downlink(run):
+    run.network(link=dict(delay=.02), seed=7)
+    client = run.start(*ROOM, "pattern=smpte", standin=(*STANDIN, "--bitrate", "3500000"), look=None)
+    session = client.session()
+    run.lab.link.set(down={"rate": 300_000, "queue": 60_000})
+    begun = time.monotonic()
+    time.sleep(10)
+    before, since = client.stats(), time.monotonic()
+    time.sleep(10)
+    received = client.stats()["frames-received"] - before["frames-received"]
+    waits = sorted(one["down_wait"] for one in run.lab.link.seen if one["t"] >= since)
+    run.measure("frames, 10 s after the throttling and later", received / 10, 5, "a second", at_most=False)
+    run.measure("queueing of half of the packets", waits[len(waits) // 2], 0.8)
+    run.expect(received > 0 and client.session() == session, f"{received} frames, {client.session()}")
+    run.expect(client.stats()["resumes"] == 0, "the room was resumed")
+    run.note(f"{received} frames in 10 s; warnings {[warning['text'] for warning in client.all('warning', begun)]}")
     run.finish(gaps=False)

@@ -3,8 +3,8 @@
 
     check_room_page.py [WORD...]
 
-Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only. Needs the package chromium. The time until the
-picture is there at its full size is a figure for scripts/verify (DECART_VERIFY=1). With words, those rows whose name contains one.
+Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Uses loopback only. Needs the package chromium. Runs under
+scripts/verify (DECART_VERIFY=1), because it takes a browser's CPU, or with words: those rows whose name contains one.
 """
 
 import http.server
@@ -14,7 +14,7 @@ import sys
 import threading
 
 import chromium
-from checks import Results, measured
+from checks import VERIFYING, Results, measured
 from standin import StandIn
 
 SIZE = (640, 352)
@@ -128,6 +128,8 @@ def restarts(browser):
 
 def main():
     words = sys.argv[1:]
+    if not VERIFYING and not words:
+        return report.skip("a room in a browser: scripts/verify runs it, because it takes a browser's CPU")
     if not chromium.PROGRAM:
         return report.skip("a room in a browser: chromium is not installed")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
