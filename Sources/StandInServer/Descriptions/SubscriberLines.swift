@@ -176,7 +176,8 @@ package struct SubscriberLines: Sendable {
         }
         let candidates = (first?.attributes ?? []).filter { ["candidate", "end-of-candidates"].contains($0.name) }
         var copy = own
-        copy.attributes = []
+        let mids = own.media.map { $0.value("mid") ?? "0" }
+        copy.attributes = [SDPAttribute("group", (["BUNDLE"] + mids).joined(separator: " "))]
         copy.media = own.media.map { offered in
             let formats = offered.kind == "video" ? videoOfOurs : Array(RoomFormat.audio.prefix(1))
             var media = SDPMedia(
