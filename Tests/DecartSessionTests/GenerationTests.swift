@@ -33,10 +33,10 @@ struct GenerationTests {
         var driver = try ended(reason)
         #expect(driver.state == .connected && driver.snapshot.billedSeconds == 61)
         #expect(driver.snapshot.generationSeconds == nil)
-        // Only a note for the log: no new connection, no warning.
+        // A look at the path and a note for the log: no new connection, no warning.
         let notes = driver.takeActions()
-        #expect(notes.count == 1)
-        guard case .report(.note(let text)) = notes.first else {
+        #expect(notes.count == 2 && notes.first == .suspectPath(driver.attempt))
+        guard case .report(.note(let text)) = notes.last else {
             Issue.record("no note: \(notes)")
             return
         }

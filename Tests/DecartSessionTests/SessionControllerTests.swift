@@ -189,6 +189,6 @@ struct SessionControllerTests {
             onChange: { continuation.yield($0.state) }, onEvent: { _ in })
         controller.start()
         for await state in states where state == .error { break }
-        #expect(controller.snapshot.lastError?.message.contains("after 1 retry.") == true)
+        #expect(controller.snapshot.lastError?.message.contains("after 1 retry") == true)
     }
 }

@@ -168,7 +168,7 @@ struct StallTests {
         let warning = try #require(driver.warnings().first)
         #expect(warning.message.contains("too little") && driver.takeActions() == [.report(.warning(warning))])
         // A few frames are no recovery.
-        for _ in 0..<10 {
+        for _ in 0..<12 {
             driver.wait(.seconds(5))
             driver.flow.received = 1
             driver.wait(.milliseconds(500))

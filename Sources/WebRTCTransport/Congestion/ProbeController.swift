@@ -13,7 +13,7 @@ package struct ProbeController: Sendable {
     private static let factor = 2.0
     private static let carefulFactor = 1.6
     /// Time from one cluster to the next.
-    private static let interval: (first: Int64, longest: Int64) = (1_500_000, 4_000_000)
+    private static let interval: (first: Int64, longest: Int64) = (1_500_000, 3_000_000)
     /// After a decrease of the estimate, for the queue to drain.
     private static let rest: Int64 = 1_000_000
     /// A longer cluster tells a narrow path from its jitter; it may send this many bytes at most.

@@ -50,7 +50,8 @@ package struct ReceiveBitrateEstimator {
     /// Ends the interval since the last call and updates the estimate.
     package mutating func update(now: Duration) {
         defer { (expected, received) = (0, 0) }
-        guard expected > 0, let bitrate = rate.bitrate(at: now.inMicroseconds) else { return }
+        // After a pause, nothing is known of the present.
+        guard expected > 0, let bitrate = rate.bitrate(at: now.inMicroseconds), bitrate > 0 else { return }
         let loss = Double(max(0, expected - received)) / Double(expected)
         if loss > 0.1 {
             let lowered = max(Double(estimate) * (1 - 0.5 * loss), Self.drain * Double(bitrate))

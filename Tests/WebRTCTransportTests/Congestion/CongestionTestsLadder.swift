@@ -111,7 +111,7 @@ struct DegradationLadderTests {
     func whatTheEncoderCannotMakeSmaller() {
         var ladder = DegradationLadder(width: 640, height: 360, frameRate: 30)
         var encoder = Encoder(needed: 2_000_000, least: 0.5)
-        let steps = encoder.run(&ladder, target: 250_000, for: .milliseconds(1500))
+        let steps = encoder.run(&ladder, target: 250_000, for: .seconds(4))
         #expect(steps.last?.scale == .threeEighths || steps.last?.scale == .quarter, "\(steps)")
     }
 

