@@ -6,7 +6,7 @@ extension SessionMachine {
     /// The session can be renewed again this long before its end, if a first try fails in passing.
     private static let leastTimeForAnother: Duration = .seconds(2)
     /// Least time between the beginnings of two sessions, each of which is billed: the service chooses their length.
-    private static let leastRenewalInterval: Duration = .seconds(30)
+    private static let leastRenewalInterval: Duration = .seconds(2)
 
     /// Call when a limit has changed, or the connection to which it applies.
     mutating func limitChanged() {

@@ -20,7 +20,8 @@ struct FaultParsingTests {
             "media_caps_change", "room_info_slow", "room_token_refused", "room_ice_none", "room_leave_disconnect",
             "room_leave_resume", "room_leave_reconnect", "room_mute", "room_leave_migrate", "room_cut",
             "room_resume_refused", "room_resume_silent", "room_restart", "room_pause", "room_mute_output",
-            "room_second_track", "room_second_server", "room_codec_change", "room_alert_first", "session_limit_at_T",
+            "room_second_track", "room_second_server", "room_codec_change", "room_alert_first", "room_migrate",
+            "session_limit_at_T",
             "generation_ended",
             "generation_restart",
         ]
