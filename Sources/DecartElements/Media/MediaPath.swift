@@ -303,14 +303,10 @@ final class MediaPath: @unchecked Sendable {
 
     /// Builds the decoder behind a connection that has negotiated its codec, once.
     func receive(from connection: PeerConnection) throws {
-        guard !isReceiving, let bin, let first = connection.negotiatedCodec,
+        guard !isReceiving, let bin, let codec = connection.negotiatedCodec,
             let source = connection.bin.staticPad("rtp_src")
         else { return }
         isReceiving = true
-        // In a room the packets choose one of several codecs. Services send what they receive, so the decoder is there before
-        // the first packet; another one would be built while it waits.
-        let sent = sender?.negotiatedCodec ?? settings.connection.codec
-        let codec = connection.receivedCodecs.contains(sent) ? sent : first
         adaptReports()
         try receiveBranch.start(
             codec, from: source, in: bin, markers: markers,

@@ -120,8 +120,6 @@ extension PeerConnection {
         }
     }
     package var negotiatedCodec: VideoCodec? { sendParameters?.codec }
-    /// All codecs in which video may arrive, in the order of the remote description.
-    package var receivedCodecs: [VideoCodec] { negotiated.video?.codecs.map(\.codec) ?? [] }
 
     /// Negotiated audio parameters; nil without audio, also if the remote peer rejected it.
     package var audioSendParameters: AudioSendParameters? {
