@@ -41,7 +41,7 @@ extension Simulation {
                     + "\(up) s up, then \(call.summary(50, 60))"
                 print(row)
                 #expect(down <= 1 && call.wait(percentile: 0.95, 23, 40) <= 75, "\(row)")
-                #expect(call.throughput(23, 40) >= 420_000 && up <= 12, "\(row)")
+                #expect(call.throughput(23, 40) >= 420_000 && up <= 15, "\(row)")
             }
         }
 
