@@ -165,7 +165,8 @@ package final class VideoSendBranch: SendBranch {
             scaler = FrameScaler(from: frame.size, to: size)
             state.withLock { $0.scaler = scaler.map { (frame.size, size, $0) } }
         }
-        guard let small = scaler?.scaled(frame.buffer) else { return nil }
+        // Memory that cannot be mapped keeps its size.
+        guard let small = scaler?.scaled(frame.buffer) else { return frame }
         return EncoderFrame(buffer: small, size: size, runningTime: frame.runningTime)
     }
 
