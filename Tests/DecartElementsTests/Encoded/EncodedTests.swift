@@ -97,10 +97,12 @@ extension ElementTests {
             }
         }
 
-        /// Packets that are lost with all their retransmissions: no frame leaves that depends on one which did not.
+        /// Packets that are lost with all their retransmissions: no frame leaves that depends on one which did not. A frame
+        /// has one slice: rtph264depay hands on a keyframe of several of which one was lost.
         @Test(arguments: [h264(), vp8]) func aLossIsFollowedByAKeyframe(_ source: String) throws {
             let isVP8 = source == Self.vp8
             let moving = source.replacing("pattern=\(TransformPipeline.pattern)", with: "pattern=ball")
+                .replacing("tune=zerolatency", with: "tune=zerolatency sliced-threads=false threads=1")
             try run(moving, "capsfilter caps=video/x-\(isVP8 ? "vp8" : "h264")", "latency=60") { run in
                 run.pipeline.play()
                 #expect(run.output.waitForFrames(3))
