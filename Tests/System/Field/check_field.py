@@ -933,7 +933,7 @@ def paused(here):
 
 @row("caps change downstream", OWN, "Downstream's size changes eight times while frames flow.")
 def caps_downstream(here):
-    bench = here.bench(APPSRC, "fit=stretch", sink="videoscale ! capsfilter name=size ! fakesink").play().feed()
+    bench = here.bench(APPSRC, "fit=stretch", sink="videoscale ! capsfilter name=size caps-change-mode=delayed ! fakesink").play().feed()
     bench.wait_numbers(20)
     for width, height in ((640, 352), (321, 177), (160, 88), (854, 470)) * 2:
         caps = Gst.Caps.from_string(f"video/x-raw,width={width},height={height}")
