@@ -29,7 +29,7 @@ package struct CheckConfiguration: Sendable {
         self.model = model
     }
 
-    /// What no output may contain.
+    /// The texts that no output may contain.
     package var secrets: [String] {
         [key?.reveal()].compactMap(\.self) + turn.compactMap(\.credential)
             + (route.proxy?.secrets.map { $0.reveal() } ?? [])

@@ -7,7 +7,7 @@ import WebRTCTransport
 struct PathCounters: Sendable {
     var packetsSent: UInt64 = 0
     var bytesSent: UInt64 = 0
-    /// Of `bytesSent`, those that only filled up probes of the path.
+    /// The part of `bytesSent` that only filled up probes of the path.
     var paddingBytesSent: UInt64 = 0
     var packetsReceived: UInt64 = 0
     var bytesReceived: UInt64 = 0

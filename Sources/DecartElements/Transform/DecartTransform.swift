@@ -599,7 +599,7 @@ final class DecartTransform: ElementImplementation {
 
     // MARK: Interface for decartsrc
 
-    /// False: the input need not send frames, and nobody is to be warned of that.
+    /// With false, an input that sends no frames causes no warning.
     func set(expectsInput: Bool) { state.withLock { $0.expectsInput = expectsInput } }
 
     /// Sets the token of a session to watch from the next start on; nil: the element starts a session of its own.

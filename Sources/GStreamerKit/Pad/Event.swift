@@ -92,7 +92,7 @@ package final class Event: @unchecked Sendable {
         return ClockTime(validating: time).map { ($0, ClockTime(validating: duration)) }
     }
 
-    /// Where an event goes that is not this stream's own but of the application, or about the whole presentation.
+    /// The way of an event that belongs to the application or to the whole presentation, and not to this stream.
     package enum Passage: Sendable {
         /// With the data.
         case inOrder

@@ -34,7 +34,7 @@ package struct SharedOffset<Track: Hashable> {
             offset = present
             return present
         }
-        // Of two tracks, the one whose first buffer is earlier sets the offset: else its beginning would be in the past.
+        // The track whose first buffer is earlier sets the offset: with the other one's, its beginning would be in the past.
         if isFirst { known = max(known, present) }
         let (wait, overflows) = known.subtractingReportingOverflow(present)
         if overflows || wait > Self.longestLead { known = present }

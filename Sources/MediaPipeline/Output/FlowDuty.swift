@@ -1,4 +1,4 @@
-// What each flow return of downstream means for each of our source pads: one table for all of them.
+// The table of flow returns: the duty that each one from downstream causes on each of our source pads.
 package import GStreamerKit
 
 package enum OutputPad: Sendable, CaseIterable { case video, audio, preview }

@@ -18,7 +18,7 @@ package struct EncoderRate: Sendable {
     /// True for an encoder that divides its bitrate by the frame rate of its caps, whatever the frames' times are.
     private let countsFrames: Bool
     private var target: Int
-    /// Of the caps.
+    /// The frame rate of the encoder's caps.
     private var declared: Double?
     /// Mean of the latest intervals between frames, s.
     private var interval: Double?
@@ -28,7 +28,7 @@ package struct EncoderRate: Sendable {
         var start: ClockTime
         var frames = 0
         var bits = 0.0
-        /// What the target allows in the time of these frames, bits.
+        /// The bits that the target allows in the time of these frames.
         var wanted = 0.0
     }
     private var window: Window?

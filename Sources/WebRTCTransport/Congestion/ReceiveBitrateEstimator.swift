@@ -57,7 +57,7 @@ package struct ReceiveBitrateEstimator {
             let lowered = max(Double(estimate) * (1 - 0.5 * loss), Self.drain * Double(bitrate))
             estimate = min(estimate, max(minimum, Int(lowered)))
         } else if loss < 0.02, trend.usage == .normal {
-            // What nobody has sent proves nothing.
+            // Traffic that was not sent proves nothing.
             let proven = 1.5 * Double(bitrate) + 10_000
             estimate = min(maximum, max(estimate, Int(min(Double(estimate) * 1.05, proven))))
         }
