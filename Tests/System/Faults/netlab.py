@@ -181,6 +181,7 @@ class Lab:
         self.nft(self.router, """table inet lab {
             counter media { }
             counter large { }
+            counter dropped { }
             chain passing { type filter hook prerouting priority 0;
                 meta l4proto udp @th,64,2 2 counter name media
                 udp length > 1208 counter name large
@@ -192,7 +193,7 @@ class Lab:
 
     def drop(self, match=""):
         """Drops matching packets in both directions, all packets if `match` is empty."""
-        self.nft(self.router, f"add rule inet lab faults {match} drop")
+        self.nft(self.router, f"add rule inet lab faults {match} counter name dropped drop")
 
     def heal(self):
         self.nft(self.router, "flush chain inet lab faults")
