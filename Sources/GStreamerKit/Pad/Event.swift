@@ -6,7 +6,7 @@ package final class Event: @unchecked Sendable {
 
     package enum Kind: Sendable, Equatable {
         case streamStart, caps, segment, tag, eos, gap, flushStart, flushStop, latency, reconfigure, qos, seek
-        case customDownstream, navigation, other
+        case customDownstream, customUpstream, navigation, other
 
         init(_ raw: GstEventType) {
             switch raw {
@@ -24,6 +24,7 @@ package final class Event: @unchecked Sendable {
             case GST_EVENT_SEEK: self = .seek
             case GST_EVENT_NAVIGATION: self = .navigation
             case GST_EVENT_CUSTOM_DOWNSTREAM: self = .customDownstream
+            case GST_EVENT_CUSTOM_UPSTREAM: self = .customUpstream
             default: self = .other
             }
         }
@@ -83,6 +84,9 @@ package final class Event: @unchecked Sendable {
     }
     package static func customDownstream(_ structure: Structure) -> Event {
         Event(taking: gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_copy(structure.pointer)))
+    }
+    package static func customUpstream(_ structure: Structure) -> Event {
+        Event(taking: gst_event_new_custom(GST_EVENT_CUSTOM_UPSTREAM, gst_structure_copy(structure.pointer)))
     }
 
     package var gap: (time: ClockTime, duration: ClockTime?)? {

@@ -21,6 +21,8 @@ package struct ResolvedFeedback: Sendable {
     /// Bytes of packets that count as received but have no arrival time, because the feedback lacks it or was lost
     /// itself.
     package var unreportedBytes = 0
+    /// Of the packets lost and received, those of full length, see `SentPacketHistory.isFull`.
+    package var full = (lost: 0, received: 0)
     /// Send time of the newest packet that was received, µs; nil if none was.
     package var newestSendTime: Int64?
     package init() {}
@@ -45,6 +47,7 @@ package struct FeedbackAdapter: Sendable {
                 guard entry.fate == .unknown else { continue }
                 history.setFate(.lost, of: packet.sequence)
                 result.lost += 1
+                if history.isFull(entry) { result.full.lost += 1 }
             case .received(let after):
                 guard recordReceived(entry, history: &history, into: &result) else { continue }
                 result.arrivals.append(
@@ -63,6 +66,7 @@ package struct FeedbackAdapter: Sendable {
         if entry.fate == .lost { result.recovered += 1 }
         history.setFate(.received, of: entry.sequence)
         result.received += 1
+        if history.isFull(entry) { result.full.received += 1 }
         result.newestSendTime = max(result.newestSendTime ?? .min, entry.sendTime)
         return true
     }
@@ -89,6 +93,7 @@ package struct FeedbackAdapter: Sendable {
                 if noneMissing {
                     history.setFate(.lost, of: sequence)
                     result.lost += 1
+                    if history.isFull(entry) { result.full.lost += 1 }
                 } else {
                     result.unreportedBytes += Int(entry.size)
                 }

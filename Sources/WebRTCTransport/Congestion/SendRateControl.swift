@@ -13,6 +13,9 @@ package final class SendRateControl: @unchecked Sendable {
     private let ssrc: UInt32
     private var controller: CongestionController
     private var resolver = FeedbackAdapter()
+    private var fullPackets = FullPacketWatch()
+    /// Set once the path is seen to lose each packet of full length. Network thread only.
+    private(set) var fullPacketsVanish = false
     /// The latest report about our stream. Network thread only.
     private(set) var lastReport: ReceptionReport?
     /// The round trip by the latest report. Network thread only.
@@ -55,6 +58,7 @@ package final class SendRateControl: @unchecked Sendable {
             let (resolved, total) = outgoing.withLock {
                 (resolver.resolve(feedback, with: &$0.history), $0.history.totalBytes)
             }
+            if fullPackets.update(resolved, now: now) { fullPacketsVanish = true }
             news = controller.feedback(resolved, totalBytes: total, now: now) ?? news
         }
         for report in compound.receptionReports where report.ssrc == ssrc {

@@ -22,11 +22,15 @@ package struct SentPacketHistory: Sendable {
 
     /// Some 14 s at 2.5 Mbit/s; must be a power of two below 2^15.
     package static let capacity = 4096
+    /// A packet of `RTPSendParameters.shortMTU` with its header extensions is not longer.
+    private static let leastFull = 1000
     private var ring: [Entry]
     /// Bytes of all packets, with or without a sequence number.
     package private(set) var totalBytes: UInt64 = 0
     package private(set) var retransmittedBytes: UInt64 = 0
     package private(set) var paddingBytes: UInt64 = 0
+    /// Bytes of the longest packet of media.
+    private var longest = 0
 
     package init() {
         ring = Array(repeating: Entry(sequence: 0, fate: .unknown, size: 0, sendTime: 0), count: Self.capacity)
@@ -37,7 +41,7 @@ package struct SentPacketHistory: Sendable {
         let bytes = UInt64(clamping: size)
         totalBytes &+= bytes
         switch purpose {
-        case .media: break
+        case .media: longest = max(longest, size)
         case .retransmission: retransmittedBytes &+= bytes
         case .padding: paddingBytes &+= bytes
         }
@@ -50,6 +54,9 @@ package struct SentPacketHistory: Sendable {
         let entry = ring[Int(sequence) & (Self.capacity - 1)]
         return entry.size > 0 && entry.sequence == sequence ? entry : nil
     }
+
+    /// True for a packet that is about as long as a payloader makes them, which a frame of several packets has.
+    package func isFull(_ entry: Entry) -> Bool { Int(entry.size) > max(Self.leastFull, longest - 32) }
 
     package mutating func setFate(_ fate: Fate, of sequence: UInt16) {
         let index = Int(sequence) & (Self.capacity - 1)

@@ -16,6 +16,8 @@ package struct RTPSendParameters: Sendable, Equatable {
     /// Size of an RTP packet in bytes before header extensions, RTX and SRTP are added, so that no datagram exceeds
     /// 1200.
     package var mtu = 1150
+    /// The same for a path that loses longer packets without a word.
+    package static let shortMTU = 950
 
     package init(codec: VideoCodec, payloadType: Int, ssrc: UInt32, transportWideCCExtension: Int?) {
         self.codec = codec

@@ -114,7 +114,7 @@ extension PeerConnection {
             var parameters = RTPSendParameters(
                 codec: $0.codec.codec, payloadType: $0.codec.payloadType, ssrc: identity.ssrc,
                 transportWideCCExtension: nil)
-            if configuration.sendsSmallPackets { parameters.mtu = 950 }
+            if configuration.sendsSmallPackets { parameters.mtu = RTPSendParameters.shortMTU }
             parameters.layers = identity.streams($0.sentLayers)
             return parameters
         }

@@ -142,7 +142,12 @@ final class RTPSender: @unchecked Sendable {
 
     /// - Returns: true if the packet proves that our video arrives.
     func received(_ compound: RTCPCompound, _ now: Duration) -> Bool {
+        let vanished = rateControl.fullPacketsVanish
         if let target = rateControl.received(compound, now: now) { report(target) }
+        if !vanished, rateControl.fullPacketsVanish {
+            logger.warning("the path loses each packet of full length: sends shorter ones")
+            rtp.video.sendShortPackets()
+        }
         probeIfDue(now)
         return proof.received(compound, now: now)
     }

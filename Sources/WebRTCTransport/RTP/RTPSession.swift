@@ -155,6 +155,12 @@ final class RTPSession: @unchecked Sendable {
     /// Requests a keyframe from the local encoder at once, because no packet before this moment has left.
     func startWithKeyframe() { packetsIn.push(Event.forceKeyUnitUpstream()) }
 
+    /// Lets the local payloaders make shorter packets, beginning with a keyframe, because the frames before it were lost.
+    func sendShortPackets() {
+        packetsIn.push(VideoPayloader.shortPackets)
+        startWithKeyframe()
+    }
+
     private func send(_ buffers: [Buffer]) -> FlowReturn {
         guard let setup, outgoing.withLock(\.isSending) else { return .ok }
         let now = MonotonicTime.now

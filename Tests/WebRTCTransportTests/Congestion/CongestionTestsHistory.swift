@@ -35,6 +35,24 @@ struct SentPacketHistoryTests {
     }
 
     @Test
+    func countsPacketsOfFullLengthApart() throws {
+        var history = SentPacketHistory()
+        for (index, size) in [1160, 1150, 1120, 400, 1160].enumerated() {
+            history.record(sequence: UInt16(10 + index), size: size, now: 0)
+        }
+        // Padding may be longer than what the payloader makes, and sets no length.
+        history.record(sequence: 15, size: 1400, .padding, now: 0)
+        var resolver = FeedbackAdapter()
+        let result = resolver.resolve(try feedback(10, [nil, 1000, nil, 1000, nil, nil], count: 0), with: &history)
+        #expect((result.lost, result.received) == (4, 2))
+        #expect((result.full.lost, result.full.received) == (3, 1))
+        // Short packets have no full length.
+        history = sent(2)
+        let short = resolver.resolve(try feedback(10, [nil, nil], count: 1), with: &history)
+        #expect((short.lost, short.full.lost) == (2, 0))
+    }
+
+    @Test
     func joinsArrivalsWithWhatWasSent() throws {
         var history = sent(4)
         var resolver = FeedbackAdapter()
@@ -87,5 +105,42 @@ struct SentPacketHistoryTests {
         // A jump of the base sequence number does not mark the packets in between as lost.
         let back = resolver.resolve(try feedback(10, [0, 1000], count: 1), with: &history)
         #expect((back.lost, back.received) == (0, 2))
+    }
+}
+
+@Suite(.timeLimit(.minutes(1)))
+struct FullPacketWatchTests {
+    /// Feedback of 100 ms, and the first time at which the watch says that packets of full length vanish.
+    private func verdict(_ feedback: (_ step: Int) -> (full: (lost: Int, received: Int), received: Int)) -> Int? {
+        var watch = FullPacketWatch()
+        return (0..<50).first { step in
+            var resolved = ResolvedFeedback()
+            (resolved.full, resolved.received) = feedback(step)
+            resolved.lost = resolved.full.lost
+            return watch.update(resolved, now: Int64(step) * 100_000)
+        }
+    }
+
+    @Test func saysSoAfterASecond() {
+        #expect(verdict { _ in ((4, 0), 1) } == 10)
+        // Few packets take longer.
+        #expect(verdict { _ in ((1, 0), 1) } == 19)
+    }
+
+    @Test func otherLossesAreNone() {
+        #expect(verdict { _ in ((4, 1), 2) } == nil, "a path that loses most packets")
+        #expect(verdict { $0 % 8 == 0 ? ((0, 1), 1) : ((4, 0), 1) } == nil, "bursts of losses")
+        #expect(verdict { _ in ((4, 0), 0) } == nil, "an outage")
+        #expect(verdict { _ in ((0, 0), 4) } == nil, "short packets alone")
+    }
+
+    @Test func saysSoOnce() {
+        var (watch, said) = (FullPacketWatch(), 0)
+        for step in 0..<100 {
+            var resolved = ResolvedFeedback()
+            (resolved.full, resolved.received) = ((4, 0), 1)
+            if watch.update(resolved, now: Int64(step) * 100_000) { said += 1 }
+        }
+        #expect(said == 1)
     }
 }

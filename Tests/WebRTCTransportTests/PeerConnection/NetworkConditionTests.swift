@@ -87,6 +87,22 @@ extension Transport {
             }
         }
 
+        /// A tunnel in mid-session: packets of full length vanish, and the same connection goes on with shorter ones.
+        @Test func fullPacketsVanish() throws {
+            let path = try LossyPath(seed: 11)
+            try withPair { a, b in
+                try join(a, b, over: path)
+                try a.startMedia(pattern: "snow", bitrate: 1_200_000)
+                try b.startMedia()
+                #expect(a.waitForFrames(5) && b.waitForFrames(5))
+                path.setLongest(1100)
+                try #require(eventually(seconds: 20) { path.seen.dropped > 20 })
+                // Frames before the switch may still wait in the receiver.
+                let before = b.frames
+                #expect(b.seen.wait(.seconds(40)) { $0.frames >= before + 40 }, "\(b.frames - before) frames")
+            }
+        }
+
         /// The last DTLS flight arrives after the path has failed: no keys are set and nothing is sent.
         @Test func aHandshakeThatEndsAfterTheFailure() throws {
             let path = try LossyPath(seed: 5)

@@ -28,6 +28,9 @@ final class LossyPath: Sendable {
 
     func setLoss(_ loss: Double) { core.state.withLock { $0.loss = loss } }
 
+    /// Drops datagrams of more bytes than this, as a tunnel does whose ICMP messages are filtered.
+    func setLongest(_ bytes: Int) { core.state.withLock { $0.longest = bytes } }
+
     /// Drops DTLS records: ICE stays connected and the handshake retransmits.
     func holdHandshake(_ held: Bool) { core.state.withLock { $0.holdsHandshake = held } }
 
@@ -71,6 +74,7 @@ final class LossyPath: Sendable {
     private final class Core: Sendable {
         struct State: Sendable {
             var loss = 0.0
+            var longest = Int.max
             var generator: SeededGenerator
             var holdsHandshake = false
             var withoutLastFlight: Side?
@@ -123,6 +127,7 @@ final class LossyPath: Sendable {
                     state.recorded.append(Array(datagram))
                 }
                 if (20...63).contains(first), state.holdsHandshake { return (state.real[side.rawValue], true) }
+                if datagram.count > state.longest { return (state.real[side.rawValue], true) }
                 return (state.real[side.rawValue], Double.random(in: 0..<1, using: &state.generator) < state.loss)
             }
             guard let target else { return }
