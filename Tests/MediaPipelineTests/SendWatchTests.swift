@@ -92,6 +92,24 @@ import Testing
         #expect(found == [5: .downstream])
     }
 
+    /// Returns what was reported when the changes are those of `sent` and `received` in each second.
+    private func report(sent: UInt64, received: UInt64, looks: Bool = true) -> [UInt64: SendWatch.Stall] {
+        var watch = SendWatch()
+        return run(&watch, 0...20) { second, reading in
+            (reading.isDue, reading.framesSent, reading.framesEncoded) = (true, 25 * second, 25 * second)
+            (reading.framesReceived, reading.framesOut) = (25 * second, 25 * second)
+            (reading.sent.frames, reading.sent.changes) = (4 * second, sent * second)
+            (reading.received.frames, reading.received.changes) = (looks ? 4 * second : 0, received * second)
+        }
+    }
+
+    @Test func aServiceThatRepeatsAFrameIsNamedIfTheInputMoves() {
+        #expect(report(sent: 4, received: 0) == [5: .repeatedFrame])
+        #expect(report(sent: 4, received: 1).isEmpty)
+        #expect(report(sent: 0, received: 0).isEmpty, "a still input")
+        #expect(report(sent: 4, received: 0, looks: false).isEmpty, "frames that cannot be read")
+    }
+
     @Test func nothingIsDueInPauseOrWhileMuted() {
         var watch = SendWatch()
         let found = run(&watch, 0...20) { _, reading in (reading.framesIn, reading.awaitsInput) = (0, true) }

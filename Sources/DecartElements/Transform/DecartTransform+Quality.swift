@@ -66,9 +66,15 @@ extension DecartTransform {
         (reading.framesReceived, reading.framesOut) = (
             output?.counters.received ?? 0, output?.counters.pushed ?? 0
         )
+        (reading.sent, reading.received) = (input.motion.counts, output?.motion.counts ?? MotionMeter.Counts())
         (reading.framesEncoded, reading.isConnected) = (session.path?.codecs.encoding.frames ?? 0, isEncoding)
         let stall = state.withLock { $0.sendWatch.add(reading) }
-        if let stall { warn(SessionError(.invalidInput, stall.sentence, stage: .media)) }
+        if let stall {
+            let isServices = stall == .repeatedFrame
+            warn(
+                SessionError(
+                    isServices ? .server : .invalidInput, stall.sentence, stage: isServices ? .generation : .media))
+        }
     }
 
     private func watchResolution(_ session: ElementSession) {
@@ -93,7 +99,8 @@ extension DecartTransform {
         (reading.packetsReceived, reading.packetsLost) = (receiving.packetsReceived, receiving.rtp.packetsLost)
         (reading.packetsSent, reading.remotePacketsLost) = (sending.packetsSent, sending.remotePacketsLost)
         reading.roundTrip = sending.roundTripTime
-        reading.isSendingStalled = stall != nil
+        reading.isFrameRepeated = stall == .repeatedFrame
+        reading.isSendingStalled = stall != nil && stall != .repeatedFrame
         reading.causeOfSilence = hold.map { $0 == .pausedByNetwork ? .bandwidth : .service }
         reading.isRelayed = sending.selectedPair?.isRelayed ?? false
         reading.glassToGlass = run?.timing?.glassToGlassPercentiles.map { .nanoseconds($0.p50) }

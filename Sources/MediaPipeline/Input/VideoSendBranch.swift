@@ -30,6 +30,8 @@ package final class VideoSendBranch: SendBranch {
         var load: CPULoadController
         /// Size in the caps that the encoder has.
         var size = (width: 0, height: 0)
+        /// What the caps say.
+        var video: VideoInfo?
         /// For an encoder that takes no strides of a frame's own.
         var layout: (video: VideoInfo, pool: BufferPool)?
     }
@@ -177,7 +179,8 @@ package final class VideoSendBranch: SendBranch {
             encoder.setSize(width: frame.size.width, height: frame.size.height)
             pushCaps(on: entry, frame.size)
         }
-        let layout = state.withLock(\.layout)
+        let (video, layout) = state.withLock { ($0.video, $0.layout) }
+        if let video { input.motion.add(frame.buffer, video, now: MonotonicTime.now) }
         let source =
             if let layout { frame.buffer.inDefaultLayout(layout.video, from: layout.pool) } else { frame.buffer }
         guard let time = frame.runningTime, let buffer = source?.copyOfMetadata() else { return }
@@ -190,12 +193,12 @@ package final class VideoSendBranch: SendBranch {
         let format = OutputFormat(width: size.width, height: size.height, framerate: (settings.framerate, 1))
         guard let caps = try? Caps(format.capsText) else { return }
         entry.push(Event.caps(caps))
+        let video = VideoInfo(caps: caps)
         let layout: (VideoInfo, BufferPool)? =
-            if !entry.peerTakesStrides(caps), let video = VideoInfo(caps: caps), let pool = BufferPool(size: video.size)
-            {
+            if !entry.peerTakesStrides(caps), let video, let pool = BufferPool(size: video.size) {
                 (video, pool)
             } else { nil }
-        state.withLock { $0.layout = layout }
+        state.withLock { ($0.video, $0.layout) = (video, layout) }
     }
 
     /// Adapts bitrate, frame rate and size to the target before a frame enters the encoder, whose setters block while

@@ -48,6 +48,8 @@ package final class VideoOutput: Sendable {
         var inputs: [PathID: Input] = [:]
     }
     private let state = StateLock(State())
+    /// Of decoded frames. An encoder refines a frame that stays the same only at first.
+    package let motion = MotionMeter(tolerance: 2)
     /// The playout delay of the element.
     package let playout = Playout()
     /// A struct, because a closure stored directly in a `Mutex` gains a reabstraction thunk at each access and keeps
@@ -171,21 +173,23 @@ package final class VideoOutput: Sendable {
         path: PathID, onFormat: @escaping @Sendable () -> Void, onFrame: @escaping @Sendable () -> Void
     ) -> Pad {
         let input = Pad(name: "decoded", direction: .sink)
-        let received = Mutex<(format: OutputFormat?, caps: Caps?, requests: Throttle)>(
+        let received = Mutex<(video: VideoInfo?, caps: Caps?, requests: Throttle)>(
             (nil, nil, Throttle(.milliseconds(300))))
         input.setEventFunction { event in
             guard let caps = event.caps else { return .handled(true) }
             let info = VideoInfo(caps: caps)
             let isRaw = caps.first?.name == "video/x-raw"
             received.withLock { received in
-                received.format = info.map { OutputFormat(width: $0.width, height: $0.height) }
+                received.video = info
                 received.caps = isRaw ? nil : caps
             }
             return .handled(true)
         }
         input.setChainFunction { [weak self, own = input.unowned] buffer in
             onFrame()
-            let (format, caps) = received.withLock { ($0.format, $0.caps) }
+            let (video, caps) = received.withLock { ($0.video, $0.caps) }
+            let format = video.map { OutputFormat(width: $0.width, height: $0.height) }
+            if let video, caps == nil { self?.motion.add(buffer, video, now: MonotonicTime.now) }
             let frame = Frame(buffer: buffer, caps: caps)
             let time = self?.element.unowned.currentRunningTime
             let wantsKeyframe = self?.change {

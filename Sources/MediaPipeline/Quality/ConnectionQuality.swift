@@ -50,6 +50,8 @@ package struct QualityReading: Sendable, Equatable {
     package var cpuRatio: Double?
     /// Frames come in, and none has left for seconds.
     package var isSendingStalled = false
+    /// The service returns one frame again and again.
+    package var isFrameRepeated = false
     /// Why no frames come, if the room tells; nil: they should come.
     package var causeOfSilence: LimitingFactor?
 
@@ -139,6 +141,7 @@ package struct QualityJudge: Sendable {
             levels.append((rate < 0.05 ? .stall : .service, level(1 - rate, (0.2, 0.52, 0.8))))
         }
         if readings.last?.isSendingStalled == true { levels.append((.stall, .critical)) }
+        if readings.last?.isFrameRepeated == true { levels.append((.service, .critical)) }
         guard let worst = levels.map(\.1).max() else { return Verdict() }
         guard worst > .excellent else { return Verdict(quality: .excellent) }
         let factor = levels.first { $0.1 == worst }?.0 ?? .none

@@ -26,6 +26,9 @@ package struct SendWatch {
         /// Frames that came back, and those that left the element.
         package var framesReceived: UInt64 = 0
         package var framesOut: UInt64 = 0
+        /// What the frames that are sent and those that come back show; zero: unknown.
+        package var sent = MotionMeter.Counts()
+        package var received = MotionMeter.Counts()
 
         package init() {}
     }
@@ -41,6 +44,8 @@ package struct SendWatch {
         case unlinked, noVideo, noFrames
         /// Downstream takes no frames.
         case downstream
+        /// The service returns the same frame again and again although the input changes.
+        case repeatedFrame
 
         package var sentence: String {
             switch self {
@@ -56,6 +61,8 @@ package struct SendWatch {
                 "The input has sent no frame for 5 s or longer; the session goes on. Check the camera or source."
             case .downstream:
                 "Downstream has taken no frame for 5 s although the service returns them. Check the elements behind src."
+            case .repeatedFrame:
+                "The service has returned the same frame for 5 s although the input moves; the session goes on."
             case .encoder: "The encoder has returned nothing for 5 s although it gets frames."
             }
         }
@@ -102,6 +109,9 @@ package struct SendWatch {
         if rose(\.droppedIncomplete), !rose(\.framesSent) { return .incompleteFrames }
         guard after.isConnected else { return nil }
         if rose(\.framesSent), !rose(\.framesEncoded) { return .encoder }
-        return after.isDue && rose(\.framesReceived) && !rose(\.framesOut) ? .downstream : nil
+        guard after.isDue, rose(\.framesReceived) else { return nil }
+        if !rose(\.framesOut) { return .downstream }
+        let isRepeated = rose(\.sent.changes) && rose(\.received.frames) && !rose(\.received.changes)
+        return isRepeated ? .repeatedFrame : nil
     }
 }

@@ -27,5 +27,18 @@ extension ElementTests {
                 #expect(pipeline.takeProblems().count == 1)
             }
         }
+
+        @Test func aServiceThatRepeatsAFrameIsNamed() throws {
+            let source = TransformPipeline.source("is-live=true pattern=pinwheel horizontal-speed=8")
+            try TransformPipeline.run(with: { try .init($0, source: source) }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.waitForFrames(10))
+                try standIn.server.inject([Fault(parsing: "media_freeze")], into: standIn.sessions.first?.sessionID)
+                let warning = try #require(pipeline.waitForProblem(.warning))
+                #expect(warning.text.contains("returned the same frame for 5 s although the input moves"))
+                #expect(eventually(seconds: 40) { pipeline.transform.string("limiting-factor") == "service" })
+                #expect(standIn.sessions.count == 1)
+            }
+        }
     }
 }
