@@ -60,6 +60,25 @@ extension ElementTests {
                     measure("time to EOS", time, atMost: .seconds(1))
                     #expect(pipeline.frames == 0)
                     #expect(pipeline.current.events == [.streamStart, .caps, .segment, .eos])
+                    // Without it, nothing but black frames would look like success.
+                    let errors = pipeline.takeProblems()
+                    #expect(errors.map(\.kind) == [.error])
+                    #expect(errors.first?.text.hasPrefix("The input has ended before the first transformed") == true)
+                }
+            }
+        }
+
+        @Test(.indifferentToTransport, arguments: ["fallback=passthrough", "mute-video=true", "standby=true"])
+        func anEndWithoutTheServiceMayBeWanted(property: String) throws {
+            try SilentServer.with { server in
+                try TransformPipeline.run(
+                    try .init("base-url=\(server.url) api-key=x \(TransformPipeline.custom) \(property)")
+                ) { pipeline in
+                    pipeline.play()
+                    #expect(server.waitForConnections(1))
+                    pipeline.pipeline.send(Event.eos())
+                    #expect(pipeline.wait { $0.isEnded })
+                    #expect(pipeline.takeProblems().isEmpty)
                 }
             }
         }
