@@ -108,9 +108,17 @@ struct ServiceURLTests {
         #expect(short.redacting("xylophone") == "xylophone")
     }
 
-    @Test(arguments: ["", " \n", "a\nb", "a\u{0}", "a\u{7F}b", String(repeating: "k", count: 5000)])
+    @Test(arguments: [
+        "", " \n", "a\nb", "a\u{0}", "a\u{7F}b", String(repeating: "k", count: 5000), "DECART_API_KEY=dct_1",
+        "export DECART_API_KEY=dct_1", "\"dct_1\"", "'dct_1'",
+    ])
     func badKeys(_ text: String) {
         #expect(throws: ProtocolError.self) { try APIKey(text) }
+    }
+
+    @Test(arguments: ["dct_a=b", "eyJh.eyJ_.c==", "\"", "=x", "KEY=", "k_\"a"])
+    func unusualKeys(_ text: String) throws {
+        #expect(try APIKey(text).reveal() == text)
     }
 
     @Test func roomsAreReachedByAPathAndAHeader() throws {

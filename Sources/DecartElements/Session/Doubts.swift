@@ -1,4 +1,5 @@
-// Requests that are sent although the service may refuse or ignore them: only the service can decide on them.
+// Requests that are sent although the service may refuse or ignore them, because only the service can decide on them, and
+// settings that hardly anyone means.
 import DecartProtocol
 import DecartSession
 
@@ -26,6 +27,13 @@ struct Doubts: Sendable {
                 "query-items has another value for \(name) than \(known.joined(separator: " and ")); the service may "
                     + "ignore or refuse it.")
         }
+        let (least, most) = (settings.encoding.minBitrate, settings.encoding.maxBitrate)
+        if (1..<Self.leastBitrate).contains(most) {
+            sentences.append(
+                "max-bitrate=\(most) is too little for video; its unit is bit/s, so that 2500000 is 2.5 Mbit/s.")
+        } else if most > 0, least > most, least != TransformSettings().encoding.minBitrate {
+            sentences.append("min-bitrate=\(least) is above max-bitrate=\(most), which counts for both.")
+        }
         return sentences.map { SessionError(.invalidOptions, $0, stage: .configuration) }
     }
 
@@ -47,6 +55,8 @@ struct Doubts: Sendable {
         return errors
     }
 
+    /// bit/s; what the smallest frames at the lowest rate need.
+    private static let leastBitrate = 30_000
     /// Values that Decart's SDKs send (Python 0.2.4, `realtime/types.py`).
     private static let known = [("resolution", ["720p", "1080p"]), ("speed", ["fast"])]
 }

@@ -76,12 +76,19 @@ extension SessionPlan {
                 .invalidAPIKey, "No API key: set the environment variable DECART_API_KEY, or the property api-key-file."
             )
         }
-        do {
-            let bytes = try BoundedFile.read(path: path, maximumSize: 4096)
+        let file = "The file is '\(path.printable(limit: 200))'."
+        let bytes: [UInt8]
+        do throws(BoundedFileError) {
+            bytes = try BoundedFile.read(path: path, maximumSize: 4096)
+        } catch {
+            throw ProtocolError(
+                .invalidAPIKey, "The file that api-key-file names cannot be read: \(error.phrase). \(file)")
+        }
+        do throws(ProtocolError) {
             return try APIKey(String(decoding: bytes, as: UTF8.self).filter { !$0.isNewline })
         } catch {
             throw ProtocolError(
-                .invalidAPIKey, "The file that api-key-file names cannot be read, or contains no valid API key.")
+                .invalidAPIKey, "The file that api-key-file names has no key in it: \(error.message) \(file)")
         }
     }
 

@@ -20,7 +20,8 @@ package struct APIKey: Sendable, Equatable, Hashable {
     private let secret: Secret
 
     /// Trims surrounding white space, because files and environment variables often end with a line feed. Throws
-    /// `INVALID_API_KEY` if the rest is empty, longer than 4096 bytes or has a control character.
+    /// `INVALID_API_KEY` if the rest is empty, longer than 4096 bytes, has a control character, stands in quotes, or is
+    /// `NAME=KEY`.
     package init(_ text: String) throws(ProtocolError) {
         let trimmed = text.trimmingWhitespace()
         guard !trimmed.isEmpty else {
@@ -29,6 +30,21 @@ package struct APIKey: Sendable, Equatable, Hashable {
         guard trimmed.utf8.count <= 4096, !trimmed.hasControlCharacters else {
             throw ProtocolError(
                 .invalidAPIKey, "The API key contains a control character or is longer than 4096 bytes.")
+        }
+        let name = trimmed.prefix { $0 != "=" }
+        let isAssignment =
+            name.count < trimmed.count && name.contains("_")
+            && name.trimmingPrefix("export ").allSatisfy {
+                $0 == "_" || $0.isASCII && ($0.isUppercase || $0.isNumber)
+            }
+        guard !isAssignment else {
+            throw ProtocolError(
+                .invalidAPIKey,
+                "The API key begins with the name of a variable and =, as a line of an environment file does: it must be the "
+                    + "key alone.")
+        }
+        guard let first = trimmed.first, trimmed.count < 2 || first != trimmed.last || !"\"'".contains(first) else {
+            throw ProtocolError(.invalidAPIKey, "The API key stands in quotes: it must be the key alone.")
         }
         secret = Secret(trimmed)
     }

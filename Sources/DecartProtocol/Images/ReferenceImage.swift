@@ -50,7 +50,10 @@ package struct ReferenceImage: Sendable, Equatable {
         do throws(ProtocolError) {
             image = try ReferenceImage(bytes: ReferenceImage.content(of: path))
         } catch {
-            throw ProtocolError(error.code, "\(error.message) The file is '\(path.printable(limit: 200))'.")
+            let hint =
+                path.contains("://")
+                ? " URLs are not fetched." : path.hasPrefix("~") ? " Only a shell replaces ~ by the home folder." : ""
+            throw ProtocolError(error.code, "\(error.message) The file is '\(path.printable(limit: 200))'.\(hint)")
         }
         self = image
     }

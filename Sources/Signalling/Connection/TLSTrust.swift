@@ -27,7 +27,7 @@ package enum TLSTrust: Sendable, Equatable {
             return try TLSClientContext(roots: roots, protocols: protocols)
         } catch {
             throw error.code == .noCertificate
-                ? Self.refuse("contains no PEM certificate")
+                ? Self.refuse("contains no PEM certificate", file)
                 : SessionError(.network, "TLS could not be set up. Check ca-file.", stage: .tls, isPermanent: true)
         }
     }
@@ -45,8 +45,17 @@ package enum TLSTrust: Sendable, Equatable {
         if !isStarted { thread.async { completion(.failure(ConnectFailure.noThread)) } }
     }
 
-    private static func refuse(_ reason: String) -> SessionError {
-        SessionError(.invalidOptions, "ca-file \(reason).", stage: .configuration, isPermanent: true)
+    private static func refuse(_ reason: String, _ path: String) -> SessionError {
+        SessionError(
+            .invalidOptions, "ca-file \(reason). The file is '\(path.printable(limit: 200))'.", stage: .configuration,
+            isPermanent: true)
+    }
+
+    private var file: String {
+        switch self {
+        case .system: ""
+        case .systemAnd(let file), .only(let file): file
+        }
     }
 
     private static func read(_ path: String) throws(SessionError) -> [UInt8] {
@@ -54,9 +63,9 @@ package enum TLSTrust: Sendable, Equatable {
             return try BoundedFile.read(path: path, maximumSize: 4 << 20)
         } catch {
             switch error {
-            case .notRegular: throw refuse("is not a regular file")
-            case .tooLarge: throw refuse("is larger than 4 MiB")
-            case .system(let reason): throw refuse("cannot be read: \(reason)")
+            case .notRegular: throw refuse("is not a regular file", path)
+            case .tooLarge: throw refuse("is larger than 4 MiB", path)
+            case .system(let reason): throw refuse("cannot be read: \(reason)", path)
             }
         }
     }
