@@ -87,7 +87,7 @@ struct LimitWaitTests {
             #expect(driver.snapshot.retries == 0)
             driver.wait(.seconds(waited - 0.5))
             #expect(driver.opens() == dial)
-            driver.wait(.seconds(1))
+            driver.wait(.seconds(0.5))
             #expect(driver.opens() == dial + 1)
         }
         // At once, and then once a minute.
