@@ -110,8 +110,7 @@ struct RoomPublisher: Sendable {
                 changes.append(.useCodec(codecs.chosen))
             }
             carriesTrailers =
-                configuration.usesTrailers
-                && Self.trailerFeatures.allSatisfy(message.track.packetTrailerFeatures.contains)
+                configuration.usesTrailers && message.track.packetTrailerFeatures.contains(.ptfUserTimestamp)
         }
         return changes + updateMutes()
     }

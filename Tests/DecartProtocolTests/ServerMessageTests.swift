@@ -106,6 +106,13 @@ struct ServerMessageTests {
         (#"{"type":"error","error":{"message":"bad","code":4}}"#, .error("bad")),
         (#"{"type":"error"}"#, .error("unspecified error")),
         (#"{"type":"error","error":"bad","error_type":"new_word","x":1}"#, .error("bad", type: "new_word")),
+        (
+            #"{"type":"error","error":"full","error_type":"capacity","retry_after":15}"#,
+            .error("full", type: "capacity", retryAfter: 15)
+        ),
+        (#"{"type":"error","error":"bad","retry_after":1.5}"#, .error("bad", retryAfter: 1.5)),
+        (#"{"type":"error","error":"bad","retry_after":"15"}"#, .error("bad")),
+        (#"{"type":"error","error":"bad","retry_after":1e999}"#, .error("bad")),
         (#"{"type":"error","error":"bad","error_type":null}"#, .error("bad")),
         (#"{"type":"error","error":"bad","error_type":7}"#, .error("bad")),
         (#"{"type":"brand_new","anything":[1,2,{"a":null}]}"#, .unknown(type: "brand_new")),

@@ -86,6 +86,31 @@ struct SmallTypesTests {
         }
     }
 
+    /// Viewers of the service's own SDKs remove the trailers of frames only if the token says that there are some.
+    @Test func subscribeTokensOfRoomsWithFrameTiming() throws {
+        let token = SubscribeToken.room(name: "r", frameTiming: true)
+        let text = #"{"frame_timing":true,"room_name":"r"}"#
+        #expect(try Base64.decode(token.encoded(), alphabet: .standard).map { String(decoding: $0, as: UTF8.self) } == text)
+        #expect(try SubscribeToken(token.encoded()) == token)
+        let plain = Base64.encode([UInt8](#"{"room_name":"r","frame_timing":"yes"}"#.utf8), alphabet: .url)
+        #expect(try SubscribeToken(plain) == .room(name: "r"))
+        #expect(SessionIdentity(id: "s", roomName: "r", hasFrameTiming: true).subscribeToken == token)
+    }
+
+    /// Only a JSON Web Token says when it expires; nothing in a token can trap.
+    @Test(
+        arguments: [
+            (#"{"exp":1000}"#, 1006, 6), (#"{"exp":1000}"#, 1005, nil), (#"{"exp":1000}"#, 10, nil),
+            (#"{"exp":1000.5}"#, 2000, 999), (#"{"exp":-1e300}"#, 5, 1_000_000_000_000), (#"{"exp":1e300}"#, 5, nil),
+            (#"{"exp":"1"}"#, 5000, nil), (#"{"exp":null}"#, 5000, nil), (#"{}"#, 5000, nil), (#"[1]"#, 5000, nil),
+        ] as [(String, Double, Int?)])
+    func expiryOfTokens(claims: String, now: Double, age: Int?) throws {
+        let token = "e30." + Base64.encode([UInt8](claims.utf8), alphabet: .url) + ".sig"
+        #expect(try APIKey(token).secondsSinceExpiry(now: now) == age)
+        #expect(try APIKey("ek_" + token).secondsSinceExpiry(now: now) == age)
+        #expect(try APIKey("ek_canary").secondsSinceExpiry(now: now) == nil)
+    }
+
     @Test func subscribeTokens() throws {
         let direct = SubscribeToken.direct(sid: "s", ip: "1.2.3.4", port: 80)
         #expect(

@@ -72,6 +72,43 @@ struct LimitWaitTests {
         #expect(driver.opens() == 2)
     }
 
+    /// The JavaScript SDK of October 2026: the word, the seconds, then close code 1013.
+    @Test(
+        arguments: [
+            (15, 15), (7.5, 7.5), (0, 5), (-3, 5), (1e300, 60), (3600, 60), (nil, 5),
+        ] as [(Double?, Double)])
+    func capacityNamesTheWait(asked: Double?, waited: Double) throws {
+        var driver = try MachineDriver(maximumRetries: 0, at: .opening)
+        for dial in 1...4 {
+            driver.open()
+            driver.server(.error("Please wait.", type: "capacity", retryAfter: asked))
+            driver.handle(.channelClosed(driver.attempt, code: 1013, reason: ""))
+            #expect(driver.state == .connecting && driver.snapshot.serviceStatus == .waitingForSession)
+            #expect(driver.snapshot.retries == 0)
+            driver.wait(.seconds(waited - 0.5))
+            #expect(driver.opens() == dial)
+            driver.wait(.seconds(0.5))
+            #expect(driver.opens() == dial + 1)
+        }
+        // At once, and then once a minute.
+        let minutes = Int(4 * waited / 60)
+        #expect(driver.warnings().count == 1 + minutes && driver.warnings()[0].code == .concurrencyLimit)
+        #expect(driver.failures().isEmpty)
+    }
+
+    /// A session that is told to wait, and then closed, dials no earlier; other errors wait as well.
+    @Test(arguments: [(Optional("capacity"), 1013), ("internal_error", 1011), (nil, 1001)])
+    func aClosedSessionWaitsAsRequested(word: String?, code: Int) throws {
+        var driver = try MachineDriver.connected()
+        driver.server(.error("Draining.", type: word, retryAfter: 20))
+        driver.handle(.channelClosed(driver.attempt, code: code, reason: ""))
+        #expect(driver.state == .reconnecting)
+        driver.wait(.seconds(19))
+        #expect(driver.opens() == 0)
+        driver.wait(.seconds(2))
+        #expect(driver.opens() == 1)
+    }
+
     /// The session whose channel fell silent is one of those in use until its channel is closed.
     @Test func thePreviousSessionMakesRoom() throws {
         var (driver, old) = try MachineDriver.keepingMedia()

@@ -50,9 +50,10 @@ struct RefusalTests {
         #expect(error.message.contains(". Gave up after 2 retries") == (dials > 1), "\(error.message)")
     }
 
-    /// With upstream_capacity, which waits, these are all words.
+    /// With the words for no capacity, which wait, these are all.
     @Test func theTableHasNoOtherWord() {
-        #expect(Set(ServiceErrorType.allCases.map(\.rawValue)) == Set(Self.rows.map(\.word) + ["upstream_capacity"]))
+        let waiting = ["capacity", "upstream_capacity"]
+        #expect(Set(ServiceErrorType.allCases.map(\.rawValue)) == Set(Self.rows.map(\.word) + waiting))
     }
 
     @Test(
@@ -73,7 +74,7 @@ struct RefusalTests {
 
     @Test(
         arguments: [
-            ("The GPUs are busy", "upstream_capacity"),
+            ("The GPUs are busy", "upstream_capacity"), ("Please wait.", "capacity"),
             // decart-python#47.
             ("Server at capacity. Please try again later.", nil),
             ("a livekit room could not be made", "upstream_capacity"),
@@ -104,6 +105,20 @@ struct RefusalTests {
         driver.wait(.seconds(100))
         #expect(driver.opens() == 1 && driver.failures().first?.isPermanent == true)
         #expect(driver.failures().first?.message.contains("(1008: \(reason)). ") == true)
+    }
+
+    /// Policy violation: another session would end the same way, whatever the reason says.
+    @Test(
+        arguments: ["", "policy violation", "Server at capacity", "Concurrent session limit reached", "slow down"],
+        [MachineDriver.Phase.opening, .open, .negotiating, .connected])
+    func code1008EndsForGood(reason: String, phase: MachineDriver.Phase) throws {
+        var driver = try MachineDriver(at: phase) { $0.keepsMediaWhileReconnecting = true }
+        let dials = driver.opens()
+        driver.handle(.channelClosed(driver.attempt, code: 1008, reason: reason))
+        driver.wait(.seconds(100))
+        #expect(driver.state == .error && driver.opens() == dials && driver.failures().count == 1)
+        #expect(driver.failures().first?.isPermanent == true && driver.runningTimers.isEmpty)
+        #expect(driver.failures().first?.message.contains("(1008") == true)
     }
 
     // MARK: While a session runs

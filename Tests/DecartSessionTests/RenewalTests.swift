@@ -403,6 +403,18 @@ struct RenewalTests {
         #expect(driver.opens() == 2)
     }
 
+    /// The service asks for a longer one.
+    @Test func theReplacementWaitsAsRequested() throws {
+        var driver = try connected(60, before: 3)
+        driver.wait(.seconds(57))
+        driver.open()
+        driver.server(.error("Please wait.", type: "capacity", retryAfter: 20))
+        driver.wait(.seconds(19))
+        #expect(driver.opens() == 1 && driver.state == .reconnecting)
+        driver.wait(.seconds(1))
+        #expect(driver.opens() == 2)
+    }
+
     @Test func theUsersLimitBoundsTheWhole() throws {
         var driver = try connected { $0.maximumDuration = .seconds(100) }
         _ = begin(&driver)

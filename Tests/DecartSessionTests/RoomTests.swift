@@ -24,6 +24,17 @@ struct RoomTests {
 
     // MARK: transport=livekit
 
+    /// Whatever the order of the two messages.
+    @Test(arguments: [true, false]) func theTokenNamesTrailers(sessionIDComesLast: Bool) throws {
+        var driver = try MachineDriver(at: .open) {
+            $0.transport = .livekit
+            $0.sendsFrameTiming = true
+        }
+        let messages: [ServerMessage] = [.sessionID(SessionIdentity(id: "s")), info]
+        for message in sessionIDComesLast ? messages.reversed() : messages { driver.server(message) }
+        #expect(driver.snapshot.subscribeToken == .room(name: "r", frameTiming: true))
+    }
+
     @Test func wholeLifeInOrder() throws {
         var driver = try opened(.livekit)
         let id = driver.attempt

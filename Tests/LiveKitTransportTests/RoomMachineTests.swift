@@ -48,10 +48,11 @@ struct RoomMachineTests {
         #expect(machine.trackSID == "TR_ " + String(repeating: "x", count: 60) + "…")
     }
 
-    /// Trailers are used if the server confirms both of their parts.
+    /// Trailers are used if the server confirms their times.
     @Test(arguments: [
         (true, [LiveKitPacketTrailerFeature.ptfFrameID, .ptfUserData, .ptfUserTimestamp], true),
-        (true, [.ptfUserTimestamp], false), (true, [], false), (false, [.ptfUserTimestamp, .ptfFrameID], false),
+        (true, [.ptfUserTimestamp], true), (true, [.ptfFrameID, .ptfUserData], false), (true, [], false),
+        (false, [.ptfUserTimestamp, .ptfFrameID], false),
     ])
     func trailersAreAgreedOn(wants: Bool, answer: [LiveKitPacketTrailerFeature], uses: Bool) throws {
         var configuration = RoomConfiguration(width: 640, height: 352, bitrate: 1_000_000, codec: .vp8)

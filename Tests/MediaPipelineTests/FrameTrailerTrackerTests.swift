@@ -26,14 +26,29 @@ import WebRTCTransport
         }
     }
 
+    /// The service's own SDKs send no number, and another participant may count for itself.
+    @Test(arguments: [nil, 0, 7, .max] as [UInt32?]) func theTimeIsEnough(number: UInt32?) throws {
+        var tracker = FrameTrailerTracker()
+        let sent = (0..<1500).map { send(&tracker, $0) }
+        for (index, trailer) in sent.enumerated().suffix(1000) {
+            let other = FrameTrailer(timestamp: trailer.timestamp, frameID: number)
+            let first = tracker.answer(other)
+            let second = tracker.answer(other)
+            #expect(first?.entry.time == UInt64(index) * 33_333_333 && first?.isFirst == true)
+            #expect(second?.isFirst == false)
+        }
+        let forgotten = tracker.answer(FrameTrailer(timestamp: sent[0].timestamp, frameID: number))
+        #expect(forgotten == nil)
+    }
+
     @Test func foreignTrailersAreNot() {
         var tracker = FrameTrailerTracker()
         let before = tracker.answer(FrameTrailer(timestamp: 0, frameID: 0))
         #expect(before == nil)
         let sent = send(&tracker, 5)
         for other in [
-            FrameTrailer(timestamp: sent.timestamp, frameID: 2), FrameTrailer(timestamp: 7, frameID: sent.frameID),
-            FrameTrailer(timestamp: sent.timestamp), FrameTrailer(timestamp: 0, frameID: 0),
+            FrameTrailer(timestamp: 7, frameID: sent.frameID), FrameTrailer(timestamp: 7),
+            FrameTrailer(frameID: sent.frameID), FrameTrailer(timestamp: 0, frameID: 0), FrameTrailer(timestamp: 0),
             FrameTrailer(timestamp: 0, frameID: 1024), FrameTrailer(timestamp: 0, frameID: .max),
             FrameTrailer(userData: [1]), FrameTrailer(),
         ] {

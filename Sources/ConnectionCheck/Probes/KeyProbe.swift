@@ -3,6 +3,7 @@
 import DecartProtocol
 import DecartSession
 import Dispatch
+import GStreamerKit
 import Signalling
 import Synchronization
 
@@ -18,7 +19,10 @@ enum KeyProbe {
                     "Not tried: there is no key. Set the environment variable DECART_API_KEY, or "
                         + "--api-key-file."))
         }
-        if key.isClientToken {
+        if let age = key.secondsSinceExpiry(now: UnixClock.seconds) {
+            let error = SessionError.expiredToken(age, "Get another one.", isPermanent: true)
+            completion(failure(error, .zero, configuration.base))
+        } else if key.isClientToken {
             openChannel(key, configuration, completion)
         } else {
             requestToken(key, configuration, completion)
@@ -122,7 +126,7 @@ private final class ChannelExchange: Sendable {
             DispatchQueue.probeTimers.asyncAfter(deadline: .now() + Self.messageTimeout) { [self] in succeed() }
         case .text(let bytes):
             guard let message = try? ServerMessage(decoding: bytes) else { return }
-            guard case .error(let answer, let word) = message else { return succeed() }
+            guard case .error(let answer, let word, _) = message else { return succeed() }
             let text = redact(answer)
             fail(.service(text, type: ServiceErrorType(word, text: text), stage: .channel))
         case .binary, .answered: break

@@ -1,6 +1,7 @@
 // The control channel of a session and the API key that opens it.
 import DecartProtocol
 import DecartSession
+import GStreamerKit
 import Log
 import Signalling
 import WebRTCTransport
@@ -15,11 +16,24 @@ extension SessionPlan {
         path: MediaTransportKind?, serverCodec: VideoCodec, applicationKey: String?, logger: Logger,
         onEvent: @escaping @Sendable (SignallingEvent) -> Void
     ) throws(SessionError) -> any SignallingChannel {
-        if let fetcher, applicationKey?.isEmpty ?? true {
-            return TokenFetchingChannel(
-                fetcher: fetcher, makeChannel: { channel($0, path, serverCodec, logger, $1) }, onEvent: onEvent)
+        let answer = applicationKey.flatMap { $0.isEmpty ? nil : $0 }
+        let key = fetcher == nil || answer != nil ? try freshKey(answer) : nil
+        let age = key?.secondsSinceExpiry(now: UnixClock.seconds)
+        if let key, age == nil { return channel(key, path, serverCodec, logger, onEvent) }
+        guard let fetcher else {
+            // The application may have another one for the next attempt; the configured one stays the same.
+            throw .expiredToken(
+                age ?? 0, "Set another one, or api-key-url, which gives a new one for each session.",
+                isPermanent: answer == nil)
         }
-        return channel(try freshKey(applicationKey), path, serverCodec, logger, onEvent)
+        return TokenFetchingChannel(
+            fetcher: fetcher,
+            makeChannel: { key, onEvent throws(SessionError) in
+                if let age = key.secondsSinceExpiry(now: UnixClock.seconds) {
+                    throw .expiredToken(age, "api-key-url must return a new one for each request.", isPermanent: false)
+                }
+                return channel(key, path, serverCodec, logger, onEvent)
+            }, onEvent: onEvent)
     }
 
     private func channel(
@@ -28,7 +42,7 @@ extension SessionPlan {
     ) -> any SignallingChannel {
         let url: ServiceURL
         switch subscribeToken {
-        case .room(let name):
+        case .room(let name, _):
             return ViewerChannel(
                 url: base.watchStream(key: key, room: name, options: extraItems), key: key,
                 configuration: HTTPConfiguration(trust: trust, route: route, userAgent: DecartElements.userAgent),

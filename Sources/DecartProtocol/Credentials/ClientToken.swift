@@ -9,9 +9,9 @@ package struct ClientToken: Sendable, Equatable {
     /// Longest session that the key permits; nil if unknown.
     package let sessionLimit: Duration?
 
-    /// Decodes `{"apiKey": …, "expiresAt": …}`, or `{"token": …}` with a JSON Web Token. The session limit comes from what the backend may pass on of the
-    /// service's own token response: `constraints`, or else the claims of `token` or of the key itself. Errors
-    /// quote nothing of the text.
+    /// Decodes `{"apiKey": …, "expiresAt": …}`, or `{"token": …}` with a JSON Web Token. The session limit comes from what
+    /// the backend may pass on of the service's own token response: `constraints`, or else the claims of `token` or of
+    /// the key itself. Errors quote nothing of the text.
     package init(decoding bytes: [UInt8]) throws(ProtocolError) {
         self = try JSONText.read(bytes, maximumSize: Self.maximumSize) { try ClientToken($0) }
     }
@@ -22,7 +22,7 @@ package struct ClientToken: Sendable, Equatable {
         }
         key = try APIKey(text)
         expiresAt = container.text("expiresAt", "expires_at")
-        let claims = container.text("token").flatMap(TokenClaims.maximumSessionDuration)
+        let claims = container.text("token").flatMap { TokenClaims(of: $0)?.maximumSessionDuration }
         let seconds = container.maximumSessionDuration ?? claims
         sessionLimit = seconds.map { .seconds($0) } ?? key.sessionLimit
     }

@@ -3,8 +3,9 @@
 package enum SubscribeToken: Sendable, Equatable {
     /// Generation 1: the session, and the server that runs it.
     case direct(sid: String, ip: String, port: Int)
-    /// Generation 2: the name of the room.
-    case room(name: String)
+    /// Generation 2: the name of the room, and whether its frames have trailers with their times, which viewers remove
+    /// only if the token says so.
+    case room(name: String, frameTiming: Bool = false)
 
     package init(_ token: String) throws(ProtocolError) {
         guard token.utf8.count <= 8192, let bytes = Base64.decode(token, alphabet: .url) else {
@@ -25,7 +26,8 @@ package enum SubscribeToken: Sendable, Equatable {
         {
             return .direct(sid: sid, ip: ip, port: port)
         }
-        return container.text("room_name").flatMap { isName($0) ? .room(name: $0) : nil }
+        let frameTiming = container.flag("frame_timing") ?? false
+        return container.text("room_name").flatMap { isName($0) ? .room(name: $0, frameTiming: frameTiming) : nil }
     }
 
     /// True if the text is safe as a segment of a URL's path, where `.` and `..` would lead elsewhere.
@@ -54,8 +56,9 @@ extension SubscribeToken: Encodable {
             try container.encode(sid, forKey: "sid")
             try container.encode(ip, forKey: "ip")
             try container.encode(port, forKey: "port")
-        case .room(let name):
+        case .room(let name, let frameTiming):
             try container.encode(name, forKey: "room_name")
+            if frameTiming { try container.encode(true, forKey: "frame_timing") }
         }
     }
 }

@@ -1,15 +1,21 @@
-// Reads the claims of a client token without trusting them: they determine when we announce the end of a session and
-// when we end it, never what we may do. The service checks the signature and grants permissions.
+// Reads the claims of a client token without trusting them: they determine when we announce the end of a session, when we
+// end it, and that a token which has expired is not sent. The service checks the signature and grants permissions.
 
-/// The claim of a client token (a JSON Web Token, RFC 7519) that limits sessions; the service's own tools read the same
-/// one. `exp` is another limit: how long the token can open sessions, not how long they may last.
-enum TokenClaims {
-    /// Seconds; nil without the claim, or if the token is not a JSON Web Token, as an opaque key (`ek_…`) is not.
-    static func maximumSessionDuration(of token: String) -> Int? {
+/// The claims of a client token (a JSON Web Token, RFC 7519); the service's own tools read the same ones.
+struct TokenClaims {
+    /// `exp`: how long the token can open sessions, in seconds since 1970; nil without the claim.
+    let expiry: Double?
+    /// Longest session, in seconds; nil without the claim.
+    let maximumSessionDuration: Int?
+
+    /// Returns nil if the token is not a JSON Web Token, as an opaque key (`ek_…`) is not.
+    init?(of token: String) {
         guard token.utf8.count <= 16384 else { return nil }
         let parts = token.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
-        guard parts.count == 3, let bytes = Base64.decode(String(parts[1]), alphabet: .url) else { return nil }
-        return try? JSONText.read(bytes, maximumSize: 16384) { $0.maximumSessionDuration }
+        guard parts.count == 3, let bytes = Base64.decode(String(parts[1]), alphabet: .url),
+            let claims = try? JSONText.read(bytes, maximumSize: 16384, { ($0.number("exp"), $0.maximumSessionDuration) })
+        else { return nil }
+        (expiry, maximumSessionDuration) = claims
     }
 }
 
@@ -25,8 +31,18 @@ extension KeyedDecodingContainer<WireKey> {
 }
 
 extension APIKey {
+    /// The clocks of two machines may differ by that much, in seconds.
+    private static let clockTolerance = 5.0
+
     /// Longest session that the key permits; nil if it has no such claim.
     package var sessionLimit: Duration? {
-        TokenClaims.maximumSessionDuration(of: reveal()).map { .seconds($0) }
+        TokenClaims(of: reveal())?.maximumSessionDuration.map { .seconds($0) }
+    }
+
+    /// How long ago the key has expired, in seconds; nil if it has not, or if it has no such claim.
+    /// - Parameter now: seconds since 1970.
+    package func secondsSinceExpiry(now: Double) -> Int? {
+        guard let expiry = TokenClaims(of: reveal())?.expiry, now - expiry > Self.clockTolerance else { return nil }
+        return Int(min(now - expiry, 1e12))
     }
 }

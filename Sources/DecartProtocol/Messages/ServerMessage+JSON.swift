@@ -34,7 +34,9 @@ extension ServerMessage: Codable {
             case "generation_tick": .generationTick(seconds: container.number("seconds"))
             case "generation_ended":
                 .generationEnded(seconds: container.number("seconds"), reason: container.text("reason"))
-            case "error": .error(container.errorText, type: container.text("error_type"))
+            case "error":
+                .error(
+                    container.errorText, type: container.text("error_type"), retryAfter: container.number("retry_after"))
             default: .unknown(type: type)
             }
     }
@@ -79,21 +81,22 @@ extension ServerMessage: Codable {
         case .generationEnded(let seconds, let reason):
             try container.encode(seconds: seconds)
             try container.encodeIfPresent(reason, forKey: "reason")
-        case .error(let text, let type):
+        case .error(let text, let type, let retryAfter):
             try container.encode(text, forKey: "error")
             try container.encodeIfPresent(type, forKey: "error_type")
+            try container.encode(seconds: retryAfter, forKey: "retry_after")
         }
     }
 }
 
 extension KeyedEncodingContainer<WireKey> {
     /// Writes whole seconds as an integer, because some clients read nothing else.
-    fileprivate mutating func encode(seconds: Double?) throws {
+    fileprivate mutating func encode(seconds: Double?, forKey key: WireKey = "seconds") throws {
         guard let seconds, seconds.isFinite else { return }
         if let whole = Int(exactly: seconds) {
-            try encode(whole, forKey: "seconds")
+            try encode(whole, forKey: key)
         } else {
-            try encode(seconds, forKey: "seconds")
+            try encode(seconds, forKey: key)
         }
     }
 }

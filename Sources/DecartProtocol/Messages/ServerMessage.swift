@@ -18,8 +18,9 @@ package enum ServerMessage: Sendable, Equatable {
     /// Seconds billed so far; nil if absent.
     case generationTick(seconds: Double?)
     case generationEnded(seconds: Double?, reason: String?)
-    /// `type` is the service's word for the cause; older services send none.
-    case error(String, type: String? = nil)
+    /// `type` is the service's word for the cause; older services send none. `retryAfter`: seconds that the service requests
+    /// before the next attempt.
+    case error(String, type: String? = nil, retryAfter: Double? = nil)
     /// A type that this version does not know; receivers ignore it.
     case unknown(type: String)
 
@@ -51,8 +52,8 @@ extension ServerMessage {
     /// key in them.
     package func mappingText(_ change: (String) -> String) -> ServerMessage {
         switch self {
-        case .error(let text, let type):
-            return .error(change(text), type: type)
+        case .error(let text, let type, let retryAfter):
+            return .error(change(text), type: type, retryAfter: retryAfter)
         case .generationEnded(let seconds, let reason):
             return .generationEnded(seconds: seconds, reason: reason.map(change))
         case .promptAck(var ack):
@@ -85,17 +86,23 @@ package struct SessionIdentity: Sendable, Equatable {
     package var serverPort: Int?
     /// The LiveKit room that carries the session's media, if there is one.
     package var roomName: String?
+    /// The frames in the room have trailers with their times.
+    package var hasFrameTiming: Bool
 
-    package init(id: String, serverIP: String? = nil, serverPort: Int? = nil, roomName: String? = nil) {
+    package init(
+        id: String, serverIP: String? = nil, serverPort: Int? = nil, roomName: String? = nil,
+        hasFrameTiming: Bool = false
+    ) {
         self.id = id
         self.serverIP = serverIP
         self.serverPort = serverPort
         self.roomName = roomName
+        self.hasFrameTiming = hasFrameTiming
     }
 
     /// Lets viewers watch this session; nil until either the room, or address and port, are known.
     package var subscribeToken: SubscribeToken? {
-        if let roomName, !roomName.isEmpty { return .room(name: roomName) }
+        if let roomName, !roomName.isEmpty { return .room(name: roomName, frameTiming: hasFrameTiming) }
         guard let serverIP, let serverPort else { return nil }
         return .direct(sid: id, ip: serverIP, port: serverPort)
     }

@@ -1,7 +1,8 @@
 package import DecartProtocol
 
 /// The service's words for the cause of an `error`, and what each means here. Source of the words:
-/// `RealtimeWebSocketErrorType` of DecartAI/sdk#144 (2026-05-20), which was not merged.
+/// `RealtimeWebSocketErrorType` of DecartAI/sdk#144 (2026-05-20), which was not merged, and `capacity` of the JavaScript SDK
+/// of October 2026.
 package enum ServiceErrorType: String, Sendable, CaseIterable {
     case invalidAPIKey = "invalid_api_key"
     case originNotAllowed = "origin_not_allowed"
@@ -9,6 +10,7 @@ package enum ServiceErrorType: String, Sendable, CaseIterable {
     case removedModel = "removed_model"
     case modelNotAvailableForTrial = "model_not_available_for_trial"
     case insufficientCredits = "insufficient_credits"
+    case capacity
     case upstreamCapacity = "upstream_capacity"
     case upstreamRejected = "upstream_rejected"
     case upstreamTimeout = "upstream_timeout"
@@ -33,7 +35,7 @@ package enum ServiceErrorType: String, Sendable, CaseIterable {
         case .removedModel: (.modelNotFound, .channel, true, "Set the property model to a newer model.")
         case .modelNotAvailableForTrial: (.modelNotFound, .channel, true, "Set another model, or end the trial.")
         case .insufficientCredits: (.insufficientCredits, .channel, true, "Top up the account's credits.")
-        case .upstreamCapacity: (.concurrencyLimit, .channel, false, "The service has no capacity free.")
+        case .capacity, .upstreamCapacity: (.concurrencyLimit, .channel, false, "The service has no capacity free.")
         case .upstreamRejected, .upstreamTimeout, .modelServerDisconnected, .modelSetupTimeout, .serverShutdown:
             (.server, .channel, false, Self.rare)
         case .sessionDurationLimit: (.server, .generation, true, "The session has expired: start another one.")
@@ -57,7 +59,7 @@ package enum ServiceErrorType: String, Sendable, CaseIterable {
             word.flatMap(Self.init(rawValue:))
             ?? Self.plain.first { PermanentErrorText.mentions($0.rawValue, in: text) }
             // decart-python#47: "Server at capacity. Please try again later."
-            ?? (PermanentErrorText.mentions("at capacity", in: text) ? .upstreamCapacity : nil)
+            ?? (PermanentErrorText.mentions("at capacity", in: text) ? .capacity : nil)
         guard let type else { return nil }
         self = type
     }

@@ -17,8 +17,12 @@ package struct SessionError: Error, Sendable, Equatable, CustomStringConvertible
     package var httpStatus: Int?
     /// The text of a rejected upgrade's body, printable and limited; nil: there was none.
     package var refusal: String?
-    /// Wait that the service requests before a retry (Retry-After).
+    /// Wait that the service requests before a retry (Retry-After, `retry_after`).
     package var retryAfter: Duration?
+    /// Longest wait that counts: a service, or a middlebox on the way, may ask for any (RFC 9110 §10.2.3 makes it advice).
+    package static let longestRequestedWait: Duration = .seconds(60)
+    /// The wait that counts; zero: none was requested.
+    package var requestedWait: Duration { min(max(retryAfter ?? .zero, .zero), Self.longestRequestedWait) }
 
     package init(
         _ code: DecartErrorCode, _ message: String, stage: Stage, isPermanent: Bool = false, httpStatus: Int? = nil
@@ -71,6 +75,6 @@ extension SessionIdentity {
     var printable: SessionIdentity {
         SessionIdentity(
             id: id.printable(limit: 256), serverIP: serverIP?.printable(limit: 64), serverPort: serverPort,
-            roomName: roomName?.printable(limit: 256))
+            roomName: roomName?.printable(limit: 256), hasFrameTiming: hasFrameTiming)
     }
 }

@@ -86,6 +86,8 @@ struct Attempt: Sendable {
     var generation = Generation.unknown
     /// A cause that an `error` has named in a running generation, until a later message about that.
     var announcedCause: DecartErrorCode?
+    /// The wait before the next attempt that the last `error` requested: the service may close the session after it.
+    var retryAfter: Duration?
     /// As last reported.
     var billedSeconds = 0.0
     var watchdog: MediaWatchdog

@@ -55,7 +55,7 @@ package struct BackOff: Sendable, Equatable {
 }
 
 /// The pace of dials while no session is free: all that the account may run at once are in use ("Concurrent session limit
-/// reached", close code 1013, HTTP 429), or the service has no capacity (`upstream_capacity`). The wait for a free one is not
+/// reached", close code 1013, HTTP 429), or the service has no capacity (`capacity`). The wait for a free one is not
 /// counted as a retry.
 struct LimitWait: Sendable {
     /// Least time between two dials. With the spread and the time to connect, a free session is used within 6 s.
@@ -63,8 +63,6 @@ struct LimitWait: Sendable {
     /// Added at random, so that clients that wait for the same account spread out.
     private static let spread: Duration = .milliseconds(400)
     static let reportInterval: Duration = .seconds(60)
-    /// A service, or a middlebox on the way, may ask for any wait (RFC 9110 §10.2.3 makes it advice).
-    static let longestDelay: Duration = .seconds(60)
 
     struct Step: Sendable, Equatable {
         /// Time until the next dial.
@@ -83,15 +81,14 @@ struct LimitWait: Sendable {
     var isWaiting: Bool { since != nil }
 
     /// - Parameters:
-    ///   - retryAfter: least wait that the service requests; at most `longestDelay` counts.
+    ///   - requested: least wait that the service requests.
     ///   - dialledAt: start of the attempt that met the limit.
     /// - Returns: nil if no further dial fits into the longest wait.
-    mutating func next(_ retryAfter: Duration?, dialledAt: Duration, now: Duration, jitter: Double) -> Step? {
+    mutating func next(_ requested: Duration, dialledAt: Duration, now: Duration, jitter: Double) -> Step? {
         let since = since ?? now
         self.since = since
         let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
-        let delay = max(
-            dialledAt + Self.interval + Self.spread * share - now, min(retryAfter ?? .zero, Self.longestDelay), .zero)
+        let delay = max(dialledAt + Self.interval + Self.spread * share - now, requested, .zero)
         if let allowed, now + delay > since + allowed { return nil }
         let isReported = reportedAt.map { now - $0 >= Self.reportInterval } ?? true
         if isReported { reported(now: now) }

@@ -96,6 +96,13 @@ extension SessionError {
 
     // MARK: Ends
 
+    /// A client token that the service would refuse for its claim `exp`, by the clock of this host.
+    package static func expiredToken(_ age: Int, _ remedy: String, isPermanent: Bool) -> SessionError {
+        SessionError(
+            .invalidAPIKey, "The client token has expired \(age) s ago (its claim exp), so no session was opened. \(remedy)",
+            stage: .configuration, isPermanent: isPermanent)
+    }
+
     /// The service refused the first prompt and image. Unless it names another cause, it did so for their content.
     static func refusedStart(_ reason: String) -> SessionError {
         let isClear = PermanentErrorText.matches(reason) || ConcurrencyLimitText.matches(reason)
@@ -105,18 +112,23 @@ extension SessionError {
         return error.permanent
     }
 
-    /// The service closed the control channel.
+    /// The service closed the control channel. It refuses the session for good with 1008 (policy violation, RFC 6455
+    /// §7.4.1), whatever the reason says.
     package static func closed(_ code: Int?, _ reason: String, isConnected: Bool) -> SessionError {
         let text = reason.printable(limit: 123)
         let details = [code.map(String.init), text.isEmpty ? nil : text].compactMap(\.self).joined(separator: ": ")
         let shown = "The service closed the connection" + (details.isEmpty ? "." : " (\(details)).")
-        if let type = ServiceErrorType(nil, text: text) { return SessionError(reported: type, shown, stage: .channel) }
+        let isForGood = code == 1008
+        if let type = ServiceErrorType(nil, text: text) {
+            let error = SessionError(reported: type, shown, stage: .channel)
+            return isForGood ? error.permanent : error
+        }
         // A service that closes a running session with 1013 restarts, or is overloaded.
         let isFull = (code == 1013 && !isConnected) || ConcurrencyLimitText.matches(text)
         return SessionError(
             PermanentErrorText.concernsKey(text) ? .invalidAPIKey : isFull ? .concurrencyLimit : .webSocket,
             isFull ? "\(shown) \(accountIsFull)" : shown, stage: .channel,
-            isPermanent: PermanentErrorText.matches(text))
+            isPermanent: isForGood || PermanentErrorText.matches(text))
     }
 
     /// The service ended a generation for a cause that the user can remove.

@@ -130,7 +130,9 @@ extension SessionMachine {
             return report(.note("Ignored: a room that is not waited for"))
         }
         if let name = info.sessionID ?? attempt.snapshot.identity?.id ?? info.roomName {
-            attempts[id]?.snapshot.identity = SessionIdentity(id: name, roomName: info.roomName).printable
+            attempts[id]?.snapshot.identity = SessionIdentity(
+                id: name, roomName: info.roomName, hasFrameTiming: configuration.sendsFrameTiming
+            ).printable
         }
         emit(.cancel(.roomInfo(id)))
         if attempt.step == .open { beginInitialState(id) }

@@ -68,7 +68,8 @@ extension SessionMachine {
         let left = current.serviceEnd.map { max($0.at - now, .zero) } ?? .zero
         let isFull = cause.code == .concurrencyLimit
         let mayTryAgain = !isFull && left >= Self.leastTimeForAnother
-        let end = Attempt.Renewal.atEnd(notBefore: isFull ? dialledAt + LimitWait.interval : nil)
+        let earliest = max(dialledAt + LimitWait.interval, now + cause.requestedWait)
+        let end = Attempt.Renewal.atEnd(notBefore: isFull ? earliest : nil)
         let next: Attempt.Renewal = cause.isPermanent ? .none : mayTryAgain ? .expected : end
         attempts[current.id]?.renewal = next
         if next == .expected { emit(.schedule(.renewal, after: left / 2)) }

@@ -16,7 +16,11 @@ extension SessionMachine {
             directMessageArrived(id)
             ready(id)
         case .sessionID(let identity):
-            attempts[id]?.snapshot.identity = identity.printable
+            var known = identity.printable
+            // The room may have been named before.
+            known.roomName = attempt.snapshot.identity?.roomName
+            known.hasFrameTiming = attempt.snapshot.identity?.hasFrameTiming ?? false
+            attempts[id]?.snapshot.identity = known
             if identity.serverIP != nil { directMessageArrived(id) }
         case .promptAck(let ack):
             report(prompts[attempt.role].acknowledge(ack, now: now), of: attempt)
@@ -39,7 +43,7 @@ extension SessionMachine {
         case .generationEnded(let seconds, let reason):
             billed(seconds, attempt)
             generationEnded(id, reason?.printable(limit: 200) ?? "")
-        case .error(let text, let word): serviceError(text, word, attempt)
+        case .error(let text, let word, let retryAfter): serviceError(text, word, retryAfter, attempt)
         case .livekitRoomInfo(let info): roomNamed(info, id)
         case .offer(let sdp):
             // The service renegotiates the direct connection, for example to bring its output track back.
@@ -59,10 +63,14 @@ extension SessionMachine {
     }
 
     /// Applies `error` to all that is pending: the requests in flight, or the whole attempt before it is connected.
-    private mutating func serviceError(_ text: String, _ word: String?, _ attempt: Attempt) {
+    private mutating func serviceError(
+        _ text: String, _ word: String?, _ retryAfter: Double?, _ attempt: Attempt
+    ) {
         if word == nil, roomRefused(text, attempt) { return }
         let type = ServiceErrorType(word, text: text)
-        let error = SessionError.service(text, type: type, stage: attempt.stage)
+        var error = SessionError.service(text, type: type, stage: attempt.stage)
+        error.retryAfter = retryAfter.map { .seconds(min(max($0, 0), 1e6)) }
+        attempts[attempt.id]?.retryAfter = error.retryAfter
         let isConnected = attempt.step == .connected
         // No request is at fault when no session is free; each is sent again.
         if error.code == .concurrencyLimit, !isConnected { return attemptFailed(attempt.id, error) }

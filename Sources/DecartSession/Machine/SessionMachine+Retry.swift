@@ -32,7 +32,7 @@ extension SessionMachine {
         case .path, .address: suspend(attempt, isGone: loss == .address)
         }
         mayRetryEarly = error.retryAfter == nil
-        let delay = max(backOff.next(jitter: jitter), min(error.retryAfter ?? .zero, .seconds(60)))
+        let delay = max(backOff.next(jitter: jitter), error.requestedWait)
         dial(after: loss == .address ? .zero : delay)
         warn(error, nil)
     }
@@ -46,7 +46,7 @@ extension SessionMachine {
 
     /// Waits for a session of the account to end.
     private mutating func waitForSession(_ attempt: Attempt, _ error: SessionError) {
-        let next = limitWait.next(error.retryAfter, dialledAt: attempt.startedAt, now: now, jitter: jitter)
+        let next = limitWait.next(error.requestedWait, dialledAt: attempt.startedAt, now: now, jitter: jitter)
         guard let next else { return fail(error.afterWait(limitWait.allowed)) }
         release(attempt, after: error)
         closeLingeringChannel()

@@ -108,7 +108,11 @@ package struct SessionMachine: Sendable {
             // A malformed message never ends the session.
             if live(id) != nil { report(.note("Ignored: \(reason)")) }
         case .channelClosed(let id, let code, let reason):
-            channelGone(id) { $0.causeOfEnd ?? .closed(code, reason, isConnected: $0.step == .connected) }
+            channelGone(id) { attempt in
+                var error = attempt.causeOfEnd ?? .closed(code, reason, isConnected: attempt.step == .connected)
+                error.retryAfter = attempt.retryAfter
+                return error
+            }
         case .channelFailed(let id, let error): channelGone(id) { _ in error }
         case .channelSilent(let id, let error): channelSilent(id, error)
         case .channelAnswered(let id):

@@ -67,7 +67,8 @@ extension Buffer {
     }
 }
 
-/// Time of day, ns since 1970.
+/// Time of day since 1970, in ns unless the name says otherwise.
 package enum UnixClock {
     package static var now: ClockTime { ClockTime(clamping: g_get_real_time()) &* 1000 }
+    package static var seconds: Double { Double(now) / 1e9 }
 }

@@ -37,13 +37,23 @@ package struct FrameTrailerTracker: Sendable {
         return bytes
     }
 
-    /// Returns the sent frame from which the service made a frame with this trailer, and whether it is its first one.
+    /// Returns the sent frame from which the service made a frame with this trailer, and whether it is its first one. The
+    /// time is the key, because the service's own SDKs send nothing else; a number that it passes on tells frames of
+    /// the same time apart.
     package mutating func answer(_ trailer: FrameTrailer) -> (entry: Entry, isFirst: Bool)? {
-        guard let id = trailer.frameID, id != 0, case let index = Int(id) % Self.capacity, index < entries.count,
-            entries[index].id == id, trailer.timestamp == entries[index].unixTime / 1000
-        else { return nil }
+        guard let time = trailer.timestamp, time > 0, let index = index(of: time, trailer.frameID) else { return nil }
         defer { entries[index].isAnswered = true }
         return (entries[index], !entries[index].isAnswered)
+    }
+
+    private func index(of time: UInt64, _ id: UInt32?) -> Int? {
+        func isSent(_ index: Int) -> Bool { entries[index].id != 0 && entries[index].unixTime / 1000 == time }
+        if let id, case let index = Int(id) % Self.capacity, index < entries.count, entries[index].id == id,
+            isSent(index)
+        {
+            return index
+        }
+        return entries.indices.last(where: isSent)
     }
 
     /// Takes the delay of an answered frame. Returns the filtered delay.

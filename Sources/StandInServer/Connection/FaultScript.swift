@@ -149,7 +149,15 @@ extension Fault {
         switch kind {
         case .error(let text): (0, [.action(.send(.error(text)))])
         case .errorOfType:
-            (0, [.action(.send(.error(reason ?? "a fault of this stand-in", type: type ?? "internal_error")))])
+            (
+                0,
+                [
+                    .action(
+                        .send(
+                            .error(
+                                reason ?? "a fault of this stand-in", type: type ?? "internal_error", retryAfter: delay)))
+                ] + (type == "capacity" ? [.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")] : [])
+            )
         case .close(let code, .time): (5, [.close(code: code.rawValue, reason: reason ?? "")])
         case .dropTCP: (5, [.reset])
         case .noPong: (0, [.ignorePings])

@@ -30,6 +30,7 @@ package enum FaultKind: Sendable, Hashable {
     package enum Queue: Sendable { case n, forever, jump }
     package enum CloseCode: UInt16, Sendable, CaseIterable {
         case goingAway = 1001
+        case policyViolation = 1008
         case internalError = 1011
         case serviceRestart = 1012
         case tryAgainLater = 1013
@@ -132,8 +133,9 @@ package enum FaultKind: Sendable, Hashable {
                 .error("frame 14012 could not be decoded"), "error_decoy401", [.at],
                 "error \"frame 14012 could not be decoded\" at= seconds (0)"),
             Entry(
-                .errorOfType, "error_type", [.at, .type, .reason],
-                "error with error_type type= (internal_error) and the text reason=, at= seconds (0); type= is one of "
+                .errorOfType, "error_type", [.at, .type, .reason, .delay],
+                "error with error_type type= (internal_error), the text reason= and, if set, retry_after delay=, "
+                    + "at= seconds (0); after capacity, close 1013; type= is one of "
                     + ErrorTypes.all.joined(separator: ", ")),
             Entry(
                 .queue(.n), "queue_n", [.n, .interval],

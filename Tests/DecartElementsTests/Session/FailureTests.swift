@@ -1,3 +1,4 @@
+import DecartProtocol
 import GStreamerKit
 import Glibc
 import StandInServer
@@ -47,6 +48,29 @@ extension ElementTests {
             try expectError(
                 Self.notAuthorized, code: "INVALID_API_KEY", saying: "DECART_API_KEY",
                 "base-url=ws://127.0.0.1:9 \(TransformPipeline.custom)", mustBeImmediate: true)
+        }
+
+        /// The service would refuse it: nothing is dialled, and an application's backend is asked for another one.
+        @Test(arguments: [false, true]) func anExpiredToken(fromBackend: Bool) throws {
+            let claims = Base64.encode([UInt8](#"{"exp":1760000000}"#.utf8), alphabet: .url)
+            let token = "eyJhbGciOiJFZERTQSJ9.\(claims).c2ln"
+            try StandIn.run { standIn in
+                if fromBackend {
+                    // The endpoint gives opaque tokens; the expired key is not used.
+                    let keys =
+                        "api-key=\(token) api-key-url=http://127.0.0.1:\(standIn.port)/v1/client/tokens "
+                        + "api-key-headers=\"headers,X-API-KEY=(string)x\""
+                    try TransformPipeline.run(try .init(standIn, keys, prompt: "film noir")) { pipeline in
+                        pipeline.play()
+                        #expect(pipeline.waitForFrames(1), "\(pipeline.takeProblems())")
+                    }
+                } else {
+                    try expectError(
+                        Self.notAuthorized, code: "INVALID_API_KEY", saying: "has expired",
+                        "base-url=\(standIn.url) api-key=\(token) \(TransformPipeline.custom)")
+                    #expect(standIn.sessions.isEmpty)
+                }
+            }
         }
 
         @Test func aKeyFileThatIsNotThere() throws {

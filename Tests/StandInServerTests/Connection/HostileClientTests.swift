@@ -20,7 +20,7 @@ struct HostileClientTests {
         try TestServer.run { server in
             let client = try server.greeted()
             client.send(opcode, Array(repeatElement(bytes, count: times).joined()))
-            guard case .message(.error(let reason, _)) = try client.next() else { throw TestClient.TimedOut() }
+            guard case .message(.error(let reason, _, _)) = try client.next() else { throw TestClient.TimedOut() }
             #expect(!reason.isEmpty)
             try client.expectAccepted()
             #expect(server.server.sessions.first?.malformedCount == 1)

@@ -56,6 +56,13 @@ struct SessionFaultTests {
             ("error_decoy401", .error("frame 14012 could not be decoded")),
         ] + ErrorTypes.all.map { ("error_type:type=\($0),reason=some words", .error("some words", type: $0)) }
 
+    @Test func noCapacity() throws {
+        try withClient("error_type:type=capacity,reason=full,delay=15") { client, _ throws in
+            #expect(try client.next() == .message(.error("full", type: "capacity", retryAfter: 15)))
+            #expect(try client.next() == .closeFrame(code: 1013))
+        }
+    }
+
     @Test(arguments: errorMessages)
     func errors(spec: String, message: ServerMessage) throws {
         try withClient(spec) { client, _ throws in

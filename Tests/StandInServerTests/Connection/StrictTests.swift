@@ -54,7 +54,7 @@ struct StrictTests {
         try TestServer.run({ $0.isStrict = true }) { server in
             let client = try server.greeted()
             client.sendText(message.utf8)
-            guard case .message(.error(let error, _)) = try client.next() else { throw TestClient.TimedOut() }
+            guard case .message(.error(let error, _, _)) = try client.next() else { throw TestClient.TimedOut() }
             #expect("\(error)".contains(excerpt), "\(error)")
             #expect(try client.next() == .closeFrame(code: 1008))
         }

@@ -25,7 +25,7 @@ struct FaultParsingTests {
             "generation_ended",
             "generation_restart",
         ]
-        + ["1001", "1011", "1012", "1013", "4001"].flatMap { code in
+        + ["1001", "1008", "1011", "1012", "1013", "4001"].flatMap { code in
             ["join", "connected", "T"].map { "close_\(code)_at_\($0)" }
         }
 

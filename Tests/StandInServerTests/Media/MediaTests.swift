@@ -60,7 +60,7 @@ struct MediaTests {
             _ = try client.expectGreeting()
             for _ in 0..<3 {
                 try client.send(.offer(sdp: sdp))
-                guard case .message(.error(let reason, _)) = try client.next() else { throw TestClient.TimedOut() }
+                guard case .message(.error(let reason, _, _)) = try client.next() else { throw TestClient.TimedOut() }
                 #expect(!reason.isEmpty)
             }
             try client.send(prompt("lego"))

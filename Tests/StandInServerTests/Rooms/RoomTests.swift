@@ -143,13 +143,13 @@ struct RoomTests {
         try TestServer.run({ $0.transports = [.webrtc] }) { server in
             let control = try server.greeted(TestServer.roomTarget)
             try control.send(.livekitJoin(LiveKitJoin()))
-            guard case .message(.error(let reason, _)) = try control.next() else { throw TestClient.TimedOut() }
+            guard case .message(.error(let reason, _, _)) = try control.next() else { throw TestClient.TimedOut() }
             #expect(reason.contains("livekit_join"))
         }
         try TestServer.run({ $0.transports = [.livekit] }) { server in
             let control = try server.connect()
             try control.send(.offer(sdp: "v=0"))
-            guard case .message(.error(let reason, _)) = try control.next() else { throw TestClient.TimedOut() }
+            guard case .message(.error(let reason, _, _)) = try control.next() else { throw TestClient.TimedOut() }
             #expect(reason.contains("livekit_join"))
         }
         // With both transports enabled, an old client is served as before.

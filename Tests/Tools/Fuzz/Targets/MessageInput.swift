@@ -5,7 +5,7 @@ import DecartSession
 func messageInput(_ bytes: [UInt8]) {
     if let message = try? ServerMessage(decoding: bytes) {
         _ = "\(message)"
-        if case .error(let text, let word) = message {
+        if case .error(let text, let word, _) = message {
             check(SessionError.service(text, type: ServiceErrorType(word, text: text), stage: .channel))
         }
         _ = try? message.encoded()
