@@ -66,13 +66,17 @@ CAUSES = [
     ("media-silent", "the service sends no media", ["no RTP has arrived for …; RTCP still arrives"]),
     ("loss", "use a better network, or lower max-bitrate", ["the remote peer reports …loss of our packets"]),
     ("processor", "correct processor: it is a description of elements, as gst-launch-1.0 takes it", ["The processor '"]),
-    ("fault", "correct the fault: decart-standin --help lists names and keys", ["there is no fault", "has no key …; it has "]),
+    ("no-turn-server", "set turn-servers, or ice-transport-policy=all", ["needs a TURN server, and neither"]),
+    ("local-address", "correct local-address, or bring the interface up", ["of local-address "]),
 ]
 # Words of the system and of a service within a message, as expressions; they decide first.
 REASONS = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("route", "this machine has no route to that address: check base-url and the network",
      r"The connection to .*failed: .*(?:[Nn]etwork is unreachable|[Nn]o route to host|[Hh]ost is unreachable)"),
     ("session-limit", "end other sessions, or raise the account's limit", r"is unavailable \(HTTP 503: .*(?:session|capacity|concurren)"),
+    ("fault", "correct the fault: decart-standin --help lists names and keys",
+     r"there is no fault|has no key .*; it has |HTTP 400: [a-z]\w*_\w+: "),
+    ("source", "source takes elements, as source='filesrc location=clip.mp4 ! decodebin'", r"source cannot be created: "),
     ("equal-names", "two elements have one name: give each its own", r"that don't share a common ancestor|is not unique in bin"),
 ]]
 # Cause by code and stage, the general row of a code last, and a remedy for texts that name none; None: nothing is known.
@@ -138,18 +142,21 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("permission", "set --port to 1024 or more: lower ones are root's", r"cannot listen.*(?:[Pp]ermission denied|errno: 13)"),
     ("address", "set --host to an address of this machine", r"cannot listen.*(?:[Cc]annot assign|errno: 99|not an address)"),
     ("port-in-use", "end the other program, or set --port", r"cannot listen.*(?:in use|errno: 98)"),
+    ("address", "set --host to an address of this machine", r"cannot listen: the host is unknown"),
+    ("file", "check the file's name and permissions", r"--[\w-]+: the file .* cannot be read"),
+    ("option", "correct the value", r"is invalid for '--"),
     ("option", "see the options: --help", r"[Uu]nexpected argument|[Uu]nknown option|Missing value for|Missing expected argument"),
     ("link", "the two do not fit, or one has no such pad: put a converter, encoder, decoder or parser between them; gst-inspect-1.0 shows"
      " their caps", r"could not link |Delayed linking failed"),
     ("syntax", "correct the line: each element and link once, values with blanks in quotes", r"erroneous pipeline: (?:syntax error|empty pipeline|unexpected)"),
     ("reference", "correct the name before the point: no element has it", r"No (?:src-|sink-)?element named"),
-    ("uri", "correct the address, or install an element for its scheme", r"[Nn]o (?:source|sink) element for URI|No URI handler"),
+    ("uri", "correct the address, or install an element for its scheme", r"[Nn]o (?:source|sink) element for URI|Invalid URI|No URI handler"),
     ("decoder", "install the decoder that the text names: gstreamer1.0-libav, -plugins-good, -plugins-bad", r"Missing decoder|missing a plug-in|no suitable plugins found"),
     ("encrypted-or-unknown", "the file is of no type that is known: check it", r"Could not determine type of stream|type of stream could not be determined"),
-    ("file", "correct the file's name", r'No such file "|Could not open file "[^"]*" for reading'),
+    ("file", "check the file's name and permissions", r'No such file "|Could not open file "[^"]*" for reading'),
     ("output-file", "check folder and permissions of the output file", r'Could not open file "[^"]*" for writing|Error opening file'),
     ("disk-full", "make room on the disk", r"No space left"),
-    ("camera", "correct the device: v4l2-ctl --list-devices names them", r"Cannot identify device|Failed to open.*/dev/video|Cannot open device '/dev/video"),
+    ("camera", "check the device (v4l2-ctl --list-devices names them) and its permissions", r"Cannot identify device|Could not open device '/dev/video|Failed to open.*/dev/video|Cannot open device '/dev/video"),
     ("camera-busy", "another program has the camera: end it", r"/dev/video\d+.*(?:is busy|resource busy)|[Dd]evice '[^']*' is busy"),
     ("display", "there is no display: set DISPLAY, or write to a file or fakesink", r"Could not (?:initialise|open) .*(?:[Xx]v? output|display)|cannot open display|Could not initialise X"),
     ("sound", "there is no sound device: correct device, or leave the sink out", r"Could not open audio device"),
@@ -161,6 +168,7 @@ UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("command", "install gstreamer1.0-tools", r"gst-(?:launch|inspect)-1\.0: (?:command )?not found"),
     ("command", "install the package decart-check", r"decart-check: (?:command )?not found"),
     ("command", "install the package decart-standin", r"decart-standin: (?:command )?not found"),
+    ("command", "no such program: correct its name, or install its package", r"\w: (?:command )?not found$"),
     ("slow", "the computer is too slow or the sink comes late: put a queue before the sink, or a smaller size", r"A lot of buffers are being dropped|computer is too slow"),
 ]]
 
@@ -186,8 +194,14 @@ def of_code(text, code, stage):
     """(cause, remedy) of a message with a code."""
     for known, part, cause, remedy in CODES:
         if code == known and part in ("", stage):
-            return cause, own_remedy(text) or remedy or f"no remedy is known; the stage is {stage}"
+            return cause, own_remedy(text) or remedy or remedy_of_property(text, stage)
     return None
+
+
+def remedy_of_property(text, stage):
+    """A message of the settings begins with the property."""
+    name = re.match(r"[a-z][a-z-]+(?= )", text) if stage == "configuration" else None
+    return f"correct {name[0]}" if name else f"no remedy is known; the stage is {stage}"
 
 
 def of_missing_element(name):
@@ -210,6 +224,8 @@ def of_neighbour(path, text, debug):
         return "negotiation", f"{name} and the element behind it do not fit: put videoconvert, an encoder or a parser between them"
     if "not-linked" in debug:
         return "not-linked", f"link the pads of {name}"
+    if re.search(r"(?:Failed|Could not|Unable) to connect|[Cc]onnection refused|Cannot connect", f"{text} {debug}"):
+        return "neighbour", f"{name} does not reach its server: check its address, and that it runs"
     return "element", f"{name} failed, not the session: see its documentation" if text else None
 
 
