@@ -2,24 +2,28 @@
 """Reads a log of the elements, or what gst-launch-1.0 and decart-standin print, and names the cause of the failures in it.
 
     GST_DEBUG='decart*:INFO' gst-launch-1.0 … 2>&1 | tee decart.log
-    pipelines/explain_log.py decart.log
+    explain_log.py decart.log
 
-Prints one line for each cause: its short name, the remedy, and the line of the log that shows it. The exit status is 0
-if a cause was found, and 1 if not.
+Prints one line for each cause: its short name, the remedy, and the line of the log that shows it. The cause comes from the
+code and the stage that each error and warning of the elements carries, and the remedy from its text; only where that says
+less than is known, a text decides. A message that names no remedy gets none: then the line alone says what is known. The
+exit status is 0 if a cause was found, and 1 if not.
 """
 
+import difflib
 import re
 import sys
 
-# Short name, remedy, texts of the sources with "…" for any text. The first row with a text in a line decides about the line.
+# Short name, remedy, texts of the sources with "…" for any text. The first row with a text in a line decides about the line,
+# before its code.
 CAUSES = [
     ("no-key", "set DECART_API_KEY or api-key-file", ["No API key: set", "The API key is empty", "that api-key-file names cannot be read"]),
     ("key", "check the API key", ["rejected the API key", "Check the key and whether it permits"]),
-    ("credits", "top up the account's credits", ["INSUFFICIENT_CREDITS"]),
+    ("credits", "top up the account's credits", ["the account is out of credits"]),
     ("key-url", "check api-key-url and that backend", ["No API key from api-key-url"]),
     ("base-url", "correct base-url", ["base-url…must begin with", "base-url…must not carry", "base-url…has no valid host and port"]),
     ("unencrypted", "use wss://, or set insecure=true", ["is unencrypted and …is another machine"]),
-    ("model", "correct model, or set width, height and framerate", ["The frame size and rate of the model", "MODEL_NOT_FOUND"]),
+    ("model", "correct model, or set width, height and framerate", ["The frame size and rate of the model"]),
     ("image", "correct reference-image, or set a model that takes images",
      ["The reference image cannot be read", "The reference image is", "The reference image has", "is not known to take reference images"]),
     ("prompt", "correct prompt", ["The prompt has"]),
@@ -34,19 +38,21 @@ CAUSES = [
     ("tls-authority", "set ca-file", ["The certificate of …is not trusted"]),
     ("rate-limit", "start sessions more slowly, end other sessions, or raise the account's limit", ["admits no further session now"]),
     ("session-limit", "end other sessions, or raise the account's limit",
-     ["Concurrent session limit reached", "CONCURRENCY_LIMIT", "is unavailable (HTTP "]),
+     ["Concurrent session limit reached", "The account's sessions are all in use"]),
+    ("unavailable", "the service is down or overloaded: try again later, or allow more max-retries", ["is unavailable (HTTP "]),
     ("captive-portal", "log in to the network's portal, or check base-url",
      ["answered with a page instead", "redirects to another address"]),
     ("camera", "plug a camera in, or correct device and position", ["No camera"]),
     ("encoded-size", "encode the input as the model's size, or send raw video", [" pixels, but the model takes "]),
     ("profile", "encode the input as constrained-baseline", ["he service does not take H.264 of the profile"]),
     ("b-frames", "encode the input without B-frames", ["input has B-frames"]),
+    ("unlinked", "link a sink, with videoconvert before it, to the pad that the text names", ["Nothing is linked to"]),
     ("videoconvert", "put videoconvert behind the element",
-     ["Put videoconvert behind", "refused a buffer: …notLinked", "refused a buffer: …notNegotiated"]),
+     ["Put videoconvert behind", "Downstream does not accept", "refused a buffer: …notNegotiated"]),
     ("no-video", "link video to the element's pad sink", ["no video is linked to the pad"]),
     ("no-codec", "set codec to one that the service knows", ["o video codec in common", "rejected the video"]),
     ("encoder", "install the package of the element, or correct encoder",
-     ["A GStreamer element is missing", "is not installed", "he property encoder cannot be used", "INVALID_OPTIONS…, …media)", "INVALID_OPTIONS… in stage …media"]),
+     ["A GStreamer element is missing", "is not installed", "he property encoder cannot be used"]),
     ("turn-password", "check user and password in turn-servers", ["refused the connection or the allocation"]),
     ("no-turn", "check turn-servers and the firewall", ["TURN …did not answer within"]),
     ("fingerprint", "the path may be intercepted; do not go on", ["DTLS certificate of the remote peer does not match"]),
@@ -55,40 +61,234 @@ CAUSES = [
     ("no-acknowledgement", "the service is overloaded or does not know the message; try again later",
      ["did not acknowledge the first prompt", "not acknowledged within"]),
     ("prompt-refused", "change the prompt",
-     ["prompt …: rejected after", "The prompt was not accepted", "The service reported an error: …initialState)", "SERVER_ERROR… in stage …initialState"]),
+     ["prompt …: rejected after", "The prompt was not accepted"]),
     ("path-lost", "the network path is down", ["nothing has arrived for …neither RTP nor RTCP"]),
     ("media-silent", "the service sends no media", ["no RTP has arrived for …; RTCP still arrives"]),
     ("loss", "use a better network, or lower max-bitrate", ["the remote peer reports …loss of our packets"]),
-    ("port-in-use", "end the other program, or set --port", ["cannot listen"]),
-    ("fault", "correct the fault: decart-standin --help lists names and keys", ["there is no fault", "has no key …; it has "]),
+    ("processor", "correct processor: it is a description of elements, as gst-launch-1.0 takes it", ["The processor '"]),
+    ("no-turn-server", "set turn-servers, or ice-transport-policy=all", ["needs a TURN server, and neither"]),
+    ("local-address", "correct local-address, or bring the interface up", ["of local-address "]),
 ]
-# Texts of gst-launch-1.0.
-UPSTREAM = [
-    ("property", "see the names and values in gst-inspect-1.0", ["could not set property", "no property \""]),
-    ("plugin", "put the plugin on GStreamer's path: source pipelines/env.sh", ["no element \""]),
-    ("link", "see the caps in gst-inspect-1.0; put videoconvert or a parser between", ["could not link "]),
+# Words of the system and of a service within a message, as expressions; they decide first.
+REASONS = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
+    ("route", "this machine has no route to that address: check base-url and the network",
+     r"The connection to .*failed: .*(?:[Nn]etwork is unreachable|[Nn]o route to host|[Hh]ost is unreachable)"),
+    ("session-limit", "end other sessions, or raise the account's limit", r"is unavailable \(HTTP 503: .*(?:session|capacity|concurren)"),
+    ("fault", "correct the fault: decart-standin --help lists names and keys",
+     r"there is no fault|has no key .*; it has |HTTP 400: [a-z]\w*_\w+: "),
+    ("source", "source takes elements, as source='filesrc location=clip.mp4 ! decodebin'", r"source cannot be created: "),
+    ("equal-names", "two elements have one name: give each its own", r"that don't share a common ancestor|is not unique in bin"),
+]]
+# Cause by code and stage, the general row of a code last, and a remedy for texts that name none; None: nothing is known.
+CODES = [
+    ("INVALID_API_KEY", "", "key", "check the API key"),
+    ("INVALID_BASE_URL", "", "base-url", "correct base-url"),
+    ("INVALID_INPUT", "initialState", "prompt-refused", "change the prompt or the image"),
+    ("INVALID_INPUT", "", "input", None),
+    ("INVALID_OPTIONS", "media", "encoder", "check encoder and decoder, and that their elements are installed"),
+    ("INVALID_OPTIONS", "", "options", None),
+    ("MODEL_NOT_FOUND", "", "model", "set another model"),
+    ("NETWORK_ERROR", "resolve", "dns", "check base-url and the DNS server"),
+    ("NETWORK_ERROR", "tls", "tls", "check scheme and port of base-url"),
+    ("NETWORK_ERROR", "channel", "connection-lost", None),
+    ("NETWORK_ERROR", "", "network", None),
+    ("CONNECTION_TIMEOUT", "initialState", "no-acknowledgement", "try again later, or with a smaller image"),
+    ("CONNECTION_TIMEOUT", "media", "media-timeout", "check UDP and transport, or set turn-servers"),
+    ("CONNECTION_TIMEOUT", "", "no-answer", "check base-url and the network"),
+    ("WEBSOCKET_ERROR", "upgrade", "not-the-service", "check base-url and model"),
+    ("WEBSOCKET_ERROR", "", "connection-lost", None),
+    ("SERVER_ERROR", "initialState", "prompt-refused", "change the prompt"),
+    ("SERVER_ERROR", "", "service", None),
+    ("CONCURRENCY_LIMIT", "", "session-limit", "end other sessions, or raise the account's limit"),
+    ("QUEUE_ERROR", "", "queue", "try again later"),
+    ("WEB_RTC_ERROR", "", "media", None),
+    ("PROCESSING_ERROR", "generation", "prompt-refused", "change the prompt"),
+    ("INSUFFICIENT_CREDITS", "", "credits", "top up the account's credits"),
+    ("MODERATION_VIOLATION", "initialState", "prompt-refused", "change the prompt or the image"),
+    ("MODERATION_VIOLATION", "", "moderation", "change the prompt, the image or the input"),
 ]
+# Words with which a sentence of a remedy begins.
+IMPERATIVES = ("Add Change Check Connect Convert Correct Decode Encode End Export Give Install Link Log Name Pad Plug Put Raise"
+               " Remove Rename Renew Set Shorten Start Top Unset Use Write").split()
+
+# Packages of elements, by the beginning of the name; the longest counts.
+PACKAGES = {
+    "plugins-bad": "av1 dash fdkaac h264parse h265parse hls kms mpegtsmux nv openh264 openjpeg qsv rtmp sctp srt tsdemux tsparse va voaac"
+                   " webrtc whip whep cuda d3d wayland zbar bayer2rgb curl dtls faac faad mpegpsmux mpegvideoparse jpegparse opusparse"
+                   " vp9parse av1parse fbdev",
+    "plugins-base": "adder alsa appsink appsrc audioconvert audiomixer audiorate audioresample audiotestsrc compositor decodebin"
+                    " encodebin oggdemux oggmux opusdec opusenc parsebin playbin subparse theora tcp textoverlay timeoverlay clockoverlay"
+                    " uridecodebin videoconvert videorate videoscale videotestsrc volume vorbis videobox",
+    "plugins-good": "aasink auto avi cairo deinterlace flac flv gdkpixbuf imagefreeze jpegdec jpegenc lame level matroska mp4mux"
+                    " mpg123 multifile multipart navseek pngdec pngenc qt rtp rtsp soup splitmux udp v4l2 video videocrop videoflip"
+                    " videobalance videomixer vp8 vp9 wav webm ximagesrc y4menc",
+    "plugins-ugly": "a52dec asf dvdread mad mpeg2dec x264 xing",
+    "libav": "avdec_ avenc_ avmux_ avdemux_",
+    "x": "ximagesink xvimagesink",
+    "gl": "gl",
+    "alsa": "alsasink alsasrc",
+    "pulseaudio": "pulse",
+    "pipewire": "pipewire",
+    "gtk3": "gtksink gtkglsink",
+    "qt5": "qmlgl",
+    "vaapi": "vaapi",
+    "nice": "nice",
+}
+OURS = ["decarttransform", "decartsrc", "decartmirror"]
+# Texts of GStreamer, GLib, Python, the shell and decart-standin, as expressions; a remedy takes their groups.
+UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
+    ("property", "see names and values in gst-inspect-1.0", r'could not set property "|no property "'),
+    ("property", "set a value in the range that gst-inspect-1.0 shows; the default is used", r"is invalid or out of range for property"),
+    ("permission", "set --port to 1024 or more: lower ones are root's", r"cannot listen.*(?:[Pp]ermission denied|errno: 13)"),
+    ("address", "set --host to an address of this machine", r"cannot listen.*(?:[Cc]annot assign|errno: 99|not an address)"),
+    ("port-in-use", "end the other program, or set --port", r"cannot listen.*(?:in use|errno: 98)"),
+    ("address", "set --host to an address of this machine", r"cannot listen: the host is unknown"),
+    ("file", "check the file's name and permissions", r"--[\w-]+: the file .* cannot be read"),
+    ("option", "correct the value", r"is invalid for '--"),
+    ("option", "see the options: --help", r"[Uu]nexpected argument|[Uu]nknown option|Missing value for|Missing expected argument"),
+    ("link", "the two do not fit, or one has no such pad: put a converter, encoder, decoder or parser between them; gst-inspect-1.0 shows"
+     " their caps", r"could not link |Delayed linking failed"),
+    ("syntax", "correct the line: each element and link once, values with blanks in quotes", r"erroneous pipeline: (?:syntax error|empty pipeline|unexpected)"),
+    ("reference", "correct the name before the point: no element has it", r"No (?:src-|sink-)?element named"),
+    ("uri", "correct the address, or install an element for its scheme", r"[Nn]o (?:source|sink) element for URI|Invalid URI|No URI handler"),
+    ("decoder", "install the decoder that the text names: gstreamer1.0-libav, -plugins-good, -plugins-bad", r"Missing decoder|missing a plug-in|no suitable plugins found"),
+    ("encrypted-or-unknown", "the file is of no type that is known: check it", r"Could not determine type of stream|type of stream could not be determined"),
+    ("file", "check the file's name and permissions", r'No such file "|Could not open file "[^"]*" for reading'),
+    ("output-file", "check folder and permissions of the output file", r'Could not open file "[^"]*" for writing|Error opening file'),
+    ("disk-full", "make room on the disk", r"No space left"),
+    ("camera", "check the device (v4l2-ctl --list-devices names them) and its permissions", r"Cannot identify device|Could not open device '/dev/video|Failed to open.*/dev/video|Cannot open device '/dev/video"),
+    ("camera-busy", "another program has the camera: end it", r"/dev/video\d+.*(?:is busy|resource busy)|[Dd]evice '[^']*' is busy"),
+    ("display", "there is no display: set DISPLAY, or write to a file or fakesink", r"Could not (?:initialise|open) .*(?:[Xx]v? output|display)|cannot open display|Could not initialise X"),
+    ("sound", "there is no sound device: correct device, or leave the sink out", r"Could not open audio device"),
+    ("open-files", "raise the limit of open files: ulimit -n", r"Too many open files"),
+    ("library", "install the library that the text names", r"cannot open shared object file"),
+    ("python-gi", "use /usr/bin/python3 with the package python3-gi, or python3 -m venv --system-site-packages", r"No module named '?gi\b"),
+    ("python", "install the module that the text names", r"No module named"),
+    ("python-gst", "install gir1.2-gstreamer-1.0 and gir1.2-gst-plugins-base-1.0", r"Namespace Gst\w* not available"),
+    ("command", "install gstreamer1.0-tools", r"gst-(?:launch|inspect)-1\.0: (?:command )?not found"),
+    ("command", "install the package decart-check", r"decart-check: (?:command )?not found"),
+    ("command", "install the package decart-standin", r"decart-standin: (?:command )?not found"),
+    ("command", "no such program: correct its name, or install its package", r"\w: (?:command )?not found$"),
+    ("slow", "the computer is too slow or the sink comes late: put a queue before the sink, or a smaller size", r"A lot of buffers are being dropped|computer is too slow"),
+]]
 
 LOG = re.compile(r"^\S+\s+\d+\s+0x\S+\s+[A-Z]+\s+(?P<category>\S+)\s+\S+?:\d+:\S*\s+(?P<text>.*)$")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+MESSAGE = re.compile(r"^(?:ERROR|WARNING): from element (?P<path>\S+): (?P<text>.*)$")
+CODE = re.compile(r"(?P<code>[A-Z]+(?:_[A-Z]+)+) in stage (?P<stage>\w+)$|\((?P<code2>[A-Z]+(?:_[A-Z]+)+), (?P<stage2>\w+)\)$")
+NO_ELEMENT = re.compile(r'no element "(?P<name>[^"]*)"')
 PATTERNS = [(cause, remedy, re.compile("|".join(".*".join(map(re.escape, text.split("…"))) for text in texts)))
-            for cause, remedy, texts in CAUSES + UPSTREAM]
+            for cause, remedy, texts in CAUSES]
+# Failures of a neighbour that follow from another cause, which counts if there is one.
+CONSEQUENCES = {"negotiation", "not-linked", "element", "network", "connection-lost", "media", "media-timeout", "no-answer",
+                "service", "unlinked", "link"}
+
+
+def own_remedy(text):
+    """The parts of a message that say what to do."""
+    parts = re.split(r"(?<=[.;:])\s+", text)
+    return " ".join(part for part in parts if part.split(" ")[0].strip(",.;:").capitalize() in IMPERATIVES).rstrip(".;")
+
+
+def of_code(text, code, stage):
+    """(cause, remedy) of a message with a code."""
+    for known, part, cause, remedy in CODES:
+        if code == known and part in ("", stage):
+            return cause, own_remedy(text) or remedy or remedy_of_property(text, stage)
+    return None
+
+
+def remedy_of_property(text, stage):
+    """A message of the settings begins with the property."""
+    name = re.match(r"[a-z][a-z-]+(?= )", text) if stage == "configuration" else None
+    return f"correct {name[0]}" if name else f"no remedy is known; the stage is {stage}"
+
+
+def of_missing_element(name):
+    if name in OURS:
+        return "plugin", "install gstreamer1.0-decart, or put the built plugin's folder in GST_PLUGIN_PATH"
+    if near := difflib.get_close_matches(name, OURS, 1, 0.8):
+        return "misspelt", f"write {near[0]}"
+    fitting = [(len(start), package) for package, starts in PACKAGES.items() for start in starts.split() if name.startswith(start)]
+    if fitting:
+        return "missing-element", f"install gstreamer1.0-{max(fitting)[1]}, if {name} is spelt so"
+    return "word", f"{name} is no known element: correct it; if it belongs to a property's value, put the value in quotes"
+
+
+def of_neighbour(path, text, debug):
+    """(cause, remedy) of an error of an element that is not ours."""
+    kind, name = path.rpartition("/")[2].split(":") if ":" in path else ("", path)
+    if "not-negotiated" in debug:
+        if re.search(r"FileSrc|HTTPSrc|HttpSrc|MultiFileSrc|UDPSrc|TCPClientSrc", kind):
+            return "undecoded", f"put a decoder, such as decodebin, behind {name}: it gives bytes, not video"
+        return "negotiation", f"{name} and the element behind it do not fit: put videoconvert, an encoder or a parser between them"
+    if "not-linked" in debug:
+        return "not-linked", f"link the pads of {name}"
+    if re.search(r"(?:Failed|Could not|Unable) to connect|[Cc]onnection refused|Cannot connect", f"{text} {debug}"):
+        return "neighbour", f"{name} does not reach its server: check its address, and that it runs"
+    return "element", f"{name} failed, not the session: see its documentation" if text else None
+
+
+def of_text(text, path="", debug=""):
+    """(cause, remedy) of a line or of a message with its debug text; None: nothing is known."""
+    is_ours = "Decart" in path
+    for cause, remedy, pattern in REASONS:
+        if pattern.search(text):
+            return cause, remedy
+    for cause, remedy, pattern in PATTERNS:
+        if pattern.search(text):
+            # The element knows more of the case than the row does.
+            return cause, own_remedy(text) if is_ours and own_remedy(text) else remedy
+    if missing := NO_ELEMENT.search(text):
+        return of_missing_element(missing["name"])
+    code = CODE.search(debug) or CODE.search(text)
+    if code and (found := of_code(text, code["code"] or code["code2"], code["stage"] or code["stage2"])):
+        return found
+    for cause, remedy, pattern in UPSTREAM:
+        if pattern.search(text) or debug and pattern.search(debug):
+            return cause, remedy
+    if path:
+        if is_ours:
+            return ("element", own_remedy(text)) if own_remedy(text) else None
+        return of_neighbour(path, text, debug)
+    return None
+
+
+def messages(lines):
+    """Yields (text, path, debug) of each message that gst-launch-1.0 prints, of each line of the elements' log and of any other."""
+    pending = None
+    for line in lines:
+        text = COLOUR.sub("", line.rstrip("\n"))
+        if log := LOG.match(text):
+            if log["category"].startswith("decart"):
+                yield log["text"], "", ""
+            continue
+        if message := MESSAGE.match(text):
+            if pending:
+                yield pending
+            pending = (message["text"], message["path"], "")
+        elif pending and re.match(r"(Additional debug info|\S+\(\d+\): |Progress: )", text):
+            continue
+        elif pending:
+            # The last line of the debug text; gst-launch-1.0 may print lines of its own before.
+            yield pending[0], pending[1], text
+            pending = None
+            if not CODE.search(text):
+                yield text, "", ""
+        else:
+            yield text, "", ""
+    if pending:
+        yield pending
 
 
 def explain(lines):
     """Returns (cause, remedy, line) for each cause, in the order of its first line."""
     found = {}
-    for line in lines:
-        text = COLOUR.sub("", line.rstrip("\n"))
-        if log := LOG.match(text):
-            if not log["category"].startswith("decart"):
-                continue
-            text = log["text"]
-        for cause, remedy, pattern in PATTERNS:
-            if pattern.search(text):
-                found.setdefault(cause, (cause, remedy, text))
-                break
-    return list(found.values())
+    for text, path, debug in messages(lines):
+        if known := of_text(text, path, debug):
+            found.setdefault(known[0], (*known, text))
+    specific = [each for each in found.values() if each[0] not in CONSEQUENCES]
+    return specific or list(found.values())
 
 
 def main():

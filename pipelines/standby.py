@@ -29,8 +29,12 @@ def billed(control):
 def main():
     if "--help" in sys.argv:
         return print(__doc__)
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     url, control = sys.argv[1:3]
     Gst.init(None)
+    if not Gst.ElementFactory.find("decarttransform"):
+        sys.exit("no decarttransform: install gstreamer1.0-decart, or set GST_PLUGIN_PATH")
     window = "videoconvert ! autovideosink" if "--show" in sys.argv else "fakesink sync=true"
     pipeline = Gst.parse_launch(
         "videotestsrc is-live=true horizontal-speed=4 ! video/x-raw,width=640,height=352,framerate=22/1 "
@@ -59,7 +63,9 @@ def main():
         if first is not None:
             print(f"       first transformed frame {first * 1000:.0f} ms after standby=false", flush=True)
         message = bus.pop_filtered(Gst.MessageType.ERROR)
-        problem = problem or (message and message.parse_error()[0].message)
+        problem = message and message.parse_error()[0].message
+        if problem:
+            break
     pipeline.set_state(Gst.State.NULL)
     if problem:
         sys.exit(problem)

@@ -40,8 +40,8 @@ class Live:
     def __init__(self, source, sink):
         self.pipeline = Gst.parse_launch(f"{source} ! tee name=outputs outputs. ! {VIEW} ! {sink}")
         self.decart = self.pipeline.get_by_name("decart")
-        if not self.decart:
-            sys.exit("live: no element is named decart")
+        if not self.decart or not self.decart.find_property("prompt"):
+            sys.exit("live: no decarttransform or decartsrc is named decart: write name=decart")
         self.recorder = Recorder(self.pipeline.get_by_name("outputs"))
         self.recordings = []  # branches whose files are not complete
         self.loop = GLib.MainLoop()
@@ -156,7 +156,8 @@ def main():
     try:
         live = Live(arguments.source, arguments.sink)
     except GLib.Error as error:
-        sys.exit(f"live: {error.message}")
+        hint = " (package gstreamer1.0-decart)" if 'no element "decart' in error.message else ""
+        sys.exit(f"live: {error.message}{hint}")
     sys.exit(live.run())
 
 

@@ -28,7 +28,7 @@ from standin import StandIn, running_standin
 
 EXAMPLES = os.path.join(REPO, "pipelines", "examples")
 LIVE = os.path.join(EXAMPLES, "live.py")
-LINES = 40  # of a short example
+LINES = 64  # of a short example
 WIDTH, HEIGHT = 320, 176  # small, because several programs and their stand-in share two cores
 LIMIT = 90  # s, for every wait
 VIDEO = (f"videotestsrc is-live=true horizontal-speed=8"
