@@ -250,6 +250,9 @@ let package = Package(
         .testTarget(
             name: "FuzzTargetsTests", dependencies: ["FuzzTargets", "TestSupport"], swiftSettings: testSettings),
         .testTarget(
+            name: "DecartRealtimeTests", dependencies: ["DecartRealtime", "GStreamerKit", "StandInServer"],
+            swiftSettings: testSettings),
+        .testTarget(
             name: "DecartElementsTests",
             dependencies: [
                 "CGStreamer", "DecartElements", "MediaPipeline", "StandInServer", "GStreamerKit",
