@@ -30,6 +30,9 @@ let package = Package(
     name: "gst-decart",
     products: [
         .library(name: "gstdecart", type: .dynamic, targets: ["DecartPlugin"]),
+        // For other packages. SwiftPM refuses a dependency on a target with unsafe flags, so none may stand below these.
+        .library(name: "GStreamerKit", targets: ["GStreamerKit"]),
+        .library(name: "DecartRealtime", targets: ["DecartRealtime"]),
         .executable(name: "decart-standin", targets: ["decart-standin"]),
         .executable(name: "decart-bench", targets: ["decart-bench"]),
         .executable(name: "decart-check", targets: ["decart-check"]),
@@ -108,6 +111,10 @@ let package = Package(
                 "CRelease",
                 "Log",
             ],
+            swiftSettings: swiftSettings),
+        .target(
+            name: "DecartRealtime",
+            dependencies: ["DecartElements", "DecartProtocol", "EventLoopThreads", "GStreamerKit"],
             swiftSettings: swiftSettings),
         .target(
             name: "StandInServer",
@@ -242,6 +249,9 @@ let package = Package(
             path: "Tests/Tools/Fuzz/Targets", swiftSettings: swiftSettings),
         .testTarget(
             name: "FuzzTargetsTests", dependencies: ["FuzzTargets", "TestSupport"], swiftSettings: testSettings),
+        .testTarget(
+            name: "DecartRealtimeTests", dependencies: ["DecartRealtime", "GStreamerKit", "StandInServer"],
+            swiftSettings: testSettings),
         .testTarget(
             name: "DecartElementsTests",
             dependencies: [

@@ -46,6 +46,8 @@ CAUSES = [
     ("encoded-size", "encode the input as the model's size, or send raw video", [" pixels, but the model takes "]),
     ("profile", "encode the input as constrained-baseline", ["he service does not take H.264 of the profile"]),
     ("b-frames", "encode the input without B-frames", ["input has B-frames"]),
+    ("no-input", "link video to the pad sink, in front of the element",
+     ["Nothing is linked to the pad sink", "No video has come to the pad sink"]),
     ("unlinked", "link a sink, with videoconvert before it, to the pad that the text names", ["Nothing is linked to"]),
     ("videoconvert", "put videoconvert behind the element",
      ["Put videoconvert behind", "Downstream does not accept", "refused a buffer: …notNegotiated"]),

@@ -1,32 +1,32 @@
 internal import CGStreamer
 internal import Synchronization
 
-package final class Device: GObject, @unchecked Sendable {
+public final class Device: GObject, @unchecked Sendable {
     private var device: UnsafeMutablePointer<GstDevice> { raw.assumingMemoryBound(to: GstDevice.self) }
 
-    package var displayName: String { String(taking: gst_device_get_display_name(device)) }
+    public var displayName: String { String(taking: gst_device_get_display_name(device)) }
 
-    package var caps: Caps? { gst_device_get_caps(device).map { Caps(taking: $0) } }
+    public var caps: Caps? { gst_device_get_caps(device).map { Caps(taking: $0) } }
     /// The device properties; their names depend on the provider.
-    package var properties: Structure? { gst_device_get_properties(device).map { Structure(taking: $0) } }
+    public var properties: Structure? { gst_device_get_properties(device).map { Structure(taking: $0) } }
 
-    package func makeElement(name: String? = nil) -> Element? {
+    public func makeElement(name: String? = nil) -> Element? {
         gst_device_create_element(device, name).map { Element(taking: $0) }
     }
 }
 
 /// A GstDeviceMonitor: the devices of the classes in its filters, from all installed providers.
-package final class DeviceMonitor: GObject, @unchecked Sendable {
+public final class DeviceMonitor: GObject, @unchecked Sendable {
     private var monitor: UnsafeMutablePointer<GstDeviceMonitor> { raw.assumingMemoryBound(to: GstDeviceMonitor.self) }
 
-    package convenience init() { self.init(taking: gst_device_monitor_new()) }
+    public convenience init() { self.init(taking: gst_device_monitor_new()) }
 
-    package func addFilter(classes: String, caps: Caps) {
+    public func addFilter(classes: String, caps: Caps) {
         gst_device_monitor_add_filter(monitor, classes, caps.pointer)
     }
 
     /// Starts monitoring. `handler` runs on a provider's thread for each device added or removed from now on.
-    package func start(_ handler: @escaping @Sendable (_ device: Device, _ isThere: Bool) -> Void) -> Bool {
+    public func start(_ handler: @escaping @Sendable (_ device: Device, _ isThere: Bool) -> Void) -> Bool {
         if let bus = gst_device_monitor_get_bus(monitor) {
             Bus(taking: bus).setSyncHandler { message in
                 if let (device, isThere) = message.device { handler(device, isThere) }
@@ -35,13 +35,13 @@ package final class DeviceMonitor: GObject, @unchecked Sendable {
         return gst_device_monitor_start(monitor) != 0
     }
 
-    package func stop() {
+    public func stop() {
         gst_device_monitor_stop(monitor)
         if let bus = gst_device_monitor_get_bus(monitor) { Bus(taking: bus).removeSyncHandler() }
     }
 
     /// The current devices. If the monitor is not started, the providers probe for them during the call.
-    package var devices: [Device] {
+    public var devices: [Device] {
         guard let list = gst_device_monitor_get_devices(monitor) else { return [] }
         defer { g_list_free(list) }
         return sequence(first: list) { $0.pointee.next }.compactMap { $0.pointee.data.map { Device(taking: $0) } }
@@ -50,7 +50,7 @@ package final class DeviceMonitor: GObject, @unchecked Sendable {
 
 extension Message {
     /// The device of a DEVICE_ADDED or DEVICE_REMOVED message, and whether it is present.
-    package var device: (Device, isThere: Bool)? {
+    public var device: (Device, isThere: Bool)? {
         var device: UnsafeMutablePointer<GstDevice>?
         switch kind {
         case .deviceAdded: gst_message_parse_device_added(pointer, &device)
@@ -66,7 +66,7 @@ private typealias BusBox = FunctionBox<(Message) -> Void>
 extension Bus {
     /// Installs a handler that runs on the posting thread and consumes every message. The bus retains the handler, so
     /// it must capture its owner weakly.
-    package func setSyncHandler(_ handler: @escaping (Message) -> Void) {
+    public func setSyncHandler(_ handler: @escaping (Message) -> Void) {
         gst_bus_set_sync_handler(
             raw.assumingMemoryBound(to: GstBus.self),
             { _, message, data in

@@ -1,71 +1,71 @@
 internal import CGStreamer
 
-package enum ElementState: Int, Sendable, Comparable {
+public enum ElementState: Int, Sendable, Comparable {
     case null = 1
     case ready, paused, playing
-    package static func < (a: ElementState, b: ElementState) -> Bool { a.rawValue < b.rawValue }
+    public static func < (a: ElementState, b: ElementState) -> Bool { a.rawValue < b.rawValue }
     var raw: GstState { GstState(UInt32(rawValue)) }
     init(_ raw: GstState) { self = ElementState(rawValue: Int(raw.rawValue)) ?? .null }
 }
 
 /// The raw values are those of GstStateChangeReturn.
-package enum StateChangeReturn: UInt32, Sendable {
+public enum StateChangeReturn: UInt32, Sendable {
     case failure, success, async, noPreroll
     init(_ raw: GstStateChangeReturn) { self = StateChangeReturn(rawValue: raw.rawValue) ?? .failure }
     var raw: GstStateChangeReturn { GstStateChangeReturn(rawValue) }
 }
 
-package class Element: GObject, @unchecked Sendable {
+public class Element: GObject, @unchecked Sendable {
     var element: UnsafeMutablePointer<GstElement> { raw.assumingMemoryBound(to: GstElement.self) }
     var gstObject: UnsafeMutablePointer<GstObject> { raw.assumingMemoryBound(to: GstObject.self) }
 
     /// Creates an element. If the factory is missing, the error names it.
-    package convenience init(factory: String, name: String? = nil) throws(GStreamerError) {
+    public convenience init(factory: String, name: String? = nil) throws(GStreamerError) {
         guard let made = gst_element_factory_make(factory, name) else {
             throw GStreamerError.missing(factory)
         }
         self.init(taking: made)
     }
 
-    package var name: String { String(taking: gst_object_get_name(gstObject)) }
+    public var name: String { String(taking: gst_object_get_name(gstObject)) }
 
-    package var factoryName: String? {
+    public var factoryName: String? {
         gst_element_get_factory(element).map {
             String(taking: gst_object_get_name(UnsafeMutableRawPointer($0).assumingMemoryBound(to: GstObject.self)))
         }
     }
 
     @discardableResult
-    package func setState(_ state: ElementState) -> StateChangeReturn {
+    public func setState(_ state: ElementState) -> StateChangeReturn {
         StateChangeReturn(gst_element_set_state(element, state.raw))
     }
 
     /// Returns the current state; waits at most `timeout` for a state change in progress.
-    package func state(timeout: Duration = .zero) -> ElementState {
+    public func state(timeout: Duration = .zero) -> ElementState {
         var current = GST_STATE_NULL
         gst_element_get_state(element, &current, nil, timeout.clockTime)
         return ElementState(current)
     }
 
-    @discardableResult package func syncStateWithParent() -> Bool { gst_element_sync_state_with_parent(element) != 0 }
-    package func setLockedState(_ locked: Bool) { gst_element_set_locked_state(element, locked ? 1 : 0) }
+    @discardableResult public func syncStateWithParent() -> Bool { gst_element_sync_state_with_parent(element) != 0 }
+    public func setLockedState(_ locked: Bool) { gst_element_set_locked_state(element, locked ? 1 : 0) }
 
-    package func staticPad(_ name: String) -> Pad? { gst_element_get_static_pad(element, name).map { Pad(taking: $0) } }
-    package func requestPad(_ name: String) -> Pad? {
+    public func staticPad(_ name: String) -> Pad? { gst_element_get_static_pad(element, name).map { Pad(taking: $0) } }
+    public func requestPad(_ name: String) -> Pad? {
         gst_element_request_pad_simple(element, name).map { Pad(taking: $0) }
     }
-    package func releaseRequestPad(_ pad: Pad) { gst_element_release_request_pad(element, pad.pad) }
-    package func add(_ pad: Pad) { gst_element_add_pad(element, pad.pad) }
-    package func remove(_ pad: Pad) { gst_element_remove_pad(element, pad.pad) }
+    public func releaseRequestPad(_ pad: Pad) { gst_element_release_request_pad(element, pad.pad) }
+    public func add(_ pad: Pad) { gst_element_add_pad(element, pad.pad) }
+    public func remove(_ pad: Pad) { gst_element_remove_pad(element, pad.pad) }
 
-    package func link(_ next: Element) throws(GStreamerError) {
+    public func link(_ next: Element) throws(GStreamerError) {
         guard gst_element_link(element, next.element) != 0 else {
             throw GStreamerError(.linkFailed, "could not link \(name) to \(next.name)")
         }
     }
 
     /// True if a bin around the element, at any level, was made by this factory.
-    package func isInside(factory name: String) -> Bool {
+    public func isInside(factory name: String) -> Bool {
         var parent = gst_object_get_parent(gstObject)
         while let object = parent {
             defer { gst_object_unref(object) }
@@ -80,7 +80,7 @@ package class Element: GObject, @unchecked Sendable {
     }
 
     /// Removes the element from its bin, if it is in one. Its state does not change.
-    package func removeFromParent() {
+    public func removeFromParent() {
         guard let parent = gst_object_get_parent(gstObject) else { return }
         defer { gst_object_unref(parent) }
         if decart_instance_is(parent, gst_bin_get_type()) != 0 {
@@ -88,34 +88,34 @@ package class Element: GObject, @unchecked Sendable {
         }
     }
 
-    @discardableResult package func send(_ event: Event) -> Bool {
+    @discardableResult public func send(_ event: Event) -> Bool {
         gst_element_send_event(element, event.copyReference()) != 0
     }
 
     /// The pipeline's current running time; nil without a clock.
-    package var currentRunningTime: ClockTime? { ClockTime(validating: gst_element_get_current_running_time(element)) }
-    package var currentClock: Clock? { gst_element_get_clock(element).map { Clock(taking: $0) } }
-    package var baseTime: ClockTime { ClockTime(gst_element_get_base_time(element)) }
+    public var currentRunningTime: ClockTime? { ClockTime(validating: gst_element_get_current_running_time(element)) }
+    public var currentClock: Clock? { gst_element_get_clock(element).map { Clock(taking: $0) } }
+    public var baseTime: ClockTime { ClockTime(gst_element_get_base_time(element)) }
 
     /// Gives the element a clock of its own, whose running time begins now; nil takes it away.
-    package func use(_ clock: Clock?) {
+    public func use(_ clock: Clock?) {
         gst_element_set_clock(element, clock?.raw.assumingMemoryBound(to: GstClock.self))
         if let clock { gst_element_set_base_time(element, GstClockTime(clock.time)) }
     }
 
-    package func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
+    public func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
     /// Posts an element message.
-    package func post(_ structure: Structure) { post(Message.element(self, structure)) }
+    public func post(_ structure: Structure) { post(Message.element(self, structure)) }
 }
 
-package class Bin: Element, @unchecked Sendable {
+public class Bin: Element, @unchecked Sendable {
     var bin: UnsafeMutablePointer<GstBin> { raw.assumingMemoryBound(to: GstBin.self) }
 
-    package convenience init(name: String? = nil) { self.init(taking: gst_bin_new(name)) }
+    public convenience init(name: String? = nil) { self.init(taking: gst_bin_new(name)) }
 
     /// Builds a bin from a gst-launch description, with ghost pads for its unlinked pads if `ghostUnlinkedPads` is
     /// true. These include sink pads that wait for a sometimes pad, which can no longer be linked then.
-    package convenience init(description: String, ghostUnlinkedPads: Bool) throws(GStreamerError) {
+    public convenience init(description: String, ghostUnlinkedPads: Bool) throws(GStreamerError) {
         let made = try Self.parsed {
             gst_parse_bin_from_description_full(
                 description, ghostUnlinkedPads ? 1 : 0, nil, GST_PARSE_FLAG_FATAL_ERRORS, &$0)
@@ -133,12 +133,12 @@ package class Bin: Element, @unchecked Sendable {
         throw GStreamerError(.badDescription, text)
     }
 
-    package func add(_ child: Element) { gst_bin_add(bin, child.element) }
-    package func add(_ children: [Element]) { for child in children { add(child) } }
-    package func remove(_ child: Element) { gst_bin_remove(bin, child.element) }
+    public func add(_ child: Element) { gst_bin_add(bin, child.element) }
+    public func add(_ children: [Element]) { for child in children { add(child) } }
+    public func remove(_ child: Element) { gst_bin_remove(bin, child.element) }
 
     /// Stops children and removes them. Their state is locked, or the bin could raise it again on its own way down.
-    package func takeOut(_ children: [Element]) {
+    public func takeOut(_ children: [Element]) {
         for child in children {
             child.setLockedState(true)
             child.setState(.null)
@@ -146,15 +146,15 @@ package class Bin: Element, @unchecked Sendable {
         for child in children { remove(child) }
     }
 
-    package func child(named name: String) -> Element? { gst_bin_get_by_name(bin, name).map { Element(taking: $0) } }
+    public func child(named name: String) -> Element? { gst_bin_get_by_name(bin, name).map { Element(taking: $0) } }
 
-    package func linkChain(_ elements: [Element]) throws(GStreamerError) {
+    public func linkChain(_ elements: [Element]) throws(GStreamerError) {
         for (upstream, downstream) in zip(elements, elements.dropFirst()) { try upstream.link(downstream) }
     }
 
     /// Adds and links a chain of elements.
     /// - Returns: the pads at its ends.
-    package func addAndLink(_ chain: [Element]) throws(GStreamerError) -> (sink: Pad, source: Pad) {
+    public func addAndLink(_ chain: [Element]) throws(GStreamerError) -> (sink: Pad, source: Pad) {
         add(chain)
         try linkChain(chain)
         guard let sink = chain.first?.staticPad("sink"), let source = chain.last?.staticPad("src") else {
@@ -164,7 +164,7 @@ package class Bin: Element, @unchecked Sendable {
     }
 
     /// Adds and links a chain of elements, and exposes its ends as the ghost pads "sink" and "src".
-    package func hold(_ chain: [Element]) throws(GStreamerError) {
+    public func hold(_ chain: [Element]) throws(GStreamerError) {
         let (sink, source) = try addAndLink(chain)
         add(try GhostPad(name: "sink", target: sink))
         add(try GhostPad(name: "src", target: source))
@@ -173,7 +173,7 @@ package class Bin: Element, @unchecked Sendable {
     /// Adds and links a chain of elements in front of a pad, and starts them from their end.
     /// - Returns: the sink pad of the first one.
     @discardableResult
-    package func insert(_ chain: [Element], before exit: Pad) throws(GStreamerError) -> Pad {
+    public func insert(_ chain: [Element], before exit: Pad) throws(GStreamerError) -> Pad {
         let (sink, source) = try addAndLink(chain)
         try source.link(exit)
         for element in chain.reversed() { element.syncStateWithParent() }
@@ -181,17 +181,17 @@ package class Bin: Element, @unchecked Sendable {
     }
 
     /// All descendants, child bins included.
-    package var allElements: [Element] {
+    public var allElements: [Element] {
         GObject.all(of: gst_bin_iterate_recurse(bin)) { Element(borrowing: $0) }
     }
 
-    package func recalculateLatency() { gst_bin_recalculate_latency(bin) }
-    package func dotDescription() -> String {
+    public func recalculateLatency() { gst_bin_recalculate_latency(bin) }
+    public func dotDescription() -> String {
         String(taking: gst_debug_bin_to_dot_data(bin, GST_DEBUG_GRAPH_SHOW_ALL))
     }
 
     /// Clears the bin's SOURCE and SINK flags and stops children from setting them.
-    package func suppressSourceAndSinkFlags() {
+    public func suppressSourceAndSinkFlags() {
         let flags = GST_ELEMENT_FLAG_SOURCE.rawValue | GST_ELEMENT_FLAG_SINK.rawValue
         gst_bin_set_suppressed_flags(bin, GstElementFlags(rawValue: flags))
         gstObject.pointee.flags &= ~UInt32(flags)
@@ -199,16 +199,16 @@ package class Bin: Element, @unchecked Sendable {
 
     /// Sets the SOURCE flag permanently, whatever the children are, so that events sent to the pipeline's sources reach
     /// this bin.
-    package func beSource() {
+    public func beSource() {
         suppressSourceAndSinkFlags()
         gstObject.pointee.flags |= UInt32(GST_ELEMENT_FLAG_SOURCE.rawValue)
     }
 }
 
-package final class Pipeline: Bin, @unchecked Sendable {
-    package convenience init(name: String? = nil) { self.init(taking: gst_pipeline_new(name)) }
+public final class Pipeline: Bin, @unchecked Sendable {
+    public convenience init(name: String? = nil) { self.init(taking: gst_pipeline_new(name)) }
 
-    package convenience init(description: String) throws(GStreamerError) {
+    public convenience init(description: String) throws(GStreamerError) {
         let made = try Self.parsed { gst_parse_launch_full(description, nil, GST_PARSE_FLAG_FATAL_ERRORS, &$0) }
         guard decart_instance_is(made, gst_pipeline_get_type()) != 0 else {
             gst_object_unref(made)
@@ -217,16 +217,16 @@ package final class Pipeline: Bin, @unchecked Sendable {
         self.init(taking: made)
     }
 
-    package var bus: Bus { Bus(taking: gst_element_get_bus(element)) }
+    public var bus: Bus { Bus(taking: gst_element_get_bus(element)) }
 }
 
 extension GValueBox {
-    package var element: Element? {
+    public var element: Element? {
         guard let found = object, decart_instance_is(found.raw, decart_type_element()) != 0 else { return nil }
         return Element(borrowing: found.raw)
     }
 }
 
 extension GObject {
-    package func element(_ name: String) -> Element? { value(name)?.element }
+    public func element(_ name: String) -> Element? { value(name)?.element }
 }

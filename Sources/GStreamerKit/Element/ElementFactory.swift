@@ -2,15 +2,15 @@ internal import CGStreamer
 
 /// An installed element factory, from the registry; nothing is loaded.
 // @unchecked: factories are immutable once they are registered, apart from their rank.
-package final class ElementFactory: GObject, @unchecked Sendable {
+public final class ElementFactory: GObject, @unchecked Sendable {
     private var factory: OpaquePointer { OpaquePointer(raw) }
 
-    package static func named(_ name: String) -> ElementFactory? {
+    public static func named(_ name: String) -> ElementFactory? {
         gst_element_factory_find(name).map { ElementFactory(taking: UnsafeMutableRawPointer($0)) }
     }
 
     /// Installed decoders of video, with GStreamer's rank at least MARGINAL: `GST_PLUGIN_FEATURE_RANK` counts.
-    package static var videoDecoders: [ElementFactory] {
+    public static var videoDecoders: [ElementFactory] {
         guard let list = gst_element_factory_list_get_elements(decart_video_decoder_type(), GST_RANK_MARGINAL) else {
             return []
         }
@@ -20,13 +20,13 @@ package final class ElementFactory: GObject, @unchecked Sendable {
         }
     }
 
-    package var name: String { String(taking: gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self))) }
+    public var name: String { String(taking: gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self))) }
 
-    package var rank: Int { Int(gst_plugin_feature_get_rank(factory)) }
+    public var rank: Int { Int(gst_plugin_feature_get_rank(factory)) }
 
-    package func accepts(_ caps: Caps) -> Bool { gst_element_factory_can_sink_all_caps(factory, caps.pointer) != 0 }
+    public func accepts(_ caps: Caps) -> Bool { gst_element_factory_can_sink_all_caps(factory, caps.pointer) != 0 }
 
-    package var sinkCaps: Caps {
+    public var sinkCaps: Caps {
         var caps = Caps(taking: gst_caps_new_empty())
         var next = gst_element_factory_get_static_pad_templates(factory).map { UnsafePointer($0) }
         while let item = next {
@@ -42,5 +42,5 @@ package final class ElementFactory: GObject, @unchecked Sendable {
 }
 
 extension GStreamerRuntime {
-    package static func hasElement(_ factory: String) -> Bool { ElementFactory.named(factory) != nil }
+    public static func hasElement(_ factory: String) -> Bool { ElementFactory.named(factory) != nil }
 }

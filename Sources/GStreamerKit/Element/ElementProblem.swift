@@ -2,8 +2,8 @@ internal import CGStreamer
 
 /// The content of an error or warning message: GStreamer's domain and code, a sentence for the user, and details for a
 /// program.
-package struct ElementProblem: Error {
-    package enum Code: Sendable, Equatable {
+public struct ElementProblem: Error {
+    public enum Code: Sendable, Equatable {
         case resourceNotFound, resourceBusy, resourceFailed, resourceOpenReadWrite, resourceNotAuthorized, resourceRead
         case resourceSettings, streamFormat, streamDecode, streamFailed
         case coreMissingPlugin, coreNegotiation, coreClock
@@ -28,13 +28,13 @@ package struct ElementProblem: Error {
         }
     }
 
-    package let code: Code
+    public let code: Code
     /// One full sentence that names the remedy. It must never hold a secret.
-    package let text: String
-    package let debug: String
-    package let details: Structure?
+    public let text: String
+    public let debug: String
+    public let details: Structure?
 
-    package init(_ code: Code, _ text: String, debug: String = "", details: Structure? = nil) {
+    public init(_ code: Code, _ text: String, debug: String = "", details: Structure? = nil) {
         self.code = code
         self.text = text
         self.debug = debug
@@ -43,15 +43,15 @@ package struct ElementProblem: Error {
 }
 
 extension Element {
-    package func postError(_ problem: ElementProblem) { post(problem, GST_MESSAGE_ERROR) }
-    package func postWarning(_ problem: ElementProblem) { post(problem, GST_MESSAGE_WARNING) }
+    public func postError(_ problem: ElementProblem) { post(problem, GST_MESSAGE_ERROR) }
+    public func postWarning(_ problem: ElementProblem) { post(problem, GST_MESSAGE_WARNING) }
 
     private func post(_ problem: ElementProblem, _ type: GstMessageType) {
         let (domain, code) = problem.code.raw
         let details = problem.details.map { gst_structure_copy($0.pointer) } ?? nil
         // GStreamer takes ownership of the text, the debug string and the details.
         gst_element_message_full_with_details(
-            element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "gst-decart", "session", 0,
+            element, type, domain, code, g_strdup(problem.text), g_strdup(problem.debug), "GStreamerKit", "", 0,
             details)
     }
 }

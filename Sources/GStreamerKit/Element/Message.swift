@@ -1,7 +1,7 @@
 internal import CGStreamer
 
 // @unchecked: messages are immutable once posted and reference counting is atomic.
-package final class Message: @unchecked Sendable {
+public final class Message: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstMessage>
 
     init(taking pointer: UnsafeMutablePointer<GstMessage>) { self.pointer = pointer }
@@ -11,11 +11,11 @@ package final class Message: @unchecked Sendable {
         decart_mini_object_ref(pointer).assumingMemoryBound(to: GstMessage.self)
     }
 
-    package enum Kind: Sendable, Equatable {
+    public enum Kind: Sendable, Equatable {
         case error, warning, info, eos, element, progress, latency, qos, stateChanged, deviceAdded, deviceRemoved, other
     }
 
-    package var kind: Kind {
+    public var kind: Kind {
         switch pointer.pointee.type {
         case GST_MESSAGE_ERROR: .error
         case GST_MESSAGE_WARNING: .warning
@@ -32,19 +32,19 @@ package final class Message: @unchecked Sendable {
         }
     }
 
-    package var structure: Structure? { gst_message_get_structure(pointer).map { Structure(copying: $0) } }
-    package var sourceName: String { pointer.pointee.src.map { String(taking: gst_object_get_name($0)) } ?? "" }
+    public var structure: Structure? { gst_message_get_structure(pointer).map { Structure(copying: $0) } }
+    public var sourceName: String { pointer.pointee.src.map { String(taking: gst_object_get_name($0)) } ?? "" }
 
-    package func isFrom(_ object: GObject) -> Bool { UnsafeMutableRawPointer(pointer.pointee.src) == object.raw }
+    public func isFrom(_ object: GObject) -> Bool { UnsafeMutableRawPointer(pointer.pointee.src) == object.raw }
 
-    package func isFrom(within element: Element) -> Bool {
+    public func isFrom(within element: Element) -> Bool {
         guard let source = pointer.pointee.src else { return false }
         return UnsafeMutableRawPointer(source) == element.raw
             || gst_object_has_as_ancestor(source, element.gstObject) != 0
     }
 
     /// Domain, code, text, debug details and the details structure of an error or a warning.
-    package var problem: (domain: String, code: Int, text: String, debug: String, details: Structure?)? {
+    public var problem: (domain: String, code: Int, text: String, debug: String, details: Structure?)? {
         var error: UnsafeMutablePointer<GError>?
         var debug: UnsafeMutablePointer<CChar>?
         var details: UnsafePointer<GstStructure>?
@@ -69,22 +69,22 @@ package final class Message: @unchecked Sendable {
         )
     }
 
-    package static func element(_ source: Element, _ structure: Structure) -> Message {
+    public static func element(_ source: Element, _ structure: Structure) -> Message {
         Message(taking: gst_message_new_element(source.gstObject, gst_structure_copy(structure.pointer)))
     }
-    package static func latency(_ source: Element) -> Message {
+    public static func latency(_ source: Element) -> Message {
         Message(taking: gst_message_new_latency(source.gstObject))
     }
 
     /// The raw values are those of GstProgressType.
-    package enum Progress: UInt32, Sendable { case start, update, complete, cancelled, failed }
-    package static func progress(_ source: Element, _ progress: Progress, code: String, text: String) -> Message {
+    public enum Progress: UInt32, Sendable { case start, update, complete, cancelled, failed }
+    public static func progress(_ source: Element, _ progress: Progress, code: String, text: String) -> Message {
         let kind = GstProgressType(progress.rawValue)
         return Message(taking: gst_message_new_progress(source.gstObject, kind, code, text))
     }
 
     /// Reports that a live source's buffer was dropped. Times are in ns, the statistics are counted in buffers.
-    package static func qos(
+    public static func qos(
         _ source: Element, runningTime: ClockTime?, timestamp: ClockTime?, duration: ClockTime?, processed: UInt64,
         dropped: UInt64
     ) -> Message {
@@ -97,11 +97,21 @@ package final class Message: @unchecked Sendable {
     }
 }
 
-package final class Bus: GObject, @unchecked Sendable {
+public final class Bus: GObject, @unchecked Sendable {
     private var bus: UnsafeMutablePointer<GstBus> { raw.assumingMemoryBound(to: GstBus.self) }
 
     /// Pops the next message; waits at most `timeout`.
-    package func next(timeout: Duration) -> Message? {
+    public func next(timeout: Duration) -> Message? {
         gst_bus_timed_pop(bus, GstClockTime(timeout.clockTime)).map { Message(taking: $0) }
+    }
+}
+
+extension Message {
+    /// The states of a STATE_CHANGED message.
+    public var stateChange: (from: ElementState, to: ElementState)? {
+        guard kind == .stateChanged else { return nil }
+        var (old, new) = (GST_STATE_NULL, GST_STATE_NULL)
+        gst_message_parse_state_changed(pointer, &old, &new, nil)
+        return (ElementState(old), ElementState(new))
     }
 }

@@ -15,7 +15,7 @@ private final class ClassBox: Sendable {
     }
 }
 
-private let classQuark = g_quark_from_string("gst-decart-class")
+private let classQuark = g_quark_from_string("gstreamerkit-class")
 private let registration = Mutex(())
 
 func registerType(_ elementClass: ElementClass) -> GType {
@@ -92,7 +92,7 @@ func filterImplementation(of instance: UnsafeMutableRawPointer) -> (any VideoFil
 }
 
 extension Element {
-    package var implementation: (any ElementImplementation)? { GStreamerKit.implementation(of: raw) }
+    public var implementation: (any ElementImplementation)? { GStreamerKit.implementation(of: raw) }
 }
 
 func parentClass<C>(of instance: UnsafeMutableRawPointer, as type: C.Type) -> UnsafeMutablePointer<C>? {
@@ -100,7 +100,7 @@ func parentClass<C>(of instance: UnsafeMutableRawPointer, as type: C.Type) -> Un
     return g_type_class_peek(box.parentType)?.assumingMemoryBound(to: C.self)
 }
 
-private let stoppingQuark = g_quark_from_string("gst-decart-stopping")
+private let stoppingQuark = g_quark_from_string("gstreamerkit-stopping")
 
 /// The last reference of an element that runs is going away, which is a mistake of the application. GstElement only
 /// says so, and GObject then frees what the element's threads still use. Returns true if the element lives on until
@@ -117,7 +117,7 @@ private func stopsInsteadOfDisposal(_ raw: UnsafeMutableRawPointer) -> Bool {
         \(String(cString: gst_element_state_get_name(state))) instead of the NULL state: it is set to NULL first.
         """
     text.withCString { text in
-        withVaList([text]) { g_logv("GStreamer-Decart", G_LOG_LEVEL_CRITICAL, "\n%s", $0) }
+        withVaList([text]) { g_logv("GStreamerKit", G_LOG_LEVEL_CRITICAL, "\n%s", $0) }
     }
     // The call keeps a reference until it is done.
     gst_element_call_async(element, { element, _ in _ = gst_element_set_state(element, GST_STATE_NULL) }, nil, nil)

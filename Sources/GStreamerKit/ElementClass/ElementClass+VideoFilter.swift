@@ -142,14 +142,14 @@ private func hasOwnSize(_ buffer: UnsafeMutablePointer<GstBuffer>, _ transform: 
 
 extension ElementHandle {
     /// Disables QoS, for a filter so cheap that dropping frames would save nothing.
-    package func disableQoS() {
+    public func disableQoS() {
         gst_base_transform_set_qos_enabled(raw.assumingMemoryBound(to: GstBaseTransform.self), 0)
     }
 }
 
 extension Element {
     /// Makes an element whose class derives from GstBaseTransform hand buffers on as they are; does nothing to others.
-    package func setPassthrough(_ isOn: Bool) {
+    public func setPassthrough(_ isOn: Bool) {
         guard decart_instance_is(raw, gst_base_transform_get_type()) != 0 else { return }
         gst_base_transform_set_passthrough(raw.assumingMemoryBound(to: GstBaseTransform.self), isOn ? 1 : 0)
     }

@@ -3,27 +3,27 @@
 internal import CGStreamer
 
 /// The description of an element class, most of it visible in gst-inspect.
-package struct ElementClass: Sendable {
-    package enum Parent: Sendable {
+public struct ElementClass: Sendable {
+    public enum Parent: Sendable {
         case element, bin
         /// GstVideoFilter; `make` must return a `VideoFilterImplementation`.
         case videoFilter
     }
 
-    package var typeName: String
-    package var parent: Parent
-    package var longName: String
-    package var classification: String
-    package var summary: String
-    package var author: String
+    public var typeName: String
+    public var parent: Parent
+    public var longName: String
+    public var classification: String
+    public var summary: String
+    public var author: String
     /// The page that describes the element, for the metadata `doc-uri`.
-    package var documentation: String?
-    package var pads: [PadTemplate]
-    package var properties: [PropertySpec]
-    package var signals: [SignalSpec]
-    package var make: @Sendable (ElementHandle) -> any ElementImplementation
+    public var documentation: String?
+    public var pads: [PadTemplate]
+    public var properties: [PropertySpec]
+    public var signals: [SignalSpec]
+    public var make: @Sendable (ElementHandle) -> any ElementImplementation
 
-    package init(
+    public init(
         typeName: String, parent: Parent, longName: String, classification: String, summary: String, author: String,
         documentation: String? = nil, pads: [PadTemplate], properties: [PropertySpec] = [], signals: [SignalSpec] = [],
         make: @escaping @Sendable (ElementHandle) -> any ElementImplementation
@@ -43,7 +43,7 @@ package struct ElementClass: Sendable {
 
     /// Returns this class with all properties and signals of another class added, except for names that it already has.
     /// `ProxiedElement` connects them to an instance of the other class.
-    package func inheriting(_ other: ElementClass) -> ElementClass {
+    public func inheriting(_ other: ElementClass) -> ElementClass {
         var both = self
         both.properties += other.properties(besides: properties)
         both.signals += other.signals(besides: signals)
@@ -61,15 +61,15 @@ package struct ElementClass: Sendable {
     }
 }
 
-package struct PadTemplate: Sendable {
+public struct PadTemplate: Sendable {
     /// The raw values are those of GstPadPresence.
-    package enum Presence: UInt32, Sendable { case always, sometimes, request }
-    package var name: String
-    package var direction: PadDirection
-    package var presence: Presence
-    package var caps: String
+    public enum Presence: UInt32, Sendable { case always, sometimes, request }
+    public var name: String
+    public var direction: PadDirection
+    public var presence: Presence
+    public var caps: String
 
-    package init(name: String, direction: PadDirection, presence: Presence, caps: String) {
+    public init(name: String, direction: PadDirection, presence: Presence, caps: String) {
         self.name = name
         self.direction = direction
         self.presence = presence
@@ -77,15 +77,15 @@ package struct PadTemplate: Sendable {
     }
 }
 
-package struct SignalSpec: Sendable {
-    package enum Kind: Sendable { case boolean, int, uint, uint64, string, element, structure, bytes, array }
-    package var name: String
-    package var parameters: [Kind]
-    package var result: Kind?
+public struct SignalSpec: Sendable {
+    public enum Kind: Sendable { case boolean, int, uint, uint64, string, element, structure, bytes, array }
+    public var name: String
+    public var parameters: [Kind]
+    public var result: Kind?
     /// An action signal acts as a method: the application emits it and `actionSignal` implements it.
-    package var isAction: Bool
+    public var isAction: Bool
 
-    package init(name: String, parameters: [Kind] = [], result: Kind? = nil, isAction: Bool = false) {
+    public init(name: String, parameters: [Kind] = [], result: Kind? = nil, isAction: Bool = false) {
         self.name = name
         self.parameters = parameters
         self.result = result
@@ -94,7 +94,7 @@ package struct SignalSpec: Sendable {
 }
 
 /// The Swift side of one element instance. It is called on any thread and guards its own state.
-package protocol ElementImplementation: AnyObject, Sendable {
+public protocol ElementImplementation: AnyObject, Sendable {
     func setProperty(_ name: String, _ value: GValueBox)
     func property(_ name: String) -> GValueBox?
     /// Called once per g_object_set, whatever the number of properties, before `notify` is emitted for them.
@@ -115,19 +115,19 @@ package protocol ElementImplementation: AnyObject, Sendable {
 }
 
 extension ElementImplementation {
-    package func setProperty(_ name: String, _ value: GValueBox) {}
-    package func property(_ name: String) -> GValueBox? { nil }
-    package func propertiesChanged(_ names: [String]) {}
-    package func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn { chainUp() }
-    package func clockChanged() {}
-    package func sendEvent(_ event: Event) -> Bool? { nil }
-    package func handleMessage(_ message: Message) -> Message? { message }
-    package func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox? { nil }
-    package func requestPad(template: String) -> Pad? { nil }
-    package func releasePad(_ pad: Pad) {}
+    public func setProperty(_ name: String, _ value: GValueBox) {}
+    public func property(_ name: String) -> GValueBox? { nil }
+    public func propertiesChanged(_ names: [String]) {}
+    public func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn { chainUp() }
+    public func clockChanged() {}
+    public func sendEvent(_ event: Event) -> Bool? { nil }
+    public func handleMessage(_ message: Message) -> Message? { message }
+    public func actionSignal(_ name: String, _ arguments: [GValueBox]) -> GValueBox? { nil }
+    public func requestPad(template: String) -> Pad? { nil }
+    public func releasePad(_ pad: Pad) {}
 }
 
-package enum StateChange: Sendable, Equatable {
+public enum StateChange: Sendable, Equatable {
     case nullToReady, readyToPaused, pausedToPlaying, playingToPaused, pausedToReady, readyToNull, other
 
     init(_ raw: GstStateChange) {
@@ -145,19 +145,19 @@ package enum StateChange: Sendable, Equatable {
 
 /// An implementation's access to its own element. It holds no reference, because the element owns the implementation.
 // @unchecked: GStreamer elements do their own locking.
-package struct ElementHandle: @unchecked Sendable {
+public struct ElementHandle: @unchecked Sendable {
     let raw: UnsafeMutableRawPointer
     /// The element without a reference. Use it only during calls into the implementation.
-    package var unowned: Bin { Bin(unowned: raw) }
+    public var unowned: Bin { Bin(unowned: raw) }
     /// The element with a reference, for work that moves to another thread.
-    package var retained: Bin { Bin(borrowing: raw) }
+    public var retained: Bin { Bin(borrowing: raw) }
 
     /// Creates a ghost pad without a target from one of the class's pad templates. Bins only.
-    package func makeGhostPad(template name: String) -> GhostPad? {
+    public func makeGhostPad(template name: String) -> GhostPad? {
         template(name).flatMap { gst_ghost_pad_new_no_target_from_template(name, $0) }.map { GhostPad(taking: $0) }
     }
 
-    package func makePad(template name: String) -> Pad? {
+    public func makePad(template name: String) -> Pad? {
         template(name).flatMap { gst_pad_new_from_template($0, name) }.map { Pad(taking: $0) }
     }
 
@@ -169,24 +169,27 @@ package struct ElementHandle: @unchecked Sendable {
 
 extension Element {
     /// Creates an instance of a registered class, which needs no element factory.
-    package convenience init(class elementClass: RegisteredElementClass) {
+    public convenience init(class elementClass: RegisteredElementClass) {
         self.init(taking: g_object_new_with_properties(elementClass.type, 0, nil, nil))
     }
 }
 
-package struct RegisteredElementClass: Sendable {
+public struct RegisteredElementClass: Sendable {
     let type: GType
 
     /// Registers the class once per process; repeated calls return the same type.
-    package init(_ elementClass: ElementClass) { type = registerType(elementClass) }
+    public init(_ elementClass: ElementClass) { type = registerType(elementClass) }
+
+    /// True if this process has a GType of this name, of whatever library.
+    public static func isTaken(typeName: String) -> Bool { g_type_from_name(typeName) != 0 }
 
     /// Adds a factory to a plugin, or to the process itself if `plugin` is nil (programs and tests).
-    package func addFactory(_ name: String, rank: UInt32 = 0, to plugin: PluginHandle?) -> Bool {
+    public func addFactory(_ name: String, rank: UInt32 = 0, to plugin: PluginHandle?) -> Bool {
         gst_element_register(plugin?.pointer, name, rank, type) != 0
     }
 }
 
 // @unchecked: used only during the plugin's initialisation.
-package struct PluginHandle: @unchecked Sendable {
+public struct PluginHandle: @unchecked Sendable {
     let pointer: OpaquePointer
 }

@@ -1,11 +1,11 @@
 internal import CGStreamer
 
-package enum PluginDescriptor {
+public enum PluginDescriptor {
     /// Allocates the C descriptor, which lives as long as the process.
     /// - Parameters:
     ///   - releaseDate: "YYYY-MM-DD".
     ///   - register: a plain C function, because GStreamer stores only a function pointer.
-    package static func make(
+    public static func make(
         name: String, summary: String, version: String, license: String, source: String, package: String,
         origin: String, releaseDate: String, register: @escaping @convention(c) (OpaquePointer?) -> Int32
     ) -> UnsafeRawPointer {
@@ -28,7 +28,7 @@ package enum PluginDescriptor {
 }
 
 extension PluginHandle {
-    package init?(_ plugin: OpaquePointer?) {
+    public init?(_ plugin: OpaquePointer?) {
         guard let plugin else { return nil }
         pointer = plugin
     }

@@ -1,6 +1,6 @@
 /// The Swift side of a GstVideoFilter that changes only the pixels of a frame: caps, size and timestamps stay the same.
 /// The streaming thread calls everything except `upstream`.
-package protocol VideoFilterImplementation: ElementImplementation {
+public protocol VideoFilterImplementation: ElementImplementation {
     /// Called with the format of the frames that follow.
     func negotiated(_ video: VideoInfo)
     /// Called before each frame and after new caps. While it returns false, buffers pass through unchanged.

@@ -1,7 +1,7 @@
 internal import CGStreamer
 
 /// Nanoseconds, as GstClockTime; nil stands for GST_CLOCK_TIME_NONE.
-package typealias ClockTime = UInt64
+public typealias ClockTime = UInt64
 
 extension ClockTime {
     static let noneValue = ClockTime.max
@@ -13,7 +13,7 @@ extension ClockTime {
 
 extension Duration {
     /// The duration in nanoseconds, saturating; zero if negative.
-    package var clockTime: UInt {
+    public var clockTime: UInt {
         let parts = components
         guard parts.seconds >= 0 else { return 0 }
         let (scaled, overflow) = UInt64(parts.seconds).multipliedReportingOverflow(by: 1_000_000_000)

@@ -3,12 +3,12 @@ internal import Log
 
 /// A GStreamer debug category. The plugin logs nowhere else.
 // @unchecked: the category pointer is set once, and GStreamer synchronises access to the threshold.
-package struct DebugCategory: @unchecked Sendable {
+public struct DebugCategory: @unchecked Sendable {
     private let category: UnsafeMutablePointer<GstDebugCategory>?
-    package let name: String
+    public let name: String
 
     /// The raw values are those of GstDebugLevel.
-    package enum Level: UInt32, Sendable {
+    public enum Level: UInt32, Sendable {
         case error = 1
         case warning = 2
         case info = 4
@@ -16,7 +16,7 @@ package struct DebugCategory: @unchecked Sendable {
         var raw: GstDebugLevel { GstDebugLevel(rawValue) }
     }
 
-    package init(_ name: String, _ description: String) {
+    public init(_ name: String, _ description: String) {
         self.name = name
         category = _gst_debug_category_new(name, 0, description)
     }
@@ -35,7 +35,7 @@ package struct DebugCategory: @unchecked Sendable {
     }
 
     /// Messages of level `info` and above must not contain secrets, prompts or peer addresses.
-    package func callAsFunction(
+    public func callAsFunction(
         _ level: Level, _ object: GObject? = nil, _ message: @autoclosure () -> String, file: StaticString = #fileID,
         function: StaticString = #function, line: UInt = #line
     ) {

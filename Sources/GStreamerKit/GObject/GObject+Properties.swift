@@ -1,7 +1,7 @@
 internal import CGStreamer
 
 extension GObject {
-    package func hasProperty(_ name: String) -> Bool { spec(of: name) != nil }
+    public func hasProperty(_ name: String) -> Bool { spec(of: name) != nil }
 
     private func spec(of name: String) -> UnsafeMutablePointer<GParamSpec>? {
         object.pointee.g_type_instance.g_class?.withMemoryRebound(to: GObjectClass.self, capacity: 1) {
@@ -10,12 +10,12 @@ extension GObject {
     }
 
     /// Type of a property, as far as a caller must know it to set a number.
-    package enum PropertyShape: Sendable, Equatable {
+    public enum PropertyShape: Sendable, Equatable {
         case number(ClosedRange<Int>)
         case structure, other, readOnly, missing
     }
 
-    package func shape(of name: String) -> PropertyShape {
+    public func shape(of name: String) -> PropertyShape {
         guard let found = spec(of: name) else { return .missing }
         guard found.pointee.flags.rawValue & G_PARAM_WRITABLE.rawValue != 0 else { return .readOnly }
         func number<Spec, Bound: BinaryInteger>(
@@ -37,21 +37,21 @@ extension GObject {
 
     /// Sets a property from text, as gst-launch does. Ignores an unknown property, because older releases of an element
     /// lack some.
-    package func set(_ name: String, _ text: String) {
+    public func set(_ name: String, _ text: String) {
         guard hasProperty(name) else { return }
         gst_util_set_object_arg(object, name, text)
     }
 
-    package func set(_ name: String, _ value: Int) { set(name, String(value)) }
-    package func set(_ name: String, _ value: Bool) { set(name, value ? "true" : "false") }
+    public func set(_ name: String, _ value: Int) { set(name, String(value)) }
+    public func set(_ name: String, _ value: Bool) { set(name, value ? "true" : "false") }
 
-    package func set(_ name: String, _ value: GValueBox) {
+    public func set(_ name: String, _ value: GValueBox) {
         guard hasProperty(name) else { return }
         value.withPointer { g_object_set_property(object, name, $0) }
     }
 
     /// Reads any property. Returns nil if it does not exist or is not readable.
-    package func value(_ name: String) -> GValueBox? {
+    public func value(_ name: String) -> GValueBox? {
         guard let spec = spec(of: name)?.pointee, spec.flags.rawValue & G_PARAM_READABLE.rawValue != 0
         else { return nil }
         let box = GValueBox(type: spec.value_type)
@@ -59,9 +59,9 @@ extension GObject {
         return box
     }
 
-    package func string(_ name: String) -> String? { value(name)?.string }
-    package func int(_ name: String) -> Int? { value(name)?.int }
-    package func bool(_ name: String) -> Bool? { value(name)?.bool }
+    public func string(_ name: String) -> String? { value(name)?.string }
+    public func int(_ name: String) -> Int? { value(name)?.int }
+    public func bool(_ name: String) -> Bool? { value(name)?.bool }
 
-    package func notify(_ name: String) { g_object_notify(object, name) }
+    public func notify(_ name: String) { g_object_notify(object, name) }
 }

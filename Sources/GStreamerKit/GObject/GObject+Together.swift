@@ -2,11 +2,11 @@ internal import CGStreamer
 
 extension GObject {
     /// Delays `notify` until as many calls of `thawNotifications` follow.
-    package func freezeNotifications() { g_object_freeze_notify(object) }
-    package func thawNotifications() { g_object_thaw_notify(object) }
+    public func freezeNotifications() { g_object_freeze_notify(object) }
+    public func thawNotifications() { g_object_thaw_notify(object) }
 
     /// Delays `notify` until `body` returns, so that its changes are notified together, as in one g_object_set.
-    package func withFrozenNotifications(_ body: (GObject) -> Void) {
+    public func withFrozenNotifications(_ body: (GObject) -> Void) {
         freezeNotifications()
         body(self)
         thawNotifications()

@@ -2,10 +2,10 @@ internal import CGStreamer
 
 /// Holds one reference to a GObject, released with the Swift object.
 // @unchecked: the reference count is atomic and GStreamer objects do their own locking.
-package class GObject: @unchecked Sendable {
+public class GObject: @unchecked Sendable {
     /// The instance, for targets that call C on it themselves (the benchmark drives `webrtcbin`, which this target does
     /// not know).
-    package let raw: UnsafeMutableRawPointer
+    public let raw: UnsafeMutableRawPointer
     private let owns: Bool
 
     /// Takes over the caller's reference; sinks a floating one.
@@ -31,7 +31,7 @@ package class GObject: @unchecked Sendable {
 
     /// The same object without a reference, for closures that it retains itself, such as probes, pad functions and signal
     /// handlers: a reference there would keep it alive for ever.
-    package var unowned: Self { Self(unowned: raw) }
+    public var unowned: Self { Self(unowned: raw) }
 
     var object: UnsafeMutablePointer<CGStreamer.GObject> { raw.assumingMemoryBound(to: CGStreamer.GObject.self) }
 }

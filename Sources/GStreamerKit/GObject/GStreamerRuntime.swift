@@ -4,26 +4,26 @@ internal import CGStreamer
 
 /// Initialises GStreamer once per process, for programs and tests. The plugin does not need it: its host has already
 /// initialised GStreamer.
-package enum GStreamerRuntime {
+public enum GStreamerRuntime {
     private static let initialised: Bool = {
         gst_init(nil, nil)
         return true
     }()
 
-    package static func initialise() { _ = initialised }
+    public static func initialise() { _ = initialised }
 }
 
 /// A failed GStreamer call, with what was attempted.
-package struct GStreamerError: Error, CustomStringConvertible, Sendable {
-    package enum Code: Sendable, Equatable {
+public struct GStreamerError: Error, CustomStringConvertible, Sendable {
+    public enum Code: Sendable, Equatable {
         case missingElement(String)
         case badDescription, linkFailed, badSDP, badCaps, stateChange, badOption
     }
-    package let code: Code
-    package let message: String
-    package var description: String { message }
+    public let code: Code
+    public let message: String
+    public var description: String { message }
 
-    package init(_ code: Code, _ message: String) {
+    public init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
     }

@@ -2,7 +2,7 @@ internal import CGStreamer
 
 /// A GValue on the heap, unset and freed with the Swift object.
 // @unchecked: the value is set before the box is shared and only read afterwards.
-package final class GValueBox: @unchecked Sendable, Equatable {
+public final class GValueBox: @unchecked Sendable, Equatable {
     /// For the accessors of upper layers, which end with the call; the box keeps the value alive.
     let storage: UnsafeMutablePointer<GValue>
 
@@ -24,47 +24,47 @@ package final class GValueBox: @unchecked Sendable, Equatable {
         storage.deallocate()
     }
 
-    package static func == (one: GValueBox, other: GValueBox) -> Bool {
+    public static func == (one: GValueBox, other: GValueBox) -> Bool {
         gst_value_compare(one.storage, other.storage) == GST_VALUE_EQUAL
     }
 
-    package convenience init(_ value: String?) {
+    public convenience init(_ value: String?) {
         self.init(type: decart_type_string())
         g_value_set_string(storage, value)
     }
-    package convenience init(_ value: Bool) {
+    public convenience init(_ value: Bool) {
         self.init(type: decart_type_boolean())
         g_value_set_boolean(storage, value ? 1 : 0)
     }
-    package convenience init(int value: Int) {
+    public convenience init(int value: Int) {
         self.init(type: decart_type_int())
         g_value_set_int(storage, Int32(clamping: value))
     }
-    package convenience init(uint value: Int) {
+    public convenience init(uint value: Int) {
         self.init(type: decart_type_uint())
         g_value_set_uint(storage, UInt32(clamping: value))
     }
-    package convenience init(int64 value: Int) {
+    public convenience init(int64 value: Int) {
         self.init(type: decart_type_int64())
         g_value_set_int64(storage, value)
     }
-    package convenience init(uint64 value: UInt64) {
+    public convenience init(uint64 value: UInt64) {
         self.init(type: decart_type_uint64())
         g_value_set_uint64(storage, UInt(value))
     }
-    package convenience init(double value: Double) {
+    public convenience init(double value: Double) {
         self.init(type: decart_type_double())
         g_value_set_double(storage, value)
     }
-    package convenience init(bitmask value: UInt64) {
+    public convenience init(bitmask value: UInt64) {
         self.init(type: gst_bitmask_get_type())
         gst_value_set_bitmask(storage, guint64(value))
     }
-    package convenience init(object: GObject) {
+    public convenience init(object: GObject) {
         self.init(type: decart_type_of_instance(object.raw))
         g_value_set_object(storage, object.raw)
     }
-    package convenience init(strings: [String]) {
+    public convenience init(strings: [String]) {
         self.init(type: decart_type_value_array())
         // `withPointer` keeps each item alive during the call; an escaped pointer would dangle.
         for string in strings { GValueBox(string).withPointer { gst_value_array_append_value(storage, $0) } }
@@ -79,13 +79,13 @@ package final class GValueBox: @unchecked Sendable, Equatable {
 
     func holds(_ type: GType) -> Bool { decart_value_holds(storage, type) != 0 }
 
-    package var string: String? {
+    public var string: String? {
         if holds(decart_type_string()) { return g_value_get_string(storage).map { String(cString: $0) } }
         return gst_value_serialize(storage).map { String(taking: $0) }
     }
 
     /// The value of an integer, enum or flags type, widened; nil for another type or if it does not fit.
-    package var int: Int? {
+    public var int: Int? {
         if holds(decart_type_int()) { return Int(g_value_get_int(storage)) }
         if holds(decart_type_uint()) { return Int(g_value_get_uint(storage)) }
         if holds(decart_type_int64()) { return Int(g_value_get_int64(storage)) }
@@ -95,30 +95,30 @@ package final class GValueBox: @unchecked Sendable, Equatable {
         return nil
     }
 
-    package var bool: Bool? { holds(decart_type_boolean()) ? g_value_get_boolean(storage) != 0 : nil }
-    package var double: Double? { holds(decart_type_double()) ? g_value_get_double(storage) : nil }
+    public var bool: Bool? { holds(decart_type_boolean()) ? g_value_get_boolean(storage) != 0 : nil }
+    public var double: Double? { holds(decart_type_double()) ? g_value_get_double(storage) : nil }
 
     /// A copy of the bytes of a GBytes.
-    package var bytes: [UInt8]? {
+    public var bytes: [UInt8]? {
         guard holds(g_bytes_get_type()), let found = g_value_get_boxed(storage) else { return nil }
         var size: gsize = 0
         guard let data = g_bytes_get_data(OpaquePointer(found), &size) else { return [] }
         return Array(UnsafeRawBufferPointer(start: data, count: Int(size)))
     }
 
-    package convenience init(bytes: [UInt8]) {
+    public convenience init(bytes: [UInt8]) {
         self.init(type: g_bytes_get_type())
         g_value_take_boxed(storage, UnsafeRawPointer(g_bytes_new(bytes, gsize(bytes.count))))
     }
 
-    package var object: GObject? {
+    public var object: GObject? {
         guard g_type_is_a(decart_type_of_value(storage), g_object_get_type()) != 0,
             let found = g_value_get_object(storage)
         else { return nil }
         return GObject(borrowing: found)
     }
 
-    package var strings: [String]? {
+    public var strings: [String]? {
         guard holds(decart_type_value_array()) else { return nil }
         return (0..<gst_value_array_get_size(storage)).compactMap { index in
             gst_value_array_get_value(storage, index).flatMap { GValueBox(copying: $0).string }

@@ -1,12 +1,12 @@
 /// The value whose fields a property table reads and writes. A fresh value holds the defaults.
-package protocol PropertyStorage: Sendable {
+public protocol PropertyStorage: Sendable {
     /// The element that applies a change at once.
     associatedtype Owner = Never
     init()
 }
 
 /// An enumeration that GObject knows: the raw value is the nick, the position in `allCases` the number.
-package protocol PropertyEnumeration: CaseIterable, RawRepresentable, Equatable, Sendable where RawValue == String {
+public protocol PropertyEnumeration: CaseIterable, RawRepresentable, Equatable, Sendable where RawValue == String {
     static var typeName: String { get }
     var blurb: String { get }
 }
@@ -27,35 +27,35 @@ extension PropertyEnumeration {
 }
 
 extension GValueBox {
-    package convenience init<Value: PropertyEnumeration>(_ value: Value) {
+    public convenience init<Value: PropertyEnumeration>(_ value: Value) {
         self.init(enumeration: Value.typeName, value.number)
     }
 }
 
 /// One property: what gst-inspect shows, and the field of the storage that holds the value. Its default is the field's
 /// value in fresh storage.
-package struct Property<Storage: PropertyStorage>: Sendable {
-    package typealias Getter = @Sendable (Storage) -> GValueBox?
-    package typealias Setter = @Sendable (inout Storage, GValueBox) -> Void
+public struct Property<Storage: PropertyStorage>: Sendable {
+    public typealias Getter = @Sendable (Storage) -> GValueBox?
+    public typealias Setter = @Sendable (inout Storage, GValueBox) -> Void
 
-    package private(set) var spec: PropertySpec
+    public private(set) var spec: PropertySpec
     let get: Getter?
     let set: Setter?
     private(set) var apply: (@Sendable (Storage.Owner) -> Void)?
 
-    package init(_ spec: PropertySpec, get: Getter? = nil, set: Setter? = nil) {
+    public init(_ spec: PropertySpec, get: Getter? = nil, set: Setter? = nil) {
         (self.spec, self.get, self.set) = (spec, get, set)
     }
 
     /// The property may change in PLAYING: `apply` runs after the new value is stored, on the thread that sets it.
-    package func playing(_ apply: @escaping @Sendable (Storage.Owner) -> Void) -> Property {
+    public func playing(_ apply: @escaping @Sendable (Storage.Owner) -> Void) -> Property {
         var property = onChange(apply)
         property.spec.mutability = .playing
         return property
     }
 
     /// Runs `apply` at each change, in any state.
-    package func onChange(_ apply: @escaping @Sendable (Storage.Owner) -> Void) -> Property {
+    public func onChange(_ apply: @escaping @Sendable (Storage.Owner) -> Void) -> Property {
         var property = self
         property.apply = apply
         return property
@@ -64,26 +64,26 @@ package struct Property<Storage: PropertyStorage>: Sendable {
 
 /// The kinds of properties. GObject checks type and range of a value before a setter gets it.
 extension Property {
-    package typealias Path<Value> = any WritableKeyPath<Storage, Value> & Sendable
+    public typealias Path<Value> = any WritableKeyPath<Storage, Value> & Sendable
 
-    package static func boolean(_ name: String, _ path: Path<Bool>, nick: String, blurb: String) -> Property {
+    public static func boolean(_ name: String, _ path: Path<Bool>, nick: String, blurb: String) -> Property {
         stored(name, nick, blurb, path, { .boolean(default: $0) }, { GValueBox($0) }, { $0.bool })
     }
 
-    package static func int(
+    public static func int(
         _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String
     ) -> Property {
         stored(name, nick, blurb, path, { .int(range, default: $0) }, { GValueBox(int: $0) }, { $0.int })
     }
 
-    package static func uint(
+    public static func uint(
         _ name: String, _ path: Path<Int>, in range: ClosedRange<Int>, nick: String, blurb: String
     ) -> Property {
         stored(name, nick, blurb, path, { .uint(range, default: $0) }, { GValueBox(uint: $0) }, { $0.int })
     }
 
     /// A duration as a whole number of units, for GObject has no type for it.
-    package static func duration(
+    public static func duration(
         _ name: String, _ path: Path<Duration>, of unit: Duration, in range: ClosedRange<Int>, nick: String,
         blurb: String
     ) -> Property {
@@ -93,7 +93,7 @@ extension Property {
             { $0.int.map { unit * $0 } })
     }
 
-    package static func enumeration<Value: PropertyEnumeration>(
+    public static func enumeration<Value: PropertyEnumeration>(
         _ name: String, _ path: Path<Value>, nick: String, blurb: String
     ) -> Property {
         stored(
@@ -114,7 +114,7 @@ extension Property {
     /// - Parameters:
     ///   - empty: what NULL and "" stand for; without it, NULL is the default and "" a value.
     ///   - shown: what a reader gets; a URL without its credentials.
-    package static func string(
+    public static func string(
         _ name: String, _ path: Path<String>, empty: String? = nil, nick: String, blurb: String,
         shown: @escaping @Sendable (String) -> String = { $0 }
     ) -> Property {
@@ -131,7 +131,7 @@ extension Property {
     /// - Parameters:
     ///   - isUnset: whether a text counts as NULL.
     ///   - shown: what a reader gets; a URL without its credentials.
-    package static func optionalString(
+    public static func optionalString(
         _ name: String, _ path: Path<String?>, nick: String, blurb: String,
         isUnset: @escaping @Sendable (String) -> Bool = { $0.isEmpty },
         shown: @escaping @Sendable (String) -> String = { $0 }
@@ -142,7 +142,7 @@ extension Property {
             set: { storage, value in storage[keyPath: path] = value.string.flatMap { isUnset($0) ? nil : $0 } })
     }
 
-    package static func strings(
+    public static func strings(
         _ name: String, _ path: Path<[String]>, nick: String, blurb: String,
         shown: @escaping @Sendable (String) -> String = { $0 }
     ) -> Property {
@@ -154,7 +154,7 @@ extension Property {
 
 /// Read-only properties that show a state. Their default is what a fresh state shows.
 extension Property {
-    package static func readOnly<Value>(
+    public static func readOnly<Value>(
         _ name: String, nick: String, blurb: String, _ kind: (_ default: Value) -> PropertySpec.Kind,
         _ box: @escaping @Sendable (Value) -> GValueBox, _ shown: @escaping @Sendable (Storage) -> Value
     ) -> Property {
@@ -163,7 +163,7 @@ extension Property {
             get: { box(shown($0)) })
     }
 
-    package static func enumeration<Value: PropertyEnumeration>(
+    public static func enumeration<Value: PropertyEnumeration>(
         _ name: String, nick: String, blurb: String, _ shown: @escaping @Sendable (Storage) -> Value
     ) -> Property {
         readOnly(name, nick: nick, blurb: blurb, Value.kind(default:), { GValueBox($0) }, shown)
@@ -171,27 +171,27 @@ extension Property {
 }
 
 /// The properties of an element class by name.
-package struct PropertyTable<Storage: PropertyStorage>: Sendable {
-    package let specs: [PropertySpec]
+public struct PropertyTable<Storage: PropertyStorage>: Sendable {
+    public let specs: [PropertySpec]
     private let byName: [String: Property<Storage>]
 
-    package init(_ properties: [Property<Storage>]) {
+    public init(_ properties: [Property<Storage>]) {
         specs = properties.map(\.spec)
         byName = Dictionary(properties.map { ($0.spec.name, $0) }) { first, _ in first }
     }
 
     /// Does nothing for a property that is not in the table or that the element sets itself.
-    package func set(_ name: String, _ value: GValueBox, in storage: inout Storage) {
+    public func set(_ name: String, _ value: GValueBox, in storage: inout Storage) {
         byName[name]?.set?(&storage, value)
     }
 
-    package func apply(_ name: String, to owner: Storage.Owner) { byName[name]?.apply?(owner) }
+    public func apply(_ name: String, to owner: Storage.Owner) { byName[name]?.apply?(owner) }
 
     /// Names of the properties that read differently, except those that emit no `notify`.
-    package func changes(from before: Storage, to now: Storage) -> [String] {
+    public func changes(from before: Storage, to now: Storage) -> [String] {
         specs.filter { !$0.isPrivate && value($0.name, in: before) != value($0.name, in: now) }.map(\.name)
     }
 
     /// Returns nil for a property that is not in the table, cannot be read, or that the element answers itself.
-    package func value(_ name: String, in storage: Storage) -> GValueBox? { byName[name]?.get?(storage) }
+    public func value(_ name: String, in storage: Storage) -> GValueBox? { byName[name]?.get?(storage) }
 }

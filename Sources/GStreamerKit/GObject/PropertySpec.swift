@@ -1,7 +1,7 @@
 internal import CGStreamer
 
-package struct PropertySpec: Sendable {
-    package enum Kind: Sendable {
+public struct PropertySpec: Sendable {
+    public enum Kind: Sendable {
         case string(default: String?)
         /// A string for the application only, initially unset. Graph dumps omit it, and it emits no `notify`, because
         /// `gst-launch-1.0 -v` prints notified values.
@@ -17,19 +17,19 @@ package struct PropertySpec: Sendable {
         case caps
     }
 
-    package enum Access: Sendable { case readWrite, readOnly, writeOnly }
+    public enum Access: Sendable { case readWrite, readOnly, writeOnly }
     /// The highest state in which a change takes effect (GST_PARAM_MUTABLE_*).
-    package enum Mutability: Sendable { case ready, playing }
+    public enum Mutability: Sendable { case ready, playing }
 
-    package var name: String
-    package var nick: String
+    public var name: String
+    public var nick: String
     /// The description, with the unit and the meaning of special values.
-    package var blurb: String
-    package var kind: Kind
-    package var access: Access
-    package var mutability: Mutability
+    public var blurb: String
+    public var kind: Kind
+    public var access: Access
+    public var mutability: Mutability
 
-    package init(
+    public init(
         _ name: String, nick: String, blurb: String, _ kind: Kind, access: Access = .readWrite,
         mutability: Mutability = .ready
     ) {
@@ -119,7 +119,7 @@ private func registerEnumeration(_ name: String, _ values: [(value: Int, nick: S
 
 extension GValueBox {
     /// A value of a registered enum type, or an int if the type is not registered yet.
-    package convenience init(enumeration type: String, _ value: Int) {
+    public convenience init(enumeration type: String, _ value: Int) {
         let found = g_type_from_name(type)
         self.init(type: found != 0 ? found : decart_type_int())
         withMutablePointer {

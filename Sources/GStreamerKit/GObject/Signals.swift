@@ -1,6 +1,6 @@
 internal import CGStreamer
 
-package struct SignalHandler: Sendable { let id: UInt }
+public struct SignalHandler: Sendable { let id: UInt }
 
 private typealias SignalBox = FunctionBox<([GValueBox]) -> GValueBox?>
 
@@ -8,7 +8,7 @@ extension GObject {
     /// Connects a handler, which runs on the emitting thread and must capture its owner weakly. It receives the
     /// signal's arguments without the emitter; its result becomes the signal's return value, if the signal has one.
     @discardableResult
-    package func connect(_ signal: String, _ handler: @escaping ([GValueBox]) -> GValueBox?) -> SignalHandler {
+    public func connect(_ signal: String, _ handler: @escaping ([GValueBox]) -> GValueBox?) -> SignalHandler {
         let box = retained(SignalBox(handler))
         guard let closure = g_closure_new_simple(UInt32(MemoryLayout<GClosure>.size), box) else {
             return SignalHandler(id: 0)
@@ -23,11 +23,11 @@ extension GObject {
         return SignalHandler(id: UInt(g_signal_connect_closure(raw, signal, closure, 0)))
     }
 
-    package func disconnect(_ handler: SignalHandler) {
+    public func disconnect(_ handler: SignalHandler) {
         if handler.id != 0 { g_signal_handler_disconnect(raw, handler.id) }
     }
 
-    package func hasHandler(_ signal: String) -> Bool {
+    public func hasHandler(_ signal: String) -> Bool {
         let id = g_signal_lookup(signal, decart_type_of_instance(raw))
         return id != 0 && g_signal_has_handler_pending(raw, id, 0, 0) != 0
     }
@@ -35,7 +35,7 @@ extension GObject {
     /// Emits a signal (an action signal, or one of this plugin's own) and returns its result. Returns nil if the signal
     /// has no return value, does not exist or takes another number of arguments.
     @discardableResult
-    package func emit(_ signal: String, _ arguments: [GValueBox] = []) -> GValueBox? {
+    public func emit(_ signal: String, _ arguments: [GValueBox] = []) -> GValueBox? {
         let id = g_signal_lookup(signal, decart_type_of_instance(raw))
         guard id != 0 else { return nil }
         var query = GSignalQuery()

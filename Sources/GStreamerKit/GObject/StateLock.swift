@@ -4,11 +4,11 @@ import Synchronization
 /// lock: the last reference of a buffer runs the destroy notify of the application's memory, which may call this element
 /// or wait for a thread that does.
 // @unchecked: the value is accessed with the lock held only.
-package final class StateLock<State>: @unchecked Sendable {
+public final class StateLock<State>: @unchecked Sendable {
     private let lock = Mutex(())
     private var value: State
 
-    package init(_ initial: State) { value = initial }
+    public init(_ initial: State) { value = initial }
 
     /// A result that crosses the lock.
     // @unchecked: the former value is only released, and the type of the result is checked by `withLock`.
@@ -18,7 +18,7 @@ package final class StateLock<State>: @unchecked Sendable {
     }
 
     /// `body` runs with the lock held, so it must not call out.
-    package func withLock<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
+    public func withLock<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
         let outcome = lock.withLock { _ -> Outcome<Result> in
             let former = value
             return Outcome(result: body(&value), former: former)
@@ -27,7 +27,7 @@ package final class StateLock<State>: @unchecked Sendable {
     }
 
     /// Reads one field.
-    package func withLock<Result: Sendable>(_ path: KeyPath<State, Result>) -> Result {
+    public func withLock<Result: Sendable>(_ path: KeyPath<State, Result>) -> Result {
         lock.withLock { _ in value[keyPath: path] }
     }
 }

@@ -1,7 +1,7 @@
 internal import CGStreamer
 
 // @unchecked: the reference count is atomic, and only a buffer with a single reference is written to.
-package final class Buffer: @unchecked Sendable {
+public final class Buffer: @unchecked Sendable {
     private(set) var pointer: UnsafeMutablePointer<GstBuffer>?
 
     init(taking pointer: UnsafeMutablePointer<GstBuffer>) { self.pointer = pointer }
@@ -10,48 +10,48 @@ package final class Buffer: @unchecked Sendable {
     }
     deinit { if let pointer { decart_mini_object_unref(pointer) } }
 
-    package init(copying bytes: UnsafeRawBufferPointer) {
+    public init(copying bytes: UnsafeRawBufferPointer) {
         let buffer = gst_buffer_new_allocate(nil, gsize(bytes.count), nil)
         if let base = bytes.baseAddress { gst_buffer_fill(buffer, 0, base, gsize(bytes.count)) }
         pointer = buffer
     }
 
-    package init(size: Int) { pointer = gst_buffer_new_allocate(nil, gsize(max(0, size)), nil) }
+    public init(size: Int) { pointer = gst_buffer_new_allocate(nil, gsize(max(0, size)), nil) }
 
     /// The GstBuffer, for targets that call C on it themselves (tests create metas, the benchmark maps frames).
-    package var raw: UnsafeMutableRawPointer? { pointer.map { UnsafeMutableRawPointer($0) } }
+    public var raw: UnsafeMutableRawPointer? { pointer.map { UnsafeMutableRawPointer($0) } }
 
     /// Gives up the reference, for a C call that takes ownership.
     func release() -> UnsafeMutablePointer<GstBuffer>? { pointer.take() }
 
-    package var size: Int { pointer.map { Int(gst_buffer_get_size($0)) } ?? 0 }
-    package var pts: ClockTime? {
+    public var size: Int { pointer.map { Int(gst_buffer_get_size($0)) } ?? 0 }
+    public var pts: ClockTime? {
         get { pointer.flatMap { ClockTime(validating: $0.pointee.pts) } }
         set { pointer?.pointee.pts = GstClockTime(newValue ?? .noneValue) }
     }
-    package var dts: ClockTime? {
+    public var dts: ClockTime? {
         get { pointer.flatMap { ClockTime(validating: $0.pointee.dts) } }
         set { pointer?.pointee.dts = GstClockTime(newValue ?? .noneValue) }
     }
-    package var duration: ClockTime? {
+    public var duration: ClockTime? {
         get { pointer.flatMap { ClockTime(validating: $0.pointee.duration) } }
         set { pointer?.pointee.duration = GstClockTime(newValue ?? .noneValue) }
     }
-    package var isDiscontinuous: Bool {
+    public var isDiscontinuous: Bool {
         get { hasFlag(GST_BUFFER_FLAG_DISCONT) }
         set { setFlag(GST_BUFFER_FLAG_DISCONT, newValue) }
     }
-    package var isDeltaUnit: Bool {
+    public var isDeltaUnit: Bool {
         get { hasFlag(GST_BUFFER_FLAG_DELTA_UNIT) }
         set { setFlag(GST_BUFFER_FLAG_DELTA_UNIT, newValue) }
     }
-    package var isGap: Bool {
+    public var isGap: Bool {
         get { hasFlag(GST_BUFFER_FLAG_GAP) }
         set { setFlag(GST_BUFFER_FLAG_GAP, newValue) }
     }
 
     /// The frame consists of two fields; upstream sets this for caps with `interlace-mode=mixed`.
-    package var isInterlaced: Bool {
+    public var isInterlaced: Bool {
         get { hasFlag(Self.interlaced) }
         set { setFlag(Self.interlaced, newValue) }
     }
@@ -71,7 +71,7 @@ package final class Buffer: @unchecked Sendable {
     }
 
     /// A shallow copy: it shares the memory, but has its own timestamps and flags.
-    package func copyOfMetadata() -> Buffer? {
+    public func copyOfMetadata() -> Buffer? {
         guard let pointer, let copy = gst_buffer_copy(pointer) else { return nil }
         return Buffer(taking: copy)
     }
@@ -89,19 +89,19 @@ package final class Buffer: @unchecked Sendable {
 
     /// Copies the bytes, without joining the buffer's memories first as `withBytes` does.
     /// - Returns: the number of bytes copied; fewer than `size` if there is no room.
-    package func copyBytes(to target: UnsafeMutableRawBufferPointer) -> Int {
+    public func copyBytes(to target: UnsafeMutableRawBufferPointer) -> Int {
         guard let pointer, let base = target.baseAddress else { return 0 }
         return Int(gst_buffer_extract(pointer, 0, base, gsize(target.count)))
     }
 
-    package func withBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
+    public func withBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
         var info = GstMapInfo()
         guard let pointer, gst_buffer_map(pointer, &info, GST_MAP_READ) != 0 else { return nil }
         defer { gst_buffer_unmap(pointer, &info) }
         return try body(UnsafeRawBufferPointer(start: info.data, count: Int(info.size)))
     }
 
-    package func withMutableBytes<R>(_ body: (UnsafeMutableRawBufferPointer) throws -> R) rethrows -> R? {
+    public func withMutableBytes<R>(_ body: (UnsafeMutableRawBufferPointer) throws -> R) rethrows -> R? {
         var info = GstMapInfo()
         guard let pointer, gst_buffer_map(pointer, &info, mapReadWrite) != 0 else { return nil }
         defer { gst_buffer_unmap(pointer, &info) }

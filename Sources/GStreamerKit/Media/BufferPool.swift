@@ -3,10 +3,10 @@ internal import CGStreamer
 /// Buffers of one size that are used again, because allocating megabytes for each frame costs page faults. A buffer
 /// returns when its last reference goes; one whose memory is still shared then is freed instead.
 // @unchecked: GstBufferPool is thread-safe.
-package final class BufferPool: @unchecked Sendable {
+public final class BufferPool: @unchecked Sendable {
     private let pool: UnsafeMutablePointer<GstBufferPool>
 
-    package init?(size: Int) {
+    public init?(size: Int) {
         guard size > 0, let size = UInt32(exactly: size), let pool = gst_buffer_pool_new() else { return nil }
         self.pool = pool
         var parameters = GstAllocationParams()
@@ -28,7 +28,7 @@ package final class BufferPool: @unchecked Sendable {
     }
 
     /// nil without memory.
-    package func next() -> Buffer? {
+    public func next() -> Buffer? {
         var buffer: UnsafeMutablePointer<GstBuffer>?
         guard gst_buffer_pool_acquire_buffer(pool, &buffer, nil) == GST_FLOW_OK else { return nil }
         return buffer.map(Buffer.init(taking:))

@@ -2,7 +2,7 @@ internal import CGStreamer
 
 /// A borrowed writable buffer, valid only during the call that provides it. It holds no reference, because a second
 /// reference would make the buffer unwritable.
-package struct BufferRef {
+public struct BufferRef {
     private let pointer: UnsafeMutablePointer<GstBuffer>
     init(_ pointer: UnsafeMutablePointer<GstBuffer>) { self.pointer = pointer }
 }

@@ -1,7 +1,7 @@
 internal import CGStreamer
 
 // @unchecked: these caps are never modified and their reference count is atomic.
-package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertible {
+public final class Caps: @unchecked Sendable, Equatable, CustomStringConvertible {
     let pointer: UnsafeMutablePointer<GstCaps>
 
     init(taking pointer: UnsafeMutablePointer<GstCaps>) { self.pointer = pointer }
@@ -10,21 +10,21 @@ package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertibl
     }
     deinit { decart_mini_object_unref(pointer) }
 
-    package convenience init(_ text: String) throws(GStreamerError) {
+    public convenience init(_ text: String) throws(GStreamerError) {
         guard let parsed = gst_caps_from_string(text) else {
             throw GStreamerError(.badCaps, "'\(text)' does not describe caps")
         }
         self.init(taking: parsed)
     }
 
-    package var description: String { String(taking: gst_caps_to_string(pointer)) }
+    public var description: String { String(taking: gst_caps_to_string(pointer)) }
 
-    package var isEmpty: Bool { gst_caps_is_empty(pointer) != 0 }
-    package var isAny: Bool { gst_caps_is_any(pointer) != 0 }
-    package var isFixed: Bool { gst_caps_is_fixed(pointer) != 0 }
+    public var isEmpty: Bool { gst_caps_is_empty(pointer) != 0 }
+    public var isAny: Bool { gst_caps_is_any(pointer) != 0 }
+    public var isFixed: Bool { gst_caps_is_fixed(pointer) != 0 }
 
     /// The first structure's feature for memory other than the system's, such as `memory:GLMemory`; nil: the system's.
-    package var memory: String? {
+    public var memory: String? {
         guard gst_caps_get_size(pointer) > 0, let features = gst_caps_get_features(pointer, 0),
             gst_caps_features_is_any(features) == 0
         else { return nil }
@@ -33,33 +33,33 @@ package final class Caps: @unchecked Sendable, Equatable, CustomStringConvertibl
             .first { $0.hasPrefix("memory:") && $0 != "memory:SystemMemory" }
     }
 
-    package var first: Structure? {
+    public var first: Structure? {
         guard gst_caps_get_size(pointer) > 0, let found = gst_caps_get_structure(pointer, 0) else { return nil }
         return Structure(copying: found)
     }
 
-    package var structures: [Structure] {
+    public var structures: [Structure] {
         (0..<gst_caps_get_size(pointer)).compactMap {
             gst_caps_get_structure(pointer, $0).map { Structure(copying: $0) }
         }
     }
 
-    package static func == (one: Caps, other: Caps) -> Bool { gst_caps_is_equal(one.pointer, other.pointer) != 0 }
-    package func intersection(_ other: Caps) -> Caps { Caps(taking: gst_caps_intersect(pointer, other.pointer)) }
-    package func followed(by other: Caps) -> Caps {
+    public static func == (one: Caps, other: Caps) -> Bool { gst_caps_is_equal(one.pointer, other.pointer) != 0 }
+    public func intersection(_ other: Caps) -> Caps { Caps(taking: gst_caps_intersect(pointer, other.pointer)) }
+    public func followed(by other: Caps) -> Caps {
         Caps(taking: gst_caps_merge(gst_caps_copy(pointer), gst_caps_copy(other.pointer)))
     }
     /// These caps, with the value of a field in each structure.
-    package func setting(_ field: String, _ value: GValueBox) -> Caps {
+    public func setting(_ field: String, _ value: GValueBox) -> Caps {
         guard let copy = gst_caps_copy(pointer) else { return self }
         value.withPointer { gst_caps_set_value(copy, field, $0) }
         return Caps(taking: copy)
     }
-    package func isSubset(of other: Caps) -> Bool { gst_caps_is_subset(pointer, other.pointer) != 0 }
-    package func canIntersect(_ other: Caps) -> Bool { gst_caps_can_intersect(pointer, other.pointer) != 0 }
+    public func isSubset(of other: Caps) -> Bool { gst_caps_is_subset(pointer, other.pointer) != 0 }
+    public func canIntersect(_ other: Caps) -> Bool { gst_caps_can_intersect(pointer, other.pointer) != 0 }
 
     /// Fixates the caps to the allowed values nearest to the given size and frame rate.
-    package func fixated(width: Int, height: Int, framerate: (Int, Int)) -> Caps? {
+    public func fixated(width: Int, height: Int, framerate: (Int, Int)) -> Caps? {
         guard !isEmpty, !isAny, let single = gst_caps_truncate(gst_caps_copy(pointer)),
             let structure = gst_caps_get_structure(single, 0)
         else { return nil }

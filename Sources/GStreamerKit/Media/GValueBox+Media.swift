@@ -1,39 +1,39 @@
 internal import CGStreamer
 
 extension GValueBox {
-    package convenience init(caps: Caps) {
+    public convenience init(caps: Caps) {
         self.init(type: decart_type_caps())
         gst_value_set_caps(storage, caps.pointer)
     }
-    package convenience init(buffer: Buffer) {
+    public convenience init(buffer: Buffer) {
         self.init(type: decart_type_buffer())
         g_value_set_boxed(storage, buffer.pointer)
     }
-    package convenience init(structure: Structure) {
+    public convenience init(structure: Structure) {
         self.init(type: decart_type_structure())
         gst_value_set_structure(storage, structure.pointer)
     }
-    package convenience init(structures: [Structure]) {
+    public convenience init(structures: [Structure]) {
         self.init(type: decart_type_value_array())
         for item in structures { GValueBox(structure: item).withPointer { gst_value_array_append_value(storage, $0) } }
     }
 
-    package var structure: Structure? {
+    public var structure: Structure? {
         guard holds(decart_type_structure()), let found = gst_value_get_structure(storage) else { return nil }
         return Structure(copying: found)
     }
 
-    package var caps: Caps? {
+    public var caps: Caps? {
         guard holds(decart_type_caps()), let found = gst_value_get_caps(storage) else { return nil }
         return Caps(borrowing: UnsafeMutablePointer(mutating: found))
     }
 
-    package var buffer: Buffer? {
+    public var buffer: Buffer? {
         guard holds(decart_type_buffer()), let found = g_value_get_boxed(storage) else { return nil }
         return Buffer(borrowing: found.assumingMemoryBound(to: GstBuffer.self))
     }
 
-    package var structures: [Structure]? {
+    public var structures: [Structure]? {
         guard holds(decart_type_value_array()) else { return nil }
         return (0..<gst_value_array_get_size(storage)).compactMap { index in
             gst_value_array_get_value(storage, index).flatMap { GValueBox(copying: $0).structure }
@@ -42,7 +42,7 @@ extension GValueBox {
 }
 
 extension GObject {
-    package func set(_ name: String, caps: Caps) { set(name, GValueBox(caps: caps)) }
-    package func set(_ name: String, structure: Structure) { set(name, GValueBox(structure: structure)) }
-    package func structure(_ name: String) -> Structure? { value(name)?.structure }
+    public func set(_ name: String, caps: Caps) { set(name, GValueBox(caps: caps)) }
+    public func set(_ name: String, structure: Structure) { set(name, GValueBox(structure: structure)) }
+    public func structure(_ name: String) -> Structure? { value(name)?.structure }
 }

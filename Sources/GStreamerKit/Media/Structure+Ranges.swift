@@ -1,31 +1,31 @@
 internal import CGStreamer
 
 /// A non-negative fraction, such as a frame rate.
-package struct Fraction: Sendable, Equatable, Comparable, CustomStringConvertible {
-    package var numerator: Int
-    package var denominator: Int
+public struct Fraction: Sendable, Equatable, Comparable, CustomStringConvertible {
+    public var numerator: Int
+    public var denominator: Int
 
-    package init(_ numerator: Int, _ denominator: Int) {
+    public init(_ numerator: Int, _ denominator: Int) {
         self.numerator = max(0, numerator)
         self.denominator = max(1, denominator)
     }
 
-    package var value: Double { Double(numerator) / Double(denominator) }
-    package var description: String { "\(numerator)/\(denominator)" }
+    public var value: Double { Double(numerator) / Double(denominator) }
+    public var description: String { "\(numerator)/\(denominator)" }
     // Caps fields have 32 bits, so the products fit.
-    package static func < (a: Fraction, b: Fraction) -> Bool {
+    public static func < (a: Fraction, b: Fraction) -> Bool {
         a.numerator &* b.denominator < b.numerator &* a.denominator
     }
-    package static func == (a: Fraction, b: Fraction) -> Bool {
+    public static func == (a: Fraction, b: Fraction) -> Bool {
         a.numerator &* b.denominator == b.numerator &* a.denominator
     }
 }
 
 extension Structure {
     /// The values that an integer field allows; a single value is a range of one.
-    package func integers(_ field: String) -> [ClosedRange<Int>] { alternatives(field, integerRange) }
-    package func fractions(_ field: String) -> [ClosedRange<Fraction>] { alternatives(field, fractionRange) }
-    package func strings(_ field: String) -> [String] { alternatives(field) { GValueBox(copying: $0).string } }
+    public func integers(_ field: String) -> [ClosedRange<Int>] { alternatives(field, integerRange) }
+    public func fractions(_ field: String) -> [ClosedRange<Fraction>] { alternatives(field, fractionRange) }
+    public func strings(_ field: String) -> [String] { alternatives(field) { GValueBox(copying: $0).string } }
 
     private func alternatives<Item>(_ field: String, _ read: (UnsafePointer<GValue>) -> Item?) -> [Item] {
         guard let value = gst_structure_get_value(pointer, field) else { return [] }
@@ -60,7 +60,7 @@ private func fractionRange(_ value: UnsafePointer<GValue>) -> ClosedRange<Fracti
 }
 
 extension Structure {
-    package func set(_ field: String, fraction: Fraction) {
+    public func set(_ field: String, fraction: Fraction) {
         let box = GValueBox(type: gst_fraction_get_type())
         box.withMutablePointer {
             gst_value_set_fraction($0, Int32(clamping: fraction.numerator), Int32(clamping: fraction.denominator))

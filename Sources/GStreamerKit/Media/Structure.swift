@@ -2,11 +2,11 @@ internal import CGStreamer
 
 /// A GstStructure: a name and typed fields.
 // @unchecked: the structure is filled before it is shared and only read afterwards.
-package final class Structure: @unchecked Sendable, Equatable, CustomStringConvertible {
+public final class Structure: @unchecked Sendable, Equatable, CustomStringConvertible {
     let pointer: UnsafeMutablePointer<GstStructure>
 
     /// Leaves out the fields without a value.
-    package init(_ name: String, _ fields: (name: String, value: GValueBox?)...) {
+    public init(_ name: String, _ fields: (name: String, value: GValueBox?)...) {
         pointer = gst_structure_new_empty(name)
         for (field, value) in fields where value != nil { self[field] = value }
     }
@@ -16,15 +16,15 @@ package final class Structure: @unchecked Sendable, Equatable, CustomStringConve
 
     deinit { gst_structure_free(pointer) }
 
-    package init?(parsing text: String) {
+    public init?(parsing text: String) {
         guard let parsed = gst_structure_from_string(text, nil) else { return nil }
         pointer = parsed
     }
 
-    package var name: String { String(cString: gst_structure_get_name(pointer)) }
-    package var description: String { String(taking: gst_structure_to_string(pointer)) }
+    public var name: String { String(cString: gst_structure_get_name(pointer)) }
+    public var description: String { String(taking: gst_structure_to_string(pointer)) }
 
-    package subscript(field: String) -> GValueBox? {
+    public subscript(field: String) -> GValueBox? {
         get { gst_structure_get_value(pointer, field).map { GValueBox(copying: $0) } }
         set {
             if let newValue {
@@ -35,22 +35,22 @@ package final class Structure: @unchecked Sendable, Equatable, CustomStringConve
         }
     }
 
-    package static func == (one: Structure, other: Structure) -> Bool {
+    public static func == (one: Structure, other: Structure) -> Bool {
         gst_structure_is_equal(one.pointer, other.pointer) != 0
     }
 
-    package func string(_ field: String) -> String? { self[field]?.string }
-    package func int(_ field: String) -> Int? { self[field]?.int }
-    package func double(_ field: String) -> Double? { self[field]?.double }
+    public func string(_ field: String) -> String? { self[field]?.string }
+    public func int(_ field: String) -> Int? { self[field]?.int }
+    public func double(_ field: String) -> Double? { self[field]?.double }
 
     /// The field names in order.
-    package var fields: [String] {
+    public var fields: [String] {
         let count = gst_structure_n_fields(pointer)
         return (0..<max(0, count)).map { String(cString: gst_structure_nth_field_name(pointer, UInt32($0))) }
     }
 
     /// Numerator and denominator of a fraction field.
-    package func fraction(_ field: String) -> (Int, Int)? {
+    public func fraction(_ field: String) -> (Int, Int)? {
         var numerator: Int32 = 0
         var denominator: Int32 = 1
         guard gst_structure_get_fraction(pointer, field, &numerator, &denominator) != 0 else { return nil }

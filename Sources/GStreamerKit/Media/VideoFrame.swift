@@ -1,11 +1,11 @@
 internal import CGStreamer
 
 /// Format, size and frame rate of raw video, parsed from fixed caps.
-package struct VideoInfo: @unchecked Sendable {
+public struct VideoInfo: @unchecked Sendable {
     // @unchecked: a plain C value whose only shared pointer, `finfo`, refers to GStreamer's static table.
     var info: GstVideoInfo
 
-    package init?(caps: Caps) {
+    public init?(caps: Caps) {
         var parsed = GstVideoInfo()
         guard gst_video_info_from_caps(&parsed, caps.pointer) != 0 else { return nil }
         info = parsed
@@ -13,18 +13,18 @@ package struct VideoInfo: @unchecked Sendable {
 
     init(_ info: GstVideoInfo) { self.info = info }
 
-    package var width: Int { Int(info.width) }
-    package var height: Int { Int(info.height) }
-    package var size: Int { Int(info.size) }
-    package var framerate: (Int, Int) { (Int(info.fps_n), Int(info.fps_d)) }
-    package var pixelAspectRatio: (Int, Int) { (Int(info.par_n), Int(info.par_d)) }
+    public var width: Int { Int(info.width) }
+    public var height: Int { Int(info.height) }
+    public var size: Int { Int(info.size) }
+    public var framerate: (Int, Int) { (Int(info.fps_n), Int(info.fps_d)) }
+    public var pixelAspectRatio: (Int, Int) { (Int(info.par_n), Int(info.par_d)) }
     /// True for full-range YUV (0-255), such as decoded JPEG frames of a camera.
-    package var isFullRangeYUV: Bool {
+    public var isFullRangeYUV: Bool {
         guard info.colorimetry.range == GST_VIDEO_COLOR_RANGE_0_255, let format = info.finfo else { return false }
         return format.pointee.flags.rawValue & GST_VIDEO_FORMAT_FLAG_YUV.rawValue != 0
     }
     /// True if the first plane holds 8-bit luma and nothing else, as in I420 and NV12.
-    package var hasPlainLuma: Bool {
+    public var hasPlainLuma: Bool {
         guard let format = info.finfo else { return false }
         let flags = format.pointee.flags.rawValue
         return flags & GST_VIDEO_FORMAT_FLAG_YUV.rawValue != 0 && format.pointee.n_planes > 1
@@ -32,8 +32,8 @@ package struct VideoInfo: @unchecked Sendable {
             && format.pointee.depth.0 == 8 && format.pointee.pixel_stride.0 == 1
     }
     /// Each frame has a flag that says if it is interlaced; some decoders set none.
-    package var isMixed: Bool { info.interlace_mode == GST_VIDEO_INTERLACE_MODE_MIXED }
-    package var isInterlaced: Bool { info.interlace_mode != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE }
+    public var isMixed: Bool { info.interlace_mode == GST_VIDEO_INTERLACE_MODE_MIXED }
+    public var isInterlaced: Bool { info.interlace_mode != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE }
 }
 
 extension VideoInfo {
@@ -42,7 +42,7 @@ extension VideoInfo {
     package static let fewestInterlacedRows = 16
 
     /// Returns nil if the buffer has the bytes of a frame of these caps, else both numbers.
-    package func shortage(of buffer: Buffer) -> (bytes: Int, needed: Int)? {
+    public func shortage(of buffer: Buffer) -> (bytes: Int, needed: Int)? {
         guard let pointer = buffer.pointer else { return (0, size) }
         var own = info
         let needed = Int(clamping: decart_video_frame_bytes(&own, gst_buffer_get_video_meta(pointer)))
@@ -54,7 +54,7 @@ extension VideoInfo {
 extension Buffer {
     /// Maps the planes of a raw frame, with the strides of its GstVideoMeta if it has one. Returns nil if mapping fails
     /// or a plane has less memory than its rows need.
-    package func withVideoPlanes<R>(
+    public func withVideoPlanes<R>(
         _ video: VideoInfo, writable: Bool, _ body: ([FramePlane]) throws -> R
     ) rethrows -> R? {
         let result = try withVideoFrame(video, writable: writable) { frame -> R? in
@@ -65,7 +65,7 @@ extension Buffer {
     }
 
     /// Maps a raw frame for as long as `body` runs. Returns nil if mapping fails.
-    package func withVideoFrame<R>(_ video: VideoInfo, writable: Bool, _ body: (VideoFrameRef) throws -> R) rethrows
+    public func withVideoFrame<R>(_ video: VideoInfo, writable: Bool, _ body: (VideoFrameRef) throws -> R) rethrows
         -> R?
     {
         var frame = GstVideoFrame()
@@ -79,7 +79,7 @@ extension Buffer {
     /// Returns the frame in the layout that its caps alone describe: this buffer if it has that, else a copy; nil if the
     /// frame cannot be copied.
     /// - Parameter pool: memory for the copy, of the frame's size.
-    package func inDefaultLayout(_ video: VideoInfo, from pool: BufferPool) -> Buffer? {
+    public func inDefaultLayout(_ video: VideoInfo, from pool: BufferPool) -> Buffer? {
         guard let pointer, let meta = gst_buffer_get_video_meta(pointer) else { return self }
         var info = video.info
         guard meta.pointee.width == video.info.width, meta.pointee.height == video.info.height,
@@ -95,14 +95,14 @@ extension Buffer {
     }
 
     /// Copies flags, times and plain metas of another frame. Call it only on a buffer that nothing else references.
-    package func copyDescription(of other: Buffer) {
+    public func copyDescription(of other: Buffer) {
         guard let pointer, let from = other.pointer else { return }
         decart_buffer_copy_description(pointer, from)
     }
 
     /// Returns the frame in writable memory, copied only if it is shared. Consumes this buffer's reference; nil if
     /// copying fails.
-    package func madeWritable() -> Buffer? {
+    public func madeWritable() -> Buffer? {
         guard let owned = release(), let writable = decart_buffer_make_writable(owned) else { return nil }
         return Buffer(taking: writable)
     }

@@ -1,19 +1,19 @@
 internal import CGStreamer
 
 /// A borrowed mapped frame, valid only during the call that provides it.
-package struct VideoFrameRef {
+public struct VideoFrameRef {
     private let pointer: UnsafeMutablePointer<GstVideoFrame>
     init(_ pointer: UnsafeMutablePointer<GstVideoFrame>) { self.pointer = pointer }
 
-    package var planeCount: Int { pointer.pointee.info.finfo.map { Int($0.pointee.n_planes) } ?? 0 }
+    public var planeCount: Int { pointer.pointee.info.finfo.map { Int($0.pointee.n_planes) } ?? 0 }
     /// True if the frame holds two interleaved fields.
-    package var isInterlaced: Bool { pointer.pointee.flags.rawValue & GST_VIDEO_FRAME_FLAG_INTERLACED.rawValue != 0 }
+    public var isInterlaced: Bool { pointer.pointee.flags.rawValue & GST_VIDEO_FRAME_FLAG_INTERLACED.rawValue != 0 }
 
     /// Copies another frame of the same format and size into this one; false if they differ.
     func copy(from other: VideoFrameRef) -> Bool { gst_video_frame_copy(pointer, other.pointer) != 0 }
 
     /// Returns nil if the frame has no such plane, or less mapped memory than its size and stride require.
-    package func plane(_ index: Int) -> FramePlane? {
+    public func plane(_ index: Int) -> FramePlane? {
         guard let format = pointer.pointee.info.finfo, index >= 0, index < planeCount,
             let base = decart_video_frame_plane(pointer, UInt32(index)),
             let layout = PlaneLayout(
@@ -34,27 +34,27 @@ package struct VideoFrameRef {
     }
 }
 
-package struct FramePlane {
-    package let base: UnsafeMutablePointer<UInt8>
+public struct FramePlane {
+    public let base: UnsafeMutablePointer<UInt8>
     /// Bytes from one row to the next; may be negative.
-    package let stride: Int
-    package let layout: PlaneLayout
+    public let stride: Int
+    public let layout: PlaneLayout
 }
 
 /// The layout of a plane's pixels.
-package struct PlaneLayout: Equatable, Sendable {
-    package enum Unit: Equatable, Sendable {
+public struct PlaneLayout: Equatable, Sendable {
+    public enum Unit: Equatable, Sendable {
         /// The number of bytes that a flip moves together: one sample, one pixel, or one pair of chroma samples.
         case bytes(Int)
         /// Packed 4:2:2: two pixels in four bytes with shared chroma.
         case pairsLumaFirst, pairsChromaFirst
     }
-    package let unit: Unit
+    public let unit: Unit
     /// Units per row; for the packed 4:2:2 units, pixels per row.
-    package let columns: Int
-    package let rows: Int
+    public let columns: Int
+    public let rows: Int
 
-    package var rowBytes: Int {
+    public var rowBytes: Int {
         switch unit {
         case .bytes(let size): columns &* size
         case .pairsLumaFirst, .pairsChromaFirst: (columns &+ 1) / 2 &* 4

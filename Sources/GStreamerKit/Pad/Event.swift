@@ -1,10 +1,10 @@
 internal import CGStreamer
 
 // @unchecked: events are immutable once made and reference counting is atomic.
-package final class Event: @unchecked Sendable {
+public final class Event: @unchecked Sendable {
     let pointer: UnsafeMutablePointer<GstEvent>
 
-    package enum Kind: Sendable, Equatable {
+    public enum Kind: Sendable, Equatable {
         case streamStart, caps, segment, tag, eos, gap, flushStart, flushStop, latency, reconfigure, qos, seek
         case customDownstream, customUpstream, navigation, other
 
@@ -41,28 +41,28 @@ package final class Event: @unchecked Sendable {
         decart_mini_object_ref(pointer).assumingMemoryBound(to: GstEvent.self)
     }
 
-    package var kind: Kind { Kind(pointer.pointee.type) }
+    public var kind: Kind { Kind(pointer.pointee.type) }
 
-    package static func streamStart(id: String, groupID: UInt32) -> Event {
+    public static func streamStart(id: String, groupID: UInt32) -> Event {
         let event = gst_event_new_stream_start(id)
         gst_event_set_group_id(event, groupID)
         return Event(taking: event!)
     }
-    package static func nextGroupID() -> UInt32 { gst_util_group_id_next() }
-    package static func caps(_ caps: Caps) -> Event { Event(taking: gst_event_new_caps(caps.pointer)) }
-    package static func timeSegment() -> Event {
+    public static func nextGroupID() -> UInt32 { gst_util_group_id_next() }
+    public static func caps(_ caps: Caps) -> Event { Event(taking: gst_event_new_caps(caps.pointer)) }
+    public static func timeSegment() -> Event {
         var segment = GstSegment()
         gst_segment_init(&segment, GST_FORMAT_TIME)
         return Event(taking: gst_event_new_segment(&segment))
     }
-    package static func eos() -> Event { Event(taking: gst_event_new_eos()) }
-    package static func latency(_ time: ClockTime) -> Event { Event(taking: gst_event_new_latency(GstClockTime(time))) }
-    package static func flushStart() -> Event { Event(taking: gst_event_new_flush_start()) }
+    public static func eos() -> Event { Event(taking: gst_event_new_eos()) }
+    public static func latency(_ time: ClockTime) -> Event { Event(taking: gst_event_new_latency(GstClockTime(time))) }
+    public static func flushStart() -> Event { Event(taking: gst_event_new_flush_start()) }
     /// - Parameter resetTime: makes a sink restart the running time of its whole pipeline.
-    package static func flushStop(resetTime: Bool = true) -> Event {
+    public static func flushStop(resetTime: Bool = true) -> Event {
         Event(taking: gst_event_new_flush_stop(resetTime ? 1 : 0))
     }
-    package static func gap(at time: ClockTime, duration: ClockTime) -> Event {
+    public static func gap(at time: ClockTime, duration: ClockTime) -> Event {
         Event(taking: gst_event_new_gap(GstClockTime(time), GstClockTime(duration)))
     }
     /// An upstream GstForceKeyUnit event, with which encoders produce a keyframe.
@@ -70,7 +70,7 @@ package final class Event: @unchecked Sendable {
     ///   - time: running time from which on a keyframe is wanted; nil: at once.
     ///   - ssrc: the stream that it is for, where several come from one pad (rtpfunnel); nil: all.
     ///   - allHeaders: false for a receiver that has only lost a frame, as rtpsession does for a PLI.
-    package static func forceKeyUnitUpstream(
+    public static func forceKeyUnitUpstream(
         at time: ClockTime? = nil, ssrc: UInt32? = nil, allHeaders: Bool = true
     ) -> Event {
         let event = gst_video_event_new_upstream_force_key_unit(
@@ -82,14 +82,14 @@ package final class Event: @unchecked Sendable {
         }
         return Event(taking: event)
     }
-    package static func customDownstream(_ structure: Structure) -> Event {
+    public static func customDownstream(_ structure: Structure) -> Event {
         Event(taking: gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_copy(structure.pointer)))
     }
     package static func customUpstream(_ structure: Structure) -> Event {
         Event(taking: gst_event_new_custom(GST_EVENT_CUSTOM_UPSTREAM, gst_structure_copy(structure.pointer)))
     }
 
-    package var gap: (time: ClockTime, duration: ClockTime?)? {
+    public var gap: (time: ClockTime, duration: ClockTime?)? {
         guard kind == .gap else { return nil }
         var (time, duration) = (GstClockTime(0), GstClockTime(0))
         gst_event_parse_gap(pointer, &time, &duration)
@@ -126,44 +126,44 @@ package final class Event: @unchecked Sendable {
         ].contains(pointer.pointee.type)
     }
 
-    package var isForceKeyUnit: Bool { gst_video_event_is_force_key_unit(pointer) != 0 }
+    public var isForceKeyUnit: Bool { gst_video_event_is_force_key_unit(pointer) != 0 }
     /// True for an upstream GstForceKeyUnit event of a receiver that has nothing yet.
-    package var wantsAllHeaders: Bool {
+    public var wantsAllHeaders: Bool {
         var wants: gboolean = 0
         return gst_video_event_parse_upstream_force_key_unit(pointer, nil, &wants, nil) != 0 && wants != 0
     }
 
     /// The running time from which on an upstream GstForceKeyUnit event wants a keyframe; nil: at once.
-    package var keyframeTime: ClockTime? {
+    public var keyframeTime: ClockTime? {
         var time = GstClockTime.max
         guard gst_video_event_parse_upstream_force_key_unit(pointer, &time, nil, nil) != 0 else { return nil }
         return ClockTime(validating: time)
     }
 
-    package var caps: Caps? {
+    public var caps: Caps? {
         guard kind == .caps else { return nil }
         var found: UnsafeMutablePointer<GstCaps>?
         gst_event_parse_caps(pointer, &found)
         return found.map { Caps(borrowing: $0) }
     }
 
-    package var structure: Structure? { gst_event_get_structure(pointer).map { Structure(copying: $0) } }
+    public var structure: Structure? { gst_event_get_structure(pointer).map { Structure(copying: $0) } }
 
-    package var latencyTime: ClockTime? {
+    public var latencyTime: ClockTime? {
         guard kind == .latency else { return nil }
         var time: GstClockTime = 0
         gst_event_parse_latency(pointer, &time)
         return ClockTime(validating: time)
     }
 
-    package var imageOrientationTag: String? {
+    public var imageOrientationTag: String? {
         kind == .tag ? decart_event_orientation(pointer).map { String(taking: $0) } : nil
     }
 
     /// True if the tags apply to all streams of the medium and not only to this one.
-    package var hasGlobalTags: Bool { kind == .tag && decart_event_tag_scope(pointer) == GST_TAG_SCOPE_GLOBAL }
+    public var hasGlobalTags: Bool { kind == .tag && decart_event_tag_scope(pointer) == GST_TAG_SCOPE_GLOBAL }
 
-    package var streamID: String? {
+    public var streamID: String? {
         guard kind == .streamStart else { return nil }
         var found: UnsafePointer<CChar>?
         gst_event_parse_stream_start(pointer, &found)
@@ -171,14 +171,14 @@ package final class Event: @unchecked Sendable {
     }
 
     /// A copy of the tag event without `image-orientation`; nil if no tag is left.
-    package func withoutImageOrientation() -> Event? {
+    public func withoutImageOrientation() -> Event? {
         guard kind == .tag else { return nil }
         return decart_event_without_orientation(pointer).map { Event(taking: $0) }
     }
 
     /// The running time of a buffer with this PTS, according to a SEGMENT event; nil if the PTS lies outside the
     /// segment.
-    package func runningTime(of pts: ClockTime) -> ClockTime? {
+    public func runningTime(of pts: ClockTime) -> ClockTime? {
         guard kind == .segment else { return nil }
         var segment: UnsafePointer<GstSegment>?
         gst_event_parse_segment(pointer, &segment)
@@ -190,7 +190,7 @@ package final class Event: @unchecked Sendable {
 extension Event {
     /// Returns the CAPS event of the same frames as progressive ones, to use instead of this event; nil for any other
     /// event, and if the frames are progressive or have at least `rows` rows.
-    package func asProgressive(below rows: Int = .max) -> Event? {
+    public func asProgressive(below rows: Int = .max) -> Event? {
         guard let caps, let info = VideoInfo(caps: caps), info.isInterlaced, info.height < rows else { return nil }
         return .caps(caps.setting("interlace-mode", GValueBox("progressive")))
     }
@@ -198,7 +198,7 @@ extension Event {
 
 extension Pad {
     /// Passes the caps of interlaced frames as those of progressive ones.
-    package func passAsProgressive() {
+    public func passAsProgressive() {
         addProbe(.downstreamEvent) { item in
             guard case .event(let event) = item, let other = event.asProgressive() else { return .pass }
             return .replaceEvent(other)

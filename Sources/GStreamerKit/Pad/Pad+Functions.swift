@@ -8,7 +8,7 @@ private typealias EventBox = FunctionBox<(Event) -> EventHandling>
 private typealias QueryBox = FunctionBox<(QueryRef) -> QueryHandling>
 private typealias ActivateBox = FunctionBox<(Bool) -> Bool>
 
-package enum EventHandling: Sendable {
+public enum EventHandling: Sendable {
     /// The function has consumed the event, which is not forwarded; the value is the event's result.
     case handled(Bool)
     /// Use GStreamer's default handler, which forwards the event.
@@ -16,10 +16,10 @@ package enum EventHandling: Sendable {
 }
 
 /// The decision of a pad's query function.
-package enum QueryHandling: Sendable { case answered, refused, forward }
+public enum QueryHandling: Sendable { case answered, refused, forward }
 
 extension Pad {
-    package func setChainFunction(_ function: @escaping (Buffer) -> FlowReturn) {
+    public func setChainFunction(_ function: @escaping (Buffer) -> FlowReturn) {
         gst_pad_set_chain_function_full(
             pad,
             { pad, _, buffer in
@@ -29,7 +29,7 @@ extension Pad {
     }
 
     /// Without this function, the chain function gets the buffers of a list one by one.
-    package func setChainListFunction(_ function: @escaping ([Buffer]) -> FlowReturn) {
+    public func setChainListFunction(_ function: @escaping ([Buffer]) -> FlowReturn) {
         gst_pad_set_chain_list_function_full(
             pad,
             { pad, _, list in
@@ -43,7 +43,7 @@ extension Pad {
             }, retained(ListBox(function)), releaseBox)
     }
 
-    package func setEventFunction(_ function: @escaping (Event) -> EventHandling) {
+    public func setEventFunction(_ function: @escaping (Event) -> EventHandling) {
         gst_pad_set_event_function_full(
             pad,
             { pad, parent, event in
@@ -56,7 +56,7 @@ extension Pad {
             }, retained(EventBox(function)), releaseBox)
     }
 
-    package func setQueryFunction(_ function: @escaping (QueryRef) -> QueryHandling) {
+    public func setQueryFunction(_ function: @escaping (QueryRef) -> QueryHandling) {
         gst_pad_set_query_function_full(
             pad,
             { pad, parent, query in
@@ -70,7 +70,7 @@ extension Pad {
     }
 
     /// Called with true when the pad is activated in push mode, and with false when it is deactivated.
-    package func setActivateFunction(_ function: @escaping (Bool) -> Bool) {
+    public func setActivateFunction(_ function: @escaping (Bool) -> Bool) {
         gst_pad_set_activatemode_function_full(
             pad,
             { pad, _, mode, active in
@@ -80,7 +80,7 @@ extension Pad {
     }
 
     /// Starts the pad's streaming thread, which calls `function` repeatedly until the task is paused.
-    package func startTask(_ function: @escaping () -> Void) {
+    public func startTask(_ function: @escaping () -> Void) {
         gst_pad_start_task(
             pad,
             { data in
@@ -89,7 +89,7 @@ extension Pad {
             }, retained(FunctionBox(function)), releaseBox)
     }
     /// Resumes a paused task; without one, nothing happens.
-    package func resumeTask() { gst_pad_start_task(pad, { _ in }, nil, nil) }
-    package func pauseTask() { gst_pad_pause_task(pad) }
-    package func stopTask() { gst_pad_stop_task(pad) }
+    public func resumeTask() { gst_pad_start_task(pad, { _ in }, nil, nil) }
+    public func pauseTask() { gst_pad_pause_task(pad) }
+    public func stopTask() { gst_pad_stop_task(pad) }
 }

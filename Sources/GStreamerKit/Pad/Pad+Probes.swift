@@ -1,22 +1,22 @@
 internal import CGStreamer
 
-package struct PadProbeType: OptionSet, Sendable {
-    package let rawValue: UInt32
-    package init(rawValue: UInt32) { self.rawValue = rawValue }
-    package static let buffer = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_BUFFER.rawValue)
-    package static let downstreamEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM.rawValue)
-    package static let upstreamEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_UPSTREAM.rawValue)
-    package static let flushEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_FLUSH.rawValue)
-    package static let query = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_QUERY_BOTH.rawValue)
+public struct PadProbeType: OptionSet, Sendable {
+    public let rawValue: UInt32
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
+    public static let buffer = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_BUFFER.rawValue)
+    public static let downstreamEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM.rawValue)
+    public static let upstreamEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_UPSTREAM.rawValue)
+    public static let flushEvent = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_EVENT_FLUSH.rawValue)
+    public static let query = PadProbeType(rawValue: GST_PAD_PROBE_TYPE_QUERY_BOTH.rawValue)
 }
 
-package enum ProbeItem {
+public enum ProbeItem {
     case buffer(Buffer)
     case event(Event)
     case query(QueryRef)
 }
 
-package enum ProbeVerdict: Sendable {
+public enum ProbeVerdict: Sendable {
     /// Passes the item on.
     case pass
     /// Drops the item. The sender of an event still gets true, the sender of a query gets false.
@@ -35,7 +35,7 @@ private typealias ProbeBox = FunctionBox<(ProbeItem) -> ProbeVerdict>
 
 extension Pad {
     /// Adds a probe. The handler runs on whichever thread uses the pad and must capture its owner weakly.
-    package func addProbe(_ kind: PadProbeType, _ handler: @escaping (ProbeItem) -> ProbeVerdict) {
+    public func addProbe(_ kind: PadProbeType, _ handler: @escaping (ProbeItem) -> ProbeVerdict) {
         gst_pad_add_probe(
             pad, GstPadProbeType(rawValue: kind.rawValue),
             { _, info, data in
@@ -60,7 +60,7 @@ extension Pad {
     }
 
     /// Passes the buffers of each buffer list one by one, so that a probe for buffers sees them all.
-    package func splitBufferLists() {
+    public func splitBufferLists() {
         gst_pad_add_probe(
             pad, GST_PAD_PROBE_TYPE_BUFFER_LIST,
             { pad, info, _ in

@@ -3,7 +3,7 @@ internal import CGStreamer
 extension Pad {
     /// True if the peer downstream takes frames of these caps with strides of their own (GstVideoMeta). The query is
     /// serialized: a queue downstream answers it with its own thread, so call it only after a push that succeeded.
-    package func peerTakesStrides(_ caps: Caps) -> Bool {
+    public func peerTakesStrides(_ caps: Caps) -> Bool {
         guard let query = gst_query_new_allocation(caps.pointer, 0) else { return false }
         defer { decart_mini_object_unref(query) }
         return gst_pad_peer_query(pad, query) != 0
@@ -11,7 +11,7 @@ extension Pad {
     }
 
     /// Passes a query on to the peer.
-    package func ask(_ query: QueryRef) -> QueryHandling {
+    public func ask(_ query: QueryRef) -> QueryHandling {
         gst_pad_peer_query(pad, query.pointer) != 0 ? .answered : .refused
     }
 

@@ -1,7 +1,7 @@
 internal import CGStreamer
 
 /// The raw values are those of GstFlowReturn, which has further ones for success and for errors.
-package enum FlowReturn: Int32, Sendable {
+public enum FlowReturn: Int32, Sendable {
     case ok = 0
     case notLinked = -1
     case flushing = -2
@@ -15,15 +15,15 @@ package enum FlowReturn: Int32, Sendable {
     var raw: GstFlowReturn { GstFlowReturn(rawValue) }
 }
 
-package enum PadDirection: Sendable { case source, sink }
+public enum PadDirection: Sendable { case source, sink }
 
 /// Holds one reference to a GstPad.
-package class Pad: GObject, @unchecked Sendable {
+public class Pad: GObject, @unchecked Sendable {
     var pad: UnsafeMutablePointer<GstPad> { raw.assumingMemoryBound(to: GstPad.self) }
 
     /// Creates a pad that accepts any caps and can renegotiate. It has a template with ANY caps because a pad without
     /// one answers caps queries with its current caps.
-    package convenience init(name: String, direction: PadDirection) {
+    public convenience init(name: String, direction: PadDirection) {
         let raw = direction == .source ? GST_PAD_SRC : GST_PAD_SINK
         let any = gst_caps_new_any()
         defer { gst_caps_unref(any) }
@@ -36,9 +36,9 @@ package class Pad: GObject, @unchecked Sendable {
         }
     }
 
-    package var name: String { String(taking: gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self))) }
+    public var name: String { String(taking: gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self))) }
 
-    package func link(_ sink: Pad) throws(GStreamerError) {
+    public func link(_ sink: Pad) throws(GStreamerError) {
         let result = gst_pad_link(pad, sink.pad)
         guard result == GST_PAD_LINK_OK else {
             throw GStreamerError(
@@ -47,46 +47,46 @@ package class Pad: GObject, @unchecked Sendable {
         }
     }
 
-    package func unlink(_ sink: Pad) { gst_pad_unlink(pad, sink.pad) }
-    package var isLinked: Bool { gst_pad_is_linked(pad) != 0 }
-    package var peer: Pad? { gst_pad_get_peer(pad).map { Pad(taking: $0) } }
+    public func unlink(_ sink: Pad) { gst_pad_unlink(pad, sink.pad) }
+    public var isLinked: Bool { gst_pad_is_linked(pad) != 0 }
+    public var peer: Pad? { gst_pad_get_peer(pad).map { Pad(taking: $0) } }
 
-    package var currentCaps: Caps? { gst_pad_get_current_caps(pad).map { Caps(taking: $0) } }
-    package func queryCaps() -> Caps { Caps(taking: gst_pad_query_caps(pad, nil)) }
+    public var currentCaps: Caps? { gst_pad_get_current_caps(pad).map { Caps(taking: $0) } }
+    public func queryCaps() -> Caps { Caps(taking: gst_pad_query_caps(pad, nil)) }
     /// Asks this pad whether it accepts these caps.
-    package func accepts(_ caps: Caps) -> Bool { gst_pad_query_accept_caps(pad, caps.pointer) != 0 }
-    package func queryPeerCaps(filter: Caps?) -> Caps { Caps(taking: gst_pad_peer_query_caps(pad, filter?.pointer)) }
+    public func accepts(_ caps: Caps) -> Bool { gst_pad_query_accept_caps(pad, caps.pointer) != 0 }
+    public func queryPeerCaps(filter: Caps?) -> Caps { Caps(taking: gst_pad_peer_query_caps(pad, filter?.pointer)) }
 
     /// Sets the offset (ns) that is added to the running time of data leaving this pad, from the next buffer on.
-    package func setOffset(_ offset: Int64) { gst_pad_set_offset(pad, gint64(offset)) }
+    public func setOffset(_ offset: Int64) { gst_pad_set_offset(pad, gint64(offset)) }
 
-    package func setActive(_ active: Bool) { gst_pad_set_active(pad, active ? 1 : 0) }
+    public func setActive(_ active: Bool) { gst_pad_set_active(pad, active ? 1 : 0) }
 
     /// Pushes the buffer to the peer pad, which takes ownership.
-    package func push(_ buffer: Buffer) -> FlowReturn {
+    public func push(_ buffer: Buffer) -> FlowReturn {
         guard let owned = buffer.release() else { return .error }
         return FlowReturn(gst_pad_push(pad, owned))
     }
 
     /// For a pad that is linked while data passes. GStreamer looks for sticky events first and for the peer later: a link
     /// made in between would let the buffer through ahead of its segment.
-    package func pushIfLinked(_ buffer: Buffer) -> FlowReturn { isLinked ? push(buffer) : .notLinked }
+    public func pushIfLinked(_ buffer: Buffer) -> FlowReturn { isLinked ? push(buffer) : .notLinked }
 
     /// Runs `body` while no other thread pushes data into this sink pad; waits for one that does.
-    package func betweenPushes(_ body: () -> Void) {
+    public func betweenPushes(_ body: () -> Void) {
         decart_pad_stream_lock(pad)
         defer { decart_pad_stream_unlock(pad) }
         body()
     }
 
-    @discardableResult package func push(_ event: Event) -> Bool { gst_pad_push_event(pad, event.copyReference()) != 0 }
-    @discardableResult package func send(_ event: Event) -> Bool { gst_pad_send_event(pad, event.copyReference()) != 0 }
+    @discardableResult public func push(_ event: Event) -> Bool { gst_pad_push_event(pad, event.copyReference()) != 0 }
+    @discardableResult public func send(_ event: Event) -> Bool { gst_pad_send_event(pad, event.copyReference()) != 0 }
 
-    package var stickySegment: Event? { gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0).map { Event(taking: $0) } }
+    public var stickySegment: Event? { gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0).map { Event(taking: $0) } }
 
     /// Upstream's answer to a LATENCY query: whether it is live, and its minimum latency. Returns nil if the query
     /// fails.
-    package func queryPeerLatency() -> (live: Bool, minimum: ClockTime)? {
+    public func queryPeerLatency() -> (live: Bool, minimum: ClockTime)? {
         let query = gst_query_new_latency()
         defer { decart_mini_object_unref(query) }
         guard gst_pad_peer_query(pad, query) != 0 else { return nil }
@@ -98,25 +98,25 @@ package class Pad: GObject, @unchecked Sendable {
 }
 
 /// A ghost pad: a bin's proxy for a pad of one of its children.
-package final class GhostPad: Pad, @unchecked Sendable {
-    package convenience init(name: String, target: Pad) throws(GStreamerError) {
+public final class GhostPad: Pad, @unchecked Sendable {
+    public convenience init(name: String, target: Pad) throws(GStreamerError) {
         guard let made = gst_ghost_pad_new(name, target.pad) else {
             throw GStreamerError(.linkFailed, "could not make ghost pad \(name)")
         }
         self.init(taking: made)
     }
 
-    package convenience init(name: String, direction: PadDirection) {
+    public convenience init(name: String, direction: PadDirection) {
         self.init(taking: gst_ghost_pad_new_no_target(name, direction == .source ? GST_PAD_SRC : GST_PAD_SINK))
     }
 
-    @discardableResult package func setTarget(_ target: Pad?) -> Bool {
+    @discardableResult public func setTarget(_ target: Pad?) -> Bool {
         gst_ghost_pad_set_target(raw.assumingMemoryBound(to: GstGhostPad.self), target?.pad) != 0
     }
 }
 
 extension GValueBox {
-    package var pad: Pad? {
+    public var pad: Pad? {
         guard let found = object, decart_instance_is(found.raw, gst_pad_get_type()) != 0 else { return nil }
         return Pad(borrowing: found.raw)
     }

@@ -1,15 +1,15 @@
 internal import CGStreamer
 
 /// A borrowed query, valid only during the call that provides it.
-package struct QueryRef {
+public struct QueryRef {
     let pointer: UnsafeMutablePointer<GstQuery>
     init(_ pointer: UnsafeMutablePointer<GstQuery>) { self.pointer = pointer }
 
-    package enum Kind: Sendable, Equatable {
+    public enum Kind: Sendable, Equatable {
         case latency, caps, acceptCaps, seeking, position, duration, allocation, other
     }
 
-    package var kind: Kind {
+    public var kind: Kind {
         switch pointer.pointee.type {
         case GST_QUERY_LATENCY: .latency
         case GST_QUERY_CAPS: .caps
@@ -23,18 +23,18 @@ package struct QueryRef {
     }
 
     /// - Parameter maximum: nil if there is no upper bound on the latency.
-    package func answerLatency(live: Bool, minimum: ClockTime, maximum: ClockTime?) {
+    public func answerLatency(live: Bool, minimum: ClockTime, maximum: ClockTime?) {
         gst_query_set_latency(pointer, live ? 1 : 0, GstClockTime(minimum), GstClockTime(maximum ?? .noneValue))
     }
 
-    package func answerNotSeekable() {
+    public func answerNotSeekable() {
         var format = GST_FORMAT_TIME
         gst_query_parse_seeking(pointer, &format, nil, nil, nil)
         gst_query_set_seeking(pointer, format, 0, 0, -1)
     }
 
     /// - Returns: false if the query is for a position in another unit, such as bytes: it has no answer.
-    package func answerPosition(_ time: ClockTime) -> Bool {
+    public func answerPosition(_ time: ClockTime) -> Bool {
         var format = GST_FORMAT_UNDEFINED
         gst_query_parse_position(pointer, &format, nil)
         guard format == GST_FORMAT_TIME else { return false }
@@ -43,29 +43,29 @@ package struct QueryRef {
     }
 
     /// Answers an ALLOCATION query: frames may have strides of their own (GstVideoMeta).
-    package func answerFramesMayHaveStrides() {
+    public func answerFramesMayHaveStrides() {
         gst_query_add_allocation_meta(pointer, gst_video_meta_api_get_type(), nil)
     }
 
-    package var offeredCaps: Caps? {
+    public var offeredCaps: Caps? {
         guard kind == .acceptCaps else { return nil }
         var caps: UnsafeMutablePointer<GstCaps>?
         gst_query_parse_accept_caps(pointer, &caps)
         return caps.map { Caps(borrowing: $0) }
     }
 
-    package func answerAcceptCaps(_ isAccepted: Bool) {
+    public func answerAcceptCaps(_ isAccepted: Bool) {
         gst_query_set_accept_caps_result(pointer, isAccepted ? 1 : 0)
     }
 
-    package var capsFilter: Caps? {
+    public var capsFilter: Caps? {
         guard kind == .caps else { return nil }
         var filter: UnsafeMutablePointer<GstCaps>?
         gst_query_parse_caps(pointer, &filter)
         return filter.map { Caps(borrowing: $0) }
     }
 
-    package func answerCaps(_ caps: Caps) {
+    public func answerCaps(_ caps: Caps) {
         var filter: UnsafeMutablePointer<GstCaps>?
         gst_query_parse_caps(pointer, &filter)
         if let filter {

@@ -1,0 +1,84 @@
+public import Foundation
+
+/// A prompt: the change that the service makes to the video.
+public struct DecartPrompt: Sendable, Equatable {
+    public let text: String
+    /// A still JPEG, PNG, WebP or TIFF of at most 10 MiB; nil leaves the image as it is.
+    public let referenceImageData: Data?
+    /// The service elaborates the text.
+    public let enrich: Bool
+
+    public init(text: String, referenceImageData: Data? = nil, enrich: Bool = false) {
+        (self.text, self.referenceImageData, self.enrich) = (text, referenceImageData, enrich)
+    }
+}
+
+/// The options of a manager.
+public struct RealtimeConfiguration: Sendable {
+    public let model: ModelDefinition
+    /// Sent before the first frame; nil: frames return untransformed until `setPrompt`.
+    public let initialPrompt: DecartPrompt?
+    public let connection: ConnectionConfig
+    public let media: MediaConfig
+
+    public init(
+        model: ModelDefinition, initialPrompt: DecartPrompt? = nil, connection: ConnectionConfig = .init(),
+        media: MediaConfig = .init()
+    ) {
+        (self.model, self.initialPrompt, self.connection, self.media) = (model, initialPrompt, connection, media)
+    }
+
+    public struct ConnectionConfig: Sendable {
+        /// `stun:host:port`; `turn:` and `turns:` with user and password: `turn://user:password@host:port`.
+        public var iceServers: [String]
+        /// Seconds for the control channel, and again for the media; 1 to 600.
+        public var connectionTimeout: TimeInterval
+        public var rtcConfiguration: RTCConfiguration
+
+        public init(
+            iceServers: [String] = ["stun:stun.l.google.com:19302"], connectionTimeout: TimeInterval = 15,
+            rtcConfiguration: RTCConfiguration = .init()
+        ) {
+            (self.iceServers, self.connectionTimeout) = (iceServers, connectionTimeout)
+            self.rtcConfiguration = rtcConfiguration
+        }
+    }
+
+    /// The part of libwebrtc's configuration that has a meaning here.
+    public struct RTCConfiguration: Sendable {
+        public enum ICETransportPolicy: String, Sendable { case all, relay }
+        public enum Transport: String, Sendable { case auto, livekit, webrtc }
+        /// `relay`: media passes through TURN servers only.
+        public var iceTransportPolicy: ICETransportPolicy
+        /// A LiveKit room, a direct peer connection, or what the service uses.
+        public var transport: Transport
+
+        public init(iceTransportPolicy: ICETransportPolicy = .all, transport: Transport = .auto) {
+            (self.iceTransportPolicy, self.transport) = (iceTransportPolicy, transport)
+        }
+    }
+
+    public struct MediaConfig: Sendable {
+        public var video: VideoConfig
+        public init(video: VideoConfig = .init()) { self.video = video }
+    }
+
+    public struct VideoConfig: Sendable {
+        /// bit/s
+        public var maxBitrate: Int
+        /// bit/s
+        public var minBitrate: Int
+        /// Frames per second to send and to return; at most the model's.
+        public var maxFramerate: Int
+        /// `VP8`, `H264`, `VP9`, or `auto`: what the transport prefers.
+        public var preferredCodec: String
+
+        public init(
+            maxBitrate: Int = 2_500_000, minBitrate: Int = 300_000, maxFramerate: Int = 26,
+            preferredCodec: String = "VP8"
+        ) {
+            (self.maxBitrate, self.minBitrate) = (maxBitrate, minBitrate)
+            (self.maxFramerate, self.preferredCodec) = (maxFramerate, preferredCodec)
+        }
+    }
+}
