@@ -188,7 +188,7 @@ let package = Package(
             exclude: ["Exchanges"], swiftSettings: testSettings),
         .testTarget(
             name: "DecartSessionTests",
-            dependencies: ["DecartSession", "DecartProtocol", "EventLoopThreads", "TestSupport"],
+            dependencies: ["DecartSession", "DecartProtocol", "EventLoopThreads", "Log", "TestSupport"],
             swiftSettings: testSettings),
         .testTarget(
             name: "SignallingTests",

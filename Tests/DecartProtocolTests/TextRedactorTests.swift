@@ -26,6 +26,19 @@ struct TextRedactorTests {
         }
     }
 
+    /// A text that was shortened before it is redacted ends within a secret.
+    @Test func partsBeforeACut() {
+        let redact = TextRedactor([Self.secret, "short"])
+        for form in Self.forms(Self.secret) {
+            for length in 8..<form.count {
+                let shown = redact("refused: \(form.prefix(length))… (HTTP 503).")
+                #expect(shown.hasPrefix("refused: <redacted>") && shown.hasSuffix("… (HTTP 503)."), "\(shown)")
+            }
+        }
+        #expect(redact("ek_Key+w and …") == "ek_Key+w and …")
+        #expect(redact("ek_Ke…, sho…, %…, …") == "ek_Ke…, sho…, %…, …")
+    }
+
     @Test func theRestStays() {
         let redact = TextRedactor([Self.secret, "short"])
         for text in ["", "%", "%2", "100 %2B of a short text", "ek_Key+with", "été %C3%A9 %zz"] {

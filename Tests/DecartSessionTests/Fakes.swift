@@ -1,6 +1,7 @@
 // Fakes for everything outside a session controller: clock, signalling channel and media path.
 import DecartProtocol
 import DecartSession
+import Log
 import Synchronization
 import TestSupport
 
@@ -94,6 +95,9 @@ final class FakeChannel: SignallingChannel {
         if isFirst, answersClose { onEvent(.closed(code: 1000, reason: "")) }
     }
 
+    static let key = "ek_fetched+key/of=this-attempt"
+    var secret: Secret? { Secret(Self.key) }
+
     func redacting(_ text: String) -> String { text == "canary" ? "<redacted>" : text }
 
     func say(_ message: ServerMessage) throws { onEvent(.text(try message.encoded())) }
@@ -152,11 +156,15 @@ final class World: Sendable {
     private let observed = Watched(Told())
     private let held: Mutex<SessionController?>
 
-    init(answers: Bool = true, failing: SessionError? = nil) throws {
-        let configuration = SessionConfiguration(initial: SessionContent(prompt: try Prompt("Lego World")))
+    init(
+        answers: Bool = true, failing: SessionError? = nil, logger: Logger = .none,
+        configure: (inout SessionConfiguration) -> Void = { _ in }
+    ) throws {
+        var configuration = SessionConfiguration(initial: SessionContent(prompt: try Prompt("Lego World")))
+        configure(&configuration)
         held = Mutex(
             SessionController(
-                configuration: configuration, scheduler: scheduler,
+                configuration: configuration, scheduler: scheduler, logger: logger,
                 makeChannel: { [observed] _, _, onEvent throws(SessionError) in
                     if let failing { throw failing }
                     let channel = FakeChannel(answersClose: answers, onEvent: onEvent)

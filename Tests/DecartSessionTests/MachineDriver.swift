@@ -8,6 +8,7 @@ struct MachineDriver {
     private(set) var now: Duration = .zero
     private var timers: [TimerID: Duration] = [:]
     private(set) var actions: [SessionAction] = []
+    private(set) var attemptReports: [AttemptReport] = []
     /// Traffic of the media path as sampled.
     var traffic = MediaTraffic.nothing
     /// Added to the traffic with every sample.
@@ -62,7 +63,10 @@ struct MachineDriver {
     // MARK: Events
 
     mutating func handle(_ event: SessionEvent) {
-        for action in machine.handle(event, now: now, jitter: jitter) {
+        let known = machine.snapshot.lastAttempt
+        let taken = machine.handle(event, now: now, jitter: jitter)
+        if let report = machine.snapshot.lastAttempt, report != known { attemptReports.append(report) }
+        for action in taken {
             actions.append(action)
             switch action {
             case .openChannel(let id, _, _): attempt = id

@@ -125,6 +125,26 @@ struct RenewalTests {
         #expect(driver.opens() == 1)
     }
 
+    /// A service that grants short sessions for ever: a few follow each other, and then one begins every 30 s.
+    @Test(arguments: [1, 3, 5, 20, 29]) func shortSessionsAreBounded(seconds: Int) throws {
+        var driver = try granted(seconds)
+        var dials = [driver.now]
+        while driver.now < .seconds(900) {
+            let before = driver.opens()
+            driver.wait(.milliseconds(250))
+            guard driver.opens() > before else { continue }
+            dials.append(driver.now)
+            driver.handle(.grant(driver.attempt, .seconds(seconds)))
+            driver.reconnect()
+        }
+        #expect(driver.failures().isEmpty && driver.state.isInSession)
+        #expect(dials.count >= 25 && dials.count <= 1 + 4 + 900 / 30, "\(dials.count)")
+        let waits = zip(dials, dials.dropFirst()).map { $1 - $0 }
+        #expect(waits.allSatisfy { $0 >= .seconds(2) })
+        #expect(waits.suffix(20).allSatisfy { $0 >= .seconds(29.5) }, "\(waits)")
+        #expect(driver.warnings().filter { $0.message.contains("at most every 30 s") }.count == 1)
+    }
+
     @Test(arguments: [(nil, 10, false), (60, 0, false), (60, 10, true)])
     func otherSessionsAreNotRenewed(seconds: Int?, before: Int, isViewer: Bool) throws {
         var driver = try connected(seconds, before: before) { if isViewer { $0.renewBefore = .zero } }

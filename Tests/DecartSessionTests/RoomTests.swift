@@ -24,6 +24,17 @@ struct RoomTests {
 
     // MARK: transport=livekit
 
+    @Test(arguments: [nil, "Lego World"], [false, true])
+    func passthroughIsRequested(prompt: String?, isAsked: Bool) throws {
+        let driver = try MachineDriver(prompt: prompt, at: .open) {
+            $0.transport = .livekit
+            $0.requestsPassthrough = isAsked
+        }
+        let join = LiveKitJoin(passthrough: isAsked || prompt == nil)
+        #expect(driver.actions.contains(.send(driver.attempt, .livekitJoin(join))))
+        #expect(prompt == nil || driver.actions.contains(.send(driver.attempt, .text("Lego World"))))
+    }
+
     /// Whatever the order of the two messages.
     @Test(arguments: [true, false]) func theTokenNamesTrailers(sessionIDComesLast: Bool) throws {
         var driver = try MachineDriver(at: .open) {

@@ -53,6 +53,42 @@ struct ViewerTests {
         #expect(driver.sent().isEmpty)
     }
 
+    /// The session that it showed is over: no failure.
+    @Test(arguments: [true, false]) func anEndedSessionIsNoError(isKnown: Bool) throws {
+        var driver = try driver(.livekit)
+        if isKnown {
+            driver.joinRoom()
+            driver.media(.closedByPeer(SessionError(.webRTC, "The room closed the session.", stage: .media)))
+            driver.wait(.seconds(1))
+            #expect(driver.state == .reconnecting)
+            driver.waitForRetry()
+        }
+        var gone = SessionError(.server, "gone", stage: .upgrade, isPermanent: true)
+        gone.hasSessionEnded = true
+        driver.handle(.channelFailed(driver.attempt, gone))
+        #expect(driver.state == (isKnown ? .disconnected : .error) && driver.runningTimers.isEmpty)
+        #expect(driver.failures().count == (isKnown ? 0 : 1))
+        #expect(driver.actions.contains(.report(.sessionEnded(gone))) == isKnown)
+    }
+
+    @Test func theServicesWordEndsItToo() throws {
+        var driver = try driver(.webrtc)
+        driver.wait(.seconds(1))
+        driver.negotiate()
+        driver.handle(.channelClosed(driver.attempt, code: 1000, reason: ""))
+        driver.waitForRetry()
+        driver.open()
+        driver.server(.error("Session not found", type: "session_not_found"))
+        #expect(driver.state == .disconnected && driver.failures().isEmpty)
+    }
+
+    /// A session of one's own cannot end so.
+    @Test func aPublisherFails() throws {
+        var driver = try MachineDriver(at: .connected)
+        driver.server(.error("Session not found", type: "session_not_found"))
+        #expect(driver.state != .disconnected)
+    }
+
     @Test func aLostSessionIsTriedAgainUntilTheAnswerIsClear() throws {
         var driver = try driver(.livekit)
         driver.joinRoom()

@@ -49,9 +49,50 @@ import Testing
         return session.judge.verdict
     }
 
-    @Test func nothingIsKnownDuringTheWarmUp() {
-        #expect(verdict(after: 7, of: Second()) == .init())
-        #expect(verdict(after: 8, of: Second()) == .init(quality: .excellent))
+    /// Readings begin with the connection: the third one is not later than two seconds after it.
+    @Test func theFirstVerdictComesSoon() {
+        #expect(verdict(after: 2, of: Second()) == .init())
+        for seconds in 3...7 {
+            var session = Session()
+            #expect(session.run(seconds, Second()) == 1)
+            #expect(session.judge.verdict == .init(quality: .excellent) && session.judge.isWarmingUp)
+        }
+        var session = Session()
+        #expect(session.run(8, Second()) == 1 && !session.judge.isWarmingUp)
+    }
+
+    /// A model's first frames take their time, and a bitrate rises; the rest is judged.
+    @Test func aFirstVerdictIsOfWhatIsKnown() {
+        let young = Second(received: 0, glassToGlass: .seconds(4), bandwidth: 0.3)
+        #expect(verdict(after: 7, of: young) == .init(quality: .excellent))
+        #expect(verdict(after: 8, of: young) == .init(quality: .critical, factor: .stall))
+        let slow = verdict(after: 3, of: Second(roundTrip: .milliseconds(400)))
+        #expect(slow == .init(quality: .poor, factor: .latency))
+        let lossy = verdict(after: 3, of: Second(fractionLost: 0.03))
+        #expect(lossy == .init(quality: .poor, factor: .loss))
+        #expect(verdict(after: 3, of: Second(cpu: 0.33)) == .init(quality: .poor, factor: .cpu))
+    }
+
+    /// What is known after the warm-up counts at once, without the hysteresis of a change.
+    @Test func theFirstVerdictBindsNothing() {
+        var session = Session()
+        _ = session.run(5, Second())
+        #expect(session.judge.verdict == .init(quality: .excellent))
+        #expect(session.run(3, Second(bandwidth: 0.3)) == 1)
+        #expect(session.judge.verdict == .init(quality: .critical, factor: .bandwidth))
+    }
+
+    @Test func theFiguresAreThoseOfTheVerdict() {
+        var session = Session()
+        #expect(session.judge.figures == QualityJudge.Figures())
+        let second = Second(
+            sent: 28, received: 25, fractionLost: 0.03, glassToGlass: .milliseconds(600), cpu: 0.5)
+        _ = session.run(6, second)
+        var figures = QualityJudge.Figures()
+        (figures.roundTrip, figures.glassToGlass) = (.milliseconds(20), .milliseconds(600))
+        (figures.loss, figures.bandwidthRatio, figures.cpuRatio) = (0.03, 1, 0.5)
+        (figures.framesSent, figures.framesReceived) = (28, 25)
+        #expect(session.judge.figures == figures)
     }
 
     @Test(arguments: [

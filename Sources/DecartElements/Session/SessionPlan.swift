@@ -78,6 +78,7 @@ extension SessionPlan {
                 configuration.renewBefore = settings.session.renewBefore
             }
             configuration.transport = settings.transport
+            configuration.requestsPassthrough = settings.passthrough
             configuration.sendsFrameTiming = settings.timestamps == .capture
             // The output's format must be fixed before `auto` has found the transport. It is that of a room, which the
             // service uses today.

@@ -24,6 +24,7 @@ struct TransformSettings: Sendable {
     var fit = Fit.crop
     var prompt = ""
     var enrich = false
+    var passthrough = false
     var referenceImage: ReferenceImageSource?
     /// ms; -1: it adapts.
     var latency = -1

@@ -119,12 +119,12 @@ struct TransformStatistics {
         stats["bitrate-reason"] = GValueBox(
             rate.map { codecs.isLimitedByCPU && !$0.isLimitedByNetwork ? "cpu" : $0.reason.rawValue })
         stats["remote-bitrate-estimate"] = GValueBox(int64: sending?.remoteBitrateEstimate ?? -1)
-        stats["keyframe-send-delay"] = nanoseconds(sending?.keyframeSendDelay)
-        stats["round-trip-time"] = nanoseconds(sending?.roundTripTime)
+        stats["keyframe-send-delay"] = GValueBox(nanoseconds: sending?.keyframeSendDelay)
+        stats["round-trip-time"] = GValueBox(nanoseconds: sending?.roundTripTime)
         stats["fraction-lost"] = GValueBox(double: sending?.fractionLost ?? -1)
         stats["remote-packets-lost"] = GValueBox(int64: sending?.remotePacketsLost.map { max($0, 0) } ?? -1)
         stats["packets-lost"] = GValueBox(int64: receiving?.rtp.packetsLost.map { max($0, 0) } ?? -1)
-        stats["jitter"] = nanoseconds(receiving?.rtp.jitter)
+        stats["jitter"] = GValueBox(nanoseconds: receiving?.rtp.jitter)
         stats["received-width"] = GValueBox(int: receivedSize?.width ?? -1)
         stats["received-height"] = GValueBox(int: receivedSize?.height ?? -1)
 
@@ -144,17 +144,17 @@ struct TransformStatistics {
         stats["muted-by-service"] = GValueBox(snapshot?.isMutedByService ?? false)
         stats["transport"] = GValueBox(snapshot?.transport?.rawValue)
         let phases = snapshot?.phases
-        stats["time-to-first-frame"] = nanoseconds(phases?.firstFrame)
+        stats["time-to-first-frame"] = GValueBox(nanoseconds: phases?.firstFrame)
         stats["glass-to-glass-time"] = GValueBox(int64: Int(clamping: timing?.glassToGlassTime ?? -1))
         let delays = timing?.glassToGlassPercentiles
         stats["glass-to-glass-p50"] = GValueBox(int64: Int(clamping: delays?.p50 ?? -1))
         stats["glass-to-glass-p90"] = GValueBox(int64: Int(clamping: delays?.p90 ?? -1))
-        stats["connect-time"] = nanoseconds(phases?.connected)
-        stats["connect-open-time"] = nanoseconds(phases?.transport)
-        stats["connect-upgrade-time"] = nanoseconds(phases?.upgrade)
-        stats["connect-ack-time"] = nanoseconds(phases?.initialAck)
-        stats["connect-ice-time"] = nanoseconds(phases?.ice ?? sending?.iceTime)
-        stats["connect-dtls-time"] = nanoseconds(phases?.dtls ?? sending?.dtlsTime)
+        stats["connect-time"] = GValueBox(nanoseconds: phases?.connected)
+        stats["connect-open-time"] = GValueBox(nanoseconds: phases?.transport)
+        stats["connect-upgrade-time"] = GValueBox(nanoseconds: phases?.upgrade)
+        stats["connect-ack-time"] = GValueBox(nanoseconds: phases?.initialAck)
+        stats["connect-ice-time"] = GValueBox(nanoseconds: phases?.ice ?? sending?.iceTime)
+        stats["connect-dtls-time"] = GValueBox(nanoseconds: phases?.dtls ?? sending?.dtlsTime)
         stats["retries"] = GValueBox(uint64: UInt64(clamping: snapshot?.retries ?? 0))
         stats["reconnects"] = GValueBox(uint64: history.reconnects)
         stats["last-reconnect-reason"] = GValueBox(history.lastReason?.rawValue)
@@ -180,10 +180,5 @@ struct TransformStatistics {
         stats["track-layers"] = GValueBox(layers.joined(separator: " "))
         stats["last-sent-time"] = GValueBox(int64: track.lastSent.map { Int(clamping: $0) } ?? -1)
         stats["last-received-time"] = GValueBox(int64: track.lastReceived.map { Int(clamping: $0) } ?? -1)
-    }
-
-    private func nanoseconds(_ duration: Duration?) -> GValueBox {
-        guard let duration else { return GValueBox(int64: -1) }
-        return GValueBox(int64: Int(clamping: duration.clockTime))
     }
 }

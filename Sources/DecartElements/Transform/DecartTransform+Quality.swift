@@ -21,20 +21,28 @@ extension DecartTransform {
         watchInput(session)
         watchAudioAlone()
         watchResolution(session)
+        judgeConnection(of: session)
+    }
+
+    /// Adds one reading. Called once a second, and at the start of a connection, so that its first verdict follows within
+    /// two seconds.
+    func judgeConnection(of session: ElementSession) {
         let reading = state.withLock(\.snapshot.state.isConnected) ? self.reading(of: session) : nil
-        let (verdict, isOther) = state.withLock { state in
+        let (before, quality) = state.withLock { state in
             let before = state.quality.verdict
             if let reading { _ = state.quality.add(reading) } else { state.quality.reset() }
-            return (state.quality.verdict, state.quality.verdict != before)
+            return (before, state.quality)
         }
-        guard isOther else { return }
+        let verdict = quality.verdict
+        guard verdict != before else { return }
         let element = handle.unowned
         LogCategories.session(
             .info, element,
-            "connection quality: \(verdict.quality.rawValue), limiting factor: \(verdict.factor.rawValue)")
-        element.post(SessionMessages.quality(verdict))
+            "connection quality: \(verdict.quality.rawValue), limiting factor: \(verdict.factor.rawValue)"
+                + (quality.isWarmingUp ? ", warming up" : ""))
+        element.post(SessionMessages.quality(quality))
         // The application may end the session in each of these calls.
-        for name in QualityJudge.Verdict.properties.specs.map(\.name)
+        for name in QualityJudge.Verdict.properties.changes(from: before, to: verdict)
         where state.withLock({ $0.run?.session === session }) {
             element.notify(name)
         }

@@ -27,8 +27,16 @@ extension DecartTransform {
         for name in changes where !reporter.isSilent { element.notify(name) }
         guard !reporter.isSilent else { return }
         if message != SessionMessages.state(before) { element.post(message) }
+        if snapshot.lastAttempt != before.lastAttempt, let attempt = snapshot.lastAttempt, !reporter.isSilent {
+            element.post(SessionMessages.attempt(attempt))
+        }
         if let (progress, text) = SessionMessages.progress(from: before, to: snapshot), !reporter.isSilent {
             element.post(Message.progress(element, progress, code: "connect", text: text))
+        }
+        if snapshot.state.isConnected, !before.state.isConnected, !reporter.isSilent,
+            let session = state.withLock({ $0.run?.session })
+        {
+            judgeConnection(of: session)
         }
     }
 
@@ -36,6 +44,9 @@ extension DecartTransform {
         switch report {
         case .failed(let error): fail(error)
         case .warning(let error): warn(error)
+        case .sessionEnded(let cause):
+            handle.unowned.post(SessionMessages.ended(cause))
+            drain()
         case .promptResult(let result): post(result, reporter)
         case .renewed(let time):
             state.withLock { $0.history.renewed() }

@@ -41,11 +41,45 @@ enum SessionMessages {
         Structure("decart-session-renewed", ("seconds", GValueBox(double: time / .seconds(1))))
     }
 
-    /// Element message `decart-quality`, posted when the verdict changes.
-    static func quality(_ verdict: QualityJudge.Verdict) -> Structure {
+    /// Element message `decart-session-ended`: the session that a viewer showed is over. EOS follows.
+    static func ended(_ cause: SessionError) -> Structure {
         Structure(
+            "decart-session-ended", ("reason", GValueBox(cause.message)), ("error-code", GValueBox(cause.code.rawValue))
+        )
+    }
+
+    /// Element message `decart-quality`, posted when the verdict changes.
+    static func quality(_ judge: QualityJudge) -> Structure {
+        let (verdict, figures) = (judge.verdict, judge.figures)
+        return Structure(
             "decart-quality", ("quality", GValueBox(verdict.quality.rawValue)),
-            ("limiting-factor", GValueBox(verdict.factor.rawValue)))
+            ("limiting-factor", GValueBox(verdict.factor.rawValue)), ("warming-up", GValueBox(judge.isWarmingUp)),
+            ("round-trip-time", GValueBox(nanoseconds: figures.roundTrip)),
+            ("glass-to-glass-time", GValueBox(nanoseconds: figures.glassToGlass)),
+            ("fraction-lost", GValueBox(double: figures.loss ?? -1)),
+            ("bandwidth-ratio", GValueBox(double: figures.bandwidthRatio ?? -1)),
+            ("cpu-ratio", GValueBox(double: figures.cpuRatio ?? -1)),
+            ("frames-sent-per-second", GValueBox(double: figures.framesSent ?? -1)),
+            ("frames-received-per-second", GValueBox(double: figures.framesReceived ?? -1)))
+    }
+
+    /// Element message `decart-attempt`: one for each attempt to connect, when it is connected or has failed.
+    static func attempt(_ attempt: AttemptReport) -> Structure {
+        let phases = attempt.phases
+        return Structure(
+            "decart-attempt", ("number", GValueBox(uint64: attempt.number)), ("renewal", GValueBox(attempt.isRenewal)),
+            ("transport", GValueBox(attempt.transport?.rawValue)), ("success", GValueBox(attempt.error == nil)),
+            ("error-code", GValueBox(attempt.error?.code.rawValue)),
+            ("error-stage", GValueBox(attempt.error?.stage.rawValue)),
+            ("image-size", GValueBox(uint: attempt.imageSize)),
+            ("total-time", GValueBox(nanoseconds: attempt.duration)),
+            ("channel-time", GValueBox(nanoseconds: phases.opened)),
+            ("open-time", GValueBox(nanoseconds: phases.transport)),
+            ("upgrade-time", GValueBox(nanoseconds: phases.upgrade)),
+            ("queue-time", GValueBox(nanoseconds: phases.queue)), ("room-time", GValueBox(nanoseconds: phases.room)),
+            ("ack-time", GValueBox(nanoseconds: phases.initialAck)),
+            ("media-time", GValueBox(nanoseconds: phases.media)), ("ice-time", GValueBox(nanoseconds: phases.ice)),
+            ("dtls-time", GValueBox(nanoseconds: phases.dtls)))
     }
 
     /// Element message `decart-input-overload`: an encoded input sends more than can be sent on.
@@ -78,5 +112,12 @@ enum SessionMessages {
             return now.state == .error ? (.failed, "Failed") : (.cancelled, "Disconnected")
         case (false, false): return nil
         }
+    }
+}
+
+extension GValueBox {
+    /// An int64 in ns; -1: unknown.
+    convenience init(nanoseconds duration: Duration?) {
+        self.init(int64: duration.map { Int(clamping: $0.clockTime) } ?? -1)
     }
 }

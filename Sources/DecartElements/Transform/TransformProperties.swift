@@ -112,6 +112,9 @@ enum TransformProperties {
         .boolean(
             "enrich", \.enrich, nick: "Enrich", blurb: "Let the service elaborate the prompt"
         ).playing { $0.promptChanged("enrich") },
+        .boolean(
+            "passthrough", \.passthrough, nick: "Passthrough",
+            blurb: "Ask a room for unchanged frames until the service has taken the first prompt or image"),
         .optionalString(
             "reference-image", \.referenceImageText, nick: "Reference image",
             blurb:

@@ -13,7 +13,8 @@ struct TokenClaims {
         guard token.utf8.count <= 16384 else { return nil }
         let parts = token.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 3, let bytes = Base64.decode(String(parts[1]), alphabet: .url),
-            let claims = try? JSONText.read(bytes, maximumSize: 16384, { ($0.number("exp"), $0.maximumSessionDuration) })
+            let claims = try? JSONText.read(
+                bytes, maximumSize: 16384, { ($0.number("exp"), $0.maximumSessionDuration) })
         else { return nil }
         (expiry, maximumSessionDuration) = claims
     }

@@ -4,6 +4,9 @@ package enum SessionImage: Sendable, Equatable {
     /// An uploaded file, by its ID.
     case file(id: String)
 
+    /// Bytes that are sent; 0: those of an uploaded file are at the service.
+    package var size: Int { if case .image(let image) = self { image.bytes.count } else { 0 } }
+
     /// - Parameter text: the path of a file, a `data:` URL, or the ID of an uploaded file (`file_` with letters, digits,
     ///   `-` and `_`). A file whose name looks like an ID needs a path with a slash.
     package init(_ text: String) throws(ProtocolError) {

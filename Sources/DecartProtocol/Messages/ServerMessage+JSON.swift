@@ -36,7 +36,8 @@ extension ServerMessage: Codable {
                 .generationEnded(seconds: container.number("seconds"), reason: container.text("reason"))
             case "error":
                 .error(
-                    container.errorText, type: container.text("error_type"), retryAfter: container.number("retry_after"))
+                    container.errorText, type: container.text("error_type"), retryAfter: container.number("retry_after")
+                )
             default: .unknown(type: type)
             }
     }

@@ -62,6 +62,7 @@ extension ServerMessage {
         case .setImageAck(var ack):
             ack.error = ack.error.map(change)
             return .setImageAck(ack)
+        case .unknown(let type): return .unknown(type: change(type))
         default:
             return self
         }

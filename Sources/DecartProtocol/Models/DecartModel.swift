@@ -48,7 +48,7 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
 
     private struct Facts: Sendable, Equatable {
         let webrtc: VideoFormat
-        let livekit: VideoFormat
+        var livekit: VideoFormat
         var takesImage = true
         var isFast = false
         /// The model to use instead.
@@ -88,9 +88,10 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
     /// The names of the current models, in alphabetical order.
     package static var currentNames: [String] { table.filter { $0.value.successor == nil }.keys.sorted() }
 
-    /// Rooms: Python SDK 0.2.4, `models.py`, or the last one that had a retired model (0.1.4; `mirage_v2`: 0.1.2). Direct
-    /// connections: Decart's Swift guide. Images: Swift SDK 0.6.6 sends none to the restyle models, which take them
-    /// according to decart-python 07280d5.
+    /// Rooms: JavaScript SDK 0.1.20; what it lacks: Python SDK 0.2.4, `models.py`, which has 1280x720 for `lucy-2.1` and
+    /// `lucy-latest` and no `lucy-vton-2` and `-3`, or the last one that had a retired model (0.1.4; `mirage_v2`:
+    /// 0.1.2). Direct connections: Decart's Swift guide. Images: Swift SDK 0.6.6 sends none to the restyle models, which
+    /// take them according to decart-python 07280d5.
     private static let table: [String: Facts] = {
         func hd(_ framerate: Int, height: Int = 720) -> VideoFormat {
             VideoFormat(width: 1280, height: height, framerate: framerate)
@@ -100,21 +101,25 @@ package struct DecartModel: Sendable, Equatable, CustomStringConvertible {
         var mirage = restyle
         mirage.successor = "lucy-restyle-2"
         let current = Facts(webrtc: hd(30), livekit: hd(30), isFast: true)
-        let tryOn = Facts(webrtc: small(20), livekit: small(30), successor: "lucy-vton-latest")
+        var latest = current
+        latest.livekit = small(30)
+        let tryOn = Facts(webrtc: small(20), livekit: small(30))
+        var retiredTryOn = tryOn
+        retiredTryOn.successor = "lucy-vton-latest"
         return [
             "lucy-restyle-2": restyle,
             "lucy-restyle-latest": restyle,
-            "lucy-2.1": Facts(webrtc: small(20), livekit: hd(30)),
+            "lucy-2.1": tryOn,
             "lucy-2.5": current,
             "lucy-2.6": current,
-            "lucy-latest": current,
+            "lucy-latest": latest,
             "lucy-vton-3.5": current,
             "lucy-vton-3.6": current,
             "lucy-vton-latest": current,
             "mirage_v2": mirage,
             "lucy_v2v_14b_rt": Facts(webrtc: hd(22), livekit: hd(30), successor: "lucy-latest"),
             "lucy_2_rt": Facts(webrtc: hd(20), livekit: hd(30), successor: "lucy-latest"),
-            "lucy-2.1-vton-2": tryOn,
+            "lucy-2.1-vton-2": retiredTryOn,
             "lucy-vton-2": tryOn,
             "lucy-vton-3": tryOn,
         ]

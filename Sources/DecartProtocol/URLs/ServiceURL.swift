@@ -100,6 +100,9 @@ package struct ServiceURL: Sendable, Equatable {
         return url
     }
 
+    /// The key or token of this request.
+    package var secret: Secret? { key.map { Secret($0.reveal()) } }
+
     /// Longest session that the key permits; nil if the key has no such claim.
     package var sessionLimit: Duration? { key?.sessionLimit }
 

@@ -47,6 +47,12 @@ package struct TextRedactor: Sendable {
                 start = range.lowerBound + 1
             }
         }
+        for end in folded.cuts {
+            guard let length = needles.lazy.compactMap({ folded.lengthOfPart(of: $0, endingAt: end) }).max() else {
+                continue
+            }
+            for index in end - length..<end { isHidden[index] = true }
+        }
         var output: [UInt8] = []
         for index in folded.bytes.indices {
             guard isHidden[index] else {
@@ -69,6 +75,34 @@ package struct TextRedactor: Sendable {
             starts = Array(0...original.count)
             for _ in 0..<TextRedactor.levels where bytes.contains(UInt8(ascii: "%")) { decode() }
             bytes = bytes.map { (0x41...0x5A).contains($0) ? $0 + 0x20 : $0 }
+        }
+
+        // MARK: Texts that were shortened
+
+        private static let ellipsis = Array("…".utf8)
+        private static let maximumCuts = 8
+        private static let maximumPart = 512
+
+        /// The ends of what was left of shortened texts, without a part of a percent-encoded byte.
+        var cuts: [Int] {
+            var ends: [Int] = []
+            var start = 0
+            while ends.count < Self.maximumCuts, let range = bytes[start...].firstRange(of: Self.ellipsis) {
+                let end = range.lowerBound
+                let escape = bytes[max(end - 2, 0)..<end].firstIndex(of: UInt8(ascii: "%"))
+                ends.append(escape ?? end)
+                start = range.upperBound
+            }
+            return ends
+        }
+
+        /// Returns the length of a beginning of the needle that ends there; nil: none that is long enough.
+        func lengthOfPart(of needle: [UInt8], endingAt end: Int) -> Int? {
+            let longest = min(needle.count - 1, end, Self.maximumPart)
+            guard longest >= TextRedactor.minimumSize else { return nil }
+            return (TextRedactor.minimumSize...longest).last {
+                bytes[end - $0..<end].elementsEqual(needle.prefix($0))
+            }
         }
 
         private mutating func decode() {

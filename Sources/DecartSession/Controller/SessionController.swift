@@ -161,13 +161,14 @@ package final class SessionController: @unchecked Sendable {
     private func signalling(_ event: SignallingEvent, _ id: AttemptID) {
         switch event {
         case .opened(let transport, let upgrade):
+            if let secret = channels[id]?.secret { redactor.add(secret.reveal()) }
             handle(.grant(id, channels[id]?.sessionLimit))
             handle(.channelOpened(id, transport: transport, upgrade: upgrade))
         case .text(let bytes):
             guard let channel = channels[id] else { return }
             defer { channel.messageHandled(size: bytes.count) }
             do {
-                let message = try ServerMessage(decoding: bytes).mappingText { channel.redacting($0) }
+                let message = try ServerMessage(decoding: bytes).mappingText { redactor(channel.redacting($0)) }
                 log.received(message)
                 handle(.channelMessage(id, message))
             } catch {

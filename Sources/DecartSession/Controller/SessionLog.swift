@@ -60,6 +60,7 @@ struct SessionLog {
             case .superseded: logger.info("prompt \(result.id): superseded by a newer one before it was sent")
             case .stored: logger.info("prompt \(result.id): stored for the next session")
             }
+        case .sessionEnded(let cause): logger.info("the watched session has ended: \(cause.logText)")
         case .renewed(let time): info("the session was renewed within \(time.text)")
         case .ending(let left): logger.info("the session ends in \(left.text)")
         case .note(let text): logger.debug(text)

@@ -73,5 +73,6 @@ extension SessionError {
         self.init(
             meaning.code, "\(text.asSentence) \(meaning.remedy)", stage: meaning.stage ?? stage,
             isPermanent: meaning.isPermanent)
+        hasSessionEnded = type == .sessionNotFound
     }
 }

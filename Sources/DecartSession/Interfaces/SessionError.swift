@@ -13,6 +13,8 @@ package struct SessionError: Error, Sendable, Equatable, CustomStringConvertible
     package var stage: Stage
     /// True if a retry is pointless.
     package var isPermanent: Bool
+    /// The service does not know the session, which has ended if it was known before.
+    package var hasSessionEnded = false
     /// HTTP status of a rejected upgrade.
     package var httpStatus: Int?
     /// The text of a rejected upgrade's body, printable and limited; nil: there was none.

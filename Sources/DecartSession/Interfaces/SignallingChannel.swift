@@ -1,5 +1,6 @@
 // The first of the two protocols that are all a session knows of its environment; `MediaTransport` is the second. An
 // implementation may use any threads; it calls back on any thread, one event at a time and in order.
+package import DecartProtocol
 
 /// Events of a channel. `closed` or `failed` is the last one.
 package enum SignallingEvent: Sendable, Equatable {
@@ -37,6 +38,9 @@ package protocol SignallingChannel: AnyObject, Sendable {
     /// Removes the secrets with which this channel was opened from a peer's text.
     func redacting(_ text: String) -> String
 
+    /// The key with which this channel was opened, known once it is open. A peer of the media may have learnt it.
+    var secret: Secret? { get }
+
     /// Longest session that the channel's credentials permit, known once it is open; nil: unknown.
     var sessionLimit: Duration? { get }
 
@@ -46,6 +50,7 @@ package protocol SignallingChannel: AnyObject, Sendable {
 }
 
 extension SignallingChannel {
+    package var secret: Secret? { nil }
     package var sessionLimit: Duration? { nil }
     package func messageHandled(size: Int) {}
     package func probe() {}

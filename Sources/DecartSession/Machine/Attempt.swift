@@ -88,6 +88,11 @@ struct Attempt: Sendable {
     var announcedCause: DecartErrorCode?
     /// The wait before the next attempt that the last `error` requested: the service may close the session after it.
     var retryAfter: Duration?
+    /// Starts of phases, and whether they have been reported.
+    var queuedAt: Duration?
+    var roomRequestedAt: Duration?
+    var mediaStartedAt: Duration?
+    var isReported = false
     /// As last reported.
     var billedSeconds = 0.0
     var watchdog: MediaWatchdog
@@ -155,6 +160,26 @@ struct Attempt: Sendable {
         snapshot.lastError = nil
         (snapshot.phases.ice, snapshot.phases.dtls) = (ice, dtls)
         snapshot.phases.connected = now - startedAt
+        snapshot.phases.media = mediaStartedAt.map { now - $0 }
+    }
+
+    mutating func opened(_ now: Duration, _ transport: Duration?, _ upgrade: Duration?) {
+        step = .open
+        admittedAt = now
+        snapshot.phases.opened = now - startedAt
+        (snapshot.phases.transport, snapshot.phases.upgrade) = (transport, upgrade)
+    }
+
+    mutating func roomNamed(_ now: Duration) {
+        leftQueue(now)
+        snapshot.phases.room = roomRequestedAt.map { now - $0 }
+    }
+
+    mutating func leftQueue(_ now: Duration) {
+        guard let since = queuedAt.take() else { return }
+        snapshot.phases.queue = (snapshot.phases.queue ?? .zero) + (now - since)
+        // The service has begun to answer the request now.
+        if roomRequestedAt != nil { roomRequestedAt = now }
     }
 
     /// The room is lost, and is joined again: its media begin again.

@@ -107,6 +107,8 @@ package enum SessionReport: Sendable, Equatable {
     case renewed(after: Duration)
     /// The session retries after this error, or continues in spite of it.
     case warning(SessionError)
+    /// The session of another client, which a viewer showed, has ended.
+    case sessionEnded(SessionError)
     /// The error that ended the session; reported once.
     case failed(SessionError)
     /// The transport that `auto` detected, for other sessions; nil: the one known before was wrong.

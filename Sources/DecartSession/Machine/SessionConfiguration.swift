@@ -60,6 +60,8 @@ package struct SessionConfiguration: Sendable, Equatable {
     /// A connection of this length resets the count of retries.
     package var stableAfter: Duration = .seconds(30)
 
+    /// Requests passthrough of a room although there is a prompt or an image.
+    package var requestsPassthrough = false
     /// Tells the service that the frames of a room have trailers with their times.
     package var sendsFrameTiming = false
 

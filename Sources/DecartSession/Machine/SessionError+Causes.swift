@@ -75,8 +75,8 @@ extension SessionError {
     static func shortSessions(_ length: Duration, least: Duration) -> SessionError {
         SessionError(
             .server,
-            "The service grants sessions of \(length.components.seconds) s only. Another one begins at most every "
-                + "\(least.components.seconds) s, because each is billed.", stage: .generation)
+            "The service grants sessions of \(length.components.seconds) s only. After the first ones, another one begins at "
+                + "most every \(least.components.seconds) s, because each is billed.", stage: .generation)
     }
 
     static let pausedByNetwork = SessionError(
@@ -99,7 +99,8 @@ extension SessionError {
     /// A client token that the service would refuse for its claim `exp`, by the clock of this host.
     package static func expiredToken(_ age: Int, _ remedy: String, isPermanent: Bool) -> SessionError {
         SessionError(
-            .invalidAPIKey, "The client token has expired \(age) s ago (its claim exp), so no session was opened. \(remedy)",
+            .invalidAPIKey,
+            "The client token has expired \(age) s ago (its claim exp), so no session was opened. \(remedy)",
             stage: .configuration, isPermanent: isPermanent)
     }
 

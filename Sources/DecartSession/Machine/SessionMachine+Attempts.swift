@@ -72,6 +72,21 @@ extension SessionMachine {
         emit(.cancel(.renewal))
     }
 
+    // MARK: Reports
+
+    /// Reports what the attempt took, once.
+    /// - Parameter error: why it failed; nil: it is connected.
+    mutating func reportAttempt(_ attempt: Attempt, _ error: SessionError?) {
+        guard !attempt.isReported else { return }
+        attempts[attempt.id]?.isReported = true
+        lastAttemptReport = AttemptReport(
+            number: attempt.id.number, isRenewal: attempt.role == .candidate, transport: attempt.transport,
+            error: error, duration: now - attempt.startedAt, phases: attempt.snapshot.phases,
+            imageSize: prompts[attempt.role].wanted.image?.size ?? 0)
+    }
+
+    func isComplete(_ attempt: Attempt) -> Bool { attempt.step == .connected && attempt.initialState == .accepted }
+
     // MARK: Taking over
 
     /// The rule: the newest attempt that shows a frame is the session, and older ones end. One that shows none on purpose
@@ -92,6 +107,7 @@ extension SessionMachine {
         guard let candidate = attempts[id] else { return }
         attempts[id]?.role = .current
         phase = .running
+        renewalPace.renewed(now: now)
         for timer in [TimerID.successorAcks, .acks] { emit(.cancel(timer)) }
         for result in prompts.takeOver() { report(.promptResult(result)) }
         if candidate.step == .connected { report(.renewed(after: now - candidate.startedAt)) }

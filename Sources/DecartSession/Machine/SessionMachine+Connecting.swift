@@ -10,10 +10,7 @@ import DecartProtocol
 extension SessionMachine {
     mutating func opened(_ id: AttemptID, _ transport: Duration?, _ upgrade: Duration?) {
         guard live(id, at: .opening) != nil else { return }
-        attempts[id]?.step = .open
-        attempts[id]?.admittedAt = now
-        attempts[id]?.snapshot.phases.transport = transport
-        attempts[id]?.snapshot.phases.upgrade = upgrade
+        attempts[id]?.opened(now, transport, upgrade)
         emit(.cancel(.opening(id)))
         if let suspended, suspended.suspension?.isGone == false {
             // Packets pass, so those of the suspended attempt arrive now, or its service is gone.
@@ -90,6 +87,7 @@ extension SessionMachine {
     private mutating func startMedia(_ id: AttemptID, _ start: MediaStart) {
         attempts[id]?.step = .negotiating
         leaveQueue(id)
+        attempts[id]?.mediaStartedAt = now
         emit(.startMedia(id, start))
         emit(.schedule(.mediaConnect(id), after: configuration.connectionTimeout))
     }
@@ -103,8 +101,9 @@ extension SessionMachine {
 
     private mutating func requestRoom(_ attempt: Attempt) {
         attempts[attempt.id]?.hasRequestedRoom = true
+        attempts[attempt.id]?.roomRequestedAt = now
         let join = LiveKitJoin(
-            passthrough: prompts[attempt.role].wanted.isPassthrough,
+            passthrough: configuration.requestsPassthrough || prompts[attempt.role].wanted.isPassthrough,
             frameTiming: configuration.sendsFrameTiming ? true : nil)
         emit(.send(attempt.id, .livekitJoin(join)))
         emit(.schedule(.roomInfo(attempt.id), after: configuration.roomInfoTimeout))
@@ -130,11 +129,13 @@ extension SessionMachine {
             return report(.note("Ignored: a room that is not waited for"))
         }
         if let name = info.sessionID ?? attempt.snapshot.identity?.id ?? info.roomName {
-            attempts[id]?.snapshot.identity = SessionIdentity(
-                id: name, roomName: info.roomName, hasFrameTiming: configuration.sendsFrameTiming
-            ).printable
+            attempts[id]?.snapshot.identity =
+                SessionIdentity(
+                    id: name, roomName: info.roomName, hasFrameTiming: configuration.sendsFrameTiming
+                ).printable
         }
         emit(.cancel(.roomInfo(id)))
+        attempts[id]?.roomNamed(now)
         if attempt.step == .open { beginInitialState(id) }
         startMedia(id, .room(url: info.url, token: info.token))
     }
@@ -171,6 +172,7 @@ extension SessionMachine {
         attempts[id]?.snapshot.serviceStatus = .enteringQueue
         guard !attempt.isQueued else { return }
         attempts[id]?.isQueued = true
+        attempts[id]?.queuedAt = now
         // No timeout runs while the service serves other clients, but that of media: a service queues before the offer.
         for timer in [TimerID.statusTimeout(id), .initialAck(id), .roomInfo(id)] { emit(.cancel(timer)) }
         prompts[attempt.role].pauseTimeouts()
@@ -185,6 +187,7 @@ extension SessionMachine {
 
     private mutating func serviceIsReady(_ id: AttemptID) {
         if attempts[id]?.isQueued == true { attempts[id]?.admittedAt = now }
+        attempts[id]?.leftQueue(now)
         attempts[id]?.isQueued = false
         attempts[id]?.snapshot.queue = nil
         attempts[id]?.snapshot.serviceStatus = .ready

@@ -12,6 +12,9 @@ extension SessionMachine {
     ///   address, the next attempt begins at once.
     mutating func attemptFailed(_ id: AttemptID, _ error: SessionError, loss: Loss = .connection) {
         guard let attempt = live(id) else { return }
+        reportAttempt(attempt, error)
+        // A session that a viewer has shown is over: no failure of the viewer.
+        if configuration.isViewer, hasBeenConnected, error.hasSessionEnded { return endWatching(error) }
         let isFull = error.code == .concurrencyLimit
         if attempt.isTransportPresumed, !isFull, attempt.step > .opening, attempt.step < .connected,
             detection.store(nil)
@@ -102,6 +105,7 @@ extension SessionMachine {
         guard case .atEnd(let earliest) = attempt.renewal else { return false }
         if let error { release(attempt, after: error) } else { end(attempt.id) }
         closeLingeringChannel()
+        renewalPace.renewed(now: max(now, earliest ?? now))
         let wait = earliest.map { max($0 - now, .zero) } ?? .zero
         if wait > .zero { dial(after: wait) } else { dial() }
         return true

@@ -30,6 +30,7 @@ package struct SessionMachine: Sendable {
     var phase = Phase.idle
     var attempts = AttemptList()
     var lastAttempt: UInt64 = 0
+    var lastAttemptReport: AttemptReport?
     var hasBeenConnected = false
     var prompts: SessionPrompts
     var detection: TransportDetection
@@ -42,6 +43,7 @@ package struct SessionMachine: Sendable {
     var billedSeconds = 0.0
     /// The application sends no video on purpose.
     private var isMuted = false
+    var renewalPace = RenewalPace()
     /// The application has learnt that the service grants very short sessions.
     var hasWarnedOfShortSessions = false
     var sendsSmallPackets = false
@@ -73,6 +75,7 @@ package struct SessionMachine: Sendable {
             takeOverIfReady()
         }
         if let current { pump(current.id) }
+        for attempt in attempts.all where attempt.isLive && isComplete(attempt) { reportAttempt(attempt, nil) }
         planAcks()
         publish()
         return exchange(&actions, with: [])
@@ -131,6 +134,8 @@ package struct SessionMachine: Sendable {
         limit.reset()
         limitWait.end()
         (hasWarnedOfShortSessions, sendsSmallPackets) = (false, false)
+        renewalPace = RenewalPace()
+        lastAttemptReport = nil
         backOff.reset()
         snapshot = SessionSnapshot()
         dial()
@@ -145,6 +150,12 @@ package struct SessionMachine: Sendable {
         finish(.failed)
         snapshot.lastError = error
         report(.failed(error))
+    }
+
+    /// The session that a viewer shows has ended.
+    mutating func endWatching(_ cause: SessionError) {
+        finish(.stopped)
+        report(.sessionEnded(cause))
     }
 
     private mutating func finish(_ phase: Phase) {
@@ -208,6 +219,7 @@ package struct SessionMachine: Sendable {
         snapshot.state = state
         snapshot.retries = backOff.count
         snapshot.billedSeconds = billedSeconds
+        snapshot.lastAttempt = lastAttemptReport
         snapshot.sendsSmallPackets = sendsSmallPackets
     }
 

@@ -2,18 +2,45 @@ package import DecartProtocol
 
 /// Durations of the phases of connecting; nil: not (yet) known.
 package struct ConnectPhases: Sendable, Equatable {
+    /// Start of the attempt until the control channel is open, with the request for a key.
+    package var opened: Duration?
     /// Name lookup, TCP and TLS.
     package var transport: Duration?
     /// HTTP upgrade to WebSocket.
     package var upgrade: Duration?
     /// Sending the initial state until its ack, without time in the queue.
     package var initialAck: Duration?
+    /// Time in the service's queue; nil: there was none.
+    package var queue: Duration?
+    /// Request for a room until its name, without time in the queue.
+    package var room: Duration?
+    /// Start of the media path, with the join of a room, until it is connected.
+    package var media: Duration?
     package var ice: Duration?
     package var dtls: Duration?
     /// Start of the attempt until media are connected.
     package var connected: Duration?
     /// Start of the attempt until the first frame.
     package var firstFrame: Duration?
+
+    package init() {}
+}
+
+/// What an attempt to connect took: known when it is connected and its first prompt and image are
+/// acknowledged, or when it has failed.
+package struct AttemptReport: Sendable, Equatable {
+    package var number: UInt64
+    /// The attempt sets up another session beside the running one.
+    package var isRenewal: Bool
+    /// nil: not decided yet.
+    package var transport: MediaTransportKind?
+    /// nil: it is connected.
+    package var error: SessionError?
+    /// Since the start of the attempt.
+    package var duration: Duration
+    package var phases: ConnectPhases
+    /// Bytes of the first image; 0: none is sent.
+    package var imageSize: Int
 }
 
 /// The state of a session that an application may read.
@@ -41,6 +68,8 @@ package struct SessionSnapshot: Sendable, Equatable {
     package var retries = 0
     /// Media were missing on a path that seemed to live: it may lose long packets, so the next attempts send shorter ones.
     package var sendsSmallPackets = false
+    /// What the last attempt took that has connected or failed; nil: none since the start.
+    package var lastAttempt: AttemptReport?
     /// Durations of the current attempt.
     package var phases = ConnectPhases()
 

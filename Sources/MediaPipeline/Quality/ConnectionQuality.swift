@@ -70,16 +70,35 @@ package struct QualityJudge: Sendable {
         }
     }
 
+    /// The values of which a verdict is made; nil: unknown.
+    package struct Figures: Sendable, Equatable {
+        package var roundTrip: Duration?
+        package var glassToGlass: Duration?
+        /// The larger fraction of both directions.
+        package var loss: Double?
+        package var bandwidthRatio: Double?
+        package var cpuRatio: Double?
+        /// Frames per second of the last reading.
+        package var framesSent: Double?
+        package var framesReceived: Double?
+
+        package init() {}
+    }
+
     /// Seconds over which loss, drops and frame rate are averaged, without the two worst: a disturbance of two seconds
     /// changes nothing.
     private static let window = 10
     /// Seconds of which delay and bandwidth are the median.
     private static let shortWindow = 5
     private static let warmUp = 8
+    /// Readings for a first verdict, which lacks what takes longer: a bitrate that rises, the model's first frames.
+    private static let firstVerdict = 3
     /// Readings that must agree on another verdict before it is shown.
     private static let hysteresis = 5
 
     package private(set) var verdict = Verdict()
+    /// The session is too young for all values: only delay, loss and this machine are judged.
+    package var isWarmingUp: Bool { seen < Self.warmUp }
     private var readings: [QualityReading] = []
     private var seen = 0
     /// The path's own round trip, without queues.
@@ -98,9 +117,11 @@ package struct QualityJudge: Sendable {
         if readings.count > Self.window + 1 { readings.removeFirst() }
         seen += 1
         if let delay = reading.roundTrip { shortestRoundTrip = min(shortestRoundTrip ?? delay, delay) }
-        guard seen >= Self.warmUp else { return false }
-        let now = judge()
+        guard seen >= Self.firstVerdict else { return false }
         let before = verdict
+        // A value near a bound does not keep a first verdict, and a change needs no hysteresis.
+        if seen == Self.warmUp { verdict = Verdict() }
+        let now = judge()
         if verdict.quality == .unknown {
             verdict = now
         } else if now == verdict {
@@ -127,17 +148,17 @@ package struct QualityJudge: Sendable {
         if let shortestRoundTrip { levels.append((.latency, level(ofRoundTrip: shortestRoundTrip))) }
         if let ratio = median(recent(\.cpuRatio)) { levels.append((.cpu, level(1 - ratio, (0.001, 0.52, 0.8)))) }
         if let loss { levels.append((.loss, level(loss, (0.001, 0.01, 0.05)))) }
-        if let ratio = median(recent(\.bandwidthRatio)) {
+        if !isWarmingUp, let ratio = median(recent(\.bandwidthRatio)) {
             levels.append((.bandwidth, level(1 - ratio, (0.001, 0.2, 0.5))))
         }
         if let delay = median(recent(\.roundTrip)) { levels.append((.latency, level(ofRoundTrip: delay))) }
-        if let time = median(recent(\.glassToGlass)) {
+        if !isWarmingUp, let time = median(recent(\.glassToGlass)) {
             levels.append((.latency, level(time / .milliseconds(1), (500, 900, 1500))))
         }
         if let busy = mean(ratios(\.framesBusy, of: \.framesIn), worst: >) {
             levels.append((.cpu, level(busy, (0.001, 0.01, 0.05))))
         }
-        if let rate = mean(ratios(\.framesReceived, of: \.framesSent), worst: <) {
+        if !isWarmingUp, let rate = mean(ratios(\.framesReceived, of: \.framesSent), worst: <) {
             levels.append((rate < 0.05 ? .stall : .service, level(1 - rate, (0.2, 0.52, 0.8))))
         }
         if readings.last?.isSendingStalled == true { levels.append((.stall, .critical)) }
@@ -148,6 +169,21 @@ package struct QualityJudge: Sendable {
         // Frames that do not arrive at all are what the user sees, whatever the network reports.
         let isStalled = levels.contains { $0.0 == .stall }
         return Verdict(quality: worst, factor: isStalled ? readings.last?.causeOfSilence ?? .stall : factor)
+    }
+
+    package var figures: Figures {
+        var figures = Figures()
+        (figures.roundTrip, figures.glassToGlass) = (median(recent(\.roundTrip)), median(recent(\.glassToGlass)))
+        (figures.bandwidthRatio, figures.cpuRatio) = (median(recent(\.bandwidthRatio)), median(recent(\.cpuRatio)))
+        (figures.loss, figures.framesSent) = (loss, lastRate(\.framesSent))
+        figures.framesReceived = lastRate(\.framesReceived)
+        return figures
+    }
+
+    private func lastRate(_ path: KeyPath<QualityReading, UInt64>) -> Double? {
+        let last = readings.suffix(2).map { $0[keyPath: path] }
+        guard let before = last.first, let after = last.last, last.count == 2 else { return nil }
+        return Double(after &- min(before, after))
     }
 
     private func level(ofRoundTrip delay: Duration) -> ConnectionQuality {
@@ -175,10 +211,11 @@ package struct QualityJudge: Sendable {
         readings.suffix(Self.shortWindow).compactMap { $0[keyPath: path] }
     }
 
-    /// The mean without the two worst values.
+    /// The mean without the two worst values; the best one if there are no others.
     private func mean(_ values: [Double], worst: (Double, Double) -> Bool) -> Double? {
-        guard values.count > 2 else { return values.isEmpty ? nil : median(values) }
-        let rest = values.sorted(by: worst).dropFirst(2)
+        let sorted = values.sorted(by: worst)
+        guard sorted.count > 2 else { return sorted.last }
+        let rest = sorted.dropFirst(2)
         return rest.reduce(0, +) / Double(rest.count)
     }
 

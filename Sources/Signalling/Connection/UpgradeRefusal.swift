@@ -32,6 +32,7 @@ package struct UpgradeRefusal {
         case 404 where url.isForViewers, 410 where url.isForViewers:
             error.code = .server
             error.isPermanent = true
+            error.hasSessionEnded = true
             error.message =
                 "The session to watch does not exist on \(url.host) (HTTP \(status)\(details)): it has ended, or "
                 + "subscribe-token belongs to another service. Get a new token."

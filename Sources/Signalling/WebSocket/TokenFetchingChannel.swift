@@ -113,6 +113,8 @@ package final class TokenFetchingChannel: SignallingChannel {
         phase.withLock { phase in if case .open(let channel, _) = phase { channel } else { nil } }
     }
 
+    package var secret: Secret? { channel?.secret }
+
     package var sessionLimit: Duration? {
         phase.withLock { phase in if case .open(_, let limit) = phase { limit } else { nil } }
     }

@@ -92,6 +92,8 @@ package final class ViewerChannel: SignallingChannel {
 
     package func redacting(_ text: String) -> String { url.redacting(text) }
 
+    package var secret: Secret? { url.secret }
+
     package var sessionLimit: Duration? { url.sessionLimit }
 
     package func close() {

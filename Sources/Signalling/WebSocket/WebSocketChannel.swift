@@ -64,6 +64,8 @@ package final class WebSocketChannel: SignallingChannel {
         close()
     }
 
+    package var secret: Secret? { url.secret }
+
     package var sessionLimit: Duration? { url.sessionLimit }
 
     package func open(timeout: Duration) {

@@ -155,7 +155,8 @@ extension Fault {
                     .action(
                         .send(
                             .error(
-                                reason ?? "a fault of this stand-in", type: type ?? "internal_error", retryAfter: delay)))
+                                reason ?? "a fault of this stand-in", type: type ?? "internal_error", retryAfter: delay)
+                        ))
                 ] + (type == "capacity" ? [.close(code: FaultKind.CloseCode.tryAgainLater.rawValue, reason: "")] : [])
             )
         case .close(let code, .time): (5, [.close(code: code.rawValue, reason: reason ?? "")])

@@ -36,7 +36,7 @@ extension ElementTests {
 
         /// Sessions that take over from each other leave nothing behind.
         @Test func manyRenewalsLeaveNothing() throws {
-            try inChild("manyRenewalsLeaveNothing", cycles: Verification.count(8, gate: 2), manyRenewals)
+            try inChild("manyRenewalsLeaveNothing", cycles: Verification.count(4, gate: 2), manyRenewals)
         }
 
         private func inChild(_ name: String, cycles: Int, _ body: () throws -> Void) throws {

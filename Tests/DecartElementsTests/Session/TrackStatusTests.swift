@@ -1,3 +1,4 @@
+import DecartProtocol
 import GStreamerKit
 import StandInServer
 import TestSupport
@@ -17,14 +18,26 @@ extension ElementTests {
             }
         }
 
-        /// A verdict takes eight seconds; one on a session that has ended is none.
+        /// The first verdict comes soon and with its figures; one on a session that has ended is none.
         @Test(.indifferentToTransport) func theVerdictOnTheQualityEndsWithTheSession() throws {
             try TransformPipeline.run(with: { try .init($0) }) { pipeline, standIn in
-                func verdict() -> String? {
-                    pipeline.waitForMessage { $0.structure?.name == "decart-quality" }?.structure?.string("quality")
+                func message() -> Structure? {
+                    pipeline.waitForMessage { $0.structure?.name == "decart-quality" }?.structure
                 }
+                func verdict() -> String? { message()?.string("quality") }
                 pipeline.play()
-                let first = try #require(verdict())
+                let attempt = pipeline.waitForMessage { $0.structure?.name == "decart-attempt" }?.structure
+                #expect(attempt?["success"]?.bool == true && attempt?.string("error-code") == nil)
+                #expect(attempt?.string("transport") == MediaWay.current.usedTransport.rawValue)
+                for name in ["total-time", "channel-time", "open-time", "upgrade-time", "media-time"] {
+                    #expect(attempt?.int(name) ?? -1 > 0, "\(name)")
+                }
+                let connectedAt = ContinuousClock.now
+                let early = try #require(message())
+                measure("first verdict", ContinuousClock.now - connectedAt, atMost: .seconds(2))
+                #expect(early["warming-up"]?.bool == true)
+                #expect(early.int("round-trip-time") ?? 0 != 0)
+                let first = try #require(early.string("quality"))
                 #expect(first != "unknown" && pipeline.transform.string("connection-quality") == first)
                 standIn.server.dropAll()
                 var last: String? = first

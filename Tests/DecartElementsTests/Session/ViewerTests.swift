@@ -166,7 +166,7 @@ extension ElementTests {
 
         // MARK: End of session and reconnects
 
-        /// A reconnect of the owner makes a new session, whose viewers need its new token.
+        /// A reconnect of the owner makes a new session, whose viewers need its new token. The end of the old one is no error.
         @Test func theOwnerReconnects() throws {
             try withSession("max-retries=5") { standIn, owner, token in
                 try TransformPipeline.run(try viewer(standIn, token, "max-retries=5")) { viewer in
@@ -174,8 +174,11 @@ extension ElementTests {
                     #expect(shows(viewer))
                     let id = try #require(standIn.sessions.first?.sessionID)
                     standIn.server.dropSession(id)
-                    let error = try #require(viewer.waitForError())
-                    #expect(error.text.contains("session to watch does not exist"))
+                    let end = viewer.waitForMessage { $0.structure?.name == "decart-session-ended" }
+                    #expect(end?.structure?.string("reason")?.contains("session to watch does not exist") == true)
+                    #expect(viewer.waitForMessage { $0.kind == .eos } != nil)
+                    #expect(!viewer.takeProblems().contains { $0.kind == .error })
+                    #expect(viewer.connectionState == "disconnected")
                     #expect(
                         eventually {
                             owner.transform.string("subscribe-token").map { $0 != token } ?? false

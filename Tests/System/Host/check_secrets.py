@@ -2,7 +2,8 @@
 """Checks that the API key, from the environment or a file, is in no output that a user could pass on.
 
 Runs `gst-launch-1.0 -m -v` with the built plugin, GST_DEBUG=*:9 and dot files, against a stand-in, a closed port, a
-server that responds 401, one that redirects, and one with an untrusted certificate. Then it searches every log, dot
+server that responds 401, one that redirects, one with an untrusted certificate, and two that repeat the key, in several
+forms, in each text that a service can send, to decart-check too. Then it searches every log, dot
 file, message and command line for the key. The 401 server is the positive counterpart: it must have received the key.
 scripts/test runs each of them with the key in one place; with DECART_VERIFY=1, each runs with the key in both.
 
@@ -12,6 +13,8 @@ Prints "ok NAME", "not ok NAME: why" or "skip NAME: why". Needs Python's standar
 import base64
 import concurrent.futures
 import contextlib
+import hashlib
+import json
 import os
 import random
 import re
@@ -27,7 +30,7 @@ import threading
 import time
 import urllib.parse
 
-from checks import PLUGIN, VERIFYING, Results, clean_environment, gstreamer, write
+from checks import PLUGIN, RELEASE, VERIFYING, Results, clean_environment, gstreamer, write
 from standin import running_standin
 
 LIMIT = 120  # s, for every wait: at level 9 the log slows everything down
@@ -53,6 +56,11 @@ class Canary:
         # An SDP or a part of one would show the ICE password.
         forms.add(b"ice-pwd:")
         self.pattern = re.compile(b"|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True)))
+        encoded = urllib.parse.quote(self.key, safe="")
+        # Also encoded in part, in another case, and cut off.
+        self.repeated = [self.key, encoded, urllib.parse.quote(self.key[:20], safe="") + self.key[20:], encoded.lower(),
+                         self.key.upper(), base64.b64encode(self.key.encode()).decode()]
+        self.any_case = re.compile(self.pattern.pattern, re.IGNORECASE)
 
     def find(self, content):
         return self.pattern.search(content)
@@ -88,7 +96,8 @@ class Server:
                     if not chunk:
                         return
                     self.received += chunk
-                stream.sendall(self.answer.encode())
+                answer = self.answer(self.received) if callable(self.answer) else self.answer.encode()
+                stream.sendall(answer)
         except (OSError, ssl.SSLError):
             pass
 
@@ -265,6 +274,55 @@ def refused(folder, canary, source, name, elements):
     report(f"{name}, {source}: the key did go to the service", "" if canary.key in sent else "it was not sent")
 
 
+def http_refusal(canary):
+    """HTTP reason and body with the key in each form; the body is longer than what an error shows."""
+    body = "\n".join(canary.repeated * 3).encode()
+    return lambda _received: (f"HTTP/1.1 503 {canary.repeated[1]}\r\nContent-Type: text/plain\r\n"
+                              f"Content-Length: {len(body)}\r\n\r\n").encode() + body
+
+
+def websocket_refusal(canary):
+    """An error, an unknown message and a close reason with the key."""
+    def frame(opcode, body):
+        head = bytes([0x80 | opcode]) + (bytes([len(body)]) if len(body) < 126 else b"\x7e" + len(body).to_bytes(2, "big"))
+        return head + body
+
+    def answer(received):
+        key = re.search(rb"(?i)sec-websocket-key: *(\S+)", received)[1]
+        accept = base64.b64encode(hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()).decode()
+        text = " ".join(canary.repeated * 3)
+        messages = [{"type": canary.key}, {"type": "status", "status": text}, {"type": "error", "error": text}]
+        return (f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                f"Sec-WebSocket-Accept: {accept}\r\n\r\n").encode() + b"".join(
+                    frame(1, json.dumps(message).encode()) for message in messages) + frame(
+                        8, (1011).to_bytes(2, "big") + " ".join(canary.repeated)[:120].encode())
+    return answer
+
+
+def repeated(folder, canary, source, name, refusal):
+    """A service that repeats the key to an element and to decart-check."""
+    refusing = Server(refusal(canary))
+    url = f"ws://127.0.0.1:{refusing.port}"
+    run = Run(folder, name, canary, source, url)
+    judge(f"{name}, {source}", run, canary, wants_error=True)
+    outputs = {}
+    for mode in ([], ["--json"], ["--report", os.path.join(run.folder, "report.json")]):
+        environment = {**clean_environment(folder), "DECART_API_KEY": canary.key}
+        outputs[" ".join(mode[:1])] = subprocess.run(
+            [os.path.join(RELEASE, "decart-check"), "--base-url", url, *mode], env=environment, timeout=LIMIT,
+            stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    refusing.close()
+    for mode, done in outputs.items():
+        where = canary.any_case.search(done.stdout + done.stderr)
+        report(f"{name}, decart-check {mode}: the key is nowhere",
+               (done.stdout + done.stderr)[max(0, where.start() - 60):where.start()].decode() if where else "")
+    where = [path for path in os.listdir(run.folder) if os.path.isfile(os.path.join(run.folder, path))
+             and any(canary.any_case.search(line) for line in open(os.path.join(run.folder, path), "rb"))]
+    report(f"{name}, {source}: nor in another case", ", ".join(where))
+    shown = run.output() + "".join(done.stdout.decode(errors="replace") for done in outputs.values())
+    report(f"{name}: there were texts to search", "" if "<redacted>" in shown else "no text of the service is shown")
+
+
 def redirected(folder, canary, source):
     elsewhere = Server(UNAUTHORIZED)
     redirecting = Server(f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{elsewhere.port}/v1/stream\r\n"
@@ -303,6 +361,8 @@ SCENARIOS = [
     ("environment", redirected),
     ("file", untrusted_certificate),
     ("environment", lambda *run: refused(*run, "camera, 401", Run.CAMERA)),
+    ("file", lambda *run: repeated(*run, "repeated by HTTP", http_refusal)),
+    ("environment", lambda *run: repeated(*run, "repeated by messages", websocket_refusal)),
 ]
 
 
