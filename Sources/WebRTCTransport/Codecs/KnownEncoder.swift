@@ -43,7 +43,9 @@ package struct KnownEncoder: Sendable, Equatable {
                 // No receiver of RTP needs the delimiter, which takes a packet of its own in each frame of several.
                 ("aud", "false"),
                 ("threads", "1"), ("sliced-threads", "false"), ("vbv-buf-capacity", "120"),
-                ("option-string", "scenecut=0"),
+                // The deblocking filter, which the preset leaves out, costs 1 to 3 ms of a core for a frame of 720p, and
+                // gains 0.4 dB at 3.5 Mbit/s and 1 dB at 1 Mbit/s. The next presets double the CPU for another 0.1 dB.
+                ("option-string", "scenecut=0:no-deblock=0"),
             ], budget: .byFrames),
         KnownEncoder(
             "openh264enc", .h264, .bit("bitrate"), keyframes: [("gop-size", "2560")],
