@@ -92,6 +92,28 @@ struct KnownEncoderTests {
         }
     }
 
+    /// x264 writes its options into the first frame.
+    @Test func x264FiltersTheEdgesOfBlocks() throws {
+        guard GStreamerRuntime.hasElement("x264enc") else { return }
+        let bin = try Bin(
+            description: "videotestsrc num-buffers=1 ! video/x-raw,format=I420,width=320,height=180 ! x264enc ! "
+                + "video/x-h264,stream-format=byte-stream ! appsink sync=false", ghostUnlinkedPads: false)
+        let pipeline = Pipeline()
+        pipeline.add([bin])
+        let encoder = try #require(bin.allElements.first { $0.factoryName == "x264enc" })
+        try #require(KnownEncoder.named("x264enc")).apply(to: encoder)
+        let frame = Watched<[UInt8]>([])
+        encoder.staticPad("src")?.addProbe(.buffer) { item in
+            if case .buffer(let buffer) = item { frame.change { $0 = buffer.withBytes { [UInt8]($0) } ?? [] } }
+            return .pass
+        }
+        pipeline.setState(.playing)
+        defer { pipeline.setState(.null) }
+        #expect(frame.wait { !$0.isEmpty })
+        let options = frame.read { String(decoding: $0, as: UTF8.self) }
+        #expect(options.contains(" deblock=1:0:0 ") && options.contains(" scenecut=0 "))
+    }
+
     private func encoder(_ description: String) throws -> VideoEncoderBin {
         let parameters = RTPSendParameters(codec: .vp8, payloadType: 96, ssrc: 1, transportWideCCExtension: nil)
         return try VideoEncoderBin(parameters: parameters, bitrate: 700_000, encoderDescription: description)
