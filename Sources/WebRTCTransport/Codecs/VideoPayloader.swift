@@ -1,10 +1,6 @@
 package import GStreamerKit
 
 package enum VideoPayloader {
-    /// An upstream event after which the payloaders make packets of `RTPSendParameters.shortMTU`.
-    static var shortPackets: Event { .customUpstream(Structure(shortPacketsName)) }
-    private static let shortPacketsName = "DecartShortPackets"
-
     package static func make(_ parameters: RTPSendParameters) throws(GStreamerError) -> Element {
         let payloader = try Element(factory: parameters.codec.payloader)
         payloader.set("pt", parameters.payloadType)
@@ -19,9 +15,7 @@ package enum VideoPayloader {
             payloader.addRTPHeaderExtension(uri: HeaderExtensionIDs.transportWideCCURI, id: id)
         }
         payloader.staticPad("src")?.addProbe(.upstreamEvent) { [owner = payloader.unowned] item in
-            guard case .event(let event) = item, event.kind == .customUpstream,
-                event.structure?.name == shortPacketsName
-            else { return .pass }
+            guard case .event(let event) = item, ShortPackets.isRequested(by: event) else { return .pass }
             owner.set("mtu", RTPSendParameters.shortMTU)
             return .drop
         }

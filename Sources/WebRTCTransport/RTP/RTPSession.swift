@@ -157,7 +157,7 @@ final class RTPSession: @unchecked Sendable {
 
     /// Lets the local payloaders make shorter packets, beginning with a keyframe, because the frames before it were lost.
     func sendShortPackets() {
-        packetsIn.push(VideoPayloader.shortPackets)
+        packetsIn.push(ShortPackets.request)
         startWithKeyframe()
     }
 
