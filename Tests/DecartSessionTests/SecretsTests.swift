@@ -79,10 +79,10 @@ struct SecretsTests {
                 try place.put("[\(form)]", world)
                 world.scheduler.advance(.seconds(2))
 
-                let told = world.reported
-                let errors = told.snapshots.compactMap(\.lastError).map { "\($0) \($0.refusal ?? "")" }
+                let reported = world.reported
+                let errors = reported.snapshots.compactMap(\.lastError).map { "\($0) \($0.refusal ?? "")" }
                 // The result of the application's own request names its prompt.
-                let reports = told.reports.map { "\($0)" }
+                let reports = reported.reports.map { "\($0)" }
                     .filter { !$0.hasPrefix("promptResult") || secret != Self.prompt }
                 for text in reports + errors + [log.value] {
                     #expect(!Self.plain(text).contains(Self.plain(form)), "\(place), \(form): \(text)")
