@@ -146,6 +146,7 @@ struct TransformStatistics {
         let phases = snapshot?.phases
         stats["time-to-first-frame"] = GValueBox(nanoseconds: phases?.firstFrame)
         stats["glass-to-glass-time"] = GValueBox(int64: Int(clamping: timing?.glassToGlassTime ?? -1))
+        stats["ingest-hold"] = GValueBox(int64: Int(clamping: timing?.ingestHold ?? -1))
         let delays = timing?.glassToGlassPercentiles
         stats["glass-to-glass-p50"] = GValueBox(int64: Int(clamping: delays?.p50 ?? -1))
         stats["glass-to-glass-p90"] = GValueBox(int64: Int(clamping: delays?.p90 ?? -1))

@@ -95,6 +95,12 @@ package final class VideoSendBranch: SendBranch {
             logger.info("encoder: \(each.factoryName ?? "unknown"), \(parameters.codec.encodingName)")
             onEncoder(each, encoder.followsBitrate)
         }
+        if let markers {
+            encoder.encoders.first?.staticPad("src")?.addProbe(.buffer) { item in
+                if case .buffer(let frame) = item { markers.encoded(frame) }
+                return .pass
+            }
+        }
         let encoderSink = try bin.insert([encoder.bin], before: sink)
         let entry = Pad(name: "raw_in", direction: .source)
         entry.setActive(true)

@@ -15,6 +15,7 @@ package final class CaptureTiming: Sendable {
         var filter = DelayFilter(window: 15)
         /// For the percentiles.
         var long = DelayFilter(window: 100)
+        var ingest = IngestHold()
     }
     private let glassToGlass = Mutex(Delays())
 
@@ -25,6 +26,8 @@ package final class CaptureTiming: Sendable {
 
     /// Time from a frame's input running time until it is decoded, ns; nil before the first measurement.
     package var glassToGlassTime: Int64? { glassToGlass.withLock(\.filter.value) }
+    /// How much later large frames come back than small ones, ns; nil: not measured.
+    package var ingestHold: Int64? { glassToGlass.withLock(\.ingest.value) }
     /// Median and 90th percentile of its last 100 measurements, ns; nil before the first one.
     package var glassToGlassPercentiles: (p50: Int64, p90: Int64)? {
         let delays = glassToGlass.withLock(\.long)
@@ -39,11 +42,13 @@ package final class CaptureTiming: Sendable {
     var expectsNoTrailers: Bool { returnsNoTrailers.load(ordering: .relaxed) }
     func noTrailers() { returnsNoTrailers.store(true, ordering: .relaxed) }
 
-    func measured(_ time: Int64) {
+    /// - Parameter size: bytes of the encoded frame; 0: not known.
+    func measured(_ time: Int64, size: Int = 0) {
         isUnanswered.store(false, ordering: .relaxed)
         glassToGlass.withLock {
             $0.filter.add(time)
             $0.long.add(time)
+            $0.ingest.add(size: size, delay: time)
         }
     }
 
@@ -140,6 +145,12 @@ package final class LatencyMarkers: Sendable {
         return isStamped == true ? copy : frame
     }
 
+    /// A frame has left the encoder.
+    func encoded(_ frame: Buffer) {
+        guard let bytes = frame.attachment else { return }
+        state.withLock { $0.trailers?.encoded(FrameTrailer(reading: bytes), size: frame.size) }
+    }
+
     // MARK: Received frames (the decoder's thread)
 
     /// Evaluates the trailer or the marker of a decoded frame. Returns a copy that has the frame's time of capture, or
@@ -164,7 +175,7 @@ package final class LatencyMarkers: Sendable {
             let delay = state.withLock {
                 $0.trailers?.measured(Int64(clamping: arrival) &- Int64(clamping: entry.time))
             }
-            if let now { timing.measured(Int64(clamping: now) &- Int64(clamping: entry.time)) }
+            if let now { timing.measured(Int64(clamping: now) &- Int64(clamping: entry.time), size: entry.size) }
             if let delay { timing.setDelay(delay, path: path) }
         } else if answer == nil {
             setDelayWithoutAnswer(frame)

@@ -8,6 +8,8 @@ package struct FrameTrailerTracker: Sendable {
         /// When the frame was captured: running time, and ns since 1970.
         package var time: ClockTime
         package var unixTime: ClockTime
+        /// Bytes once encoded; 0: not known.
+        package var size = 0
         var id: UInt32
         var isAnswered = false
     }
@@ -54,6 +56,14 @@ package struct FrameTrailerTracker: Sendable {
             return index
         }
         return entries.indices.last(where: isSent)
+    }
+
+    /// The frame with this trailer has been encoded to that many bytes.
+    package mutating func encoded(_ trailer: FrameTrailer, size: Int) {
+        guard let id = trailer.frameID, case let index = Int(id) % Self.capacity, index < entries.count,
+            entries[index].id == id
+        else { return }
+        entries[index].size = size
     }
 
     /// Takes the delay of an answered frame. Returns the filtered delay.
