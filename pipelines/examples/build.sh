@@ -23,6 +23,10 @@ mapfile -t libraries < <(pkg-config --libs gstreamer-1.0 | tr ' ' '\n' | grep '^
 compile minimal-c "$examples/minimal.c" cc -std=gnu11 -Wall -O2 "${flags[@]}"
 compile manager-c "$examples/manager.c" cc -std=gnu11 -Wall -O2 "${flags[@]}"
 
-# Swift finds GStreamer through the package's module map. It needs only the include folders of C's flags, behind -Xcc.
-mapfile -t flags < <(printf '%s\n' "${flags[@]}" | sed -n 's/^-I/-Xcc\n-I/p')
-compile minimal-swift "$examples/minimal.swift" swiftc -swift-version 6 -O -I "$repo/Sources/CGStreamer" "${flags[@]}"
+# Against the build of GStreamerKit. An application has a package of its own, as README.md says. Swift needs only the
+# include folders of C's flags, behind -Xcc.
+mapfile -t flags < <(pkg-config --cflags gstreamer-video-1.0 | tr ' ' '\n' | sed -n 's/^-I/-Xcc\n-I/p')
+mapfile -t libraries < <(pkg-config --libs gstreamer-video-1.0 | tr ' ' '\n' | grep '^-[lL]')
+release="$build_folder/release"
+compile minimal-swift "$examples/minimal.swift" swiftc -swift-version 6 -O -I "$release/Modules" -I "$repo/Sources/CGStreamer" \
+    "${flags[@]}" "$release"/GStreamerKit.build/*.o "$release"/Log.build/*.o

@@ -17,7 +17,7 @@ from check_packages import OURS, REPO, RESULTS, System, in_fresh_system, report
 LIMIT = 3600  # s, for a build from nothing
 NAME = "the source package in Debian 13"
 # Not the element suites, which the gate runs for minutes, and no suite that needs servers from elsewhere.
-TESTS = "^(?!DecartElementsTests)"
+TESTS = "^(?!Decart(Elements|Realtime)Tests)"
 
 
 def build(folder):
