@@ -34,7 +34,8 @@ Thread.detachNewThread {
     while let line = readLine() { gst_util_set_object_arg(decart.cast(), "prompt", line) }
     gst_element_send_event(pipeline, gst_event_new_eos())
 }
-let kinds = GstMessageType(GST_MESSAGE_ERROR.rawValue | GST_MESSAGE_WARNING.rawValue | GST_MESSAGE_EOS.rawValue
+let kinds = GstMessageType(
+    GST_MESSAGE_ERROR.rawValue | GST_MESSAGE_WARNING.rawValue | GST_MESSAGE_EOS.rawValue
         | GST_MESSAGE_ELEMENT.rawValue)
 let bus = pipeline.pointee.bus
 while let message = gst_bus_timed_pop_filtered(bus, .max, kinds), message.pointee.type != GST_MESSAGE_EOS {

@@ -14,6 +14,7 @@ To export from a program of your own, copy Collector: it needs a dictionary of e
 import argparse
 import http.server
 import os
+import re
 import signal
 import socket
 import sys
@@ -186,7 +187,7 @@ class Graph:
             # Not in the description: a path or a prompt may have spaces, quotes and exclamation marks.
             for name, value in (("base-url", options.base_url), ("api-key-file", options.api_key_file),
                                 ("prompt", options.prompt), ("model", options.model)):
-                if value:
+                if value and not re.search(rf"(?<!\S){name}\s*=", options.options):
                     session.set_property(name, value)
         # (frames-out, time of its last change) by session
         self.progress = {session: (0, time.monotonic()) for session in self.elements}
