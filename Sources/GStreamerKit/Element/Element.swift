@@ -56,6 +56,8 @@ package class Element: GObject, @unchecked Sendable {
     }
     package func releaseRequestPad(_ pad: Pad) { gst_element_release_request_pad(element, pad.pad) }
     package func add(_ pad: Pad) { gst_element_add_pad(element, pad.pad) }
+    /// Tells the application that waits for a sometimes pad that none comes for now.
+    package func noMorePads() { gst_element_no_more_pads(element) }
     package func remove(_ pad: Pad) { gst_element_remove_pad(element, pad.pad) }
 
     package func link(_ next: Element) throws(GStreamerError) {
