@@ -17,7 +17,7 @@ import sys
 # Short name, remedy, texts of the sources with "…" for any text. The first row with a text in a line decides about the line,
 # before its code.
 CAUSES = [
-    ("no-key", "set DECART_API_KEY or api-key-file", ["No API key: set", "The API key is empty", "that api-key-file names cannot be read"]),
+    ("no-key", "set DECART_API_KEY or api-key-file", ["No API key: set", "The API key is empty", "of api-key-file ", "that api-key-file names"]),
     ("key", "check the API key", ["rejected the API key", "Check the key and whether it permits"]),
     ("credits", "top up the account's credits", ["the account is out of credits"]),
     ("key-url", "check api-key-url and that backend", ["No API key from api-key-url"]),

@@ -40,8 +40,8 @@ package struct DeepSession: Sendable {
         GStreamerRuntime.initialise()
         guard GStreamerRuntime.hasElement("decarttransform") else {
             throw Failure(
-                message: "GStreamer finds no element decarttransform. Install the plugin, or name its folder in "
-                    + "GST_PLUGIN_PATH (pipelines/env.sh does so).")
+                message: "GStreamer finds no element decarttransform. Install gstreamer1.0-decart, or name the "
+                    + "plugin's folder in GST_PLUGIN_PATH.")
         }
         let pipeline: Pipeline
         do throws(GStreamerError) {

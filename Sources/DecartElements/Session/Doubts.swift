@@ -22,6 +22,14 @@ struct Doubts: Sendable {
             sentences.append(
                 "The model \(model.name) is not known to support speed=fast; the service may ignore or refuse it.")
         }
+        let (least, most) = (settings.encoding.minBitrate, settings.encoding.maxBitrate)
+        if (1..<10_000).contains(most) {
+            sentences.append(
+                "max-bitrate=\(most) is in bit/s, and the least that is used is 10000. Set max-bitrate=\(most)000 for "
+                    + "\(most) kbit/s.")
+        } else if most > 0, least > most {
+            sentences.append("min-bitrate=\(least) is above max-bitrate=\(most), which counts. Lower min-bitrate.")
+        }
         for (name, known) in Self.known where items.contains(where: { $0.name == name && !known.contains($0.value) }) {
             sentences.append(
                 "query-items has another value for \(name) than \(known.joined(separator: " and ")); the service may "

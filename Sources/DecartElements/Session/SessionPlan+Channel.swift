@@ -90,19 +90,35 @@ extension SessionPlan {
                 .invalidAPIKey, "No API key: set the environment variable DECART_API_KEY, or the property api-key-file."
             )
         }
-        let file = "The file is '\(path.printable(limit: 200))'."
-        let bytes: [UInt8]
-        do throws(BoundedFileError) {
-            bytes = try BoundedFile.read(path: path, maximumSize: 4096)
+        return try key(inFile: path)
+    }
+
+    private static func key(inFile path: String) throws(ProtocolError) -> APIKey {
+        // A name without a folder may be the key itself, which no text may show.
+        let file =
+            path.contains("/")
+            ? "The file '\(path.printable(limit: 200))' of api-key-file" : "The file that api-key-file names"
+        let text: String
+        do {
+            let bytes = try BoundedFile.read(path: path, maximumSize: 4096)
+            text = String(decoding: bytes, as: UTF8.self).filter { !$0.isNewline }.trimmingWhitespace()
         } catch {
-            throw ProtocolError(
-                .invalidAPIKey, "The file that api-key-file names cannot be read: \(error.phrase). \(file)")
+            let reason =
+                switch error {
+                case .notRegular: "is not a regular file"
+                case .tooLarge: "is larger than 4096 bytes"
+                case .system(let reason): "cannot be read: \(reason)"
+                }
+            throw ProtocolError(.invalidAPIKey, "\(file) \(reason).")
         }
-        do throws(ProtocolError) {
-            return try APIKey(String(decoding: bytes, as: UTF8.self).filter { !$0.isNewline })
+        guard !text.isEmpty else { throw ProtocolError(.invalidAPIKey, "\(file) is empty. Put the key into it.") }
+        guard !text.isAssignment else {
+            throw ProtocolError(.invalidAPIKey, "\(file) has NAME=KEY in it. Put the key alone into it.")
+        }
+        do {
+            return try APIKey(text)
         } catch {
-            throw ProtocolError(
-                .invalidAPIKey, "The file that api-key-file names has no key in it: \(error.message) \(file)")
+            throw ProtocolError(.invalidAPIKey, "\(file) contains no valid API key.")
         }
     }
 
@@ -115,5 +131,14 @@ extension SessionPlan {
         return APIKeyFetcher(
             url: url, headers: headers,
             configuration: HTTPConfiguration(trust: trust, route: route, userAgent: DecartElements.userAgent))
+    }
+}
+
+extension String {
+    /// A line of a shell's or a unit's environment file: a name in capitals, and a value.
+    fileprivate var isAssignment: Bool {
+        let parts = (hasPrefix("export ") ? dropFirst(7) : self[...]).split(separator: "=", maxSplits: 1)
+        guard parts.count == 2, let first = parts[0].first, first.isLetter || first == "_" else { return false }
+        return parts[0].contains("_") && parts[0].allSatisfy { $0.isUppercase || $0.isNumber || $0 == "_" }
     }
 }

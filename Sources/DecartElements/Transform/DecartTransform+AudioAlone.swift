@@ -30,6 +30,22 @@ extension DecartTransform {
             return state.run?.audioCount.map { count > $0 } ?? false
         }
         if isComing { warnOfAudioAlone() }
+        warnOfUnlinkedAudio()
+    }
+
+    /// A refused link leaves a branch behind `audio_src` without a stream, and the pipeline without an end.
+    private func warnOfUnlinkedAudio() {
+        let isUnlinked = audio.isUnlinked
+        let isDue = state.withLock { state in
+            defer { state.run?.unlinkedChecks = isUnlinked ? (state.run?.unlinkedChecks ?? 0) &+ 1 : 0 }
+            return isUnlinked && state.run?.unlinkedChecks == 2
+        }
+        guard isDue else { return }
+        let text =
+            "Nothing is linked to audio_src, so the returned audio is dropped, and a branch that waits for it never ends. "
+            + "Put audioconvert behind audio_src; set publish-audio=false if no audio is wanted."
+        LogCategories.media(.warning, handle.unowned, text)
+        handle.unowned.postWarning(ElementProblem(.coreNegotiation, text))
     }
 
     /// The end of audio is the end of all input then. Called on the streaming thread of the audio.

@@ -72,8 +72,33 @@ extension DecartTransform {
     private func finish() {
         failIfNothingCame()
         let output = state.withLock(\.output)
+        reportEmptyOutput(output)
         output?.finish()
         audio.finish(as: output?.identity)
+    }
+
+    /// Posts the error before EOS, so that a program that waits for either of them sees the error.
+    private func reportEmptyOutput(_ output: VideoOutput?) {
+        let (run, settings, input, sessionState, id) = state.withLock {
+            ($0.run, $0.settings, $0.input, $0.snapshot.state, $0.snapshot.sessionID)
+        }
+        guard let run, let input, let output else { return }
+        var outcome = run.outcome
+        outcome.hasInput = input.gate.counters.framesIn > run.framesBefore.sent
+        outcome.hasOutput = output.counters.received > run.framesBefore.received
+        outcome.isConnected = sessionState.isConnected
+        outcome.wantsOutput =
+            settings.session.autoConnect && settings.subscribeToken == nil && !settings.standby
+            && settings.publishVideo && !settings.muteVideo
+        let problem = outcome.problem(sessionID: id)
+        switch (problem, settings.fallback) {
+        case (nil, _): break
+        case (let problem?, .passthrough): handle.unowned.postWarning(problem)
+        case (let problem?, _):
+            LogCategories.session(.warning, handle.unowned, problem.text)
+            state.withLock { $0.run?.outcome.hasFailed = true }
+            handle.unowned.postError(problem)
+        }
     }
 
     /// Downstream of `src` has enough. The session goes on while `audio_src` still gives audio. Called on the streaming

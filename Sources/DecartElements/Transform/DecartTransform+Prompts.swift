@@ -46,7 +46,10 @@ extension DecartTransform {
             let (text, enrich) = (arguments[1].string, arguments[2].bool ?? false)
             return GValueBox(uint64: request(setsImage: true, image, text, enrich: enrich, session))
         case "connect", "disconnect":
-            state.withLock { $0.run?.awaitsInput = false }
+            state.withLock {
+                $0.run?.awaitsInput = false
+                $0.run?.outcome.isDisconnected = name == "disconnect"
+            }
             if name == "connect" { session?.controller.start() } else { session?.controller.stop() }
         case "extend-session":
             if let seconds = arguments.first?.int { session?.controller.extend(by: .seconds(seconds)) }

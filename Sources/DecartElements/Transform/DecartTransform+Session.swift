@@ -43,10 +43,9 @@ extension DecartTransform {
     func report(_ report: SessionReport, _ reporter: SessionReporter) {
         switch report {
         case .failed(let error): fail(error)
-        case .warning(let error): warn(error)
-        case .sessionEnded(let cause):
-            handle.unowned.post(SessionMessages.ended(cause))
-            drain()
+        case .warning(let error):
+            state.withLock { $0.run?.outcome.cause = error }
+            warn(error)
         case .promptResult(let result): post(result, reporter)
         case .renewed(let time):
             state.withLock { $0.history.renewed() }
@@ -76,6 +75,7 @@ extension DecartTransform {
     func fail(_ error: SessionError) {
         let id = state.withLock { state in
             state.history.lastError = error.code
+            state.run?.outcome.hasFailed = true
             return state.snapshot.sessionID
         }
         handle.unowned.postError(ElementProblem(error, sessionID: id))

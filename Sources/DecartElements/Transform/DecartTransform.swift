@@ -88,12 +88,17 @@ final class DecartTransform: ElementImplementation {
         /// Buffers of audio that had come a second ago.
         var audioCount: UInt64?
         var hasWarnedOfAudio = false
+        /// Seconds for which nothing has been linked to `audio_src`.
+        var unlinkedChecks = 0
         /// Format of the last keyframe of an encoded input.
         var sentFormat: EncodedVideoFormat?
         /// Sizes that an encoded input may have, in either orientation.
         let sizes: [VideoFormat]
         /// The first EOS has come.
         var isDraining = false
+        /// Counters of input and output at the start.
+        var framesBefore: (sent: UInt64, received: UInt64) = (0, 0)
+        var outcome = RunOutcome()
     }
 
     /// The branch of `fallback=passthrough`, and who changes it.
@@ -526,6 +531,7 @@ final class DecartTransform: ElementImplementation {
                 awaitsInput: settings.session.autoConnect && settings.subscribeToken == nil && settings.publishVideo
                     && !settings.muteVideo && !settings.standby,
                 sizes: settings.transport.kinds.map { plan.media(for: $0).format })
+            $0.run?.framesBefore = (input.gate.counters.framesIn, output.counters.received)
         }
         // Another thread may have set properties since `settings` was copied: the plan lacks them, and no run took them.
         let late = TransformProperties.settings.changes(from: settings, to: state.withLock(\.settings))
@@ -584,6 +590,8 @@ final class DecartTransform: ElementImplementation {
             )
         }
         input?.processing.start(processor, element: handle)
+        // Whoever waits for `audio_src`, as gst-launch-1.0 does, learns that it does not come.
+        if !audio.isWanted { handle.unowned.noMorePads() }
         if let session { watchQuality(of: session) }
         if connects { session?.controller.start() }
     }

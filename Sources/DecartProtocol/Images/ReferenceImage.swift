@@ -50,12 +50,17 @@ package struct ReferenceImage: Sendable, Equatable {
         do throws(ProtocolError) {
             image = try ReferenceImage(bytes: ReferenceImage.content(of: path))
         } catch {
-            let hint =
-                path.contains("://")
-                ? " URLs are not fetched." : path.hasPrefix("~") ? " Only a shell replaces ~ by the home folder." : ""
-            throw ProtocolError(error.code, "\(error.message) The file is '\(path.printable(limit: 200))'.\(hint)")
+            let file = "The file is '\(path.printable(limit: 200))'.\(Self.advice(on: path))"
+            throw ProtocolError(error.code, "\(error.message) \(file)")
         }
         self = image
+    }
+
+    /// A path as a shell or a browser takes it, and as the file system does not.
+    private static func advice(on path: String) -> String {
+        if path.hasPrefix("~") { return " A ~ is not expanded: write the whole path." }
+        if path.hasPrefix("file:") { return " Write the path without file://." }
+        return path.contains("://") ? " Addresses are not fetched: download the file." : ""
     }
 
     private static func content(of path: String) throws(ProtocolError) -> [UInt8] {

@@ -54,9 +54,11 @@ public class Element: GObject, @unchecked Sendable {
     public func requestPad(_ name: String) -> Pad? {
         gst_element_request_pad_simple(element, name).map { Pad(taking: $0) }
     }
-    public func releaseRequestPad(_ pad: Pad) { gst_element_release_request_pad(element, pad.pad) }
-    public func add(_ pad: Pad) { gst_element_add_pad(element, pad.pad) }
-    public func remove(_ pad: Pad) { gst_element_remove_pad(element, pad.pad) }
+    package func releaseRequestPad(_ pad: Pad) { gst_element_release_request_pad(element, pad.pad) }
+    package func add(_ pad: Pad) { gst_element_add_pad(element, pad.pad) }
+    /// Tells the application that waits for a sometimes pad that none comes for now.
+    package func noMorePads() { gst_element_no_more_pads(element) }
+    package func remove(_ pad: Pad) { gst_element_remove_pad(element, pad.pad) }
 
     public func link(_ next: Element) throws(GStreamerError) {
         guard gst_element_link(element, next.element) != 0 else {

@@ -133,6 +133,7 @@ final class AudioOutput: Sendable {
 
     var counters: AudioOutputCounters { state.withLock(\.counters) }
     var hasEnded: Bool { state.withLock(\.hasEnded) }
+    var isLinked: Bool { source.pad.isLinked }
 
     func show() {
         source.pad.setActive(true)

@@ -146,6 +146,7 @@ package final class AudioTrack: @unchecked Sendable {
         }
         output.set(playing: isPlaying)
         output.show()
+        element.unowned.noMorePads()
         // The pipeline must query the latency again, now that the pad may be linked.
         element.unowned.post(Message.latency(element.unowned))
     }
@@ -178,6 +179,8 @@ package final class AudioTrack: @unchecked Sendable {
         if let identity { show(as: identity) }
         state.withLock(\.output)?.finish()
     }
+    /// `audio_src` exists, and nothing is linked to it.
+    package var isUnlinked: Bool { state.withLock(\.output).map { !$0.hasEnded && !$0.isLinked } ?? false }
     /// `audio_src` exists and has not ended.
     package var isGiving: Bool { state.withLock(\.output).map { !$0.hasEnded } ?? false }
     package func clockChanged() { gate.clockChanged() }

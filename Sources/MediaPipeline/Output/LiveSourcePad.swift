@@ -149,11 +149,10 @@ final class LiveSourcePad: Sendable {
             return
         }
         // gst-launch-1.0 waits with a refused link for a pad that may come, because the element has a sometimes pad.
-        let text =
-            flow == .notLinked
-            ? "Nothing is linked to '\(pad.name)': link a sink to it. Put \(remedy) behind the element if the next one "
-                + "takes other formats."
-            : "Downstream does not accept the format of '\(pad.name)'. Put \(remedy) behind the element."
-        element.unowned.postError(ElementProblem(.coreNegotiation, text, debug: debug))
+        let cause = flow == .notLinked ? "Nothing is linked to" : "Downstream does not accept the format of"
+        let sink = flow == .notLinked ? ", and a sink if there is none" : ""
+        element.unowned.postError(
+            ElementProblem(
+                .coreNegotiation, "\(cause) '\(pad.name)'. Put \(remedy) behind the element\(sink).", debug: debug))
     }
 }

@@ -88,6 +88,11 @@ package final class StandInServer: Sendable {
             throw StandInError(
                 "cannot listen on port \(port): Address already in use. End the other program, or choose another "
                     + "\(option).")
+        } catch .system(EACCES) {
+            throw StandInError(
+                "cannot listen on port \(port): Permission denied. Choose another \(option), of 1024 or more.")
+        } catch .system(EADDRNOTAVAIL) {
+            throw StandInError("cannot listen: the host is no address of this machine. Correct --host.")
         } catch {
             throw StandInError("cannot listen: \(error.reason)")
         }

@@ -297,6 +297,36 @@ def check_numpy(name, url, environment):
     report(name)
 
 
+# A pipeline, and what the program must say of it. SOURCE is for a program that puts a sink behind it.
+MISTAKES = {
+    "wrong key": ("SOURCE ! decarttransform name=decart base-url=URL/?fault=http_401 api-key=x", "rejected the API key"),
+    "no name": ("SOURCE ! decarttransform", "name=decart"),
+    "two links": ("SOURCE ! ! decarttransform name=decart", "syntax error"),
+    "no such property": ("SOURCE ! decarttransform name=decart promt=Lego", 'no property "promt"'),
+    "no plugin": ("SOURCE ! decarttransform name=decart", "gstreamer1.0-decart"),
+}
+
+
+def check_mistakes(name, command, sink, url, work, environment):
+    """Each mistake ends the program with status 1 and one sentence, and --help with 0."""
+    for mistake, (pipeline, said) in MISTAKES.items():
+        pipeline = pipeline.replace("SOURCE", VIDEO).replace("URL", url) + sink
+        place = environment if mistake != "no plugin" else {
+            **environment, "GST_REGISTRY_1_0": os.path.join(work, f"{name.partition(':')[0]}.registry"),
+            "GST_PLUGIN_SYSTEM_PATH_1_0": environment["GST_PLUGIN_SYSTEM_PATH_1_0"].rpartition(":")[2]}
+        with contextlib.closing(Program([*command, pipeline], place)) as program:
+            status = program.process.wait(LIMIT)
+            program.reader.join(LIMIT)
+            expect(status == 1, f"{mistake}: status {status}: {program.lines[-3:]}")
+            # live.py prints the states of the session too.
+            lines = [line for line in program.lines if not line.startswith("state: ")]
+            expect(len(lines) == 1 and said in lines[0], f"{mistake}: {program.lines[-5:]}")
+    with contextlib.closing(Program([*command, "--help"], environment)) as program:
+        status = program.process.wait(LIMIT)
+        expect(status == 0, f"--help: status {status}: {program.lines[-3:]}")
+    report(name)
+
+
 def minimal_problems():
     """The short examples are short, and README.md has the minimal one in Python."""
     readme = read(os.path.join(REPO, "README.md"))
@@ -515,6 +545,14 @@ def programs_checks(url, work, environment):
                           ("minimal.swift", [os.path.join(folder, "minimal-swift")])):
         yield f"{name}: prompts are applied, and a refusal is printed", check_minimal, command, url, work, environment
     yield "numpy_frames.py: the arrays have the looks of the prompts", check_numpy, url, environment
+    python = os.environ.get("DECART_TEST_PYTHON") or "/usr/bin/python3"
+    for name, command, sink in (("minimal.py", ["/usr/bin/python3", os.path.join(EXAMPLES, "minimal.py")], " ! fakesink"),
+                                ("minimal.c", [os.path.join(folder, "minimal-c")], " ! fakesink"),
+                                ("minimal.swift", [os.path.join(folder, "minimal-swift")], " ! fakesink"),
+                                ("numpy_frames.py", [python, os.path.join(EXAMPLES, "numpy_frames.py")], ""),
+                                ("live.py", [LIVE, "--sink", "fakesink"], ""),
+                                ("perform.py", [os.path.join(EXAMPLES, "perform.py")], " ! fakesink")):
+        yield f"{name}: a mistake ends it with status 1 and one sentence", check_mistakes, command, sink, url, work, environment
     yield "live.py", check_program, LIVE, url, work, environment
     yield "live.py: camera says that there is no other", check_camera, LIVE, url, environment
     yield "faults.py: frames come through a queue and a restart of the service", check_faults, environment

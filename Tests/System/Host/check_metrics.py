@@ -228,7 +228,8 @@ def check_error(folder):
         wait("the error", lambda: series(run.metrics(), "decart_state", state="error") == [1])
         found = [dict(labels).get("code") for name, labels in run.metrics() if name == "decart_last_error_code"]
         report("the code of the ERROR is a metric", "" if found == ["NETWORK_ERROR"] else found or "none")
-        report("no restart is asked for because of it", "" if fetch(f"{run.address}/health") == "healthy\n" else "not healthy")
+        wait("status 503 of /health", lambda: is_unhealthy(run))
+        report("a session that has ended with an error fails the health check")
 
 
 def is_unhealthy(run):

@@ -69,6 +69,7 @@ ip link set lo up
 # Neither Janus nor aiortc takes candidates of the loopback interface.
 ip link add decart0 type veth peer name decart1 && ip address add 192.0.2.1/24 dev decart0 \\
     && ip link set decart0 up && ip link set decart1 up
+export DECART_BASE_URL=ws://127.0.0.1:9001 DECART_API_KEY=x
 decart-standin >standin.log 2>&1 &
 for _attempt in $(seq 1 100); do
     grep -qs 'listening on' standin.log && break

@@ -4,7 +4,8 @@
     source pipelines/env.sh
     pipelines/examples/metrics/exporter.py --base-url ws://127.0.0.1:9001 --sessions 2
 
-http://127.0.0.1:9464/metrics has the metrics, /health responds 200 while every graph delivers frames, else 503. The key
+http://127.0.0.1:9464/metrics has the metrics. /health responds 200 while every graph delivers frames and has a session that
+lives or is retried, else 503 with the sessions that fail. The key
 comes from DECART_API_KEY or --api-key-file; --help has all options. A test pattern goes to a service on this machine only.
 
 To export from a program of your own, copy Collector: it needs a dictionary of elements by name, and no thread.
@@ -13,6 +14,7 @@ To export from a program of your own, copy Collector: it needs a dictionary of e
 import argparse
 import http.server
 import os
+import re
 import signal
 import socket
 import sys
@@ -168,24 +170,28 @@ class Collector:
 # --- The program ------------------------------------------------------------------------------------------------------
 
 class Graph:
-    """The sessions. A graph is healthy while all of them deliver frames; the fallback's frames count as well."""
+    """The sessions. Each is healthy while it delivers frames, those of the fallback too, and is not at an end: after an
+    ERROR, only a new start begins another session."""
 
-    STALL = 10  # s
+    STALL = 10  # s without a frame
+    DEAD = 5  # s in the state `error`
 
     def __init__(self, options):
         self.pipelines, self.elements = [], {}
         for number in range(options.sessions):
             # max-retries=-1: an outage of the service ends no session.
             pipeline = Gst.parse_launch(
-                f"{options.source} ! decarttransform name=session base-url={options.base_url} prompt=\"Lego World\""
-                f" max-retries=-1 {options.options} ! {options.sink}")
+                f"{options.source} ! decarttransform name=session max-retries=-1 {options.options} ! {options.sink}")
             self.pipelines.append(pipeline)
             session = self.elements[str(number)] = pipeline.get_by_name("session")
-            # Not in the description: a path may have spaces and exclamation marks.
-            if options.api_key_file:
-                session.set_property("api-key-file", options.api_key_file)
+            # Not in the description: a path or a prompt may have spaces, quotes and exclamation marks.
+            for name, value in (("base-url", options.base_url), ("api-key-file", options.api_key_file),
+                                ("prompt", options.prompt), ("model", options.model)):
+                if value and not re.search(rf"(?<!\S){name}\s*=", options.options):
+                    session.set_property(name, value)
         # (frames-out, time of its last change) by session
         self.progress = {session: (0, time.monotonic()) for session in self.elements}
+        self.alive = {session: time.monotonic() for session in self.elements}  # last time without the state `error`
 
     def play(self):
         for pipeline in self.pipelines:
@@ -201,17 +207,21 @@ class Graph:
             frames = element.get_property("stats").get_value("frames-out")
             if frames > self.progress[session][0]:
                 self.progress[session] = (frames, time.monotonic())
+            if element.get_property("connection-state").value_nick != "error":
+                self.alive[session] = time.monotonic()
         for pipeline in self.pipelines:
             while message := pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR | Gst.MessageType.WARNING):
                 parse = message.parse_error if message.type == Gst.MessageType.ERROR else message.parse_warning
                 print(f"{message.src.get_path_string()}: {parse()[0].message}", file=sys.stderr, flush=True)
-        if self.is_healthy:
+        if not self.problems():
             notify("WATCHDOG=1")
         return True
 
-    @property
-    def is_healthy(self):
-        return all(time.monotonic() - since < self.STALL for _, since in self.progress.values())
+    def problems(self):
+        """A line for each session that is not healthy."""
+        now = time.monotonic()
+        stalled = [f"session {name} delivers no frames" for name, (_, since) in self.progress.items() if now - since >= self.STALL]
+        return stalled + [f"session {name} has ended with an error" for name, since in self.alive.items() if now - since >= self.DEAD]
 
 
 def notify(text):
@@ -233,8 +243,8 @@ def make_handler(graph, registry):
             if self.path == "/metrics":
                 self.respond(200, CONTENT_TYPE_LATEST, generate_latest(registry))
             elif self.path in ("/health", "/-/healthy"):
-                self.respond(200 if graph.is_healthy else 503, "text/plain",
-                             b"healthy\n" if graph.is_healthy else b"a graph delivers no frames\n")
+                problems = graph.problems()
+                self.respond(503 if problems else 200, "text/plain", ("\n".join(problems or ["healthy"]) + "\n").encode())
             else:
                 self.respond(404, "text/plain", b"/metrics or /health\n")
 
@@ -243,7 +253,10 @@ def make_handler(graph, registry):
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET
 
         def log_message(self, *_):
             pass
@@ -260,7 +273,9 @@ def main():
     parser.add_argument("--api-key-file", help="file with the key; without it, DECART_API_KEY")
     parser.add_argument("--source", help="elements in front of decarttransform, as for gst-launch-1.0")
     parser.add_argument("--sink", default="fakesink sync=true", help="elements behind it")
-    parser.add_argument("--options", default="", help="further properties of decarttransform")
+    parser.add_argument("--prompt", default="Lego World", help="prompt of all sessions")
+    parser.add_argument("--model", default="", help="model of all sessions; empty: the element's default")
+    parser.add_argument("--options", default="", help="further properties of decarttransform, as width=640 height=352")
     options = parser.parse_args()
     if not options.source:
         if urllib.parse.urlsplit(options.base_url).hostname not in ("127.0.0.1", "localhost", "::1"):
@@ -268,7 +283,10 @@ def main():
         options.source = "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=10/1"
 
     Gst.init(None)
-    graph = Graph(options)
+    try:
+        graph = Graph(options)
+    except GLib.Error as error:
+        parser.error(f"--source, --options or --sink: {error.message}")
     registry = CollectorRegistry()
     registry.register(Collector(graph.elements))
     server = http.server.ThreadingHTTPServer((options.listen, options.port), make_handler(graph, registry))

@@ -16,6 +16,7 @@ import collections
 import glob
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -34,6 +35,20 @@ BUNDLED = os.path.join(_FOLDER, "bin", "decart-standin")
 PLUGINS = os.path.join(_FOLDER, "gstreamer-1.0")
 # Size of the frames that `run` counts; small, because their pixels do not matter.
 _WIDTH, _HEIGHT = 64, 36
+
+
+# Names of the looks in `frames_by_look`, and the words of prompts that select them.
+LOOKS = {"mosaic": "lego", "posterised": "anime", "neon": "cyberpunk", "grey": "noir", "hue": "any other", "untouched": "none"}
+
+
+class Looks(collections.Counter):
+    """Number of frames by look; KeyError for a name that is none."""
+
+    def __missing__(self, name):
+        if name in LOOKS:
+            return 0
+        known = ", ".join(f"{look} (prompt {word})" for look, word in LOOKS.items())
+        raise KeyError(f"there is no look {name!r}: {known}")
 
 
 class StandInError(AssertionError):
@@ -64,15 +79,31 @@ def add_plugin(environment):
 
 class Run:
     """The result of a pipeline: `frames` that have left it, those of `fallback` among them, the `seconds` until the last
-    one, its mean `colour` (red, green, blue from 0 to 255), and the records of its `sessions`."""
+    one, its mean `colour` (red, green, blue from 0 to 255), the records of its `sessions`, and the `messages`, ERROR and
+    WARNING, that it has printed."""
 
-    def __init__(self, frames, seconds, colour, sessions):
+    def __init__(self, frames, seconds, colour, sessions, messages=()):
         self.frames, self.seconds, self.colour, self.sessions = frames, seconds, colour, sessions
+        self.messages = list(messages)
 
     @property
     def looks(self):
-        """Number of frames that the service sent, by the name of their look; 0 for any other name."""
-        return sum((collections.Counter(session["frames_by_look"]) for session in self.sessions), collections.Counter())
+        """Number of frames that the service sent, by the name of their look; KeyError for a name that is none."""
+        counts = Looks()
+        for session in self.sessions:
+            counts.update(session["frames_by_look"])
+        return counts
+
+    @property
+    def transformed(self):
+        """Number of transformed frames that the service sent."""
+        return sum(count for look, count in self.looks.items() if look != "untouched")
+
+    def __repr__(self):
+        states = [session["state"] for session in self.sessions]
+        last = f", last message {self.messages[-1]!r}" if self.messages else ""
+        return (f"<Run: {self.frames} frames in {self.seconds:.1f} s, {self.transformed} transformed, looks {dict(self.looks)},"
+                f" sessions {states}{last}>")
 
 
 class StandIn:
@@ -110,6 +141,7 @@ class StandIn:
 
     def request(self, method, path, body=None, limit=None, **query):
         """The answer of the control port: a value for JSON, else text. Raises StandInError. `limit`: seconds."""
+        __tracebackhide__ = True  # pytest shows the line of the test
         query = {key: value for key, value in query.items() if value is not None}
         url = f"{self.control}{path}" + (f"?{urllib.parse.urlencode(query)}" if query else "")
         request = urllib.request.Request(url, data=body.encode() if body is not None else None, method=method)
@@ -140,13 +172,20 @@ class StandIn:
 
     def wait(self, *, timeout=10, **conditions):
         """The record of a session that meets state, frames, prompt, look and session; StandInError after `timeout` s."""
-        return self.request("GET", "/control/wait", limit=timeout + self.timeout, timeout=timeout, **conditions)["session"]
+        __tracebackhide__ = True
+        try:
+            return self.request("GET", "/control/wait", limit=timeout + self.timeout, timeout=timeout, **conditions)["session"]
+        except StandInError as error:
+            wanted = ", ".join(f"{name}={value!r}" for name, value in conditions.items())
+            raise StandInError(f"waited {timeout} s for {wanted or 'a session'}: {error}", error.status, error.session) from None
 
     def faults(self, *specs):
         """Replaces the faults of new connections; without any, removes them."""
+        __tracebackhide__ = True
         self.request("POST", "/control/faults", "\n".join(specs))
 
     def inject(self, *specs, session=None):
+        __tracebackhide__ = True
         self.request("POST", "/control/inject", "\n".join(specs), session=session)
 
     @property
@@ -156,13 +195,19 @@ class StandIn:
         add_plugin(variables)
         return variables
 
-    def run(self, pipeline, frames=100, timeout=60):
-        """Runs a pipeline until `frames` frames have left it, and returns a Run.
+    def run(self, pipeline, frames=100, timeout=60, transformed=0):
+        """Runs a pipeline until `frames` frames have left it and the service has sent `transformed` ones; returns a Run.
+        Frames of `fallback` leave before and between those of the service.
 
         `pipeline` is a description for gst-launch-1.0 that ends with an open source pad of raw video. Leave out `base-url`
         and `api-key`. Raises RuntimeError with the pipeline's message if it fails, or after `timeout` seconds.
         """
+        __tracebackhide__ = True
         before = {session["id"] for session in self.sessions}
+
+        def own():
+            return [session for session in self.sessions if session["id"] not in before]
+
         reading, writing = os.pipe()
         description = (f"{pipeline} ! videoconvert ! videoscale ! video/x-raw,format=RGB,width={_WIDTH},height={_HEIGHT}"
                        f" ! fdsink fd={writing} sync=false")
@@ -178,20 +223,26 @@ class StandIn:
         alarm.start()
         try:
             with os.fdopen(reading, "rb") as video:
-                while count < frames and len(frame := video.read(size)) == size:
+                is_enough = False
+                while not is_enough and len(frame := video.read(size)) == size:
                     count, latest = count + 1, frame
+                    is_enough = count >= frames and (not transformed or Run(count, 0, (), own()).transformed >= transformed)
                 seconds = time.monotonic() - begun
-                sessions = [session for session in self.sessions if session["id"] not in before]
+                sessions = own()
         finally:
             alarm.cancel()
             process.kill()
             process.wait()
             reader.join()
             process.stdout.close()
-        if count < frames:
-            raise RuntimeError(f"{count} of {frames} frames within {seconds:.1f} s: {''.join(output).strip() or pipeline}")
+        text = "".join(output).strip()
+        messages = re.findall(r"^(?:ERROR|WARNING): (?:from element \S+: )?(.*)$", text, re.M)
         colour = tuple(sum(latest[part::3]) * 3 / size for part in range(3))
-        return Run(count, seconds, colour, sessions)
+        run = Run(count, seconds, colour, sessions, messages)
+        if not is_enough:
+            wanted = f"{count} of {frames} frames" + (f" and {run.transformed} of {transformed} transformed ones" if transformed else "")
+            raise RuntimeError(f"{wanted} within {seconds:.1f} s: {messages[-1] if messages else text or pipeline}; {run}")
+        return run
 
     def reset(self):
         """Removes faults, closes the sessions and forgets them."""

@@ -1,0 +1,36 @@
+// What one run has brought about: an output that ends without a transformed frame is a failure, unless nothing else was
+// asked for. Without an error, a program that looks at the exit status takes a black file for a success.
+import DecartSession
+import GStreamerKit
+
+struct RunOutcome: Sendable {
+    /// Why the last attempt of the session failed.
+    var cause: SessionError?
+    /// An ERROR has been posted.
+    var hasFailed = false
+    /// The application has ended the session.
+    var isDisconnected = false
+    /// Frames have come to the element.
+    var hasInput = false
+    /// A transformed frame has come.
+    var hasOutput = false
+    var isConnected = false
+    /// False for a viewer, in standby, and while the application does not connect or sends no video.
+    var wantsOutput = true
+
+    /// The problem to post when the input has ended; nil: none.
+    func problem(sessionID: String?) -> ElementProblem? {
+        guard wantsOutput, hasInput, !hasOutput, !hasFailed, !isDisconnected else { return nil }
+        let text = "The input ended before a transformed frame came"
+        guard let cause else {
+            let state = isConnected ? "the service had not returned one" : "the session was not connected yet"
+            return ElementProblem(
+                .streamFailed,
+                "\(text): \(state). Give it a longer input; repeat a single image with imagefreeze.")
+        }
+        let error = SessionError(
+            cause.code, "\(text): \(cause.message)", stage: cause.stage, isPermanent: cause.isPermanent,
+            httpStatus: cause.httpStatus)
+        return ElementProblem(error, sessionID: sessionID)
+    }
+}
