@@ -27,20 +27,13 @@ struct Doubts: Sendable {
             sentences.append(
                 "max-bitrate=\(most) is in bit/s, and the least that is used is 10000. Set max-bitrate=\(most)000 for "
                     + "\(most) kbit/s.")
-        } else if most > 0, least > most {
+        } else if most > 0, least > most, least != TransformSettings().encoding.minBitrate {
             sentences.append("min-bitrate=\(least) is above max-bitrate=\(most), which counts. Lower min-bitrate.")
         }
         for (name, known) in Self.known where items.contains(where: { $0.name == name && !known.contains($0.value) }) {
             sentences.append(
                 "query-items has another value for \(name) than \(known.joined(separator: " and ")); the service may "
                     + "ignore or refuse it.")
-        }
-        let (least, most) = (settings.encoding.minBitrate, settings.encoding.maxBitrate)
-        if (1..<Self.leastBitrate).contains(most) {
-            sentences.append(
-                "max-bitrate=\(most) is too little for video; its unit is bit/s, so that 2500000 is 2.5 Mbit/s.")
-        } else if most > 0, least > most, least != TransformSettings().encoding.minBitrate {
-            sentences.append("min-bitrate=\(least) is above max-bitrate=\(most), which counts for both.")
         }
         return sentences.map { SessionError(.invalidOptions, $0, stage: .configuration) }
     }
@@ -63,8 +56,6 @@ struct Doubts: Sendable {
         return errors
     }
 
-    /// bit/s; what the smallest frames at the lowest rate need.
-    private static let leastBitrate = 30_000
     /// Values that Decart's SDKs send (Python 0.2.4, `realtime/types.py`).
     private static let known = [("resolution", ["720p", "1080p"]), ("speed", ["fast"])]
 }

@@ -52,25 +52,7 @@ extension DecartTransform {
         if connects { run.session.controller.start() }
     }
 
-    /// An input that ends before a transformed frame came leaves a file of black frames, or none: a batch job must not take
-    /// that for success. Where the output is what was asked for without the service, nothing has failed.
-    private func failIfNothingCame() {
-        let (run, output, settings, snapshot) = state.withLock { ($0.run, $0.output, $0.settings, $0.snapshot) }
-        guard let run, !run.awaitsInput, output?.counters.received == 0, snapshot.state != .error,
-            settings.session.autoConnect, settings.subscribeToken == nil, settings.fallback != .passthrough,
-            settings.publishVideo, !settings.muteVideo, !settings.standby
-        else { return }
-        let cause = snapshot.lastError
-        fail(
-            SessionError(
-                cause?.code ?? .connectionTimeout,
-                "The input has ended before the first transformed frame. "
-                    + (cause?.message ?? "The session had not begun: a short input ends while it is connected."),
-                stage: cause?.stage ?? .media))
-    }
-
     private func finish() {
-        failIfNothingCame()
         let output = state.withLock(\.output)
         reportEmptyOutput(output)
         output?.finish()

@@ -9,15 +9,6 @@ package enum BoundedFileError: Error, Sendable, Equatable {
     case tooLarge
     /// The cause, as a phrase for the user.
     case system(String)
-
-    /// The cause, as a phrase for the user.
-    package var phrase: String {
-        switch self {
-        case .notRegular: "it is no regular file"
-        case .tooLarge: "it is too large"
-        case .system(let phrase): phrase
-        }
-    }
 }
 
 package enum BoundedFile {
