@@ -65,12 +65,13 @@ package final class PacedSender: @unchecked Sendable {
         schedule()
     }
 
-    /// Sends padding beside the packets of the stream, unless another thread is sending.
+    /// Sends padding beside the packets of the stream, unless another thread is sending or packets wait: those fill the path
+    /// as well, and padding, which repeats the newest of them, would overtake it.
     /// - Parameter next: the next packet of padding; nil: no more.
     package func fill(_ next: () -> [UInt8]?) {
         let mayLeave = state.withLock { !$0.isStopped && !$0.isSending && !exchange(&$0.isSending, with: true) }
         guard mayLeave else { return }
-        while let packet = next() { packet.withUnsafeBytes(pad) }
+        while state.withLock(\.pacer.isEmpty), let packet = next() { packet.withUnsafeBytes(pad) }
         finish()
         schedule()
     }

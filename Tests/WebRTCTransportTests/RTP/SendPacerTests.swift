@@ -191,4 +191,36 @@ import WebRTCTransport
         letTheNetworkThreadRun()
         #expect(received.withLock { $0.count } == 600)
     }
+
+    /// Padding repeats the newest packet, so that it must not overtake those that wait.
+    @Test(.timeLimit(.minutes(1))) func paddingFollowsThePacketsThatWait() {
+        let padding = -1
+        let received = Mutex<[Int]>([])
+        let areAllSent = DispatchSemaphore(value: 0)
+        let sender = PacedSender(
+            bitrate: 1_000_000, network: .shared,
+            send: { packet in
+                let number = Int(packet[2]) << 8 | Int(packet[3])
+                received.withLock { $0.append(number) }
+                if number == 39 { areAllSent.signal() }
+            }, pad: { _ in received.withLock { $0.append(padding) } }, flush: {})
+        func pad() {
+            var left = 3
+            sender.fill {
+                left -= 1
+                return left >= 0 ? packet(0) : nil
+            }
+        }
+        sender.offer { offer in
+            for index in 0..<40 { packet(index).withUnsafeBytes { offer($0, .media) } }
+        }
+        pad()
+        #expect(areAllSent.wait(timeout: .now() + 30) == .success)
+        #expect(received.withLock { Array($0.prefix(40)) } == Array(0..<40))
+        letTheNetworkThreadRun()
+        let before = received.withLock { $0.count }
+        pad()
+        #expect(received.withLock { Array($0.dropFirst(before)) } == [padding, padding, padding])
+        sender.stop()
+    }
 }
