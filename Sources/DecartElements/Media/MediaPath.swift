@@ -59,6 +59,8 @@ final class MediaPath: @unchecked Sendable {
         var isOpen = false
         /// The encoder of `send` takes frames.
         var hasEncoder = false
+        /// Changed ones; nil: those of the settings.
+        var limits: VideoLimits?
         var isPublished = true
         var muted: Set<MediaKind> = []
         var trackSID: String?
@@ -134,7 +136,19 @@ final class MediaPath: @unchecked Sendable {
     /// See `VideoCodec.qualityFloor`. Any thread.
     var qualityFloor: Int {
         (sender?.negotiatedCodec ?? settings.connection.codec).qualityFloor(
-            settings.video.size.current, framerate: settings.video.framerate)
+            settings.video.size.current,
+            framerate: shared.withLock(\.limits)?.framerate ?? settings.video.framerate)
+    }
+
+    /// Changes the limits of the sent video.
+    func setLimits(_ limits: VideoLimits) {
+        let connections = shared.withLock { shared in
+            shared.limits = limits
+            return shared.connections
+        }
+        host.input.gate.setMaximumRate(framesPerSecond: limits.framerate)
+        sendBranch.setFramerate(limits.framerate)
+        for connection in connections { connection.setBitrateRange(limits.bitrates) }
     }
 
     /// Adds the counters of this path's connections to the element's. Any thread.
@@ -163,7 +177,11 @@ final class MediaPath: @unchecked Sendable {
     /// Call before the connection negotiates.
     func add(_ connection: PeerConnection) {
         guard let bin else { return connection.close() }
-        shared.withLock { $0.connections.append(connection) }
+        let limits = shared.withLock { shared in
+            shared.connections.append(connection)
+            return shared.limits
+        }
+        if let limits { connection.setBitrateRange(limits.bitrates) }
         bin.add(connection.bin)
         connection.bin.syncStateWithParent()
     }

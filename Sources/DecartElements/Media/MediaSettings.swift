@@ -2,8 +2,18 @@ import DecartProtocol
 import MediaPipeline
 import WebRTCTransport
 
+/// Limits of the sent video, which the application may change while a session runs.
+struct VideoLimits: Sendable {
+    /// Frames a second.
+    var framerate: Int
+    /// bit/s.
+    var bitrates: ClosedRange<Int>
+    var startBitrate: Int
+}
+
 /// Settings of the media of one session, for one of the two transports.
 struct MediaSettings: Sendable {
+    var transport = MediaTransportKind.livekit
     var video: VideoSendSettings
     var connection: PeerConnectionConfiguration
     /// Access to a room.
@@ -22,6 +32,12 @@ struct MediaSettings: Sendable {
 }
 
 extension MediaSettings {
+    /// Applies to the connections of later paths.
+    mutating func take(_ limits: VideoLimits) {
+        (video.framerate, video.bitrate) = (limits.framerate, limits.startBitrate)
+        (connection.bitrateRange, connection.startBitrate) = (limits.bitrates, limits.startBitrate)
+    }
+
     /// Negotiates the codec of an encoded side and no other one.
     func adapted(toInput format: EncodedVideoFormat?, output encoding: EncodedOutput?) -> MediaSettings {
         var settings = self

@@ -26,6 +26,7 @@ final class ElementSession: @unchecked Sendable {
     private let queue: SessionQueue
     private let reporter: SessionReporter
     private let media: MediaSlot
+    private let plan: SessionPlan
     private let addresses: AddressMonitor.Observation
     /// Numbers media paths across all sessions of the process: an element's next session may begin before the last one
     /// is torn down, and their paths must not be confused.
@@ -36,6 +37,8 @@ final class ElementSession: @unchecked Sendable {
         let all = Mutex<[PathID: any ElementMedia]>([:])
         let desired = Mutex(DesiredMedia())
         let muted = Mutex<Set<MediaKind>>([])
+        /// Changed limits, by transport.
+        let limits = Mutex<[MediaTransportKind: VideoLimits]>([:])
         let sendsSmallPackets = Atomic(false)
     }
 
@@ -46,7 +49,7 @@ final class ElementSession: @unchecked Sendable {
     ) {
         // The queue retains the element while work runs: an application may stop and release it in any callback.
         let queue = SessionQueue(label: "decart-session") { [element = host.element] in element.retained }
-        self.queue = queue
+        (self.queue, self.plan) = (queue, plan)
         let reporter = SessionReporter(scheduler: queue, onChange: onChange, onReport: onReport)
         self.reporter = reporter
         let slot = MediaSlot()
@@ -61,8 +64,9 @@ final class ElementSession: @unchecked Sendable {
             },
             makeMedia: { _, start, onEvent in
                 let id = PathID(Self.pathCount.wrappingAdd(1, ordering: .relaxed).newValue)
-                var settings = plan.media(for: start.transport).adapted(
-                    toInput: host.input.encoded.format, output: host.output.encoding)
+                var settings = plan.media(for: start.transport)
+                if let limits = slot.limits.withLock({ $0[start.transport] }) { settings.take(limits) }
+                settings = settings.adapted(toInput: host.input.encoded.format, output: host.output.encoding)
                 settings.connection.sendsSmallPackets = slot.sendsSmallPackets.load(ordering: .relaxed)
                 if settings.encodedInput == nil { plan.adapt(to: settings, host) }
                 let path = MediaPath(id: id, host: host, settings: settings, scheduler: queue) { event in
@@ -105,6 +109,19 @@ final class ElementSession: @unchecked Sendable {
         media.muted.withLock { $0 = muted }
         controller.mute(muted.contains(.video))
         forEachPath { path, media in path.setMuted(media.muted.withLock { $0 }, endsServiceMute: endsServiceMute) }
+    }
+
+    /// Applies changed frame rates and bitrates.
+    func setLimits(_ settings: TransformSettings) {
+        media.limits.withLock { limits in
+            for transport in MediaTransportKind.allCases {
+                limits[transport] = plan.limits(settings, transport) ?? limits[transport]
+            }
+        }
+        forEachPath { path, media in
+            let limits = media.limits.withLock { $0[path.path.settings.transport] }
+            if let limits { path.path.setLimits(limits) }
+        }
     }
 
     /// `body` reads the setting on the queue, so that the newest value counts, whichever call reaches it first.

@@ -137,24 +137,36 @@ extension SessionPlan {
     ) throws(ProtocolError) -> MediaSettings {
         let format = try format(settings, model, transport)
         let encoding = settings.encoding
-        let (codec, range) = (encoding.videoCodec(transport), encoding.bitrateRange(transport))
-        let framerate = settings.sentFramerate(transport, format)
-        let startBitrate = encoding.startBitrate(transport, size.current, framerate)
+        let codec = encoding.videoCodec(transport)
+        let limits = Self.limits(settings, format, transport, size)
         var media = MediaSettings(
+            transport: transport,
             video: VideoSendSettings(
-                size: size, framerate: framerate, bitrate: startBitrate,
-                encoder: encoding.encoder),
+                size: size, framerate: limits.framerate, bitrate: limits.startBitrate, encoder: encoding.encoder),
             connection: access.connection, servers: access.servers, openTimeout: settings.session.connectionTimeout,
             format: format, followsReceived: settings.outputSize == .received)
         media.video.degradation = encoding.degradation.preference
         // No simulcast with VP9, which has layers of its own (SVC).
         media.video.simulcast = encoding.simulcast && transport == .livekit && codec != .vp9
         media.connection.codec = codec
-        media.connection.bitrateRange = range
-        media.connection.startBitrate = startBitrate
+        media.take(limits)
         media.connection.adaptsBitrate = encoding.congestionControl == .auto
-        media.connection.maximumReceiveBitrate = max(range.upperBound, 2_500_000)
+        media.connection.maximumReceiveBitrate = max(limits.bitrates.upperBound, 2_500_000)
         return media
+    }
+
+    private static func limits(
+        _ settings: TransformSettings, _ format: VideoFormat, _ transport: MediaTransportKind, _ size: CurrentFrameSize
+    ) -> VideoLimits {
+        let framerate = settings.sentFramerate(transport, format)
+        return VideoLimits(
+            framerate: framerate, bitrates: settings.encoding.bitrateRange(transport),
+            startBitrate: settings.encoding.startBitrate(transport, size.current, framerate))
+    }
+
+    /// The limits by changed settings; nil: the model's frame rate is unknown.
+    func limits(_ settings: TransformSettings, _ transport: MediaTransportKind) -> VideoLimits? {
+        (try? Self.format(settings, model, transport)).map { Self.limits(settings, $0, transport, size) }
     }
 
     fileprivate static func network(_ settings: TransformSettings.Network) throws(ProtocolError) -> ICENetwork {

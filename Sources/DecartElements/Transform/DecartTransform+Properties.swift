@@ -74,6 +74,14 @@ extension DecartTransform {
         if !warnOfRawProperty("processor"), isRunning { input?.processing.change(to: text) }
     }
 
+    /// Applies frame rate and bitrates to the session and its later attempts, and the frame rate to the output.
+    func applyLimits() {
+        let (settings, session, output) = state.withLock { ($0.settings, $0.run?.session, $0.output) }
+        guard let session else { return }
+        session.setLimits(settings)
+        if let format = plannedFormat { output?.prefer(framerate: format.framerate) }
+    }
+
     func applyDuration() {
         let (session, limit) = state.withLock { ($0.run?.session, $0.settings.session.maximumDuration) }
         session?.controller.limit(to: limit)

@@ -85,6 +85,17 @@ extension DecartTransform {
         }
     }
 
+    private func watchNetwork(_ session: ElementSession, _ sending: PeerConnectionStatistics) {
+        let sends = session.path.map { $0.isWanted && !$0.isMuted(.video) } ?? false
+        let minimum = sending.bitrateRange?.lowerBound ?? 0
+        let target = sends ? sending.bitrateTarget : nil
+        guard state.withLock({ $0.networkWatch.add(target, minimum: minimum) }) else { return }
+        let text =
+            "The network from this host carries less than \(minimum / 1000) kbit/s (min-bitrate): the video is late, or "
+            + "stands. The session continues, and the video improves with more bandwidth."
+        warn(SessionError(.webRTC, text, stage: .media))
+    }
+
     private func watchResolution(_ session: ElementSession) {
         guard state.withLock({ $0.run?.resolution != nil }), let size = session.path?.receivedSize else { return }
         let sentence = state.withLock { $0.run?.session === session ? $0.run?.resolution?.add(size) : nil }
@@ -96,6 +107,7 @@ extension DecartTransform {
         guard let sending = connections.first?.statistics, let receiving = connections.last?.statistics else {
             return nil
         }
+        watchNetwork(session, sending)
         let (input, output, run, stall, hold) = state.withLock {
             ($0.input, $0.output, $0.run, $0.sendWatch.stall, $0.snapshot.hold)
         }
@@ -115,7 +127,7 @@ extension DecartTransform {
         if let rate = sending.bitrateTarget {
             // More than that looks better, and less of it is no fault of the network.
             let floor = session.path?.qualityFloor ?? rate.sustained
-            let highest = max(1, min(sending.maximumBitrate ?? floor, floor))
+            let highest = max(1, min(sending.bitrateRange?.upperBound ?? floor, floor))
             reading.cpuRatio = session.path?.codecs.cpuShare ?? 1
             reading.bandwidthRatio = rate.isLimitedByNetwork ? min(1, Double(rate.sustained) / Double(highest)) : 1
         }

@@ -49,6 +49,7 @@ final class DecartTransform: ElementImplementation {
         var history = SessionHistory(now: MonotonicTime.now)
         var quality = QualityJudge()
         var sendWatch = SendWatch()
+        var networkWatch = NarrowNetworkWatch()
         var steering = BitrateSteering()
         var input: InputChain?
         /// Set with `input`.
@@ -380,7 +381,7 @@ final class DecartTransform: ElementImplementation {
                 state.snapshot = SessionSnapshot()
                 state.history.changed(to: state.snapshot, now: MonotonicTime.now)
                 state.quality.reset()
-                state.sendWatch = SendWatch()
+                (state.sendWatch, state.networkWatch) = (SendWatch(), NarrowNetworkWatch())
                 state.steering = BitrateSteering()
                 state.tags = TaggedOrientation()
             }

@@ -95,7 +95,8 @@ enum TransformProperties {
             blurb: "Height of sent and returned frames, pixels (0 = the model's)"),
         .int(
             "framerate", \.framerate, in: 0...240, nick: "Frame rate",
-            blurb: "Frames per second of the output, and to send at most (0 = the model's, at most 26 directly)"),
+            blurb: "Frames per second of the output, and to send at most (0 = the model's, at most 26 directly)"
+        ).playing { $0.applyLimits() },
         .enumeration(
             "orientation", \.orientation, nick: "Orientation",
             blurb: "Portrait swaps width and height; auto takes the input's shape when the element starts"
@@ -154,10 +155,12 @@ enum TransformProperties {
         // MARK: Encoding
         .uint(
             "min-bitrate", \.encoding.minBitrate, in: 10_000...100_000_000, nick: "Minimum bitrate",
-            blurb: "Lowest video bitrate to send, bit/s"),
+            blurb: "Lowest video bitrate to send, bit/s"
+        ).playing { $0.applyLimits() },
         .uint(
             "max-bitrate", \.encoding.maxBitrate, in: 0...100_000_000, nick: "Maximum bitrate",
-            blurb: "Highest video bitrate to send, bit/s (0 = 2500000; in a room 3500000, with VP9 3000000)"),
+            blurb: "Highest video bitrate to send, bit/s (0 = 2500000; in a room 3500000, with VP9 3000000)"
+        ).playing { $0.applyLimits() },
         .enumeration(
             "congestion-control", \.encoding.congestionControl, nick: "Congestion control",
             blurb: "Adapts the video bitrate to the network; off is for networks with bandwidth to spare"),

@@ -16,7 +16,7 @@ package struct EncodedFlow: Sendable {
 
     /// bit/s; nil: not known yet.
     package var target: Int?
-    private let framerate: Int
+    package var framerate: Int
     private var needsKeyframe = true
     private var lastSequence: UInt64?
     /// A keyframe request of the remote peer that waits for its time.

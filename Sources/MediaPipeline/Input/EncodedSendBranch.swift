@@ -32,6 +32,8 @@ package final class EncodedSendBranch: SendBranch {
         state = Mutex(State(flow: EncodedFlow(framerate: framerate)))
     }
 
+    package func setFramerate(_ framerate: Int) { state.withLock { $0.flow.framerate = max(framerate, 1) } }
+
     package func apply(target: BitrateTarget) { state.withLock { $0.flow.target = target.target } }
 
     package func requestKeyframe() {
@@ -102,6 +104,8 @@ package protocol SendBranch: Sendable {
     var codingTime: CodingTime { get }
     var cpuShare: Double { get }
     func apply(target: BitrateTarget)
+    /// Takes at most so many frames a second.
+    func setFramerate(_ framerate: Int)
     func requestKeyframe()
     func setWanted(_ rids: Set<String>)
     func start(

@@ -22,6 +22,8 @@ package final class VideoSendBranch: SendBranch {
         var wanted: Set<String>?
         var isWanted: Bool { wanted.map { !$0.isEmpty } ?? true }
         var appliedBitrate = 0
+        /// The most frames a second; the rate in the encoder's caps.
+        var framerate: Int
         var ladder: DegradationLadder?
         /// The frame rate of the ladder.
         var limit = RateLimit()
@@ -46,7 +48,8 @@ package final class VideoSendBranch: SendBranch {
         self.settings = settings
         self.receiving = receiving
         self.logger = logger
-        state = Mutex(State(load: CPULoadController(frameRate: settings.framerate)))
+        let rate = settings.framerate
+        state = Mutex(State(framerate: rate, load: CPULoadController(frameRate: rate)))
     }
 
     /// RIDs of the simulcast layers that are sent now, highest resolution first; empty: one stream. Any thread.
@@ -62,6 +65,20 @@ package final class VideoSendBranch: SendBranch {
 
     /// Any thread.
     package func apply(target: BitrateTarget) { state.withLock { $0.target = target } }
+
+    /// Any thread.
+    package func setFramerate(_ framerate: Int) {
+        let isNew = state.withLock { state in
+            guard exchange(&state.framerate, with: framerate) != framerate else { return false }
+            // Their steps depend on the rate.
+            (state.ladder, state.limit) = (nil, RateLimit())
+            state.load = CPULoadController(frameRate: framerate)
+            // Caps with the new rate precede the next frame.
+            state.size = (0, 0)
+            return true
+        }
+        if isNew { input.gate.setCarriedRate(framesPerSecond: nil, path: path) }
+    }
 
     /// Makes the next frame a keyframe. Any thread.
     package func requestKeyframe() { state.withLock(\.encoder)?.requestKeyframe() }
@@ -196,7 +213,8 @@ package final class VideoSendBranch: SendBranch {
     }
 
     private func pushCaps(on entry: Pad, _ size: (width: Int, height: Int)) {
-        let format = OutputFormat(width: size.width, height: size.height, framerate: (settings.framerate, 1))
+        let rate = state.withLock(\.framerate)
+        let format = OutputFormat(width: size.width, height: size.height, framerate: (rate, 1))
         guard let caps = try? Caps(format.capsText) else { return }
         entry.push(Event.caps(caps))
         let video = VideoInfo(caps: caps)
@@ -219,7 +237,7 @@ package final class VideoSendBranch: SendBranch {
             if state.ladder == nil {
                 let size = settings.size.current
                 state.ladder = DegradationLadder(
-                    width: size.width, height: size.height, frameRate: Double(settings.framerate),
+                    width: size.width, height: size.height, frameRate: Double(state.framerate),
                     preference: settings.degradation)
             }
             let level = state.ladder?.frame(target, made: made, now: MonotonicTime.now)

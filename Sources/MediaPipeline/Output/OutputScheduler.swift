@@ -187,6 +187,12 @@ package struct OutputScheduler<Payload> {
         needsNegotiation = true
     }
 
+    package mutating func prefer(framerate: Int) {
+        guard configuration.preferred.framerate != (framerate, 1) else { return }
+        configuration.preferred.framerate = (framerate, 1)
+        needsNegotiation = true
+    }
+
     /// Takes the delay of a media path, from the input's running time to the arrival.
     /// - Returns: true if more latency is needed than was reported.
     package mutating func setDelay(_ delay: Int64, path: PathID) -> Bool {

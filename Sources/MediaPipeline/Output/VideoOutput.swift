@@ -124,6 +124,9 @@ package final class VideoOutput: Sendable {
     /// Turns the size that downstream's caps leave open, once the orientation is known.
     package func orient(portrait: Bool) { change { $0.orient(portrait: portrait) } }
 
+    /// Changes the frame rate that downstream's caps leave open.
+    package func prefer(framerate: Int) { change { $0.prefer(framerate: framerate) } }
+
     /// `mayFill` returns false for an input that waits while nothing is sent. With `timestamps=capture` its timeline
     /// waits too, so gaps in the output are not filled.
     package func onFill(_ mayFill: @escaping @Sendable () -> Bool) { filling.withLock { $0.mayBegin = mayFill } }

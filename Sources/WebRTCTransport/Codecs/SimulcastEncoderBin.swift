@@ -20,9 +20,19 @@ package final class SimulcastEncoderBin: VideoSender {
         /// Capsfilter that fixes the layer's size; nil: full size.
         let filter: Element?
         let isSent = Atomic(true)
+        private let limit: Mutex<RateLimit>
 
         init(_ layer: SimulcastLayer, _ encoder: VideoEncoderBin, _ filter: Element?) {
             (self.layer, self.encoder, self.filter) = (layer, encoder, filter)
+            var limit = RateLimit()
+            limit.set(framesPerSecond: layer.maximum?.framerate)
+            self.limit = Mutex(limit)
+        }
+
+        /// True if the layer takes this frame.
+        func takes(_ frame: Buffer) -> Bool {
+            guard isSent.load(ordering: .relaxed) else { return false }
+            return frame.pts.map { time in limit.withLock { $0.passes(time) } } ?? true
         }
     }
 
@@ -60,8 +70,9 @@ package final class SimulcastEncoderBin: VideoSender {
             else { throw GStreamerError(.linkFailed, "no pads for another stream of the simulcast") }
             let branch = Branch(layer, encoder, filter)
             // Weak, because the branch holds the bin that contains the pad.
-            first.addProbe(.buffer) { [weak branch] _ in
-                branch?.isSent.load(ordering: .relaxed) == true ? .pass : .drop
+            first.addProbe(.buffer) { [weak branch] item in
+                guard let branch, case .buffer(let frame) = item else { return .drop }
+                return branch.takes(frame) ? .pass : .drop
             }
             try copy.link(first)
             try end.link(entry)

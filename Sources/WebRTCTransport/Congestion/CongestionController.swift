@@ -4,7 +4,7 @@
 // monotonic clock, except arrivals, which are on the remote peer's.
 
 package struct CongestionController: Sendable {
-    private let range: ClosedRange<Int>
+    private var range: ClosedRange<Int>
     private let start: Int
 
     private var standing = StandingQueue()
@@ -55,13 +55,24 @@ package struct CongestionController: Sendable {
 
     /// `range` and `start` are in bit/s. The start is clamped to the range, and the range to 10 Gbit/s.
     package init(range: ClosedRange<Int>, start: Int) {
-        let sane = 1...10_000_000_000
-        self.range = range.clamped(to: sane)
+        self.range = range.clamped(to: Self.sane)
         self.start = min(max(start, self.range.lowerBound), self.range.upperBound)
         delay = DelayBasedController(start: Double(self.start))
-        loss = LossBasedController(start: Double(self.start), ceiling: Double(self.range.upperBound) * 1.5)
+        loss = LossBasedController(start: Double(self.start), ceiling: Self.ceiling(self.range))
         target = BitrateTarget(target: self.start, estimate: self.start, reason: .start)
         latestEstimate = self.start
+    }
+
+    private static let sane = 1...10_000_000_000
+    private static func ceiling(_ range: ClosedRange<Int>) -> Double { Double(range.upperBound) * 1.5 }
+
+    /// Changes the range. A higher maximum is reached by growth and probes, as after the start.
+    package mutating func setRange(_ range: ClosedRange<Int>, now: Int64) -> BitrateTarget? {
+        self.range = range.clamped(to: Self.sane)
+        loss.setCeiling(Self.ceiling(self.range))
+        // A change of the application does not wait for the interval between two changes of the network.
+        publishedAt = nil
+        return publish(now)
     }
 
     /// Smoothed round trip without the remote peer's own delay, µs; nil before its first receiver report.

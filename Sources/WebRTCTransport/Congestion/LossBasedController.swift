@@ -20,7 +20,7 @@ package struct LossBasedController: Sendable {
     package private(set) var estimate: Double
     /// Loss in the last interval that was judged, 0…1.
     package private(set) var loss = 0.0
-    private let ceiling: Double
+    private var ceiling: Double
 
     private struct Count {
         var lost = 0
@@ -54,6 +54,11 @@ package struct LossBasedController: Sendable {
     package init(start: Double, ceiling: Double) {
         estimate = start
         self.ceiling = ceiling
+    }
+
+    package mutating func setCeiling(_ ceiling: Double) {
+        self.ceiling = ceiling
+        estimate = min(estimate, ceiling)
     }
 
     /// Counts packets with a fate that became known. `recovered` ones were counted as lost before and are among

@@ -21,8 +21,8 @@ package final class SendRateControl: @unchecked Sendable {
     /// The round trip by the latest report. Network thread only.
     private(set) var lastRoundTrip: Duration?
 
-    /// The target without congestion control, bit/s; nil: the controller's.
-    private let fixed: Int?
+    /// The target without congestion control, bit/s; nil: the controller's. Network thread only.
+    private var fixed: Int?
 
     /// - Parameter adapts: false: the target stays at `start`; round trip, reports and estimate are still measured.
     package init(range: ClosedRange<Int>, start: Int, adapts: Bool = true, ssrc: UInt32) {
@@ -70,6 +70,14 @@ package final class SendRateControl: @unchecked Sendable {
             news = controller.report(report, roundTrip: trip, totalBytes: total, now: now) ?? news
         }
         return fixed == nil ? news : nil
+    }
+
+    /// Without congestion control, the target is the range's upper bound then.
+    package func setRange(_ range: ClosedRange<Int>, now: Duration) -> BitrateTarget? {
+        let news = controller.setRange(range, now: now.inMicroseconds)
+        guard let before = fixed else { return news }
+        fixed = range.upperBound
+        return before == range.upperBound ? nil : target
     }
 
     package func tick(now: Duration) -> BitrateTarget? {

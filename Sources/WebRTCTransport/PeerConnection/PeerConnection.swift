@@ -159,6 +159,11 @@ package final class PeerConnection: @unchecked Sendable {
         network.async { [self] in rtp[kind]?.setReports(areReduced: areReduced) }
     }
 
+    /// Changes the bitrate range of the video, bit/s. Any thread.
+    package func setBitrateRange(_ range: ClosedRange<Int>) {
+        network.async { [self] in sender.setBitrateRange(range) }
+    }
+
     /// Sends forged packets, which the remote peer takes for ours: for tests of a hostile peer.
     package func forge(rtp packet: [UInt8]) { sender.forge(rtp: packet) }
     package func forge(audio packet: [UInt8]) { packet.withUnsafeBytes { sender.forge(audio: $0) } }

@@ -31,7 +31,7 @@ package struct PeerConnectionStatistics: Sendable {
     /// The time from the first packet of the latest keyframe to its last one.
     package var keyframeSendDelay: Duration?
     /// Upper bound of the target, bit/s.
-    package var maximumBitrate: Int?
+    package var bitrateRange: ClosedRange<Int>?
     /// Bytes of RTX that only filled up probes of the path; they are among `bytesSent`.
     package var paddingBytesSent: UInt64 = 0
     package var selectedPair: ICECandidatePair?

@@ -15,7 +15,6 @@ final class RTPSender: @unchecked Sendable {
     private let rtp: RTPSessions
     private let identity: LocalIdentity
     private let firstTarget: Int
-    private let maximumBitrate: Int
     private let limits: FeedbackLimits
     private let logger: Logger
     private let onEvent: @Sendable (PeerConnectionEvent) -> Void
@@ -39,6 +38,7 @@ final class RTPSender: @unchecked Sendable {
     private static let batchLimit = 16
 
     // MARK: Network thread only
+    private var bitrateRange: ClosedRange<Int>
     private var log: CongestionLog
     private var proof: UplinkProof
     /// The present probe of the path, and the bytes that were sent before it.
@@ -50,7 +50,7 @@ final class RTPSender: @unchecked Sendable {
         identity: LocalIdentity, videoSent: PacketCounter, onEvent: @escaping @Sendable (PeerConnectionEvent) -> Void
     ) {
         (self.ice, self.network, self.rtp, self.identity) = (ice, network, rtp, identity)
-        (firstTarget, maximumBitrate) = (configuration.firstTarget, configuration.bitrateRange.upperBound)
+        (firstTarget, bitrateRange) = (configuration.firstTarget, configuration.bitrateRange)
         (self.videoSent, self.onEvent) = (videoSent, onEvent)
         limits = configuration.feedbackLimits
         logger = configuration.loggers.rtp
@@ -161,6 +161,14 @@ final class RTPSender: @unchecked Sendable {
             to: rateControl.roundTrip ?? ice.roundTrip, bitrate: rateControl.target.target)
     }
 
+    func setBitrateRange(_ range: ClosedRange<Int>) {
+        guard range != bitrateRange else { return }
+        bitrateRange = range
+        guard let target = rateControl.setRange(range, now: MonotonicTime.now) else { return }
+        // `start` reports it otherwise.
+        if outward.withLock({ $0.srtp != nil }) { report(target) }
+    }
+
     private func report(_ target: BitrateTarget) {
         log.changed(target)
         pace()
@@ -211,7 +219,7 @@ final class RTPSender: @unchecked Sendable {
         statistics.audio?.packetsSent = audioSent.packets
         statistics.audio?.bytesSent = audioSent.bytes
         statistics.bitrateTarget = rateControl.target
-        statistics.maximumBitrate = maximumBitrate
+        statistics.bitrateRange = bitrateRange
         statistics.paddingBytesSent = rateControl.paddingBytes
         if !proof.isStale(now: MonotonicTime.now) {
             statistics.roundTripTime = rateControl.lastRoundTrip

@@ -64,13 +64,13 @@ NETWORKS = {
                  lambda seconds: {0: {}, seconds / 3: PRESETS["cellular"][0], seconds * 2 / 3: {}}),
     "interrupted": (f"clean, {NOTHING} s of nothing in the middle",
                     lambda seconds: {0: {}, (seconds - NOTHING) / 2: dict(loss=1), (seconds + NOTHING) / 2: {}}),
-    "dim": ("no delay, no loss; 10 frames a second", lambda _: {0: {}}),
+    "dim": ("no delay, no loss; 10 frames a second, at most 2 Mbit/s", lambda _: {0: {}}),
     "noise": ("no delay, no loss; a dark camera", lambda _: {0: {}}),
     "squeeze": ("20±2 ms, 20 Mbit/s, from second 8 to 28 300 kbit/s with a queue of 40 kB",
                 lambda _: {0: FREE, SQUEEZE[0]: {**FREE, "rate": 300e3, "queue": 40_000}, SQUEEZE[1]: FREE}),
 }
 # What a row has of its own.
-OWN = {"dim": dict(rate=10), "noise": dict(noise=True), "squeeze": dict(seconds=68)}
+OWN = {"dim": dict(rate=10, bitrate=2_000_000), "noise": dict(noise=True), "squeeze": dict(seconds=68)}
 # Name: the client that runs.
 CONTESTANTS = {**dict.fromkeys(("ours", "default-sink", "changed"), "ours"), "libwebrtc": "libwebrtc",
                "webrtcbin": "webrtcbin"}

@@ -9,8 +9,10 @@ struct SimulcastTests {
     // MARK: Layers
 
     @Test(arguments: [
-        (1280, 704, "f/1280x704 h/640x352 q/320x176"), (704, 1280, "f/704x1280 h/352x640 q/176x320"),
-        (960, 540, "f/960x540 h/480x270 q/240x134"), (958, 540, "h/958x540 q/478x270"), (480, 20, "h/480x20 q/240x16"),
+        (1280, 704, "f/1280x704 h/654x360 q/326x180"), (704, 1280, "f/704x1280 h/360x654 q/180x326"),
+        (1920, 1080, "f/1920x1080 h/640x360 q/320x180"), (960, 540, "f/960x540 h/640x360 q/320x180"),
+        (958, 540, "h/958x540 q/318x180"), (480, 270, "h/480x270 q/320x180"), (480, 20, "h/480x20 q/320x16"),
+        (1280, 20, "f/1280x20 h/852x16 q/426x16"),
         (478, 270, ""), (0, -5, ""),
     ])
     func layersBySize(width: Int, height: Int, expected: String) {
@@ -43,13 +45,19 @@ struct SimulcastTests {
     @Test func theBestOneGetsMostAndGoesFirst() {
         var allocation = Self.allocation
         let plenty = allocation.allocate(3_500_000)
-        #expect(plenty[0] > 2_500_000 && plenty[1] < 650_000 && plenty[2] < 170_000)
+        #expect(plenty == [2_890_000, 450_000, 160_000])
         #expect(allocation.allocate(500_000)[0] == 0 && allocation.count == 2)
         #expect(allocation.allocate(100_000) == [0, 0, 100_000] && allocation.count == 1)
         // A stopped layer resumes when the bit rate leaves a margin, so that it will not stop again at once.
         #expect(allocation.allocate(800_000)[0] == 0 && allocation.count == 2)
         #expect(allocation.allocate(1_000_000)[0] > 600_000 && allocation.count == 3)
         #expect(allocation.allocate(800_000)[0] > 600_000)
+    }
+
+    /// The full size has all frames, and so has the layer of two that is not scaled.
+    @Test func theLowerOnesHaveFewerFrames() {
+        #expect(Self.layers.map { $0.maximum?.framerate } == [nil, 20, 20])
+        #expect(SimulcastLayer.layers(width: 640, height: 352).map { $0.maximum?.bitrate } == [nil, 160_000])
     }
 
     // MARK: Descriptions
@@ -164,7 +172,7 @@ extension Transport {
             #expect(Set(b.seen.value.streams) == ["f", "h", "q"])
             let simulcast = try #require(a.simulcast.withLock { $0 })
             for (bitrate, sent, size) in [
-                (200_000, ["h", "q"], (480, 270)), (20_000, ["q"], (240, 134)),
+                (200_000, ["h", "q"], (640, 360)), (20_000, ["q"], (320, 180)),
                 (2_000_000, ["f", "h", "q"], (960, 540)),
             ] {
                 simulcast.setBitrate(bitrate)
@@ -174,7 +182,7 @@ extension Transport {
                 #expect(b.seen.wait(.seconds(20)) { $0.frames >= frames + 10 && $0.size == size })
             }
             // Layers that nothing receives are not encoded, and come back at once.
-            for (wanted, size) in [(["q"], (240, 134)), (["f", "h", "q"], (960, 540))] {
+            for (wanted, size) in [(["q"], (320, 180)), (["f", "h", "q"], (960, 540))] {
                 simulcast.setWanted(Set(wanted))
                 #expect(simulcast.sentLayers == wanted)
                 #expect(b.seen.wait(.seconds(20)) { $0.size == size }, "\(wanted): \(b.size)")

@@ -1,6 +1,6 @@
 import GStreamerKit
-import MediaPipeline
 import Testing
+import WebRTCTransport
 
 @Suite struct RateLimitTests {
     private static let ms: ClockTime = 1_000_000
