@@ -13,7 +13,9 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "https://", "ftp://camera.example/", "https://user:canary@camera.example/",
+        "", "https://", "ftp://camera.example/", "https://user:%zzcanary@camera.example/",
+        "https://:canary@camera.example/",
+        "https://us%3Aer:canary@camera.example/", "https://user:canary%0A@camera.example/",
         "https://camera.example/#canary",
         "https://camera.example/a b", "https://camera.example:99999/", "https://camera.example/\u{7f}",
         "https://camera.example/" + String(repeating: "a", count: 2048),
@@ -24,6 +26,31 @@ import Testing
         } throws: { error in
             (error as? ProtocolError)?.code == .invalidOptions && !"\(error)".contains("canary")
         }
+    }
+
+    @Test(arguments: [
+        ("user:pass", "user:pass"), ("user", "user:"), ("us%40er:p%3Aa%2Fs%25s:w", "us@er:p:a/s%s:w"),
+        ("u:a@b", "u:a@b"),
+    ])
+    func credentialsAreDecoded(text: String, decoded: String) throws {
+        for url in [
+            try HTTPURL(whep: "https://\(text)@camera.example/whep?x=a@b"),
+            try HTTPURL(backend: "https://\(text)@camera.example/whep?x=a@b"),
+        ] {
+            let expected = "Basic " + Base64.encode(Array(decoded.utf8))
+            #expect(url.credentials?.authorization.reveal() == expected)
+            #expect((url.host, url.requestTarget) == ("camera.example", "/whep?x=a@b"))
+            #expect(!"\(url) \(String(reflecting: url))".contains("user"))
+            // The server chooses the place.
+            #expect(url.resolving("/resource/1")?.credentials == nil)
+        }
+    }
+
+    @Test func aServersTextHasNoSecretOfOurs() throws {
+        let url = try HTTPURL(whep: "https://user:canary-password@camera.example/?key=canary-query")
+        let text = url.redacting("no canary-password, CANARY-QUERY or canary-token", [Secret("canary-token")])
+        #expect(text?.lowercased().contains("canary") == false && text?.hasPrefix("no ") == true)
+        #expect(try HTTPURL(whep: "https://user:pw@camera.example/").redacting("user:pw", []) == nil)
     }
 
     @Test func tokensArePutOnProtectedConnectionsOnly() throws {

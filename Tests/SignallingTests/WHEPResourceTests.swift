@@ -179,6 +179,55 @@ struct WHEPResourceTests {
         }
     }
 
+    @Test(arguments: [
+        ("Basic realm=\"go2rtc\"", "Basic authentication"), ("Bearer", "whep-token"),
+        ("Digest realm=\"a\", qop=\"auth\"", "digest"),
+        ("Newauth realm=\"x\", Basic realm=\"y\"", "user:password@"),
+    ])
+    func anAuthenticationThatIsWantedIsNamed(challenge: String, excerpt: String) async throws {
+        try await with({ _ in Self.response("401 No", ["WWW-Authenticate: \(challenge)"]) }) { _, resource in
+            let error = try failure(await start(resource))
+            #expect(error.message.contains(excerpt) && !error.message.contains("realm"))
+        }
+    }
+
+    @Test func credentialsStayAtTheirOrigin() async throws {
+        let other = try RawServer(.http { _ in Self.created })
+        let port = other.port
+        try await withServer(
+            .http { request in
+                request.hasPrefix("POST /live")
+                    ? Self.response("307 Temporary Redirect", ["Location: /again"])
+                    : Self.response("308 Permanent Redirect", ["Location: http://127.0.0.1:\(port)/moved"])
+            }
+        ) { server in
+            let url = try HTTPURL(whep: "http://user:canary%40word@127.0.0.1:\(server.port)/live")
+            let resource = WHEPResource(WHEPResource.Configuration(url: url))
+            _ = try await start(resource).get()
+            let expected = url.credentials?.authorization.reveal()
+            #expect(server.requests.map { RawServer.header("Authorization", in: $0) } == [expected, expected])
+            #expect(other.requests.map { RawServer.header("Authorization", in: $0) } == [nil])
+            await end(resource)
+        }
+        await other.stop()
+    }
+
+    /// MediaMTX answers with an object, go2rtc with a line of text.
+    @Test(arguments: [
+        (400, "application/json", #"{"error":"codecs not supported by client"}"#, "codecs not supported by client)"),
+        (500, "text/plain; charset=utf-8", "codecs not matched: H265 => H264\n", "codecs not matched: H265 => H264)"),
+        (404, "text/plain", "no stream for canary-token-1b7e and key=canary-query-9c2d", "no stream for "),
+        (401, "text/plain", "Bad.", "(HTTP 401: Bad). "),
+    ])
+    func aRefusalHasItsCause(status: Int, type: String, body: String, excerpt: String) async throws {
+        try await with({ _ in Self.response("\(status) No", ["Content-Type: \(type)"], body: body) }) { _, resource in
+            let error = try failure(await start(resource))
+            #expect(error.message.contains(excerpt))
+            #expect(!"\(error)".contains("canary"))
+            #expect(status != 400 || error.message.contains("B-frames"))
+        }
+    }
+
     @Test(
         arguments: [("7", 7), ("60000", 60), ("-1", nil), ("Fri, 31 Dec 2027 23:59:59 GMT", nil)] as [(String, Int?)])
     func aBusyServerChoosesTheWait(text: String, seconds: Int?) async throws {

@@ -34,6 +34,7 @@ extension MediaAccess {
         configuration.h264 = .any
         configuration.direction = .recvonly
         configuration.audio = audio
+        configuration.audioCodecs = AudioCodec.allCases
         return configuration
     }
 }

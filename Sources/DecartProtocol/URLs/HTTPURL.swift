@@ -10,14 +10,36 @@ package struct HTTPURL: Sendable, Equatable {
     /// Begins with a slash; already percent-encoded. That of the service's base URL may be empty.
     package internal(set) var path: String
     var query: String
+    /// Go to the origin of this URL only.
+    package private(set) var credentials: BasicCredentials?
 
-    /// Accepts the URL of a WHEP server's endpoint (draft-ietf-wish-whep).
-    package init(whep text: String) throws(ProtocolError) { try self.init(text, property: "source=whep:") }
+    /// Accepts the URL of a WHEP server's endpoint (draft-ietf-wish-whep), `user:password@` before its host.
+    package init(whep text: String) throws(ProtocolError) {
+        try self.init(withCredentials: text, property: "source=whep:")
+    }
+
+    /// Splits the user name and password off. The last "@" of the authority ends them, because a password typed without
+    /// percent-encoding may contain one.
+    private init(withCredentials text: String, property: String) throws(ProtocolError) {
+        let start = text.firstRange(of: "://")?.upperBound ?? text.endIndex
+        let authority = text[start...].prefix { !"/?#".contains($0) }
+        guard let at = authority.lastIndex(of: "@") else {
+            try self.init(text, property: property)
+            return
+        }
+        try self.init(text[..<start] + text[text.index(after: at)...], property: property)
+        credentials = BasicCredentials(userInfo: authority[..<at])
+        guard credentials != nil else {
+            throw ProtocolError(
+                .invalidOptions,
+                "\(property) has an unusable user name or password. Percent-encode them, as in us%3Aer:pass%40word.")
+        }
+    }
 
     /// Accepts the URL of the user's backend, which hands out short-lived keys: unencrypted only to loopback or with
     /// `allowInsecure`, because the key would travel in clear.
     package init(backend text: String, allowInsecure: Bool = false) throws(ProtocolError) {
-        try self.init(text, property: "api-key-url")
+        try self.init(withCredentials: text, property: "api-key-url")
         guard isSecure || isLoopback || allowInsecure else {
             throw ProtocolError(
                 .invalidOptions,
@@ -56,6 +78,16 @@ package struct HTTPURL: Sendable, Equatable {
     /// Value of the `Host` header: IPv6 in brackets, the port only if it is not the scheme's default.
     package var hostHeader: String {
         port == (isSecure ? 443 : 80) ? host.bracketed : "\(host.bracketed):\(port)"
+    }
+
+    /// Removes the credentials, the query and these secrets from a server's text, in case the server repeats them; nil: the
+    /// text may contain one that is too short to be found.
+    package func redacting(_ text: String, _ others: [Secret]) -> String? {
+        let items = PercentEncoding.queryItems(ofTarget: "?" + query).map(\.value)
+        let secrets = ((credentials?.secrets ?? []) + others).map { $0.reveal() } + [query] + items
+        let short = secrets.filter { !$0.isEmpty && $0.utf8.count < TextRedactor.minimumSize }
+        guard !short.contains(where: text.contains) else { return nil }
+        return TextRedactor(secrets)(text)
     }
 
     /// True if a token for one URL may go to the other one (RFC 6454).

@@ -21,27 +21,21 @@ package struct ProxyURL: Sendable, Equatable {
             throw refuse("must begin with http://, as http://user:password@proxy.example:3128.")
         }
         var rest = text.dropFirst(scheme.count)
-        var credentials: String?
+        var credentials: BasicCredentials?
         // The last "@" ends the user part, because a password typed without percent-encoding may contain one.
         if let at = rest.lastIndex(of: "@") {
-            let parts = rest[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            credentials = BasicCredentials(userInfo: rest[..<at])
             rest = rest[rest.index(after: at)...]
-            guard let user = parts.first.flatMap({ PercentEncoding.decode($0) }),
-                let password = PercentEncoding.decode(parts.count > 1 ? parts[1] : ""),
-                !user.isEmpty, !user.contains(":"), !user.hasControlCharacters, !password.hasControlCharacters
-            else {
+            guard credentials != nil else {
                 throw refuse("has an unusable user name or password. Percent-encode them, as in us%3Aer:pass%40word.")
             }
-            credentials = "\(user):\(password)"
         }
         let url = try HTTPURL(parsing: scheme + rest, property: "http-proxy", schemes: [("http", false)])
         guard url.path.isEmpty || url.path == "/", url.query.isEmpty else {
             throw refuse("must not have a path or a query.")
         }
         (host, port) = (url.host, url.port)
-        authorization = credentials.map { Secret("Basic " + Base64.encode(Array($0.utf8))) }
-        let password = credentials.flatMap { text in text.firstIndex(of: ":").map { text[text.index(after: $0)...] } }
-        secrets = [credentials, password.map(String.init)].compactMap { $0.map { Secret($0) } }
+        (authorization, secrets) = (credentials?.authorization, credentials?.secrets ?? [])
     }
 
     /// The proxy's own loopback addresses are not this machine's, so those of this machine are reached without it.

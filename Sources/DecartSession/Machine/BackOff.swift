@@ -50,7 +50,7 @@ package struct BackOff: Sendable, Equatable {
         return true
     }
 
-    /// Call at the start, and after a connection of 30 s or a live view of 10 s.
+    /// Call at the start, and after a connection of 30 s or the first frame of a live view.
     package mutating func reset() { (count, endedWaits) = (0, 0) }
 }
 

@@ -12,7 +12,8 @@ package enum DebianPackage {
         (
             "plugins-good",
             [
-                "capssetter", "deinterlace", "jpegdec", "level", "videocrop", "videoflip", "vp8dec", "vp8enc", "vp9dec",
+                "alawdec", "capssetter", "deinterlace", "jpegdec", "level", "mulawdec", "videocrop", "videoflip",
+                "vp8dec", "vp8enc", "vp9dec",
                 "vp9enc",
             ]
         ),

@@ -40,6 +40,7 @@ package struct APIKeyFetcher: Sendable {
         var fields: HTTPFields = [
             "Accept": "application/json", "Content-Type": "application/json", "Content-Length": "2",
         ]
+        if let credentials = url.credentials { fields.add("Authorization", credentials.authorization.reveal()) }
         for (name, value) in headers.reveal() { fields.set(name, value) }
         return fields
     }
@@ -86,7 +87,9 @@ package struct KeyAnswer {
         case 401, 403:
             error.code = .invalidAPIKey
             error.isPermanent = true
-            error.message = "\(what) rejected the request (HTTP \(status)). Check api-key-headers."
+            error.message =
+                "\(what) rejected the request (HTTP \(status)). Check api-key-headers, or the user name and password in "
+                + "api-key-url."
         case 300...399:
             error.code = .network
             error.message = "\(what) redirects (HTTP \(status)); redirects are not followed. Correct api-key-url."

@@ -1,6 +1,6 @@
 // One viewing of a WHEP server (draft-ietf-wish-whep): POST makes a resource, PATCH adds candidates to it, DELETE removes
-// it. Each request has one bounded response. No error contains the URL's path and query, the token or any text of the
-// server.
+// it. Each request has one bounded response. No error contains the URL's path and query, its credentials or the token;
+// the server's text is bounded, and redacted.
 //
 // Everything runs on the network thread unless it says otherwise.
 package import DecartProtocol
@@ -13,7 +13,7 @@ import Network
 package final class WHEPResource: @unchecked Sendable {
     package struct Configuration: Sendable {
         package var url: HTTPURL
-        /// Goes to the origin of `url` only.
+        /// Goes to the origin of `url` only, as do the URL's credentials, which a token replaces.
         package var token: Secret?
         package var http = HTTPConfiguration()
 
@@ -113,7 +113,7 @@ package final class WHEPResource: @unchecked Sendable {
                 return self.post(offer, to: next, redirects: redirects + 1, completion)
             }
             guard (200...201).contains(status) else {
-                return self.finishPost(.failure(self.refusal(head, url)), completion)
+                return self.finishPost(.failure(self.refusal(head, body, url)), completion)
             }
             // Another origin gets no request, because the server would choose the hosts that this one addresses.
             let location = head.fields.first("Location").flatMap(url.resolving)
@@ -177,9 +177,9 @@ package final class WHEPResource: @unchecked Sendable {
         }
         if method == "POST" { fields.add("Accept", "application/sdp") }
         if let entityTag { fields.add("If-Match", entityTag) }
-        if let token = configuration.token, url.hasOrigin(of: configuration.url) {
-            fields.add("Authorization", "Bearer \(token.reveal())")
-        }
+        let authorization =
+            configuration.token.map { "Bearer \($0.reveal())" } ?? configuration.url.credentials?.authorization.reveal()
+        if let authorization, url.hasOrigin(of: configuration.url) { fields.add("Authorization", authorization) }
         let request = HTTPRequest(
             url: url, method: method, fields: fields, body: body, maximumSize: Self.maximumAnswer,
             configuration: configuration.http,
@@ -190,27 +190,61 @@ package final class WHEPResource: @unchecked Sendable {
 
     // MARK: Failures
 
-    private func refusal(_ head: HTTPResponseHead, _ url: HTTPURL) -> SessionError {
+    private func refusal(_ head: HTTPResponseHead, _ body: [UInt8], _ url: HTTPURL) -> SessionError {
         let status = head.status
+        let details = cause(head, body).map { ": \($0)" } ?? ""
         let server = "The WHEP server \(url.host)"
         var error = SessionError(.server, "", stage: .connect, httpStatus: status)
         switch status {
         case 300...399:
             error.message = "\(server) redirects to an unusable address, or too often (HTTP \(status))."
         case 401, 403:
-            error.message = "\(server) rejected the request (HTTP \(status)). Check whep-token."
+            error.message = "\(server) rejected the request (HTTP \(status)\(details)). \(Self.remedy(head))"
         case 404, 409, 410:
-            error.message = "\(server) has no such stream now (HTTP \(status)). Check the URL and the camera."
+            error.message = "\(server) has no such stream now (HTTP \(status)\(details)). Check the URL and the camera."
         case 405, 415, 501:
-            error.message = "\(server) takes no offers at this path (HTTP \(status)). Check the URL."
+            error.message = "\(server) takes no offers at this path (HTTP \(status)\(details)). Check the URL."
         case 406:
-            error.message = "\(server) has no codec in common with this host (HTTP 406). Send H.264, VP8 or VP9."
+            error.message =
+                "\(server) has no codec in common with this host (HTTP 406\(details)). Send H.264, VP8 or VP9."
+        case 400, 500:
+            error.message =
+                "\(server) reported an error (HTTP \(status)\(details)). Perhaps it has no codec in common with this host: "
+                + "send H.264 without B-frames, VP8 or VP9, and look at the server's log."
         default:
-            error.message = "\(server) reported an error (HTTP \(status))."
+            error.message = "\(server) reported an error (HTTP \(status)\(details))."
         }
         if status == 429 || status == 503, let seconds = head.fields.first("Retry-After").flatMap({ UInt16($0) }) {
             error.retryAfter = min(.seconds(Int(seconds)), Self.longestWait)
         }
         return error
+    }
+
+    /// The text of the body, bounded and redacted.
+    private func cause(_ head: HTTPResponseHead, _ body: [UInt8]) -> String? {
+        let type = head.fields.first("Content-Type")?.lowercased() ?? ""
+        guard type.hasPrefix("application/json") || type.hasPrefix("text/plain") else { return nil }
+        let text = RefusalBody(decoding: body)?.text ?? String(decoding: body.prefix(4096), as: UTF8.self)
+        let token = configuration.token.map { [$0] } ?? []
+        guard var text = configuration.url.redacting(text, token)?.printable(limit: 200) else { return nil }
+        // Bodies often end with a line feed or a point, which would stand before the closing bracket of the sentence.
+        while let last = text.last, last.isWhitespace || last == "." { text.removeLast() }
+        return text.isEmpty ? nil : text
+    }
+
+    /// What gives the authentication that the server wants (RFC 9110 11.6.1).
+    private static func remedy(_ head: HTTPResponseHead) -> String {
+        let inURL = "the user name and password in the URL, source=whep:https://user:password@host/…"
+        // Parameters of a challenge have an equals sign; the first word of all others is a scheme.
+        let schemes = head.fields.list("WWW-Authenticate").compactMap {
+            $0.split(separator: " ").first.map { $0.lowercased() }
+        }.filter { !$0.contains("=") }
+        let others = schemes.filter { $0.utf8.count <= 32 && $0.utf8.allSatisfy(\.isTokenCharacter) }
+        if schemes.contains("basic") { return "It wants Basic authentication: check \(inURL)." }
+        if schemes.contains("bearer") { return "It wants a Bearer token: check whep-token." }
+        return others.isEmpty
+            ? "Check whep-token, or \(inURL)."
+            : "It wants \(others.prefix(4).joined(separator: ", ")) authentication, which is not supported: let it take "
+                + "Basic or Bearer."
     }
 }

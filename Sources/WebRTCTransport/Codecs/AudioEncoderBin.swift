@@ -37,8 +37,18 @@ package enum AudioEncoderBin {
     }
 }
 
-/// RTP in ("sink"), raw audio at 48 kHz out ("src"). Lost packets are repaired by FEC or concealed.
+/// RTP in ("sink"), raw audio at the codec's clock rate out ("src"). Lost packets are repaired by FEC or concealed.
 package enum AudioDecoderBin {
+    package static func make(_ codec: AudioCodec) throws(GStreamerError) -> Bin {
+        guard codec != .opus else { return try make() }
+        let bin = Bin()
+        let factories = codec == .pcmu ? ["rtppcmudepay", "mulawdec"] : ["rtppcmadepay", "alawdec"]
+        var elements: [Element] = []
+        for factory in factories { elements.append(try Element(factory: factory)) }
+        try bin.hold(elements)
+        return bin
+    }
+
     /// - Parameter decodes: false: Opus packets leave.
     package static func make(decodes: Bool = true) throws(GStreamerError) -> Bin {
         let bin = Bin()

@@ -60,13 +60,21 @@ package struct NegotiatedVideo: Sendable {
     }
 }
 
-/// As `NegotiatedVideo`: Opus (RFC 7587) at this payload type.
+/// As `NegotiatedVideo`.
 package struct NegotiatedAudio: Sendable {
     package var mid: String
     package var payloadType: Int
+    package var codec = AudioCodec.opus
+    /// Codecs beside `codec` in which the remote peer may send.
+    package var alternatives: [NegotiatedAudioCodec] = []
     package var extensions: HeaderExtensionIDs
     package var direction: MediaDirection
     package var ssrcs: [UInt32] = []
+
+    /// The codecs in which the remote peer may send.
+    var codecs: [NegotiatedAudioCodec] {
+        [NegotiatedAudioCodec(codec: codec, payloadType: payloadType)] + alternatives
+    }
 
     func united(with later: NegotiatedAudio) -> NegotiatedAudio {
         var whole = self

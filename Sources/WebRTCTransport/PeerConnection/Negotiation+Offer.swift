@@ -81,7 +81,15 @@ extension Negotiation {
             return writer.media(
                 NegotiatedAudio(
                     mid: line.mid, payloadType: LocalDescription.offeredAudioPayloadType,
+                    alternatives: line.direction.receives ? offeredAlternatives : [],
                     extensions: LocalDescription.offeredAudioExtensions, direction: line.direction))
+        }
+    }
+
+    /// The codecs of audio behind Opus.
+    private var offeredAlternatives: [NegotiatedAudioCodec] {
+        configuration.audioCodecs.compactMap { codec in
+            codec.staticPayloadType.map { NegotiatedAudioCodec(codec: codec, payloadType: $0) }
         }
     }
 
@@ -153,8 +161,10 @@ extension Negotiation {
         switch line.content {
         case .application, .other: return nil
         case .media(.audio):
-            guard var found = remote.audio(at: index) else { return nil }
+            guard var found = remote.audio(at: index, codecs: Set(configuration.audioCodecs)) else { return nil }
             found.direction = line.direction.limited(to: found.direction)
+            // Opus alone is sent.
+            if found.codec != .opus { found.direction = found.direction.limited(to: .recvonly) }
             return .audio(found)
         case .media(.video):
             let type = video?.codec.payloadType

@@ -60,7 +60,10 @@ struct Negotiation: Sendable {
                 (["video \(video.direction)"] + video.codecs.map { "\($0.codec.encodingName)/\($0.payloadType)" }
                 + extensions).joined(separator: ", ")
         }
-        let audio = audio.map { "audio \($0.direction) OPUS/\($0.payloadType)" }
+        let audio = audio.map { audio in
+            (["audio \(audio.direction)"] + audio.codecs.map { "\($0.codec.encodingName)/\($0.payloadType)" }).joined(
+                separator: " ")
+        }
         return "\(video ?? "no video"); \(audio ?? "no audio"); \(transceivers.count) m-lines"
     }
 

@@ -30,8 +30,11 @@ package struct PeerConnectionConfiguration: Sendable {
     package var h264 = H264Acceptance.baseline
     /// Direction of video in offers, and its upper limit in answers; nil: no video at first, see `setMedia`.
     package var direction: MediaDirection? = .sendrecv
-    /// The same for audio (Opus, 48 kHz); nil: no audio is offered, and the remote peer's is rejected.
+    /// The same for audio (48 kHz); nil: no audio is offered, and the remote peer's is rejected.
     package var audio: MediaDirection?
+    /// Codecs of audio in our offers, in order of preference; the caps of the packets tell which one arrives. All but Opus
+    /// are received only.
+    package var audioCodecs: [AudioCodec] = [.opus]
     /// Our answers accept each m-line of an offer that has separate ones for sending and receiving, as LiveKit requires
     /// on a single peer connection.
     package var answersEachSection = false

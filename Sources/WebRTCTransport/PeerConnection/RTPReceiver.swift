@@ -90,7 +90,8 @@ final class RTPReceiver: @unchecked Sendable {
 
     func configure(_ audio: NegotiatedAudio) {
         demuxer.configure(audio)
-        audioTypes = PayloadTypeChoice(expected: audio.payloadType)
+        audioTypes = PayloadTypeChoice(
+            expected: audio.payloadType, alternatives: audio.alternatives.map(\.payloadType))
         rtp.audio?.setFiller(filler)
         if hasKeys { rtp.startReports() }
     }
@@ -202,11 +203,11 @@ final class RTPReceiver: @unchecked Sendable {
         switch kind {
         case .audio:
             counters.audio = (counters.audio.packets &+ 1, counters.audio.bytes &+ UInt64(packet.count))
-            if !filler.ends(packet, endsFrame: true), audioTypes.classify(type, now: now) != .other,
-                audioStream.update(ssrc, now: now)
-            {
-                rtp.select(ssrc, .audio)
-            }
+            // Each packet of audio can be decoded by itself.
+            let verdict =
+                filler.ends(packet, endsFrame: true) ? .other : audioTypes.classify(type, canFollow: true, now: now)
+            if verdict == .changed { rtp.changeAudioType(to: type) }
+            if verdict != .other, audioStream.update(ssrc, now: now) { rtp.select(ssrc, .audio) }
             rtp.audio?.received(rtp: packet, activeType: audioTypes.active, now: now)
         case .video:
             counters.video = (counters.video.packets &+ 1, counters.video.bytes &+ UInt64(packet.count))

@@ -28,7 +28,7 @@ package struct BundleDemuxer {
     package mutating func configure(_ audio: NegotiatedAudio) {
         isSplit = true
         self.audio = Section(
-            types: [audio.payloadType], mid: Array(audio.mid.utf8), midExtension: audio.extensions.mid)
+            types: Set(audio.codecs.map(\.payloadType)), mid: Array(audio.mid.utf8), midExtension: audio.extensions.mid)
         for ssrc in audio.ssrcs { map(ssrc, .audio) }
     }
 

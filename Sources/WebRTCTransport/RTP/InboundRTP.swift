@@ -98,6 +98,17 @@ package struct InboundRTP<Packet: PacketStorage> {
         if kind == .video, !isNew { requestKeyframe(now: now, act) }
     }
 
+    /// Audio of another payload type follows: its clock may have another rate.
+    /// - Returns: true if it has.
+    package mutating func changeType(to type: Int) -> Bool {
+        guard isActive, let rate = parameters.clockRates[type], rate != parameters.clockRate else { return false }
+        parameters.clockRate = rate
+        // They measure jitter in units of the clock.
+        received = [:]
+        stream.change(clockRate: rate)
+        return true
+    }
+
     /// True if a packet of a stream that is not shown may select it. A frame of the server's own may not, which its end says.
     /// `received` hands on what was before, if the stream is selected. Call it before that, for each packet of video that is no
     /// retransmission.

@@ -92,6 +92,12 @@ struct InboundStream<Packet: PacketStorage> {
         (lastTime, hasLost, frameLimit) = (nil, announced != nil, FrameLimit())
     }
 
+    /// Audio of another codec follows, whose timestamps have this rate.
+    mutating func change(clockRate: Int) {
+        clock = Self.makeClock(kind, clockRate)
+        clock.delay = delay
+    }
+
     /// Other codecs may arrive from now on.
     mutating func update(_ parameters: RTPSessionParameters) { codecs = parameters.codecs }
 

@@ -194,6 +194,9 @@ final class RTPSession: @unchecked Sendable {
     }
 
     /// As in `InboundRTP`.
+    func changeType(to type: Int) -> Bool { inbound.changeType(to: type) }
+
+    /// As in `InboundRTP`.
     func maySelect(rtp packet: UnsafeRawBufferPointer) -> Bool { inbound.maySelect(rtp: packet) }
 
     /// Takes a decrypted packet of 12 bytes or more. Call `flush` after those that arrived together.

@@ -5,6 +5,8 @@ package struct RTPSessionParameters: Sendable {
     /// The codecs of inbound video, by payload type.
     package var codecs: [Int: VideoCodec] = [:]
     package var clockRate: Int
+    /// The clock rates of further codecs of inbound audio, by payload type.
+    package var clockRates: [Int: Int] = [:]
     /// Our SSRC, as in the local description.
     package var ssrc: UInt32
     package var cname: String
@@ -54,12 +56,17 @@ extension RTPSessionParameters {
     }
 
     init(_ audio: NegotiatedAudio, _ identity: LocalIdentity) {
-        self.init(clockRate: 48_000, ssrc: identity.audioSSRC, cname: identity.cname)
-        // rtpopusdepay takes dynamic types alone (96 to 127), and peers use 35 to 63 too (RFC 8843); it reads that of no packet.
-        let type = max(audio.payloadType, 96)
-        caps[audio.payloadType] =
-            "application/x-rtp, media=(string)audio, clock-rate=(int)48000, payload=(int)\(type), "
-            + "encoding-name=(string)OPUS, encoding-params=(string)2"
+        self.init(clockRate: audio.codec.clockRate, ssrc: identity.audioSSRC, cname: identity.cname)
+        for (codec, payloadType) in audio.codecs.map({ ($0.codec, $0.payloadType) }) {
+            // rtpopusdepay takes dynamic types alone (96 to 127), and peers use 35 to 63 too (RFC 8843); it reads that of no
+            // packet.
+            let type = codec == .opus ? max(payloadType, 96) : payloadType
+            caps[payloadType] =
+                "application/x-rtp, media=(string)audio, clock-rate=(int)\(codec.clockRate), payload=(int)\(type), "
+                + "encoding-name=(string)\(codec.encodingName)"
+                + (codec == .opus ? ", encoding-params=(string)2" : "")
+            clockRates[payloadType] = codec.clockRate
+        }
     }
 }
 

@@ -81,6 +81,11 @@ final class RTPSessions: @unchecked Sendable {
         self[kind]?.select(ssrc)
     }
 
+    /// Audio of another payload type follows.
+    func changeAudioType(to type: Int) {
+        if audio?.changeType(to: type) == true { apply(synchronizer.forget(.audio)) }
+    }
+
     // MARK: End
 
     /// Stops packets in both directions. The owner then sets the bin to NULL.

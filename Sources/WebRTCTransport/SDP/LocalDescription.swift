@@ -139,13 +139,13 @@ struct LocalDescription: Sendable {
     }
 
     func media(_ audio: NegotiatedAudio) -> SDPMedia {
-        let type = audio.payloadType
-        var media = SDPMedia(kind: "audio", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: [String(type)])
-        media.attributes =
-            rtpLines(mid: audio.mid, audio.extensions, audio.direction) + [
-                SDPAttribute("rtpmap", "\(type) opus/48000/2"),
-                SDPAttribute("fmtp", "\(type) minptime=10;useinbandfec=1"),
-            ]
+        var media = SDPMedia(
+            kind: "audio", port: 9, transport: "UDP/TLS/RTP/SAVPF", formats: audio.codecs.map { "\($0.payloadType)" })
+        media.attributes = rtpLines(mid: audio.mid, audio.extensions, audio.direction)
+        for (codec, type) in audio.codecs.map({ ($0.codec, $0.payloadType) }) {
+            media.attributes.append(SDPAttribute("rtpmap", "\(type) \(codec.encoding)"))
+            if codec == .opus { media.attributes.append(SDPAttribute("fmtp", "\(type) minptime=10;useinbandfec=1")) }
+        }
         if audio.direction.sends { media.attributes += sourceLines(identity.audioName, [identity.audioSSRC]) }
         return media
     }

@@ -6,13 +6,16 @@ package struct OfferText: Sendable {
     private let usernameFragment: String
     private let password: String
     private let firstLine: SDPMedia
+    package let hasAudio: Bool
 
     /// Returns nil if `sdp` is no offer of `PeerConnection.createOffer`.
     package init?(_ sdp: String) {
-        guard let media = (try? SDPDescription(parsing: sdp))?.media.first, let fragment = media.value("ice-ufrag"),
+        guard let all = (try? SDPDescription(parsing: sdp))?.media, let media = all.first,
+            let fragment = media.value("ice-ufrag"),
             let password = media.value("ice-pwd")
         else { return nil }
         (self.sdp, usernameFragment, self.password, firstLine) = (sdp, fragment, password, media)
+        hasAudio = all.contains { $0.kind == MediaKind.audio.rawValue }
     }
 
     /// Adds candidates to the first m-line, whose transport all others share.

@@ -266,15 +266,16 @@ package struct RemoteDescription: Sendable {
         return rids
     }
 
-    /// Returns nil if the m-line was rejected or has no Opus, so that video continues without it.
-    func audio(at index: Int) -> NegotiatedAudio? {
+    /// Returns nil if the m-line was rejected or has none of the codecs, so that video continues without it.
+    func audio(at index: Int, codecs: Set<AudioCodec> = [.opus]) -> NegotiatedAudio? {
         guard usable.contains(index), case let media = sdp.media[index], Self.isSecure(media),
-            let type = PayloadTypes(media).opus
+            case let found = PayloadTypes(media).audioCodecs(codecs), let first = found.first
         else { return nil }
         var extensions = HeaderExtensionIDs()
         extensions.mid = HeaderExtensionIDs(extmap: sdp.values("extmap") + media.values("extmap")).mid
         return NegotiatedAudio(
-            mid: mids[index], payloadType: type, extensions: extensions, direction: direction(at: index).reversed,
+            mid: mids[index], payloadType: first.payloadType, codec: first.codec,
+            alternatives: Array(found.dropFirst()), extensions: extensions, direction: direction(at: index).reversed,
             ssrcs: Self.ssrcs(of: media))
     }
 
@@ -376,8 +377,21 @@ private struct PayloadTypes {
         return codecs.filter { $0.codec != .h264 || $0.isBaseline }
     }
 
-    /// RFC 7587 7: the rtpmap says 48 kHz and two channels, whatever the stream contains.
-    var opus: Int? { types.first { (encodings[$0] ?? "")[...].trimmedASCII == "OPUS/48000/2" } }
+    /// Those of `wanted`, each one once: Opus, which we may send, then the others in m-line order.
+    func audioCodecs(_ wanted: Set<AudioCodec>) -> [NegotiatedAudioCodec] {
+        let all = types.reduce(into: [NegotiatedAudioCodec]()) { found, type in
+            let encoding = encodings[type].map { $0[...].trimmedASCII }
+            let codec = AudioCodec.allCases.first { codec in
+                guard let encoding else { return codec.staticPayloadType == type }
+                // One channel may be named (RFC 8866 6.6).
+                return encoding == codec.encoding.uppercased()
+                    || codec != .opus && encoding == codec.encoding.uppercased() + "/1"
+            }
+            guard let codec, wanted.contains(codec), !found.contains(where: { $0.codec == codec }) else { return }
+            found.append(NegotiatedAudioCodec(codec: codec, payloadType: type))
+        }
+        return all.filter { $0.codec == .opus } + all.filter { $0.codec != .opus }
+    }
 }
 
 extension UInt8 {

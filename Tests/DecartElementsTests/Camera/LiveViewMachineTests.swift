@@ -162,17 +162,19 @@ import Testing
         }
         #expect(driver.delays == [1, 2, 4, 8, 10, 10].map { .seconds($0) })
         #expect(driver.warnings.first == "The live view failed: HTTP 404. A new one begins in 1.0 s.")
-        driver.walkToLive(view: 7)
-        driver.wait(Machine.stableAfter)
-        driver.handle(.failed(view: 7, LiveViewFailure(reason: "gone")))
-        #expect(driver.delays.last == .seconds(1))
-        // A view that fails soon does not.
-        driver.wait(.seconds(1))
-        driver.walkToLive(view: 8)
-        driver.handle(.failed(view: 8, LiveViewFailure(reason: "gone")))
+        // However short, a view shows that the camera is there.
+        for view in 7...8 {
+            driver.walkToLive(view: view)
+            driver.handle(.failed(view: view, LiveViewFailure(reason: "gone")))
+            #expect(driver.delays.last == .seconds(1))
+            driver.wait(.seconds(1))
+        }
+        driver.handle(.gathered(view: 9))
+        driver.handle(.granted(view: 9, LiveViewGrant(answer: "v=0")))
+        driver.handle(.failed(view: 9, LiveViewFailure(reason: "no frame")))
         #expect(driver.delays.last == .seconds(2))
         driver.wait(.seconds(2))
-        driver.handle(.failed(view: 9, LiveViewFailure(reason: "busy", retryAfter: .seconds(40))))
+        driver.handle(.failed(view: 10, LiveViewFailure(reason: "busy", retryAfter: .seconds(40))))
         #expect(driver.delays.last == .seconds(40))
     }
 
@@ -196,6 +198,41 @@ import Testing
         driver.wait(Machine.silenceLimit * 2)
         #expect(driver.warnings.last?.contains("no frame within 5 s") == true)
         #expect(driver.states.last == .waiting)
+    }
+
+    /// Silence lasts for its limit from the last frame on, wherever that lies between two looks.
+    @Test(arguments: [1, 499, 500, 501, 4999, 5300, 60_001]) func silenceIsNoticedInTime(last: Int) {
+        var driver = Driver()
+        driver.walkToLive()
+        driver.wait(.milliseconds(last))
+        driver.frames? += 1
+        driver.isFlowing = false
+        driver.wait(Machine.silenceLimit - .milliseconds(1))
+        #expect(driver.states.last == .live)
+        driver.wait(Machine.lookInterval + .milliseconds(1))
+        #expect(driver.states.last == .waiting)
+    }
+
+    @Test func anOfferWithAudioThatIsRefusedIsFollowedByOneWithout() {
+        var driver = Driver()
+        driver.handle(.start)
+        driver.handle(.gathered(view: 1))
+        _ = driver.takeActions()
+        let refused = LiveViewFailure(reason: "HTTP 400", mayBeAudio: true)
+        driver.handle(.failed(view: 1, refused))
+        #expect(driver.warnings.first?.contains("audio") == true && driver.warnings.first?.contains("HTTP 400") == true)
+        #expect(driver.takeActions().contains(.openWithoutAudio(view: 2)))
+        driver.walkToLive(view: 2)
+        #expect(driver.takeActions().last == .report(.init(state: .live)))
+        // The next camera may have audio that the server takes.
+        driver.handle(.failed(view: 2, LiveViewFailure(reason: "gone")))
+        driver.wait(.seconds(1))
+        #expect(driver.takeActions().contains(.open(view: 3)))
+        driver.handle(.gathered(view: 3))
+        driver.handle(.failed(view: 3, refused))
+        driver.handle(.gathered(view: 4))
+        driver.handle(.failed(view: 4, LiveViewFailure(reason: "HTTP 400")))
+        #expect(driver.delays.last == .seconds(1) && driver.states.last == .waiting)
     }
 
     /// A timer of an earlier phase that fires just before the current one must not take its frames.

@@ -469,7 +469,7 @@ def check_null(case):
 
 def check_mistakes(case):
     encoded = "source=whep:http://127.0.0.1:9/ camera-encoded=true"
-    for properties, wanted in (("source=whep:ftp://x/", "https"), ("source=whep:http://user:secret@x/", "user name"),
+    for properties, wanted in (("source=whep:ftp://x/", "https"), ("source=whep:http://user:secret@x/", "clear"),
                                ("source=live-view", "request-live-view"), ("source=test audio-source=camera", "live-view"),
                                ("source=whep:http://camera.invalid/ whep-token=canary", "clear"),
                                ("source=test camera-encoded=true", "camera-encoded needs a camera that answers offers"),

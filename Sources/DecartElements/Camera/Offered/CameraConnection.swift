@@ -21,10 +21,18 @@ final class CameraConnection: @unchecked Sendable {
     /// Decodes the video, or takes it out of its packets only.
     private var receiver: (codec: VideoCodec, elements: [Element], entry: Pad)?
     private let decodes: Bool
-    private var audioEntry: Pad?
+    private var isClosed = false
+    /// Decodes the audio, whose codec its packets choose.
+    private var audioReceiver: (codec: AudioCodec, elements: [Element], entry: Pad)?
+    private let audioIsolator: ErrorIsolator
     private let number: Int
     private let talkback: AudioTrack?
     private let talkbackPath: AudioPath?
+
+    // @unchecked: written once, before packets come.
+    private final class Own: @unchecked Sendable {
+        weak var connection: CameraConnection?
+    }
 
     /// - Parameters:
     ///   - number: that of the view.
@@ -43,6 +51,12 @@ final class CameraConnection: @unchecked Sendable {
         (self.parent, self.video, self.decodes, self.audio) = (parent, video, decodes, audio)
         (self.number, self.talkback, self.logger, self.onFirst) = (number, talkback, logger, onFirst)
         talkbackPath = talkback.map { AudioPath(path: PathID(number), track: $0, perform: perform) }
+        let own = Own()
+        audioIsolator = ErrorIsolator { caps, isolator in
+            guard let codec = AudioCodec(encodingName: caps.first?.string("encoding-name")) else { return }
+            isolator.hold()
+            perform { own.connection?.changeAudio(to: codec) }
+        }
         connection = try PeerConnection(configuration: configuration) { event in
             // No video is sent, and the remote peer may cause any number of these.
             if case .bitrateTarget = event { return }
@@ -51,6 +65,7 @@ final class CameraConnection: @unchecked Sendable {
         }
         bin.suppressSourceAndSinkFlags()
         bin.add(connection.bin)
+        own.connection = self
     }
 
     /// Any thread.
@@ -73,7 +88,11 @@ final class CameraConnection: @unchecked Sendable {
         else { throw PeerConnectionError(.rejected, "the answer of the camera has no video to receive") }
         try receive(codec)
         try isolator.open(to: source)
-        try decodeAudio()
+        if audio != nil, connection.audioDirection?.receives == true,
+            let source = connection.bin.staticPad("audio_rtp_src")
+        {
+            try audioIsolator.open(to: source)
+        }
         try sendTalkback()
     }
 
@@ -101,9 +120,10 @@ final class CameraConnection: @unchecked Sendable {
         connection.dismantle()
         talkbackPath?.close()
         isolator.close()
+        audioIsolator.close()
         receiver?.entry.setActive(false)
-        audioEntry?.setActive(false)
-        (receiver, audioEntry) = (nil, nil)
+        audioReceiver?.entry.setActive(false)
+        (receiver, audioReceiver, isClosed) = (nil, nil, true)
     }
 
     // MARK: Receivers
@@ -125,13 +145,26 @@ final class CameraConnection: @unchecked Sendable {
         return [decoder] + (try VideoDecoderBin.makeColorimetry(codec).map { [$0] } ?? [])
     }
 
-    private func decodeAudio() throws {
-        guard let audio, connection.audioDirection?.receives == true,
-            let source = connection.bin.staticPad("audio_rtp_src")
-        else { return }
-        let entry = audio.makeEntry {}
-        audioEntry = entry
-        try source.link(try bin.insert([try AudioDecoderBin.make()], before: entry))
+    /// Makes the decoder for the packets that wait. Without it, the view goes on without sound.
+    private func changeAudio(to codec: AudioCodec) {
+        guard let audio, !isClosed else { return }
+        defer { audioIsolator.release() }
+        guard audioReceiver?.codec != codec else { return }
+        audioIsolator.unlink()
+        if let last = audioReceiver {
+            bin.takeOut(last.elements)
+            last.entry.setActive(false)
+        }
+        audioReceiver = nil
+        do throws(GStreamerError) {
+            let chain: [Element] = [try AudioDecoderBin.make(codec)]
+            let entry = audio.makeEntry {}
+            audioReceiver = (codec, chain, entry)
+            try audioIsolator.link(to: try bin.insert(chain, before: entry))
+            logger.info("camera: audio \(codec.encodingName)")
+        } catch {
+            logger.warning("camera: its audio cannot be decoded: \(error.message)")
+        }
     }
 
     private func sendTalkback() throws {

@@ -20,9 +20,12 @@ package struct LiveViewFailure: Error, Sendable, Equatable {
     package let reason: String
     /// Wait that the service requests.
     package var retryAfter: Duration?
+    /// The service refused an offer with audio, and may take one without.
+    package var mayBeAudio = false
 
-    package init(reason: String, retryAfter: Duration? = nil) {
+    package init(reason: String, retryAfter: Duration? = nil, mayBeAudio: Bool = false) {
         (self.reason, self.retryAfter) = (reason.withoutFinalPoint, retryAfter)
+        self.mayBeAudio = mayBeAudio
     }
 }
 
@@ -83,6 +86,8 @@ package struct LiveViewMachine: Sendable {
     package enum Action: Sendable, Equatable {
         /// Make a connection and its offer.
         case open(view: Int)
+        /// As `open`, with an offer of video alone.
+        case openWithoutAudio(view: Int)
         /// Hand the offer to the service.
         case request(view: Int)
         /// Apply the answer.
@@ -98,21 +103,21 @@ package struct LiveViewMachine: Sendable {
     package static let answerLimit = Duration.seconds(30)
     package static let firstFrameLimit = Duration.seconds(15)
     package static let silenceLimit = Duration.seconds(5)
-    /// A view that has lived for this long makes the next waits short again.
-    package static let stableAfter = Duration.seconds(10)
+    /// Time between two looks at the number of frames, by which silence may be noticed later.
+    package static let lookInterval = Duration.milliseconds(500)
     private static let longestLead = Duration.seconds(30)
 
     private enum Phase: Equatable {
         case idle, waiting, gathering, requested, connecting
-        case live(since: Duration)
+        case live
     }
 
     private let gatheringLimit: Duration
     private var phase = Phase.idle
     private var view = 0
     private var isExtending = false
-    /// Number of frames at the last look.
-    private var lastFrames: UInt64?
+    /// Number of frames at the last look, and when it had changed.
+    private var lastFrames: (count: UInt64?, at: Duration) = (nil, .zero)
     private var timers: [Timer: Int] = [:]
     private var timerCount = 0
     private var backOff = BackOff(maximumDelay: .seconds(10))
@@ -134,11 +139,13 @@ package struct LiveViewMachine: Sendable {
             return number == view && phase == .requested ? connect(grant) : []
         case .firstFrame(let number):
             guard number == view, phase == .connecting else { return [] }
-            (phase, lastFrames) = (.live(since: now), nil)
-            return [schedule(.frames, Self.silenceLimit), .report(Report(state: .live))]
+            (phase, lastFrames) = (.live, (nil, now))
+            // The camera is there, so the next waits are short again.
+            backOff.reset()
+            return [schedule(.frames, Self.lookInterval), .report(Report(state: .live))]
         case .failed(let number, let failure):
             guard number == view, phase != .idle, phase != .waiting else { return [] }
-            return lose(failure, now, jitter)
+            return failure.mayBeAudio && phase == .requested ? beginWithoutAudio(failure) : lose(failure, jitter)
         case .extended(let number, let duration):
             guard number == view, isExtending else { return [] }
             isExtending = false
@@ -148,7 +155,7 @@ package struct LiveViewMachine: Sendable {
             isExtending = false
             return [.warn("The live view is not extended: \(reason). A new one begins at its end.")]
         case .extend:
-            guard case .live = phase, timers[.expiry] != nil else { return [] }
+            guard phase == .live, timers[.expiry] != nil else { return [] }
             return extend()
         case .fired(let timer, let id, let frames):
             guard timers[timer] == id else { return [] }
@@ -161,12 +168,24 @@ package struct LiveViewMachine: Sendable {
         }
     }
 
-    private mutating func begin() -> [Action] {
+    private mutating func begin(withoutAudio: Bool = false) -> [Action] {
         view &+= 1
         (phase, timers, isExtending) = (.gathering, [:], false)
         return [
-            .report(Report(state: .requesting)), .open(view: view), schedule(.gathering, gatheringLimit),
+            .report(Report(state: .requesting)), withoutAudio ? .openWithoutAudio(view: view) : .open(view: view),
+            schedule(.gathering, gatheringLimit),
         ]
+    }
+
+    /// A server that has no codec for the audio refuses the video too.
+    private mutating func beginWithoutAudio(_ failure: LiveViewFailure) -> [Action] {
+        let refused = view
+        return [
+            .close(view: refused),
+            .warn(
+                "The offer with audio failed: \(failure.reason). The next one has none: the camera stays without audio."
+            ),
+        ] + begin(withoutAudio: true)
     }
 
     private mutating func request() -> [Action] {
@@ -200,16 +219,17 @@ package struct LiveViewMachine: Sendable {
         case .gathering: return request()
         case .answer:
             let seconds = Self.answerLimit.components.seconds
-            return lose(LiveViewFailure(reason: "no answer to the offer within \(seconds) s"), now, jitter)
+            return lose(LiveViewFailure(reason: "no answer to the offer within \(seconds) s"), jitter)
         case .frames:
-            let before = lastFrames
-            lastFrames = frames
-            // The first frame of a view that connects would have been an event.
-            if frames == nil || phase != .connecting && frames != before {
-                return [schedule(.frames, Self.silenceLimit)]
+            guard phase == .live else {
+                // The first frame of a view that connects would have been an event.
+                return frames == nil
+                    ? [schedule(.frames, Self.firstFrameLimit)] : lose(Self.silence(Self.firstFrameLimit), jitter)
             }
-            let limit = phase == .connecting ? Self.firstFrameLimit : Self.silenceLimit
-            return lose(LiveViewFailure(reason: "no frame within \(limit.components.seconds) s"), now, jitter)
+            if frames == nil || frames != lastFrames.count { lastFrames = (frames, now) }
+            let rest = lastFrames.at + Self.silenceLimit - now
+            return rest <= .zero
+                ? lose(Self.silence(Self.silenceLimit), jitter) : [schedule(.frames, min(rest, Self.lookInterval))]
         case .extending: return extend()
         case .expiry:
             // The duration was that of a view that worked, so the next one begins at once.
@@ -218,13 +238,16 @@ package struct LiveViewMachine: Sendable {
             let over = view
             return hadFrames
                 ? [.close(view: over)] + begin()
-                : lose(LiveViewFailure(reason: "its duration ended before its first frame"), now, jitter)
+                : lose(LiveViewFailure(reason: "its duration ended before its first frame"), jitter)
         case .retry: return begin()
         }
     }
 
-    private mutating func lose(_ failure: LiveViewFailure, _ now: Duration, _ jitter: Double) -> [Action] {
-        if case .live(let since) = phase, now - since >= Self.stableAfter { backOff.reset() }
+    private static func silence(_ limit: Duration) -> LiveViewFailure {
+        LiveViewFailure(reason: "no frame within \(limit.components.seconds) s")
+    }
+
+    private mutating func lose(_ failure: LiveViewFailure, _ jitter: Double) -> [Action] {
         let delay = max(backOff.next(jitter: jitter), failure.retryAfter ?? .zero)
         (phase, timers, isExtending) = (.waiting, [:], false)
         return [

@@ -145,6 +145,7 @@ final class OfferedCamera: @unchecked Sendable {
     private func perform(_ action: LiveViewMachine.Action) {
         switch action {
         case .open(let number): open(number)
+        case .openWithoutAudio(let number): open(number, withAudio: false)
         case .request(let number): request(number)
         case .connect(let number, let grant): connect(number, grant)
         case .extend(let number): if view?.number == number { view?.exchange.extend() }
@@ -162,10 +163,10 @@ final class OfferedCamera: @unchecked Sendable {
         }
     }
 
-    private func open(_ number: Int) {
+    private func open(_ number: Int, withAudio: Bool = true) {
         do {
-            let talkback = settings.talkback.isWanted ? settings.talkback : nil
-            var takesAudio = settings.takesAudio
+            let talkback = withAudio && settings.talkback.isWanted ? settings.talkback : nil
+            var takesAudio = withAudio && settings.takesAudio
             var offersAudioVideoData = false
             if case .signals = settings.service { (takesAudio, offersAudioVideoData) = (true, true) }
             var configuration = try settings.access.configuration(
@@ -176,7 +177,8 @@ final class OfferedCamera: @unchecked Sendable {
             let exchange = try makeExchange(number)
             let connection = try CameraConnection(
                 configuration, number: number, in: bin, video: video, decodes: settings.encodedCodecs == nil,
-                audio: audio, talkback: talkback, logger: loggers.media, perform: { [host] in host.perform(nil, $0) },
+                audio: withAudio ? audio : nil, talkback: talkback, logger: loggers.media,
+                perform: { [host] in host.perform(nil, $0) },
                 onFirst: { [weak self] in self?.enqueue(.firstFrame(view: number)) }
             ) { [weak self] event in
                 self?.host.perform(nil) { [weak self] in self?.handle(event, of: number) }

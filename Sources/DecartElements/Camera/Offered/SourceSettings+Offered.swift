@@ -19,12 +19,19 @@ extension SourceSettings {
                 throw ElementProblem(
                     .resourceSettings, "whep-token has more than 4096 bytes, or a character that a token cannot have.")
             }
-            guard url.protectsToken || access.servers.allowsInsecure else {
-                throw ElementProblem(
-                    .resourceSettings,
-                    "source=whep:http:// is unencrypted and \(url.host) is not this machine: whep-token would travel in "
-                        + "clear. Use https://, or set insecure=true.")
-            }
+        }
+        guard whepToken == nil || url.credentials == nil else {
+            throw ElementProblem(
+                .resourceSettings,
+                "source=whep: has a user name and password, and whep-token is set: a request can carry one of them. Unset "
+                    + "the other.")
+        }
+        guard whepToken == nil && url.credentials == nil || url.protectsToken || access.servers.allowsInsecure else {
+            throw ElementProblem(
+                .resourceSettings,
+                "source=whep:http:// is unencrypted and \(url.host) is not this machine: "
+                    + "\(whepToken == nil ? "the password" : "whep-token") would travel in clear. Use https://, or set "
+                    + "insecure=true.")
         }
         return configuration
     }

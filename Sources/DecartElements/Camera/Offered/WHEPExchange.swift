@@ -20,11 +20,17 @@ struct WHEPExchange: OfferExchange {
     }
 
     func start(_ offer: OfferText, candidates: [String], isComplete: Bool) {
-        resource.start(offer: offer.with(candidates: candidates, isComplete: isComplete)) { [view, onEvent] result in
+        resource.start(offer: offer.with(candidates: candidates, isComplete: isComplete)) {
+            [view, onEvent, hasAudio = offer.hasAudio] result in
             switch result {
             case .success(let answer): onEvent(.granted(view: view, LiveViewGrant(answer: answer)))
             case .failure(let error):
-                onEvent(.failed(view: view, LiveViewFailure(reason: error.message, retryAfter: error.retryAfter)))
+                let mayBeAudio = hasAudio && [400, 406, 415].contains(error.httpStatus ?? 0)
+                onEvent(
+                    .failed(
+                        view: view,
+                        LiveViewFailure(
+                            reason: error.message, retryAfter: error.retryAfter, mayBeAudio: mayBeAudio)))
             }
         }
     }
