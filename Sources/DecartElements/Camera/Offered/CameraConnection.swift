@@ -145,7 +145,7 @@ final class CameraConnection: @unchecked Sendable {
         return [decoder] + (try VideoDecoderBin.makeColorimetry(codec).map { [$0] } ?? [])
     }
 
-    /// Makes the decoder for the packets that wait. Without it, the view goes on without sound.
+    /// Makes the decoder for the packets that wait. Without it, the view goes on without audio.
     private func changeAudio(to codec: AudioCodec) {
         guard let audio, !isClosed else { return }
         defer { audioIsolator.release() }
