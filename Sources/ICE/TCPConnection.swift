@@ -27,6 +27,9 @@ final class TCPConnection {
     /// Bytes that wait for the socket; what does not fit is lost, as on the network.
     private static let maximumWaiting = 262_144
 
+    /// A receive buffer holds less than as many turns.
+    private static let maximumDrains = 128
+
     private let network: NetworkThread
     private let candidate: CandidateLine
     private let address: SocketAddress
@@ -80,8 +83,19 @@ final class TCPConnection {
     func close() {
         guard descriptor >= 0 else { return }
         network.unwatch(descriptor)
+        if isOpen { endSending() }
         Glibc.close(descriptor)
         descriptor = -1
+    }
+
+    /// Lets what was sent last, a DTLS alert, arrive: to a socket that is closed with unread bytes the kernel sends a reset,
+    /// which overtakes it.
+    private func endSending() {
+        shutdown(descriptor, CInt(SHUT_WR))
+        withUnsafeTemporaryAllocation(byteCount: Self.turn, alignment: 16) { buffer in
+            for _ in 0..<Self.maximumDrains
+            where recv(descriptor, buffer.baseAddress, buffer.count, CInt(MSG_DONTWAIT)) <= 0 { break }
+        }
     }
 
     private func fail() {

@@ -20,6 +20,4 @@ package struct BasicCredentials: Sendable, Equatable {
     package var secrets: [Secret] { [Secret(text), Secret(password)] }
 }
 
-extension BasicCredentials: Redacted {
-    package var description: String { "<redacted>" }
-}
+extension BasicCredentials: Redacted {}

@@ -27,7 +27,7 @@ package struct HTTPURL: Sendable, Equatable {
             try self.init(text, property: property)
             return
         }
-        try self.init(text[..<start] + text[text.index(after: at)...], property: property)
+        try self.init(String(text[..<start]) + text[text.index(after: at)...], property: property)
         credentials = BasicCredentials(userInfo: authority[..<at])
         guard credentials != nil else {
             throw ProtocolError(

@@ -213,6 +213,17 @@ import Testing
         #expect(driver.states.last == .waiting)
     }
 
+    @Test(arguments: [true, false]) func aCloseBeforeTheFirstFrameHasItsCause(hasFrame: Bool) {
+        var driver = Driver()
+        driver.handle(.start)
+        driver.handle(.gathered(view: 1))
+        driver.handle(.granted(view: 1, LiveViewGrant(answer: "v=0")))
+        if hasFrame { driver.handle(.firstFrame(view: 1)) }
+        driver.handle(.failed(view: 1, LiveViewFailure(reason: "the peer closed", isClose: true)))
+        #expect(driver.warnings.first?.contains("the peer closed") == true)
+        #expect(driver.warnings.first?.contains("B-frames") == !hasFrame)
+    }
+
     @Test func anOfferWithAudioThatIsRefusedIsFollowedByOneWithout() {
         var driver = Driver()
         driver.handle(.start)

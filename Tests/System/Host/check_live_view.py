@@ -9,6 +9,7 @@ ok NAME: why" or "skip NAME: why", and times as figures for scripts/verify (DECA
 Uses loopback only.
 """
 
+import base64
 import concurrent.futures
 import contextlib
 import os
@@ -268,6 +269,50 @@ def check_whep(case):
     report("no secret is in a message", "canary" in text and text)
 
 
+def check_g711(case):
+    """Audio of IP cameras, and a server that has no codec for the camera's audio."""
+    for codec in ("PCMU", "PCMA"):
+        camera = case.camera("--no-trickle", "--tone", "440", "--audio-codec", codec)
+        server = case.server_of(camera)
+        element = case.element(f"source=whep:{server.base}/camera audio-source=camera", audio=True)
+        shown = element.play().shows_camera()
+        heard = element.wait(lambda own: sum(abs(tone - 440) < 60 for tone in own.tones[-50:]) > 20)
+        report(f"WHEP: a camera's {codec} is heard", "" if shown and heard else (element.summary(), element.tones[-20:]))
+        element.stop()
+    camera = case.camera("--no-trickle")
+    refusal = (400, '{"error":"codecs not supported by client"}', {"Content_Type": "application/json"})
+    server = case.server(lambda number, offer: refusal if "m=audio" in offer else camera.answer(offer))
+    element = case.element(f"source=whep:{server.base}/camera audio-source=camera", audio=True).play()
+    shown = element.shows_camera()
+    told = [text for text in element.warnings if "audio" in text and "codecs not supported by client" in text]
+    offers = [directions(offer[3]) for offer in server.offers()]
+    report("WHEP: after a refusal of its audio, the camera's video comes alone", "" if shown and len(told) == 1 and offers == [
+        [("video", "recvonly"), ("audio", "recvonly")], [("video", "recvonly")]] else (offers, element.summary()))
+
+
+def check_basic(case):
+    """User name and password in the URL."""
+    camera = case.camera("--no-trickle")
+    server = case.server(lambda number, offer: camera.answer(offer))
+    server.authorization = "Basic " + base64.b64encode(b"us@er:canary:word").decode()
+    bare = case.element(f"source=whep:{server.base}/camera").play()
+    told = bare.wait(lambda own: any("Basic" in text and "source=whep:" in text for text in own.warnings))
+    report("WHEP: a server that wants Basic authentication is told of", "" if told else bare.summary())
+    bare.stop()
+    base = server.base.replace("://", "://us%40er:canary%3Aword@")
+    element = case.element(f"source=whep:{base}/camera")
+    source = element.camera.get_property("source")
+    dot = Gst.debug_bin_to_dot_data(element.pipeline, Gst.DebugGraphDetails.ALL)
+    shown = element.play().shows_camera()
+    report("WHEP: the URL's user name and password open a view", "" if shown else element.summary())
+    element.stop()
+    removed = server.wait(lambda own: own.named("DELETE"))
+    allowed = [headers.get("Authorization") == server.authorization for _, _, headers, _ in server.named("DELETE")]
+    report("WHEP: they go with its DELETE", "" if removed and all(allowed) else allowed)
+    text = " ".join([source, dot, *element.warnings, *element.errors, str(element.states)])
+    report("WHEP: they are in no message, property and dot file", "canary" in text and text)
+
+
 def check_extensions(case):
     """A duration of 6 s, extended."""
     element = case.element("source=live-view", more="audiotestsrc is-live=true freq=880 ! camera.talkback")
@@ -486,7 +531,7 @@ def check_mistakes(case):
                "" if told and "secret" not in text and "canary" not in text else text)
 
 
-CASES = {"whep": check_whep, "extensions": check_extensions, "refused extension": check_refused_extension,
+CASES = {"whep": check_whep, "g711": check_g711, "basic": check_basic, "extensions": check_extensions, "refused extension": check_refused_extension,
          "encoded": check_encoded, "encoded in": check_encoded_in, "fingerprint": check_wrong_fingerprint, "trickle": check_trickle, "null": check_null,
          "mistakes": check_mistakes}
 

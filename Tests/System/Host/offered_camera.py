@@ -69,7 +69,10 @@ class Camera(PeerProcess):
 
 
 class WHEPServer:
-    """Answers offers by `on_offer(number, offer)`, which returns a status, or an answer. Records the requests."""
+    """Answers offers by `on_offer(number, offer)`, which returns a status, a status with body and header fields, or an
+    answer. Records the requests. With `authorization`, requests need this header field."""
+
+    authorization = None
 
     def __init__(self, on_offer):
         self.on_offer = on_offer
@@ -100,6 +103,8 @@ class WHEPServer:
                     owner.requests.append((self.command, self.path, dict(self.headers), body))
                     number = len(owner.offers())
                     owner.changed.notify_all()
+                if owner.authorization and self.headers.get("Authorization") != owner.authorization:
+                    return self.respond(401, WWW_Authenticate='Basic realm="camera"')
                 if self.command != "POST":
                     return self.respond(204)
                 if self.path.startswith("/moved"):
@@ -107,6 +112,8 @@ class WHEPServer:
                 answer = owner.on_offer(number, body)
                 if isinstance(answer, int):
                     return self.respond(answer)
+                if isinstance(answer, tuple):
+                    return self.respond(answer[0], answer[1], **answer[2])
                 return self.respond(201, answer, Content_Type="application/sdp", ETag='"tag-1"',
                                     Location=f"../resources/{number}?secret=1")
 

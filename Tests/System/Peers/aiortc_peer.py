@@ -138,13 +138,16 @@ class Peer:
             transceiver = self.connection.addTransceiver(self.source, direction=self.options.direction)
             self.prefer(transceiver)
         if self.options.tone and has_audio and "audio" not in kinds:
-            self.connection.addTransceiver(Tone(self.options.tone), direction=self.options.direction)
+            transceiver = self.connection.addTransceiver(Tone(self.options.tone), direction=self.options.direction)
+            if self.options.audio_codec:
+                self.prefer(transceiver, self.options.audio_codec)
 
-    def prefer(self, transceiver):
-        wanted = f"video/{self.options.codec}".lower()
+    def prefer(self, transceiver, codec=None):
+        kind = transceiver.kind
+        wanted = f"{kind}/{codec or self.options.codec}".lower()
         transceiver.setCodecPreferences([
-            codec for codec in RTCRtpSender.getCapabilities("video").codecs
-            if codec.mimeType.lower() in (wanted, "video/rtx")])
+            each for each in RTCRtpSender.getCapabilities(kind).codecs
+            if each.mimeType.lower() in (wanted, f"{kind}/rtx")])
 
     async def offer(self):
         self.add_transceivers(has_audio=True)

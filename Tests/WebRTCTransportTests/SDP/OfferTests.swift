@@ -34,6 +34,17 @@ extension Transport {
                 ])
         }
 
+        @Test(arguments: [MediaDirection.recvonly, .sendrecv, .sendonly])
+        func codecsOfAudioAreReceived(direction: MediaDirection) throws {
+            var configuration = Self.receiving
+            (configuration.audio, configuration.audioCodecs) = (direction, AudioCodec.allCases)
+            let audio = try #require(SDPDescription(parsing: offer(configuration)).media.last)
+            #expect(audio.formats == (direction == .sendonly ? ["111"] : ["111", "0", "8"]))
+            #expect(
+                audio.values("rtpmap")
+                    == ["111 opus/48000/2", "0 PCMU/8000", "8 PCMA/8000"].prefix(direction == .sendonly ? 1 : 3))
+        }
+
         @Test func audioVideoAndDataComeInThisOrder() throws {
             var configuration = Self.receiving
             configuration.offersAudioVideoData = true

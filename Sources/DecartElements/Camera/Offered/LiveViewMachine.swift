@@ -22,10 +22,12 @@ package struct LiveViewFailure: Error, Sendable, Equatable {
     package var retryAfter: Duration?
     /// The service refused an offer with audio, and may take one without.
     package var mayBeAudio = false
+    /// The camera's side ended the connection.
+    package var isClose = false
 
-    package init(reason: String, retryAfter: Duration? = nil, mayBeAudio: Bool = false) {
+    package init(reason: String, retryAfter: Duration? = nil, mayBeAudio: Bool = false, isClose: Bool = false) {
         (self.reason, self.retryAfter) = (reason.withoutFinalPoint, retryAfter)
-        self.mayBeAudio = mayBeAudio
+        (self.mayBeAudio, self.isClose) = (mayBeAudio, isClose)
     }
 }
 
@@ -145,7 +147,9 @@ package struct LiveViewMachine: Sendable {
             return [schedule(.frames, Self.lookInterval), .report(Report(state: .live))]
         case .failed(let number, let failure):
             guard number == view, phase != .idle, phase != .waiting else { return [] }
-            return failure.mayBeAudio && phase == .requested ? beginWithoutAudio(failure) : lose(failure, jitter)
+            if failure.mayBeAudio, phase == .requested { return beginWithoutAudio(failure) }
+            let isMute = failure.isClose && phase == .connecting
+            return lose(isMute ? LiveViewFailure(reason: failure.reason + Self.causeOfClose) : failure, jitter)
         case .extended(let number, let duration):
             guard number == view, isExtending else { return [] }
             isExtending = false
@@ -242,6 +246,10 @@ package struct LiveViewMachine: Sendable {
         case .retry: return begin()
         }
     }
+
+    /// Media servers accept an offer before they know what the camera sends.
+    private static let causeOfClose =
+        " before its first frame. Perhaps it cannot send this video: H.264 must have no B-frames. Its log may have the cause"
 
     private static func silence(_ limit: Duration) -> LiveViewFailure {
         LiveViewFailure(reason: "no frame within \(limit.components.seconds) s")

@@ -244,7 +244,8 @@ final class OfferedCamera: @unchecked Sendable {
                 handle(.failed(view: number, LiveViewFailure(reason: Self.text(error))))
             }
         case .stateChanged(.failed(let error)):
-            handle(.failed(view: number, LiveViewFailure(reason: error.message)))
+            let isClose = error == .closedByPeer
+            handle(.failed(view: number, LiveViewFailure(reason: error.message, isClose: isClose)))
         case .stateChanged, .iceConnected, .iceRestarted, .disconnected, .reconnected, .bitrateTarget, .streamArrived,
             .relaysMissing:
             break
