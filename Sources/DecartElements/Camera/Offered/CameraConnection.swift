@@ -145,11 +145,7 @@ final class CameraConnection: @unchecked Sendable {
         return [decoder] + (try VideoDecoderBin.makeColorimetry(codec).map { [$0] } ?? [])
     }
 
-<<<<<<< ours
-    /// Makes the decoder for the packets that wait. Without it, the view goes on without audio.
-=======
     /// Makes the decoder for the packets that wait. Without one, the view goes on without audio.
->>>>>>> theirs
     private func changeAudio(to codec: AudioCodec) {
         guard let audio, !isClosed else { return }
         defer { audioIsolator.release() }
