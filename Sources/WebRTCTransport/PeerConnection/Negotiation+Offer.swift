@@ -26,9 +26,7 @@ extension Negotiation {
     }
 
     /// True for an m-line that only receives.
-    private func isReceiver(_ line: Transceiver) -> Bool {
-        configuration.usesUnidirectionalSections && !line.role.sends
-    }
+    private func isReceiver(_ line: Transceiver) -> Bool { configuration.usesUnidirectionalSections && !line.role.sends }
 
     /// True for an m-line that may carry our media, or that serves both directions.
     private func mayCarry(_ line: Transceiver) -> Bool { !isReceiver(line) || line.content == .application }
