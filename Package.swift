@@ -86,7 +86,7 @@ let package = Package(
             name: "LiveKitTransport",
             dependencies: [
                 "LiveKitProtocol", "DecartProtocol", "DecartSession", "EventLoopThreads", "Signalling", "ICE",
-                "Network", "WebRTCTransport",
+                "WebRTCTransport",
                 "Log",
             ],
             swiftSettings: swiftSettings),

@@ -3,11 +3,9 @@
 //
 //   opening ─opened→ joining ─join→ publishing ─peers connected→ connected ⇄ resuming
 //
-// One peer connection carries both directions: its first offer goes with the request to join, and we make all others too,
-// when our media change, or when the server asks for one to carry another track. All its events have the target publisher.
-// A server that does not know that answers HTTP 404; then there are two: we make the publisher's offer when the server
-// knows our track, and again when our media change; the server makes the subscriber's offer whenever our subscriptions
-// change. A viewer has a subscriber only. Only one offer of ours is in flight at a time. A connected stay resumes after the loss of its signalling connection or of a
+// There are two peer connections: we make the publisher's offer when the server knows our track, and again when our media
+// change; the server makes the subscriber's offer whenever our subscriptions change. A viewer has a subscriber only. Only
+// one offer of ours is in flight at a time. A connected stay resumes after the loss of its signalling connection or of a
 // media path, and when media stall; `RoomResume` is one such resume. While media flow, it has no limit. A stay that the
 // server ends without sending us away is lost (`reportLost`): the session joins the same room again. Any other end is a
 // failure, after which the session gets another room.
@@ -28,8 +26,6 @@ package struct RoomMachine: Sendable {
     private var phase = Phase.opening
     /// The latest token, for joining again.
     package private(set) var token: Secret
-    /// One peer connection carries both directions.
-    package private(set) var usesOneConnection: Bool
     private var needsSubscriber = true
     private var connected: Set<LiveKitSignalTarget> = []
     /// Our SID in the room, by which the server finds us again.
@@ -57,7 +53,6 @@ package struct RoomMachine: Sendable {
     package init(configuration: RoomConfiguration, token: Secret) {
         self.configuration = configuration
         self.token = token
-        usesOneConnection = configuration.prefersOneConnection
         publisher = RoomPublisher(configuration)
     }
 
@@ -81,10 +76,7 @@ package struct RoomMachine: Sendable {
     private mutating func process(_ event: RoomEvent) {
         switch event {
         case .open:
-            guard usesOneConnection else { return emit(.connect) }
-            emit(.makePeer)
-            emit(.addReceivers(desired.audio ? [.video: 1, .audio: 1] : [.video: 1]))
-            actions += publisher.offerEarly()
+            emit(.connect)
         case .opened:
             if phase == .opening { phase = .joining }
             if resume?.step == .opening {
@@ -107,9 +99,7 @@ package struct RoomMachine: Sendable {
         case .failed(let error):
             signallingLost(error)
         case .offerMade(let sdp):
-            let offer = description("offer", sdp, id: publisher.nextOfferID())
-            if usesOneConnection { openOffer = offer }
-            if phase == .opening { emit(.join(publisher.joinRequest(offer))) } else { emit(.send(.offer(offer))) }
+            emit(.send(.offer(description("offer", sdp, id: publisher.nextOfferID()))))
         case .answerMade(let sdp, let id):
             let answer = description("answer", sdp, id: id)
             if let openOffer { descriptions = (openOffer, answer) }
@@ -223,7 +213,7 @@ package struct RoomMachine: Sendable {
         case .answer(let answer):
             answered(answer)
         case .offer(let offer):
-            guard phase != .joining, !usesOneConnection else { return emit(.note("Ignored: an unexpected offer")) }
+            guard phase != .joining else { return emit(.note("Ignored: an offer before joining")) }
             openOffer = description("offer", offer.sdp, id: offer.id)
             emit(.makeAnswer(offer: offer.sdp, id: offer.id))
         case .trickle(let trickle):
@@ -252,12 +242,8 @@ package struct RoomMachine: Sendable {
             checkHold()
         case .mute(let mute):
             actions += publisher.roomMutes(mute)
-        case .mediaSectionsRequirement(let requirement):
-            guard usesOneConnection else { return emit(.note("Ignored: a message for clients with one connection")) }
-            let (videos, audios) = (Int(requirement.numVideos), Int(requirement.numAudios))
-            if videos > 0 || audios > 0 { emit(.addReceivers([.video: videos, .audio: audios])) }
-            publisher.demandOffer()
-            offerIfDue()
+        case .mediaSectionsRequirement:
+            emit(.note("Ignored: a message for clients with a single connection"))
         case .reconnect, .pong, .roomUpdate, .connectionQuality, .trackSubscribed, .subscriptionPermissionUpdate:
             break
         case .subscribedQualityUpdate(let update):
@@ -269,11 +255,10 @@ package struct RoomMachine: Sendable {
         guard phase == .joining || phase == .opening else { return emit(.note("Ignored: a second join message")) }
         phase = .publishing
         participantSID = join.participant.sid.utf8.count <= 256 ? join.participant.sid : ""
-        needsSubscriber = join.subscriberPrimary && !usesOneConnection
+        needsSubscriber = join.subscriberPrimary
         actions += keepalive.joined(join)
         let relayOnly = join.clientConfiguration.forceRelay == .enabled
-        let servers = Array(join.iceServers.prefix(16))
-        emit(usesOneConnection ? .useServers(servers, relayOnly: relayOnly) : .makePeers(servers, relayOnly: relayOnly))
+        emit(.makePeers(Array(join.iceServers.prefix(16)), relayOnly: relayOnly))
         if !join.sifTrailer.isEmpty, join.sifTrailer.count <= 256 { emit(.setFillerTrailer(join.sifTrailer)) }
         actions += publisher.choose(from: join.enabledPublishCodecs)
         publish()
@@ -293,7 +278,6 @@ package struct RoomMachine: Sendable {
         guard phase != .joining, publisher.answered() else {
             return emit(.note("Ignored: an answer without an offer"))
         }
-        if usesOneConnection, let offer = openOffer.take() { descriptions = (offer, answer) }
         emit(.cancel(.answer))
         emit(.applyAnswer(sdp: answer.sdp))
         offerIfDue()
@@ -350,11 +334,6 @@ package struct RoomMachine: Sendable {
     package func isWanted(msid: String?) -> Bool { subscriptions.isWanted(msid: msid) }
 
     private mutating func checkConnected() {
-        if usesOneConnection {
-            guard phase == .publishing, connected.contains(.publisher) else { return }
-            phase = .connected
-            return emit(.reportConnected)
-        }
         let receives = needsSubscriber || !configuration.publishes
         let sends = configuration.publishes && (desired.video || !receives)
         guard phase == .publishing, !sends || connected.contains(.publisher),
@@ -376,12 +355,6 @@ package struct RoomMachine: Sendable {
             if error.isPermanent { return fail(error) }
             if [401, 403, 404].contains(error.httpStatus) { return lose(error) }
             openLater(resume, after: error)
-        case .opening where usesOneConnection && error.httpStatus == 404:
-            usesOneConnection = false
-            openOffer = nil
-            publisher.rollbackOffer()
-            emit(.dropPeer)
-            emit(.connect)
         case .opening, .joining, .publishing, .ended:
             fail(error)
         }

@@ -321,7 +321,7 @@ final class MediaPath: @unchecked Sendable {
 
     /// Builds the decoder behind a connection that has negotiated its codec, once.
     func receive(from connection: PeerConnection) throws {
-        guard !isReceiving, let bin, let codec = connection.receivedCodec,
+        guard !isReceiving, let bin, let codec = connection.negotiatedCodec,
             let source = connection.bin.staticPad("rtp_src")
         else { return }
         isReceiving = true

@@ -1,5 +1,5 @@
-// Media of one attempt in a LiveKit room (`transport=livekit`). One peer connection carries both directions; with older
-// servers one sends, if anything is sent, and another receives. It knows the room; it must not know the control channel.
+// Media of one attempt in a LiveKit room (`transport=livekit`). One peer connection sends, if anything is sent, and
+// another receives, or one does both. It knows the room; it must not know the control channel.
 //
 // The session calls it on its queue, which may block in GStreamer. Any thread may read the properties and call
 // `claims`.
@@ -24,9 +24,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     deinit { stop() }
 
     // A viewer's only connection is the subscriber.
-    var connectionNames: [String] {
-        path.settings.isViewer ? ["subscriber"] : path.connections.count == 1 ? ["room"] : ["publisher", "subscriber"]
-    }
+    var connectionNames: [String] { path.settings.isViewer ? ["subscriber"] : ["publisher", "subscriber"] }
     private var publisher: PeerConnection? { path.settings.isViewer ? nil : path.connections.first }
     private var subscriber: PeerConnection? { path.connections.last }
 
@@ -42,7 +40,6 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
                 width: size.width, height: size.height, bitrate: settings.connection.bitrateRange.upperBound,
                 codec: settings.connection.codec))
         configuration.room.publishes = !settings.isViewer
-        configuration.room.prefersOneConnection = true
         // Encoded input has one codec. VP9 has layers of its own, so it replaces no simulcast.
         if settings.encodedInput == nil {
             configuration.room.encodable = [VideoCodec.h264, .vp8, .vp9].filter {
@@ -119,7 +116,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private func handle(_ event: RoomConnectionEvent) {
         switch event {
         case .peers(let publisher, let subscriber):
-            if let publisher, publisher !== subscriber { path.add(publisher) }
+            if let publisher { path.add(publisher) }
             path.add(subscriber)
         case .published(let sid):
             path.set(trackSID: sid)

@@ -15,11 +15,6 @@ extension PeerConnection {
         negotiation.withLock { $0.value.setDesired(DesiredDirections(video: video, audio: audio), codec: codec) }
     }
 
-    /// Adds m-lines to the next offer that only receive, with `usesUnidirectionalSections`.
-    package func addReceivers(_ counts: [MediaKind: Int]) {
-        negotiation.withLock { $0.value.addReceivers(counts) }
-    }
-
     /// Sends our video on a new m-line from the next offer on.
     package func moveVideo() { negotiation.withLock { $0.value.moveOutput(.video) } }
 
@@ -51,13 +46,10 @@ extension PeerConnection {
 
     /// Applies the remote answer to our latest offer. If it rejects audio, `audioDirection` becomes nil and video
     /// continues.
-    /// - Parameter wants: With `usesUnidirectionalSections`, selects the tracks to receive, by `msid`.
-    package func setAnswer(
-        _ sdp: String, wants: (_ msid: String?) -> Bool = { _ in true }
-    ) throws(PeerConnectionError) {
+    package func setAnswer(_ sdp: String) throws(PeerConnectionError) {
         try negotiate { (negotiation) throws(PeerConnectionError) in
             let (isFirst, restarts) = (!negotiation.isConnected, negotiation.isRestarting)
-            let remote = try negotiation.setRemoteAnswer(sdp, wants: wants)
+            let remote = try negotiation.setRemoteAnswer(sdp)
             try apply(negotiation)
             if isFirst { try setUp(remote, role: remote.transport.setup == "active" ? .server : .client) }
             if isFirst || restarts { network.sync { [self] in ice.setRemote(remote) } }
@@ -128,9 +120,6 @@ extension PeerConnection {
         }
     }
     package var negotiatedCodec: VideoCodec? { sendParameters?.codec }
-    /// The codec in which the remote peer's video is expected first: `negotiatedCodec`, unless each direction has its own
-    /// m-line.
-    package var receivedCodec: VideoCodec? { negotiated.video?.inboundCodec.codec }
 
     /// Negotiated audio parameters; nil without audio, also if the remote peer rejected it.
     package var audioSendParameters: AudioSendParameters? {

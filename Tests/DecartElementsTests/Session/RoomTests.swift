@@ -27,20 +27,6 @@ extension ElementTests {
             }
         }
 
-        /// One connection carries both directions, unless the room's server knows two only.
-        @Test(arguments: [true, false])
-        func connections(servesOne: Bool) throws {
-            try TransformPipeline.run(
-                with: { try .init($0, Self.retrying, prompt: "film noir") },
-                standIn: { ($0.transports, $0.rooms.servesSingleConnections) = ([.webrtc, .livekit], servesOne) }
-            ) { pipeline, standIn in
-                pipeline.play()
-                #expect(pipeline.waitForFrames(3))
-                #expect(standIn.sessions.first?.room.singleJoinCount == (servesOne ? 1 : 0))
-                #expect(standIn.sessions.first?.room.joinCount == 1)
-            }
-        }
-
         /// Removed from the room, the element joins a new room with the same prompt.
         @Test func sentAway() throws {
             try withFault("") { standIn, pipeline in

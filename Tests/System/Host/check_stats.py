@@ -145,13 +145,13 @@ def receives(stats):
 KINDS = {
     # kind: options, further elements, connections, condition for a complete structure
     "direct": ("transport=webrtc", "", {"direct"}, lambda stats: True),
-    "room": ("transport=livekit", "", {"room"}, lambda stats: True),
+    "room": ("transport=livekit", "", {"publisher", "subscriber"}, lambda stats: True),
     "audio": ("transport=webrtc", AUDIO, {"direct"}, lambda stats: stats.get_value("audio-buffers-received") > 20),
-    "audio in a room": ("transport=livekit", AUDIO, {"room"},
+    "audio in a room": ("transport=livekit", AUDIO, {"publisher", "subscriber"},
                         lambda stats: stats.get_value("audio-buffers-received") > 20),
-    "simulcast": ("transport=livekit simulcast=true width=640 height=352", "", {"room"},
+    "simulcast": ("transport=livekit simulcast=true width=640 height=352", "", {"publisher", "subscriber"},
                   lambda stats: " " in stats.get_value("track-layers")),
-    "timestamps=capture": ("timestamps=capture", "", {"room"},
+    "timestamps=capture": ("timestamps=capture", "", {"publisher", "subscriber"},
                            lambda stats: stats.get_value("glass-to-glass-p90") > 0),
 }
 
