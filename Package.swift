@@ -86,7 +86,7 @@ let package = Package(
             name: "LiveKitTransport",
             dependencies: [
                 "LiveKitProtocol", "DecartProtocol", "DecartSession", "EventLoopThreads", "Signalling", "ICE",
-                "WebRTCTransport",
+                "Network", "WebRTCTransport",
                 "Log",
             ],
             swiftSettings: swiftSettings),

@@ -64,4 +64,7 @@ static inline int gst_decart_epoll_collect(int epoll, guint64 *data, guint *even
 static inline GConverter *gst_decart_gunzip_new(void) {
     return G_CONVERTER(g_zlib_decompressor_new(G_ZLIB_COMPRESSOR_FORMAT_GZIP));
 }
+static inline GConverter *gst_decart_gzip_new(void) {
+    return G_CONVERTER(g_zlib_compressor_new(G_ZLIB_COMPRESSOR_FORMAT_GZIP, -1));
+}
 #endif

@@ -22,7 +22,7 @@ package struct RoomConnectionConfiguration: Sendable {
     package var userAgent = "gst-decart"
     /// Permits unencrypted rooms on other machines.
     package var allowsInsecure = false
-    /// Settings of both peer connections; codec and bitrates apply to the publisher.
+    /// Settings of the peer connections; codec and bitrates apply to the publisher.
     package var peer = PeerConnectionConfiguration()
     package var openTimeout: Duration = .seconds(15)
     /// INFO: one line for each phase. DEBUG: the kind of each signal message.
@@ -35,8 +35,8 @@ package struct RoomConnectionConfiguration: Sendable {
 }
 
 package enum RoomConnectionEvent: Sendable {
-    /// The peer connections exist, but nothing is negotiated: put their bins into the pipeline now. A viewer has no
-    /// publisher.
+    /// The peer connections exist, but nothing is negotiated: put their bins into the pipeline now. Both are the same one if
+    /// it carries both directions. A viewer has no publisher.
     case peers(publisher: PeerConnection?, subscriber: PeerConnection)
     /// The room accepts our media as the publisher's `sendParameters` and `audioSendParameters` describe; `sid` is its
     /// ID of our video track. Emitted again when they change.
@@ -88,11 +88,15 @@ package final class RoomConnection: @unchecked Sendable {
     private var place: NetworkThreads.Place?
     private var publisher: PeerConnection?
     private var subscriber: PeerConnection?
+    /// Makes our offers.
+    private var offerer: PeerConnection? { machine.usesOneConnection ? subscriber : publisher }
     /// True once the owner has got the peer connections: it then takes their bins down.
     private var ownerHasPeers = false
     private var desired = DesiredMedia()
     /// The codec of our offers.
     private var codec: VideoCodec
+    /// The one connection has an m-line to receive audio on.
+    private var receivesAudio = false
     /// True once an answer to our offer was applied.
     private var isPublished = false
     private var timers: [RoomTimer: UInt64] = [:]
@@ -114,7 +118,6 @@ package final class RoomConnection: @unchecked Sendable {
         self.onEvent = onEvent
         (base, nextBase) = (url, url)
         codec = configuration.room.codec
-        machine = RoomMachine(configuration: configuration.room, token: token)
         do throws(ProtocolError) {
             self.url = try RoomURL.make(
                 url, token: APIKey(token.reveal()), allowsInsecure: configuration.allowsInsecure)
@@ -122,6 +125,9 @@ package final class RoomConnection: @unchecked Sendable {
             throw SessionError(
                 .server, "The service sent an unusable room URL or token: \(error.message)", stage: .media)
         }
+        var room = configuration.room
+        room.prefersOneConnection = room.prefersOneConnection && !OlderRoomServers.shared.contains(self.url)
+        machine = RoomMachine(configuration: room, token: token)
     }
 
     package func open() {
@@ -134,7 +140,9 @@ package final class RoomConnection: @unchecked Sendable {
 
     private func networkChanged(_ addresses: Set<String>) {
         guard !isStopped else { return }
-        for (target, peer) in [(LiveKitSignalTarget.publisher, publisher), (.subscriber, subscriber)] {
+        let paths: [(LiveKitSignalTarget, PeerConnection?)] =
+            machine.usesOneConnection ? [(.publisher, offerer)] : [(.publisher, publisher), (.subscriber, subscriber)]
+        for (target, peer) in paths {
             if let peer, peer.hasLostItsAddress(among: addresses) { handle(.pathLost(target)) }
         }
         handle(.networkChanged)
@@ -143,9 +151,9 @@ package final class RoomConnection: @unchecked Sendable {
     /// The room carries the trailers of our frames; known with `published`.
     package var carriesTrailers: Bool { machine.carriesTrailers }
 
-    private func connect() {
+    private func connect(_ request: LiveKitJoinRequest? = nil) {
         // Cannot fail: `init` parsed the same base URL.
-        if let url = try? makeURL(base) { self.url = url }
+        if let url = try? makeURL(base, joining: request) { self.url = url }
         openedAt = .now
         configuration.logger.info("joins the room at \(url.host)")
         openChannel(timeout: configuration.openTimeout)
@@ -154,7 +162,9 @@ package final class RoomConnection: @unchecked Sendable {
     private func resume(_ request: RoomResumeRequest) {
         let region = request.url ?? base
         do throws(ProtocolError) {
-            let url = try makeURL(region, resume: request)
+            let url =
+                try machine.usesOneConnection
+                ? makeURL(region, joining: LiveKitJoinRequest(request)) : makeURL(region, resume: request)
             guard url.isSecure || !self.url.isSecure else {
                 throw ProtocolError(.server, "The room moves to an unencrypted URL.")
             }
@@ -167,8 +177,15 @@ package final class RoomConnection: @unchecked Sendable {
         openChannel(timeout: min(configuration.openTimeout, RoomResume.openTimeout))
     }
 
-    private func makeURL(_ base: String, resume: RoomResumeRequest? = nil) throws(ProtocolError) -> ServiceURL {
-        try RoomURL.make(
+    private func makeURL(
+        _ base: String, joining request: LiveKitJoinRequest? = nil, resume: RoomResumeRequest? = nil
+    ) throws(ProtocolError) -> ServiceURL {
+        if let request {
+            return try RoomURL.make(
+                base, token: APIKey(machine.token.reveal()), allowsInsecure: configuration.allowsInsecure,
+                takesTrailers: configuration.room.usesTrailers, joining: request)
+        }
+        return try RoomURL.make(
             base, token: APIKey(machine.token.reveal()), allowsInsecure: configuration.allowsInsecure,
             takesTrailers: configuration.room.usesTrailers, resume: resume)
     }
@@ -194,7 +211,7 @@ package final class RoomConnection: @unchecked Sendable {
         channel.open(timeout: timeout)
     }
 
-    /// Leaves the room and closes both peer connections; their owner takes the bins down. No event follows.
+    /// Leaves the room and closes the peer connections; their owner takes the bins down. No event follows.
     package func stop() {
         guard !isStopped else { return }
         isStopped = true
@@ -206,7 +223,7 @@ package final class RoomConnection: @unchecked Sendable {
     private func dropPeers() {
         publisher?.close()
         subscriber?.close()
-        if !ownerHasPeers { publisher?.dismantle() }
+        if !ownerHasPeers { offerer?.dismantle() }
         (publisher, subscriber) = (nil, nil)
     }
 
@@ -230,6 +247,7 @@ package final class RoomConnection: @unchecked Sendable {
     package func suspectPath() { publisher?.suspectPath() }
 
     private func setSubscriberMedia() {
+        if machine.usesOneConnection { return }
         subscriber?.setMedia(video: .recvonly, audio: desired.audio ? .recvonly : nil)
     }
 
@@ -269,7 +287,9 @@ package final class RoomConnection: @unchecked Sendable {
     /// Asks the server for the reason if it refused to let us join without giving one. A resume is not delayed by that.
     /// - Returns: false if there is nothing to ask for; else `failed` follows.
     private func asksForReason(of error: SessionError) -> Bool {
-        guard !hasOpened, error.httpStatus ?? 0 >= 400, error.refusal == nil else { return false }
+        guard !hasOpened, error.httpStatus ?? 0 >= 400, error.refusal == nil,
+            !machine.usesOneConnection || error.httpStatus != 404
+        else { return false }
         let server = HTTPConfiguration(
             trust: configuration.trust, route: configuration.route, userAgent: configuration.userAgent)
         RoomValidation.reason(refusing: url, configuration: server) {
@@ -362,6 +382,21 @@ package final class RoomConnection: @unchecked Sendable {
             channelVersion += 1
         case .connect:
             connect()
+        case .join(let request):
+            connect(request)
+        case .makePeer:
+            makePeer()
+        case .useServers(let servers, let relayOnly):
+            useServers(servers, relayOnly: relayOnly)
+        case .dropPeer:
+            OlderRoomServers.shared.insert(url)
+            configuration.logger.info("the room's server takes two connections only")
+            subscriber?.close()
+            subscriber?.dismantle()
+            (publisher, subscriber) = (nil, nil)
+        case .addReceivers(let counts):
+            receivesAudio = receivesAudio || counts[.audio] ?? 0 > 0
+            offerer?.addReceivers(counts)
         case .resume(let request):
             resume(request)
         case .makePeers(let servers, let relayOnly):
@@ -383,7 +418,7 @@ package final class RoomConnection: @unchecked Sendable {
         case .restartICE(let kinds):
             makeOffer(kinds, restartsICE: true)
         case .rollbackOffer:
-            publisher?.rollbackOffer()
+            offerer?.rollbackOffer()
         case .applyAnswer(let sdp):
             applyAnswer(sdp)
         case .makeAnswer(let offer, let id):
@@ -393,7 +428,7 @@ package final class RoomConnection: @unchecked Sendable {
                 handle(.answerFailed(SessionError(error)))
             }
         case .applyCandidate(let candidate, let target):
-            let peer = target == .subscriber ? subscriber : publisher
+            let peer = target == .subscriber ? subscriber : offerer
             peer?.addRemoteCandidate(candidate.map(ICECandidate.init))
         case .schedule(let timer, let delay):
             schedule(timer, delay)
@@ -423,29 +458,35 @@ package final class RoomConnection: @unchecked Sendable {
     }
 
     private func makeOffer(_ kinds: Set<MediaKind>, restartsICE: Bool = false) {
-        attempt { [publisher] () throws(PeerConnectionError) in
-            guard let publisher else { return }
-            publisher.setMedia(
-                video: kinds.contains(.video) ? .sendonly : nil, audio: kinds.contains(.audio) ? .sendonly : nil,
+        attempt { [offerer] () throws(PeerConnectionError) in
+            guard let offerer else { return }
+            // On one connection a kind has one RTP session, which the first description configures: it then has the m-line
+            // that may send later.
+            let maySend = self.machine.usesOneConnection && self.configuration.room.publishes
+            offerer.setMedia(
+                video: kinds.contains(.video) ? .sendonly : maySend ? .inactive : nil,
+                audio: kinds.contains(.audio) ? .sendonly : maySend && self.receivesAudio ? .inactive : nil,
                 codec: self.codec)
             let reason = restartsICE ? "the room is resumed" : nil
-            self.handle(.offerMade(sdp: try publisher.createOffer(restartsICE: restartsICE, reason: reason)))
+            self.handle(.offerMade(sdp: try offerer.createOffer(restartsICE: restartsICE, reason: reason)))
         }
     }
 
     private func applyAnswer(_ sdp: String) {
-        guard let publisher else { return }
+        guard let offerer else { return }
         do throws(PeerConnectionError) {
-            try publisher.setAnswer(sdp)
+            let machine = machine
+            try offerer.setAnswer(sdp) { machine.isWanted(msid: $0) }
         } catch {
             guard isPublished else {
                 return handle(error.code == .rejected ? .videoRejected : .peerFailed(SessionError(error)))
             }
-            publisher.rollbackOffer()
+            offerer.rollbackOffer()
             return configuration.logger.warning("ignored an unusable answer to a later offer: \(error.message)")
         }
         isPublished = true
-        emit(.published(sid: machine.trackSID))
+        if publisher != nil { emit(.published(sid: machine.trackSID)) }
+        if machine.usesOneConnection { emit(.subscribed) }
     }
 
     private var publisherConfiguration: PeerConnectionConfiguration {
@@ -454,6 +495,34 @@ package final class RoomConnection: @unchecked Sendable {
         peer.msid = "\(configuration.room.trackID) \(configuration.room.trackID)"
         peer.audioMSID = "\(configuration.room.trackID) \(configuration.room.audioTrackID)"
         return peer
+    }
+
+    /// The connection for both directions.
+    private func makePeer() {
+        attempt { () throws(PeerConnectionError) in
+            var peer = self.publisherConfiguration
+            let room = self.configuration.room
+            if !room.publishes { peer.direction = nil }
+            (peer.offersEachDirection, peer.holdsGathering) = (true, true)
+            peer.alternatives = room.encodable.filter { $0 != self.codec }
+            peer.receivableCodecs = peer.receivableCodecs ?? Set(VideoCodec.decodable)
+            let subscriber = try self.makePeer(peer, .publisher)
+            (self.publisher, self.subscriber) = (room.publishes ? subscriber : nil, subscriber)
+        }
+    }
+
+    private func useServers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
+        guard let subscriber else { return }
+        attempt { () throws(PeerConnectionError) in
+            var peer = self.configuration.peer
+            peer.iceServers = self.iceServers(with: servers)
+            if relayOnly { peer.iceTransportPolicy = .relay }
+            try peer.checkRelays()
+            subscriber.setServers(peer.iceServers, policy: peer.iceTransportPolicy)
+            self.ownerHasPeers = true
+            self.emit(.peers(publisher: self.publisher, subscriber: subscriber))
+            subscriber.startGathering()
+        }
     }
 
     private func makePeers(_ servers: [LiveKitICEServer], relayOnly: Bool) {
@@ -482,7 +551,9 @@ package final class RoomConnection: @unchecked Sendable {
         var configuration = configuration
         place = place ?? NetworkThreads.shared.assign()
         configuration.place = place
-        configuration.loggers = configuration.loggers.naming(target == .publisher ? "publisher" : "subscriber")
+        if !configuration.offersEachDirection {
+            configuration.loggers = configuration.loggers.naming(target == .publisher ? "publisher" : "subscriber")
+        }
         return try PeerConnection(configuration: configuration) { [weak self, scheduler] event in
             switch event {
             case .iceConnected, .codecArrived, .streamArrived: break
@@ -568,3 +639,16 @@ private final class LatestBitrateTarget: Sendable {
 
 /// The name of a message's kind, which is an enum case with a payload, without its content.
 private func kind(of message: Any) -> String { Mirror(reflecting: message).children.first?.label ?? "a message" }
+
+/// Servers that answered HTTP 404 to a request to join with one peer connection. The process remembers them.
+private final class OlderRoomServers: Sendable {
+    static let shared = OlderRoomServers()
+    private let hosts = Mutex<Set<String>>([])
+    private static let maximumCount = 64
+
+    func contains(_ url: ServiceURL) -> Bool { hosts.withLock { $0.contains(url.http.hostHeader) } }
+
+    func insert(_ url: ServiceURL) {
+        hosts.withLock { if $0.count < Self.maximumCount { $0.insert(url.http.hostHeader) } }
+    }
+}

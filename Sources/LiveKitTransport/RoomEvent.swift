@@ -55,7 +55,18 @@ package enum RoomEvent: Sendable, Equatable {
 package enum RoomAction: Sendable, Equatable {
     case send(LiveKitSignalRequest.Message)
     case close
+    /// Joins with two connections.
     case connect
+    /// Joins with one connection, whose first offer the request holds.
+    case join(LiveKitJoinRequest)
+    /// Creates the connection for both directions. It gathers candidates after `useServers`.
+    case makePeer
+    /// The room has taken our request: gathers candidates with its ICE servers.
+    case useServers([LiveKitICEServer], relayOnly: Bool)
+    /// The server knows two connections only: closes the one for both directions.
+    case dropPeer
+    /// Adds m-lines to the next offer on which media may be received.
+    case addReceivers([MediaKind: Int])
     /// Opens another signalling connection for the same participant, with the latest token.
     case resume(RoomResumeRequest)
     /// Creates the subscriber and, except for a viewer, the publisher. `RoomConnection` skips the room's ICE servers

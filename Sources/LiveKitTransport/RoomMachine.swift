@@ -4,11 +4,15 @@
 //   opening ─opened→ joining ─join→ publishing ─peers connected→ connected ⇄ resuming
 //
 // There are two peer connections: we make the publisher's offer when the server knows our track, and again when our media
-// change; the server makes the subscriber's offer whenever our subscriptions change. A viewer has a subscriber only. Only
-// one offer of ours is in flight at a time. A connected stay resumes after the loss of its signalling connection or of a
-// media path, and when media stall; `RoomResume` is one such resume. While media flow, it has no limit. A stay that the
-// server ends without sending us away is lost (`reportLost`): the session joins the same room again. Any other end is a
-// failure, after which the session gets another room.
+// change; the server makes the subscriber's offer whenever our subscriptions change. A viewer has a subscriber only. With
+// `prefersOneConnection` one carries both directions, unless the server answers HTTP 404: its first offer goes with the
+// request to join, and we make all others too, when our media change, or when the server asks for one to carry another
+// track; all its events have the target publisher. Only one offer of ours is in flight at a time.
+//
+// A connected stay resumes after the loss of its signalling connection or of a media path, and when media stall;
+// `RoomResume` is one such resume. While media flow, it has no limit. A stay that the server ends without sending us away is
+// lost (`reportLost`): the session joins the same room again. Any other end is a failure, after which the session gets
+// another room.
 package import DecartProtocol
 import DecartSession
 import LiveKitProtocol
@@ -26,6 +30,8 @@ package struct RoomMachine: Sendable {
     private var phase = Phase.opening
     /// The latest token, for joining again.
     package private(set) var token: Secret
+    /// One peer connection carries both directions.
+    package private(set) var usesOneConnection: Bool
     private var needsSubscriber = true
     private var connected: Set<LiveKitSignalTarget> = []
     /// Our SID in the room, by which the server finds us again.
@@ -53,6 +59,7 @@ package struct RoomMachine: Sendable {
     package init(configuration: RoomConfiguration, token: Secret) {
         self.configuration = configuration
         self.token = token
+        usesOneConnection = configuration.prefersOneConnection
         publisher = RoomPublisher(configuration)
     }
 
@@ -76,7 +83,10 @@ package struct RoomMachine: Sendable {
     private mutating func process(_ event: RoomEvent) {
         switch event {
         case .open:
-            emit(.connect)
+            guard usesOneConnection else { return emit(.connect) }
+            emit(.makePeer)
+            emit(.addReceivers(desired.audio ? [.video: 1, .audio: 1] : [.video: 1]))
+            actions += publisher.offerEarly()
         case .opened:
             if phase == .opening { phase = .joining }
             if resume?.step == .opening {
@@ -99,7 +109,9 @@ package struct RoomMachine: Sendable {
         case .failed(let error):
             signallingLost(error)
         case .offerMade(let sdp):
-            emit(.send(.offer(description("offer", sdp, id: publisher.nextOfferID()))))
+            let offer = description("offer", sdp, id: publisher.nextOfferID())
+            if usesOneConnection { openOffer = offer }
+            if phase == .opening { emit(.join(publisher.joinRequest(offer))) } else { emit(.send(.offer(offer))) }
         case .answerMade(let sdp, let id):
             let answer = description("answer", sdp, id: id)
             if let openOffer { descriptions = (openOffer, answer) }
@@ -213,7 +225,7 @@ package struct RoomMachine: Sendable {
         case .answer(let answer):
             answered(answer)
         case .offer(let offer):
-            guard phase != .joining else { return emit(.note("Ignored: an offer before joining")) }
+            guard phase != .joining, !usesOneConnection else { return emit(.note("Ignored: an unexpected offer")) }
             openOffer = description("offer", offer.sdp, id: offer.id)
             emit(.makeAnswer(offer: offer.sdp, id: offer.id))
         case .trickle(let trickle):
@@ -242,8 +254,12 @@ package struct RoomMachine: Sendable {
             checkHold()
         case .mute(let mute):
             actions += publisher.roomMutes(mute)
-        case .mediaSectionsRequirement:
-            emit(.note("Ignored: a message for clients with a single connection"))
+        case .mediaSectionsRequirement(let requirement):
+            guard usesOneConnection else { return emit(.note("Ignored: a message for clients with one connection")) }
+            let (videos, audios) = (Int(requirement.numVideos), Int(requirement.numAudios))
+            if videos > 0 || audios > 0 { emit(.addReceivers([.video: videos, .audio: audios])) }
+            publisher.demandOffer()
+            offerIfDue()
         case .reconnect, .pong, .roomUpdate, .connectionQuality, .trackSubscribed, .subscriptionPermissionUpdate:
             break
         case .subscribedQualityUpdate(let update):
@@ -255,10 +271,11 @@ package struct RoomMachine: Sendable {
         guard phase == .joining || phase == .opening else { return emit(.note("Ignored: a second join message")) }
         phase = .publishing
         participantSID = join.participant.sid.utf8.count <= 256 ? join.participant.sid : ""
-        needsSubscriber = join.subscriberPrimary
+        needsSubscriber = join.subscriberPrimary && !usesOneConnection
         actions += keepalive.joined(join)
         let relayOnly = join.clientConfiguration.forceRelay == .enabled
-        emit(.makePeers(Array(join.iceServers.prefix(16)), relayOnly: relayOnly))
+        let servers = Array(join.iceServers.prefix(16))
+        emit(usesOneConnection ? .useServers(servers, relayOnly: relayOnly) : .makePeers(servers, relayOnly: relayOnly))
         if !join.sifTrailer.isEmpty, join.sifTrailer.count <= 256 { emit(.setFillerTrailer(join.sifTrailer)) }
         actions += publisher.choose(from: join.enabledPublishCodecs)
         publish()
@@ -278,6 +295,7 @@ package struct RoomMachine: Sendable {
         guard phase != .joining, publisher.answered() else {
             return emit(.note("Ignored: an answer without an offer"))
         }
+        if usesOneConnection, let offer = openOffer.take() { descriptions = (offer, answer) }
         emit(.cancel(.answer))
         emit(.applyAnswer(sdp: answer.sdp))
         offerIfDue()
@@ -334,6 +352,11 @@ package struct RoomMachine: Sendable {
     package func isWanted(msid: String?) -> Bool { subscriptions.isWanted(msid: msid) }
 
     private mutating func checkConnected() {
+        if usesOneConnection {
+            guard phase == .publishing, connected.contains(.publisher) else { return }
+            phase = .connected
+            return emit(.reportConnected)
+        }
         let receives = needsSubscriber || !configuration.publishes
         let sends = configuration.publishes && (desired.video || !receives)
         guard phase == .publishing, !sends || connected.contains(.publisher),
@@ -355,6 +378,12 @@ package struct RoomMachine: Sendable {
             if error.isPermanent { return fail(error) }
             if [401, 403, 404].contains(error.httpStatus) { return lose(error) }
             openLater(resume, after: error)
+        case .opening where usesOneConnection && error.httpStatus == 404:
+            usesOneConnection = false
+            openOffer = nil
+            publisher.beginAgain()
+            emit(.dropPeer)
+            emit(.connect)
         case .opening, .joining, .publishing, .ended:
             fail(error)
         }

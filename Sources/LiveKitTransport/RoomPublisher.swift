@@ -5,7 +5,7 @@ import LiveKitProtocol
 import WebRTCTransport
 
 struct RoomPublisher: Sendable {
-    private let configuration: RoomConfiguration
+    private var configuration: RoomConfiguration
     var desired = DesiredMedia()
     /// State of one of our tracks on the server.
     private enum Publication: Equatable {
@@ -32,8 +32,10 @@ struct RoomPublisher: Sendable {
     private var offerCount: UInt32 = 0
     /// RIDs of the layers of our video that a participant receives; nil: all.
     private var wantedLayers: Set<String>?
-    /// The answer to the last offer was lost.
+    /// The answer to the last offer was lost, or the server wants another one.
     private var needsOffer = false
+    /// Kinds whose tracks were announced together with their offer, while the server has not confirmed them.
+    private var announcedEarly: Set<MediaKind> = []
 
     /// The room carries the trailers of our frames.
     private(set) var carriesTrailers = false
@@ -91,7 +93,7 @@ struct RoomPublisher: Sendable {
             guard publications[kind] == nil, !rejected.contains(kind) else { continue }
             publications[kind] = .requested
             setMutedOnServer(kind, muted.contains(kind))
-            actions.append(.send(.addTrack(kind == .video ? videoTrack : audioTrack)))
+            actions.append(.send(.addTrack(track(kind))))
         }
         return actions
     }
@@ -101,12 +103,15 @@ struct RoomPublisher: Sendable {
             [.requested, .known(sid: "")].contains(publications[kind])
         else { return [] }
         publications[kind] = .known(sid: message.track.sid)
+        announcedEarly.remove(kind)
         described[kind] = message
         var changes: [RoomAction] = []
         if kind == .video {
             if wantedLayers.take() != nil { changes.append(.want(Set(videoLayers.map(\.rid)))) }
-            // The codec of an m-line that exists stays.
-            if !(offered ?? []).contains(.video), codecs.instructed(message.track) {
+            // The codec of an m-line that exists stays; the answer to one with several codecs takes the instructed one.
+            if !(offered ?? []).contains(.video) || configuration.prefersOneConnection,
+                codecs.instructed(message.track)
+            {
                 changes.append(.useCodec(codecs.chosen))
             }
             carriesTrailers =
@@ -192,6 +197,7 @@ struct RoomPublisher: Sendable {
 
     mutating func reject(_ kind: MediaKind) {
         publications[kind] = nil
+        announcedEarly.remove(kind)
         rejected.insert(kind)
     }
 
@@ -201,9 +207,42 @@ struct RoomPublisher: Sendable {
 
     // MARK: Offers
 
+    /// Kinds that an offer holds.
+    private var offerable: Set<MediaKind> {
+        Set(publications.filter { $0.value != .requested || announcedEarly.contains($0.key) }.keys)
+    }
+
+    /// Announces what is wanted and offers it at once, for the request to join with one connection.
+    mutating func offerEarly() -> [RoomAction] {
+        let wanted = configuration.publishes ? MediaKind.allCases.filter { desired[$0] } : []
+        for kind in wanted {
+            publications[kind] = .requested
+            setMutedOnServer(kind, muted.contains(kind))
+        }
+        announcedEarly = Set(wanted)
+        (isOffering, offered) = (true, announcedEarly)
+        return [.makeOffer(announcedEarly)]
+    }
+
+    func joinRequest(_ offer: LiveKitSessionDescription) -> LiveKitJoinRequest {
+        .with {
+            $0.publisherOffer = offer
+            $0.addTrackRequests = [MediaKind.audio, .video].filter(announcedEarly.contains).map(track)
+        }
+    }
+
+    /// The server did not take the request with the first offer.
+    mutating func beginAgain() {
+        configuration.prefersOneConnection = false
+        (publications, announcedEarly, offered, isOffering) = ([:], [], nil, false)
+    }
+
+    /// The server needs an offer, which its answer fills with its tracks.
+    mutating func demandOffer() { needsOffer = true }
+
     /// - Parameter isConnected: false while the first connections are being established.
     mutating func offerIfDue(isConnected: Bool) -> [RoomAction] {
-        let known = Set(publications.filter { $0.value != .requested }.keys)
+        let known = offerable
         // The first offer waits for the video track if video is wanted. An empty first offer is never made.
         guard !isOffering, needsOffer || known != offered ?? [],
             offered != nil || !desired.video || known.contains(.video)
@@ -247,19 +286,21 @@ struct RoomPublisher: Sendable {
     /// Repeats the announcements whose answer was lost.
     func announceAgain() -> [RoomAction] {
         [MediaKind.audio, .video].filter { publications[$0] == .requested }.map { kind in
-            .send(.addTrack(kind == .video ? videoTrack : audioTrack))
+            .send(.addTrack(track(kind)))
         }
     }
 
     /// Offers what is published, with new ICE credentials. Nothing happens if nothing was offered yet.
     mutating func restartICE() -> [RoomAction] {
         guard !isOffering, offered != nil else { return [] }
-        let known = Set(publications.filter { $0.value != .requested }.keys)
+        let known = offerable
         (isOffering, needsOffer, offered) = (true, false, known)
         return [.schedule(.answer, after: Self.renegotiationTimeout), .restartICE(known)]
     }
 
     // MARK: Requests
+
+    private func track(_ kind: MediaKind) -> LiveKitAddTrackRequest { kind == .video ? videoTrack : audioTrack }
 
     private var audioTrack: LiveKitAddTrackRequest {
         .with {

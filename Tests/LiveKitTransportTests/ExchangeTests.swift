@@ -25,6 +25,15 @@ struct ExchangeTests {
         ("room_h264_only", .h264, true, 0), ("room_vp8_only", .h264, false, 0), ("second_server", .vp8, false, 0),
         ("second_track", .vp8, false, 0), ("service_h264", .h264, false, 0), ("simulcast_low", .vp8, false, 3),
         ("unsubscribe_permission", .vp8, false, 0),
+        ("v1_sdk_h264_simulcast", .h264, false, 3), ("v1_sdk_republish", .vp8, false, 0),
+        ("v1_sdk_resume", .vp8, false, 0), ("v1_sdk_vp8", .vp8, false, 0),
+    ]
+    /// The recorded client's IDs of its video track, if it joined with one connection.
+    private static let tracks = [
+        "v1_sdk_h264_simulcast": "b05f90a6-bde8-4cba-8212-af59c79a0048",
+        "v1_sdk_republish": "8737847f-a477-49af-9015-6bbde56cdd2b",
+        "v1_sdk_resume": "7c70d7d3-9109-4106-add0-0d3026cfcfa0",
+        "v1_sdk_vp8": "453beace-3d83-433c-a082-b71c21951793",
     ]
 
     @Test(arguments: settings.map(\.name))
@@ -36,6 +45,7 @@ struct ExchangeTests {
         configuration.layers = (0..<settings.layers).map { index in
             .init(rid: ["f", "h", "q"][index], width: 640 >> index, height: 352 >> index, bitrate: 3_000_000 >> index)
         }
+        if let track = Self.tracks[name] { (configuration.prefersOneConnection, configuration.trackID) = (true, track) }
         var replay = Replay(configuration, audio: settings.audio)
         var seen: [String] = []
         for line in try lines("\(name).txt") where !line.hasPrefix("#") {
@@ -137,6 +147,13 @@ private struct Replay {
         case .close: "close"
         case .connect: "connect"
         case .resume(let request): "resume \(request.sid)"
+        case .join(let request):
+            "join with \(request.addTrackRequests.map(\.cid).joined(separator: ", ")), offer \(request.publisherOffer.id)"
+        case .makePeer: "make one peer"
+        case .useServers(let servers, _): "use \(servers.flatMap(\.urls).count) ICE servers"
+        case .dropPeer: "drop the peer"
+        case .addReceivers(let counts):
+            "receive " + MediaKind.allCases.map { "\(counts[$0] ?? 0) \($0)" }.joined(separator: ", ")
         case .makePeers(let servers, _): "make peers with \(servers.flatMap(\.urls).count) ICE servers"
         case .setServers(let servers, _): "set \(servers.flatMap(\.urls).count) ICE servers"
         case .setFillerTrailer(let bytes): "mark fillers of \(bytes.count) bytes"

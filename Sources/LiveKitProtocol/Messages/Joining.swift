@@ -148,7 +148,8 @@ package struct LiveKitWrappedJoinRequest: WireMessage {
 package struct LiveKitJoinRequest: WireMessage {
     package static let fields: Fields = [
         Field(1, \.$clientInfo), Field(2, \.$connectionSettings), Field(5, \.addTrackRequests),
-        Field(6, \.$publisherOffer), Field(7, \.reconnect), Field(9, \.participantSid), Field(10, \.$syncState),
+        Field(6, \.$publisherOffer), Field(7, \.reconnect), Field(8, \.reconnectReason), Field(9, \.participantSid),
+        Field(10, \.$syncState),
     ]
     @Submessage package var clientInfo: LiveKitClientInfo
     @Submessage package var connectionSettings: LiveKitConnectionSettings
@@ -156,6 +157,8 @@ package struct LiveKitJoinRequest: WireMessage {
     @Submessage package var publisherOffer: LiveKitSessionDescription
     /// The connection resumes a former one of the participant `participantSid`.
     package var reconnect = false
+    /// A `LiveKitReconnectReason`.
+    package var reconnectReason: UInt32 = 0
     package var participantSid = ""
     @Submessage package var syncState: LiveKitSyncState
     package init() {}
@@ -174,7 +177,14 @@ package struct LiveKitClientInfo: WireMessage {
         package var unrecognizedNumber: Int32? { if case .unrecognized(let number) = self { number } else { nil } }
     }
 
-    package static let fields: Fields = [Field(13, \.capabilities)]
+    package static let fields: Fields = [
+        Field(1, \.sdk), Field(2, \.version), Field(3, \.protocolVersion), Field(13, \.capabilities),
+    ]
+    /// `SDK.cpp` of LiveKit's own enumeration. Servers adapt their behaviour to it.
+    package static let cpp: UInt32 = 10
+    package var sdk: UInt32 = 0
+    package var version = ""
+    package var protocolVersion: UInt32 = 0
     package var capabilities: [Capability] = []
     package init() {}
 }

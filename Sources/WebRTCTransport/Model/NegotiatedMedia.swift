@@ -36,6 +36,15 @@ package struct NegotiatedVideo: Sendable {
     /// RIDs of the simulcast layers (RFC 8853), highest resolution first; empty: one stream.
     package var sentLayers: [String] = []
     package var receivedLayers: [String] = []
+    /// What the remote peer sends on an m-line of its own; nil: both directions share one.
+    var inbound: Inbound?
+
+    struct Inbound: Sendable {
+        var codec: NegotiatedCodec
+        var absoluteSendTime: UInt8?
+    }
+    /// The codec in which the remote peer sends first.
+    var inboundCodec: NegotiatedCodec { inbound?.codec ?? codec }
 
     /// The codecs in which the remote peer may send.
     var codecs: [NegotiatedCodec] { [codec] + alternatives }
@@ -51,6 +60,7 @@ package struct NegotiatedVideo: Sendable {
         where !([whole.codec] + whole.alternatives).contains(where: { $0.payloadType == other.payloadType }) {
             whole.alternatives.append(other)
         }
+        whole.inbound = inbound ?? later.inbound
         if !later.sentLayers.isEmpty { whole.sentLayers = later.sentLayers }
         if !later.receivedLayers.isEmpty {
             whole.receivedLayers += later.receivedLayers

@@ -37,6 +37,8 @@ final class ICETransport: @unchecked Sendable {
     /// The round-trip time of the last consent check that was answered; nil before the first answer.
     private(set) var roundTrip: Duration?
     private var gatheringStartedAt: ContinuousClock.Instant?
+    /// The servers are not known yet.
+    private var holdsGathering: Bool
     private var connectedAt: ContinuousClock.Instant?
     private var restarts = 0
     /// The connection has failed or is closed.
@@ -57,6 +59,7 @@ final class ICETransport: @unchecked Sendable {
         (self.videoSent, self.onEvent) = (videoSent, onEvent)
         log = ICELog(configuration.loggers.ice)
         servers = (configuration.iceServers, configuration.iceTransportPolicy)
+        holdsGathering = configuration.holdsGathering
     }
 
     // MARK: Any thread
@@ -104,7 +107,15 @@ final class ICETransport: @unchecked Sendable {
 
     func setServers(_ servers: [ICEServer], policy: ICETransportPolicy) { self.servers = (servers, policy) }
 
+    /// Gathers with the servers that were set last.
+    func startGathering() {
+        guard holdsGathering else { return }
+        holdsGathering = false
+        if let current { gather(current) }
+    }
+
     private func gather(_ session: ICESession) {
+        guard !holdsGathering else { return }
         if gatheringStartedAt == nil { gatheringStartedAt = .now }
         log.gatheringStarts()
         session.agent.gatherCandidates(with: (servers.list, servers.policy))

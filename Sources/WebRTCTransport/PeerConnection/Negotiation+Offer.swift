@@ -4,13 +4,19 @@ import GStreamerKit
 extension Negotiation {
     mutating func makeOffer(_ transport: TransportParameters) throws(PeerConnectionError) -> String {
         guard signalingState == .stable else { throw Self.wrongState }
-        for content in required where !transceivers.contains(where: { $0.content == content }) {
-            append(content, .sendrecv)
+        for content in required where !transceivers.contains(where: { $0.content == content && mayCarry($0) }) {
+            append(content, configuration.offersEachDirection ? .sendonly : .sendrecv)
+        }
+        for kind in MediaKind.allCases {
+            let present = transceivers.count { $0.content == .media(kind) && isReceiver($0) }
+            for _ in 0..<max(receivers[kind, default: 0] - present, 0) { append(.media(kind), .recvonly) }
         }
         guard !transceivers.isEmpty else { throw PeerConnectionError(.wrongState, "there is nothing to offer") }
         for index in transceivers.indices {
             guard case .media(let kind) = transceivers[index].content else { continue }
-            transceivers[index].direction = (desired[kind] ?? .inactive).limited(to: transceivers[index].role)
+            transceivers[index].direction =
+                isReceiver(transceivers[index])
+                ? .recvonly : (desired[kind] ?? .inactive).limited(to: transceivers[index].role)
         }
         signalingState = .haveLocalOffer
         var writer = LocalDescription(transport: transport, identity: identity)
@@ -18,6 +24,12 @@ extension Negotiation {
         writer.transport.setup = "actpass"
         return describe(transceivers.map { offered($0, writer) }, writer)
     }
+
+    /// True for an m-line that only receives.
+    private func isReceiver(_ line: Transceiver) -> Bool { configuration.offersEachDirection && !line.role.sends }
+
+    /// True for an m-line that may carry our media, or that serves both directions.
+    private func mayCarry(_ line: Transceiver) -> Bool { !isReceiver(line) || line.content == .application }
 
     /// The m-lines that an offer has at least, in the order of new ones.
     private var required: [Transceiver.Content] {
@@ -66,7 +78,7 @@ extension Negotiation {
                 return writer.media(answered(video))
             }
             let layers = line.role.sends ? configuration.simulcast : []
-            let codecs = offeredCodecs
+            let codecs = offeredCodecs(line)
             return writer.media(
                 NegotiatedVideo(
                     mid: line.mid, codec: codecs[0], alternatives: Array(codecs.dropFirst()),
@@ -94,6 +106,26 @@ extension Negotiation {
     }
 
     /// Never empty.
+    private func offeredCodecs(_ line: Transceiver) -> [NegotiatedCodec] {
+        guard configuration.offersEachDirection else { return offeredCodecs }
+        let formats = separateFormats
+        let codecs = LocalDescription.numbered(formats.sent + formats.received)
+        guard isReceiver(line) else { return Array(codecs.prefix(formats.sent.count)) }
+        return codecs.filter { codec in formats.received.contains { $0 == LocalDescription.format(codec) } }
+    }
+
+    /// The formats of the m-lines that send, and of those that receive. A payload type means one format in all of them.
+    private var separateFormats: (sent: [LocalDescription.Format], received: [LocalDescription.Format]) {
+        let sent = [codec] + configuration.alternatives.filter { $0 != codec }
+        let received = VideoCodec.allCases.filter { configuration.receivableCodecs?.contains($0) ?? $0.isAvailable }
+        let inOrder = sent.filter(received.contains) + received.filter { !sent.contains($0) }
+        let shared = received.isEmpty ? [codec] : inOrder
+        return (
+            sent.map { LocalDescription.Format($0, configuration.h264) }, shared.flatMap(LocalDescription.received)
+        )
+    }
+
+    /// Never empty.
     private var offeredCodecs: [NegotiatedCodec] {
         configuration.alternatives.isEmpty
             ? [LocalDescription.offeredCodec(codec, configuration.h264)]
@@ -103,7 +135,7 @@ extension Negotiation {
     /// The payload types of our offer for the codecs of the answer, if it has others: the numbers in a description are those
     /// that its author receives (RFC 3264 5.1), so we send with the answer's, and the remote peer may send with ours.
     private func ownPayloadTypes(of answer: NegotiatedVideo) -> [NegotiatedCodec] {
-        guard !isAnswerer else { return [] }
+        guard !isAnswerer, !configuration.offersEachDirection else { return [] }
         let taken = Set(answer.codecs.flatMap(\.payloadTypes))
         let kept = offeredCodecs.filter { taken.contains($0.payloadType) }.map(\.codec)
         return offeredCodecs.filter { own in
@@ -113,9 +145,11 @@ extension Negotiation {
     }
 
     /// Applies the answer to our offer. It may reject audio, but not video that we send.
-    mutating func setRemoteAnswer(_ text: String) throws(PeerConnectionError) -> RemoteDescription {
+    mutating func setRemoteAnswer(
+        _ text: String, wants: (_ msid: String?) -> Bool = { _ in true }
+    ) throws(PeerConnectionError) -> RemoteDescription {
         do throws(PeerConnectionError) {
-            return try applyRemoteAnswer(text)
+            return try applyRemoteAnswer(text, wants)
         } catch {
             guard error.code == .rejected, codec == .h264, case .profile(let profile) = configuration.h264 else {
                 throw error
@@ -127,9 +161,14 @@ extension Negotiation {
         }
     }
 
-    private mutating func applyRemoteAnswer(_ text: String) throws(PeerConnectionError) -> RemoteDescription {
+    private mutating func applyRemoteAnswer(
+        _ text: String, _ wants: (_ msid: String?) -> Bool
+    ) throws(PeerConnectionError) -> RemoteDescription {
         guard signalingState == .haveLocalOffer else { throw Self.wrongState }
-        let remote = try RemoteDescription(answer: text, to: transceivers.map(\.kind), configuration.h264)
+        let remote = try RemoteDescription(
+            answer: text, to: transceivers.map(\.kind), configuration.h264,
+            receivable: configuration.offersEachDirection ? configuration.receivableCodecs : nil,
+            receivers: Set(transceivers.filter(isReceiver).map(\.mid)))
         if !isConnected { role = remote.transport.setup == "active" ? "passive" : "active" }
         guard restartsICE(remote) == isRestarting else {
             throw PeerConnectionError(
@@ -144,14 +183,25 @@ extension Negotiation {
             transceivers[index].negotiated = negotiated
             if negotiated == nil, transceivers[index].content == .media(.audio) { transceivers[index].isRefused = true }
         }
-        let all = transceivers.compactMap(\.negotiated)
+        // The attributes of the m-line that sends win.
+        let all = (transceivers.filter { !isReceiver($0) } + transceivers.filter(isReceiver)).compactMap(\.negotiated)
         // Video that was negotiated before keeps its RTP session.
         if let negotiated = all.video { video = negotiated } else { video?.direction = .inactive }
         audio = all.audio
         signalingState = .stable
         transportBeforeRestart = nil
-        sources = OfferedSources()
+        sources = configuration.offersEachDirection ? sources(of: remote, wants) : OfferedSources()
         return remote
+    }
+
+    /// With `offersEachDirection`, an answer names the track of each m-line that carries one. Spare ones name none.
+    private func sources(of remote: RemoteDescription, _ wants: (_ msid: String?) -> Bool) -> OfferedSources {
+        OfferedSources(
+            transceivers.indices.compactMap { index in
+                guard isReceiver(transceivers[index]), let msid = remote.msid(at: index) else { return nil }
+                let accepted = wants(msid) ? transceivers[index].negotiated : nil
+                return (transceivers[index].kind, remote.namedSSRCs(at: index), accepted)
+            })
     }
 
     /// The answer to one of our m-lines; nil: it was rejected, or carries no media.
@@ -181,10 +231,17 @@ extension Negotiation {
                 return nil
             }
             accepted.direction = line.direction.limited(to: accepted.direction)
-            if configuration.alternatives.isEmpty { accepted.alternatives = [] }
+            if configuration.alternatives.isEmpty, !isReceiver(line) { accepted.alternatives = [] }
             accepted.alternatives += ownPayloadTypes(of: accepted)
             let layers = line.role.sends && accepted.extensions.rid != nil ? configuration.simulcast : []
             (accepted.sentLayers, accepted.receivedLayers) = (layers.filter(accepted.sentLayers.contains), [])
+            if isReceiver(line) {
+                accepted.inbound = .init(
+                    codec: accepted.codec, absoluteSendTime: accepted.extensions.absoluteSendTime)
+            } else if configuration.offersEachDirection, line.direction == .inactive {
+                // The layers are named once the m-line sends, but the RTP session is made now.
+                accepted.sentLayers = layers
+            }
             return .video(accepted)
         }
     }

@@ -14,6 +14,8 @@ struct Negotiation: Sendable {
     let configuration: PeerConnectionConfiguration
     /// Media of the next description.
     private(set) var desired: DesiredDirections
+    /// The m-lines of the next offer that only receive, with `offersEachDirection`.
+    private(set) var receivers: [MediaKind: Int] = [:]
     var codec: VideoCodec
     /// The mid that carries our media of each kind, or could carry it. For an answerer with `answersEachSection`.
     var sendMids: [MediaKind: String] = [:]
@@ -87,8 +89,22 @@ struct Negotiation: Sendable {
         if let codec, !transceivers.contains(where: { $0.content == .media(.video) }) { self.codec = codec }
     }
 
-    /// Copies what `setDesired` may have set in `other` meanwhile.
-    mutating func adoptDesired(from other: Negotiation) { setDesired(other.desired, codec: other.codec) }
+    /// A server asks for m-lines: more than this number of each kind serve no session.
+    private static let maximumReceivers = 8
+
+    mutating func addReceivers(_ counts: [MediaKind: Int]) {
+        for (kind, count) in counts {
+            receivers[kind] = min(
+                receivers[kind, default: 0] + min(max(count, 0), Self.maximumReceivers),
+                Self.maximumReceivers)
+        }
+    }
+
+    /// Copies what `setDesired` and `addReceivers` may have set in `other` meanwhile.
+    mutating func adoptDesired(from other: Negotiation) {
+        setDesired(other.desired, codec: other.codec)
+        receivers = other.receivers
+    }
 
     /// True if the remote peer's credentials differ from those of its previous description.
     func restartsICE(_ remote: RemoteDescription) -> Bool {

@@ -15,6 +15,11 @@ extension PeerConnection {
         negotiation.withLock { $0.value.setDesired(DesiredDirections(video: video, audio: audio), codec: codec) }
     }
 
+    /// Adds m-lines to the next offer that only receive, with `offersEachDirection`.
+    package func addReceivers(_ counts: [MediaKind: Int]) {
+        negotiation.withLock { $0.value.addReceivers(counts) }
+    }
+
     /// Sends our video on a new m-line from the next offer on.
     package func moveVideo() { negotiation.withLock { $0.value.moveOutput(.video) } }
 
@@ -46,10 +51,13 @@ extension PeerConnection {
 
     /// Applies the remote answer to our latest offer. If it rejects audio, `audioDirection` becomes nil and video
     /// continues.
-    package func setAnswer(_ sdp: String) throws(PeerConnectionError) {
+    /// - Parameter wants: With `offersEachDirection`, selects the tracks to receive, by `msid`.
+    package func setAnswer(
+        _ sdp: String, wants: (_ msid: String?) -> Bool = { _ in true }
+    ) throws(PeerConnectionError) {
         try negotiate { (negotiation) throws(PeerConnectionError) in
             let (isFirst, restarts) = (!negotiation.isConnected, negotiation.isRestarting)
-            let remote = try negotiation.setRemoteAnswer(sdp)
+            let remote = try negotiation.setRemoteAnswer(sdp, wants: wants)
             try apply(negotiation)
             if isFirst { try setUp(remote, role: remote.transport.setup == "active" ? .server : .client) }
             if isFirst || restarts { network.sync { [self] in ice.setRemote(remote) } }
@@ -120,6 +128,9 @@ extension PeerConnection {
         }
     }
     package var negotiatedCodec: VideoCodec? { sendParameters?.codec }
+    /// The codec in which the remote peer's video is expected first: `negotiatedCodec`, unless each direction has its own
+    /// m-line.
+    package var receivedCodec: VideoCodec? { negotiated.video?.inboundCodec.codec }
 
     /// Negotiated audio parameters; nil without audio, also if the remote peer rejected it.
     package var audioSendParameters: AudioSendParameters? {

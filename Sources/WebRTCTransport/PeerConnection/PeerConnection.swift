@@ -78,6 +78,11 @@ package final class PeerConnection: @unchecked Sendable {
         network.async { [self] in ice.setServers(servers, policy: policy) }
     }
 
+    /// Gathers the candidates that `holdsGathering` has held back, with the servers that were set last.
+    package func startGathering() {
+        network.async { [self] in ice.startGathering() }
+    }
+
     /// Drops each frame whose payload ends with these bytes from now on, video and audio, and counts it in
     /// `RTPSessionStatistics.fillerFrames`: a LiveKit server announces them as `JoinResponse.sif_trailer` and flushes
     /// decoders with such frames. They are no media of the remote peer: no decoder and no encoded output gets them, and they

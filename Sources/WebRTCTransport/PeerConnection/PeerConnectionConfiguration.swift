@@ -40,6 +40,12 @@ package struct PeerConnectionConfiguration: Sendable {
     package var answersEachSection = false
     /// Our offers have m-lines for audio, video and data channels, in this order, as some cameras require.
     package var offersAudioVideoData = false
+    /// Our offers have separate m-lines to send and to receive on, as LiveKit requires on a single peer connection:
+    /// `direction` and `audio` are those of the m-lines that send, in `codec` or one of `alternatives`, of which the answer
+    /// chooses; `addReceivers` adds m-lines that receive `receivableCodecs`.
+    package var offersEachDirection = false
+    /// The first ICE session gathers no candidates before `startGathering`, because its servers are not known yet.
+    package var holdsGathering = false
     /// RIDs of the simulcast layers that we offer, highest resolution first, at most `SimulcastLayer.maximumCount`;
     /// empty: one stream. The answer decides which are sent: `RTPSendParameters.layers`.
     package var simulcast: [String] = []

@@ -75,10 +75,12 @@ final class RTPReceiver: @unchecked Sendable {
     func configure(_ video: NegotiatedVideo) {
         demuxer.configure(video)
         (layers.rids, layers.ridExtension) = (video.receivedLayers, video.extensions.rid)
-        usesREMB = video.codec.usesREMB && !video.codec.usesTransportCC
-        sendTimeExtension = video.extensions.absoluteSendTime
+        let inbound = video.inboundCodec
+        // A room's server negotiates both and may number no packets; libwebrtc's clients send REMB then.
+        usesREMB = inbound.usesREMB && (!inbound.usesTransportCC || video.inbound != nil)
+        sendTimeExtension = video.inbound.map(\.absoluteSendTime) ?? video.extensions.absoluteSendTime
         codecs = video.codecs.reduce(into: [:]) { $0[$1.payloadType] = $1.codec }
-        videoTypes.update(expected: video.codec.payloadType, alternatives: video.alternatives.map(\.payloadType))
+        videoTypes.update(expected: inbound.payloadType, alternatives: video.codecs.map(\.payloadType))
         // If the handshake has not finished yet, `start` begins both.
         guard hasKeys else { return }
         rtp.startReports()

@@ -15,6 +15,39 @@ struct LocalDescription: Sendable {
             feedback: offeredFeedback, formatParameters: codec.formatParameters(h264))
     }
 
+    /// A codec with its parameters, to which a payload type belongs.
+    struct Format: Sendable, Equatable {
+        var codec: VideoCodec
+        var parameters: String?
+
+        init(_ codec: VideoCodec, parameters: String?) { (self.codec, self.parameters) = (codec, parameters) }
+        init(_ codec: VideoCodec, _ h264: H264Acceptance) {
+            self.init(codec, parameters: codec.formatParameters(h264))
+        }
+    }
+
+    static func format(_ codec: NegotiatedCodec) -> Format {
+        Format(codec.codec, parameters: codec.formatParameters)
+    }
+
+    /// The formats of an m-line that only receives: H.264 in packets of one NAL unit too.
+    static func received(_ codec: VideoCodec) -> [Format] {
+        let usual = Format(codec, .baseline)
+        guard codec == .h264, let parameters = usual.parameters else { return [usual] }
+        let singleUnit = parameters.replacing("packetization-mode=1", with: "packetization-mode=0")
+        return [usual, Format(codec, parameters: singleUnit)]
+    }
+
+    /// Gives each format a payload type, and the same one to the same format.
+    static func numbered(_ formats: [Format]) -> [NegotiatedCodec] {
+        let distinct = formats.reduce(into: [Format]()) { if !$0.contains($1) { $0.append($1) } }
+        return distinct.enumerated().map { index, format in
+            var codec = offeredCodec(format.codec, .baseline, at: index)
+            codec.formatParameters = format.parameters
+            return codec
+        }
+    }
+
     /// The codecs of an offer to receive, each one once; H.264 in each profile that cameras send, because some remote
     /// peers compare the profile.
     static func offeredCodecs(_ codecs: [VideoCodec]) -> [NegotiatedCodec] {

@@ -53,6 +53,8 @@ package struct RemoteDescription: Sendable {
         package var sendingMid: String?
         /// None does.
         package var neverSends = false
+        /// Further m-lines that do not.
+        package var receivers: Set<String> = []
         /// What to install for codecs of these encoding names, as a part of a sentence; empty: nothing helps.
         package var remedy: @Sendable (_ names: [String]) -> String = { _ in "" }
         package init() {}
@@ -98,11 +100,15 @@ package struct RemoteDescription: Sendable {
 
     /// Parses an answer to our offer of m-lines of these kinds; `video(at:)` and `audio(at:)` return the result for
     /// each.
+    /// - Parameters:
+    ///   - receivable: see `Choice.receivable`.
+    ///   - receivers: the mids of the m-lines on which we never send.
     init(
-        answer text: String, to offered: [String], _ h264: H264Acceptance = .baseline
+        answer text: String, to offered: [String], _ h264: H264Acceptance = .baseline,
+        receivable: Set<VideoCodec>? = nil, receivers: Set<String> = []
     ) throws(PeerConnectionError) {
         var choice = Choice()
-        choice.h264 = h264
+        (choice.h264, choice.receivable, choice.receivers) = (h264, receivable, receivers)
         try self.init(text, choice)
         guard kinds == offered else {
             throw PeerConnectionError(.badDescription, "the m-lines of the answer do not match the offer")
@@ -179,6 +185,9 @@ package struct RemoteDescription: Sendable {
         sdp.media[index].value("max-message-size").flatMap { UInt64($0) }
     }
 
+    /// The track of an m-line.
+    func msid(at index: Int) -> String? { sdp.media[index].value("msid") }
+
     /// The SSRCs that an m-line names, also in its groups.
     func namedSSRCs(at index: Int) -> Set<UInt32> {
         let rtx = Self.rtxSSRCs(of: sdp.media[index])
@@ -188,7 +197,8 @@ package struct RemoteDescription: Sendable {
     /// True for an m-line of an offer on which we never send, so that the answer has each codec that we can decode.
     func receivesOnly(_ index: Int) -> Bool {
         guard choice.receivable != nil else { return false }
-        return choice.neverSends || choice.sendingMid.map { $0 != mids[index] } ?? false
+        return choice.neverSends || choice.receivers.contains(mids[index])
+            || choice.sendingMid.map { $0 != mids[index] } ?? false
     }
 
     private static func isSecure(_ media: SDPMedia) -> Bool {
@@ -223,7 +233,8 @@ package struct RemoteDescription: Sendable {
         }
         guard !isOffer || media.has("rtcp-mux") else { throw Self.withoutMux }
         let receivesOnly = receivesOnly(index)
-        let codecs = PayloadTypes(media).videoCodecs(h264, receivesOnly: receivesOnly).filter {
+        let acceptance = receivesOnly ? h264.ofOffers : h264
+        let codecs = PayloadTypes(media).videoCodecs(acceptance, receivesOnly: receivesOnly).filter {
             receivesOnly ? choice.receivable?.contains($0.codec) ?? false : available($0.codec)
         }
         guard let codec = codecs.first(where: { $0.payloadType == type && !receivesOnly }) ?? codecs.first else {

@@ -1,9 +1,19 @@
 internal import CGIO
 
-enum Gzip {
-    /// Decompresses gzip data (RFC 1952). Returns nil if it is damaged, truncated, or larger than `limit` bytes.
-    static func decompressed(_ bytes: [UInt8], limit: Int) -> [UInt8]? {
-        guard let converter = gst_decart_gunzip_new() else { return nil }
+/// Compression in the format of RFC 1952.
+package enum Gzip {
+    /// Returns nil if there is no memory for it.
+    package static func compressed(_ bytes: [UInt8]) -> [UInt8]? {
+        gst_decart_gzip_new().flatMap { convert(bytes, with: $0, limit: .max) }
+    }
+
+    /// Decompresses gzip data. Returns nil if it is damaged, truncated, or larger than `limit` bytes.
+    package static func decompressed(_ bytes: [UInt8], limit: Int) -> [UInt8]? {
+        gst_decart_gunzip_new().flatMap { convert(bytes, with: $0, limit: limit) }
+    }
+
+    /// Takes the reference to the converter.
+    private static func convert(_ bytes: [UInt8], with converter: OpaquePointer, limit: Int) -> [UInt8]? {
         defer { g_object_unref(UnsafeMutableRawPointer(converter)) }
         var rest = bytes[...]
         var result: [UInt8] = []
