@@ -27,7 +27,7 @@ package struct HTTPURL: Sendable, Equatable {
             try self.init(text, property: property)
             return
         }
-        try self.init(String(text[..<start]) + text[text.index(after: at)...], property: property)
+        try self.init(String(text[..<start] + text[text.index(after: at)...]), property: property)
         credentials = BasicCredentials(userInfo: authority[..<at])
         guard credentials != nil else {
             throw ProtocolError(
@@ -84,10 +84,11 @@ package struct HTTPURL: Sendable, Equatable {
     /// text may contain one that is too short to be found.
     package func redacting(_ text: String, _ others: [Secret]) -> String? {
         let items = PercentEncoding.queryItems(ofTarget: "?" + query).map(\.value)
-        let secrets = ((credentials?.secrets ?? []) + others).map { $0.reveal() } + [query] + items
-        let short = secrets.filter { !$0.isEmpty && $0.utf8.count < TextRedactor.minimumSize }
-        guard !short.contains(where: text.contains) else { return nil }
-        return TextRedactor(secrets)(text)
+        let secrets: [String] = ((credentials?.secrets ?? []) + others).map { $0.reveal() }
+        let isShown = secrets.contains { secret in
+            !secret.isEmpty && secret.utf8.count < TextRedactor.minimumSize && text.contains(secret)
+        }
+        return isShown ? nil : TextRedactor(secrets + [query] + items)(text)
     }
 
     /// True if a token for one URL may go to the other one (RFC 6454).

@@ -224,9 +224,9 @@ package final class WHEPResource: @unchecked Sendable {
     private func cause(_ head: HTTPResponseHead, _ body: [UInt8]) -> String? {
         let type = head.fields.first("Content-Type")?.lowercased() ?? ""
         guard type.hasPrefix("application/json") || type.hasPrefix("text/plain") else { return nil }
-        let text = RefusalBody(decoding: body)?.text ?? String(decoding: body.prefix(4096), as: UTF8.self)
+        let answer = RefusalBody(decoding: body)?.text ?? String(decoding: body.prefix(4096), as: UTF8.self)
         let token = configuration.token.map { [$0] } ?? []
-        guard var text = configuration.url.redacting(text, token)?.printable(limit: 200) else { return nil }
+        guard var text = configuration.url.redacting(answer, token)?.printable(limit: 200) else { return nil }
         // Bodies often end with a line feed or a point, which would stand before the closing bracket of the sentence.
         while let last = text.last, last.isWhitespace || last == "." { text.removeLast() }
         return text.isEmpty ? nil : text

@@ -195,7 +195,7 @@ import Testing
         driver.wait(.seconds(60))
         #expect(driver.opened == 3)
         (driver.frames, driver.isFlowing) = (7, false)
-        driver.wait(Machine.silenceLimit * 2)
+        driver.wait(Machine.silenceLimit + Machine.lookInterval)
         #expect(driver.warnings.last?.contains("no frame within 5 s") == true)
         #expect(driver.states.last == .waiting)
     }
@@ -243,7 +243,7 @@ import Testing
         driver.handle(.failed(view: 3, refused))
         driver.handle(.gathered(view: 4))
         driver.handle(.failed(view: 4, LiveViewFailure(reason: "HTTP 400")))
-        #expect(driver.delays.last == .seconds(1) && driver.states.last == .waiting)
+        #expect(driver.delays.last == .seconds(2) && driver.states.last == .waiting)
     }
 
     /// A timer of an earlier phase that fires just before the current one must not take its frames.

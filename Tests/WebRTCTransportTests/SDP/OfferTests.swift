@@ -38,11 +38,11 @@ extension Transport {
         func codecsOfAudioAreReceived(direction: MediaDirection) throws {
             var configuration = Self.receiving
             (configuration.audio, configuration.audioCodecs) = (direction, AudioCodec.allCases)
-            let audio = try #require(SDPDescription(parsing: offer(configuration)).media.last)
+            let sdp = try SDPDescription(parsing: offer(configuration))
+            let audio = try #require(sdp.media.last)
             #expect(audio.formats == (direction == .sendonly ? ["111"] : ["111", "0", "8"]))
-            #expect(
-                audio.values("rtpmap")
-                    == ["111 opus/48000/2", "0 PCMU/8000", "8 PCMA/8000"].prefix(direction == .sendonly ? 1 : 3))
+            let all = ["111 opus/48000/2", "0 PCMU/8000", "8 PCMA/8000"]
+            #expect(audio.values("rtpmap") == (direction == .sendonly ? [all[0]] : all))
         }
 
         @Test func audioVideoAndDataComeInThisOrder() throws {

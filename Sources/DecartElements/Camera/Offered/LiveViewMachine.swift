@@ -148,8 +148,8 @@ package struct LiveViewMachine: Sendable {
         case .failed(let number, let failure):
             guard number == view, phase != .idle, phase != .waiting else { return [] }
             if failure.mayBeAudio, phase == .requested { return beginWithoutAudio(failure) }
-            let isMute = failure.isClose && phase == .connecting
-            return lose(isMute ? LiveViewFailure(reason: failure.reason + Self.causeOfClose) : failure, jitter)
+            let hasNoFrame = failure.isClose && phase == .connecting
+            return lose(hasNoFrame ? LiveViewFailure(reason: failure.reason + Self.causeOfClose) : failure, jitter)
         case .extended(let number, let duration):
             guard number == view, isExtending else { return [] }
             isExtending = false
