@@ -134,6 +134,16 @@ def prompts(browser, shot):
             shot("prompt")
 
 
+STOPPED = """(() => {
+    const session = (number, change) => ({number, user_agent: 'decart-js-sdk/0.1.20 lang/js', state: 'generating', age_ms: 5000,
+                                          frames_in: 0, frames_untransformed: 0, ...change});
+    const first = session(1, {state: 'closed', frames_in: 90});
+    return [[{}], [{frames_in: 1}], [{frames_untransformed: 1}], [{age_ms: 900}], [{state: 'closed'}],
+            [{user_agent: 'decart-js-sdk/0.1.19'}], [{user_agent: null}], [{}, []]].map(([change, all]) =>
+        hasStoppedTrack(session(2, change), all ?? [first]));
+})()"""
+
+
 def events(browser):
     """What the stand-in reports, and what is copied."""
     logs(browser, "the journal is among the events", "generation_started")
@@ -145,6 +155,8 @@ def events(browser):
                        ("as-pytest", 'standin.inject("error_transient")'), ("copy", "decarttransform base-url=ws://127.0.0.1:")):
         click(browser, f"document.getElementById('{name}')")
         logs(browser, f"the button {name} copies", text)
+    found = browser.call(STOPPED)
+    report("a camera track that the SDK has stopped is named", "" if found == [True] + 7 * [False] else str(found))
     fault_list(browser)
 
 

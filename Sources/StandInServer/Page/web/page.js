@@ -545,6 +545,11 @@ setInterval(judgeFault, 200);
 
 const mega = bits => bits === null || bits === undefined ? '–' : `${(bits / 1e6).toFixed(2)}`;
 
+/** A full reconnect of the JavaScript SDK stops the page's camera track, so the next session gets no frames. */
+const hasStoppedTrack = (session, all) => (session.user_agent ?? '').startsWith('decart-js-sdk/')
+    && session.state !== 'closed' && session.age_ms > 4000 && session.frames_in + session.frames_untransformed === 0
+    && all.some(each => each.number < session.number && each.user_agent === session.user_agent && each.frames_in > 0);
+
 function describe(session) {
     const prompt = session.prompt_texts ? session.prompt_texts.at(-1) ?? 'no prompt'
         : client?.id === session.id && client.prompt ? client.prompt
@@ -552,7 +557,8 @@ function describe(session) {
     return [
         `#${session.number} ${session.model || 'viewer'}${client?.id === session.id ? ' (this page)' : ''}`,
         session.state,
-        [session.transport, session.codec, session.width ? `${session.width} × ${session.height}` : null].filter(Boolean).join(', ') || 'no media',
+        hasStoppedTrack(session, sessions) ? 'no frames since the reconnect: the SDK stopped the camera track, pass a new stream'
+            : [session.transport, session.codec, session.width ? `${session.width} × ${session.height}` : null].filter(Boolean).join(', ') || 'no media',
         `${mega(session.bitrate_in)} → ${mega(session.bitrate_out)} Mbit/s`,
         `${prompt}${session.look ? ` · ${session.look}` : ''}`,
     ];
