@@ -17,11 +17,13 @@ import sys
 # Short name, remedy, texts of the sources with "…" for any text. The first row with a text in a line decides about the line,
 # before its code.
 CAUSES = [
-    ("no-key", "set DECART_API_KEY or api-key-file", ["No API key: set", "The API key is empty", "of api-key-file ", "that api-key-file names"]),
+    ("no-key", "set DECART_API_KEY or api-key-file", ["No API key: set", "The API key is empty", "that api-key-file names",
+      "there is no key. Set"]),
     ("key", "check the API key", ["rejected the API key", "Check the key and whether it permits"]),
     ("credits", "top up the account's credits", ["the account is out of credits"]),
     ("key-url", "check api-key-url and that backend", ["No API key from api-key-url"]),
-    ("base-url", "correct base-url", ["base-url…must begin with", "base-url…must not carry", "base-url…has no valid host and port"]),
+    ("base-url", "correct base-url",
+     ["base-url…must begin with", "base-url…must not carry", "base-url…has no valid host and port"]),
     ("unencrypted", "use wss://, or set insecure=true", ["is unencrypted and …is another machine"]),
     ("model", "correct model, or set width, height and framerate", ["The frame size and rate of the model"]),
     ("image", "correct reference-image, or set a model that takes images",
@@ -33,10 +35,12 @@ CAUSES = [
     ("dns", "check base-url and the DNS server", ["is unknown. Check its spelling", "The name server did not answer"]),
     ("refused", "check base-url and that the service runs", ["The connection to …failed: "]),
     ("no-tls", "check scheme and port of base-url", ["does not use TLS on this port"]),
-    ("tls-expired", "renew the certificate, or set the clock", ["The certificate of …has expired", "The certificate of …is not valid yet"]),
+    ("tls-expired", "renew the certificate, or set the clock",
+     ["The certificate of …has expired", "The certificate of …is not valid yet"]),
     ("tls-host", "use the host name of the certificate in base-url", ["The certificate of …is for another host name"]),
     ("tls-authority", "set ca-file", ["The certificate of …is not trusted"]),
-    ("rate-limit", "start sessions more slowly, end other sessions, or raise the account's limit", ["admits no further session now"]),
+    ("rate-limit", "start sessions more slowly, end other sessions, or raise the account's limit",
+     ["admits no further session now"]),
     ("session-limit", "end other sessions, or raise the account's limit",
      ["Concurrent session limit reached", "The account's sessions are all in use"]),
     ("unavailable", "the service is down or overloaded: try again later, or allow more max-retries", ["is unavailable (HTTP "]),
@@ -46,8 +50,9 @@ CAUSES = [
     ("encoded-size", "encode the input as the model's size, or send raw video", [" pixels, but the model takes "]),
     ("profile", "encode the input as constrained-baseline", ["he service does not take H.264 of the profile"]),
     ("b-frames", "encode the input without B-frames", ["input has B-frames"]),
-    ("no-input", "link video to the pad sink, in front of the element",
-     ["Nothing is linked to the pad sink", "No video has come to the pad sink"]),
+    ("no-input", "check the elements in front of the element",
+     ["No video has come to the pad sink", "Nothing is linked to the pad sink", "The input has sent no frame"]),
+    ("downstream", "check the elements behind src", ["Downstream has taken no frame"]),
     ("unlinked", "link a sink, with videoconvert before it, to the pad that the text names", ["Nothing is linked to"]),
     ("videoconvert", "put videoconvert behind the element",
      ["Put videoconvert behind", "Downstream does not accept", "refused a buffer: …notNegotiated"]),
@@ -65,7 +70,9 @@ CAUSES = [
     ("prompt-refused", "change the prompt",
      ["prompt …: rejected after", "The prompt was not accepted"]),
     ("path-lost", "the network path is down", ["nothing has arrived for …neither RTP nor RTCP"]),
-    ("media-silent", "the service sends no media", ["no RTP has arrived for …; RTCP still arrives"]),
+    ("media-silent", "the service sends no media",
+     ["no RTP has arrived for …; RTCP still arrives", "No media arrived from the service"]),
+    ("expired", "extend the session, or raise max-session-duration or the token's limit", ["Session expired: "]),
     ("loss", "use a better network, or lower max-bitrate", ["the remote peer reports …loss of our packets"]),
     ("processor", "correct processor: it is a description of elements, as gst-launch-1.0 takes it", ["The processor '"]),
     ("no-turn-server", "set turn-servers, or ice-transport-policy=all", ["needs a TURN server, and neither"]),
@@ -75,7 +82,8 @@ CAUSES = [
 REASONS = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
     ("route", "this machine has no route to that address: check base-url and the network",
      r"The connection to .*failed: .*(?:[Nn]etwork is unreachable|[Nn]o route to host|[Hh]ost is unreachable)"),
-    ("session-limit", "end other sessions, or raise the account's limit", r"is unavailable \(HTTP 503: .*(?:session|capacity|concurren)"),
+    ("session-limit", "end other sessions, or raise the account's limit",
+     r"is unavailable \(HTTP 503: .*(?:session|capacity|concurren)"),
     ("fault", "correct the fault: decart-standin --help lists names and keys",
      r"there is no fault|has no key .*; it has |HTTP 400: [a-z]\w*_\w+: "),
     ("source", "source takes elements, as source='filesrc location=clip.mp4 ! decodebin'", r"source cannot be created: "),
@@ -83,6 +91,7 @@ REASONS = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
 ]]
 # Cause by code and stage, the general row of a code last, and a remedy for texts that name none; None: nothing is known.
 CODES = [
+    ("INVALID_API_KEY", "configuration", "no-key", "set DECART_API_KEY, or api-key-file to a file with the key alone"),
     ("INVALID_API_KEY", "", "key", "check the API key"),
     ("INVALID_BASE_URL", "", "base-url", "correct base-url"),
     ("INVALID_INPUT", "initialState", "prompt-refused", "change the prompt or the image"),
@@ -139,39 +148,55 @@ PACKAGES = {
 OURS = ["decarttransform", "decartsrc", "decartmirror"]
 # Texts of GStreamer, GLib, Python, the shell and decart-standin, as expressions; a remedy takes their groups.
 UPSTREAM = [(cause, remedy, re.compile(text)) for cause, remedy, text in [
+    ("no-udp", "open UDP, or set turn-servers", r"The server did not answer over UDP in time"),
+    ("no-turn", "check turn-servers and the firewall", r"The server did not answer over T(?:CP|LS) in time"),
     ("property", "see names and values in gst-inspect-1.0", r'could not set property "|no property "'),
-    ("property", "set a value in the range that gst-inspect-1.0 shows; the default is used", r"is invalid or out of range for property"),
+    ("property", "set a value in the range that gst-inspect-1.0 shows; the default is used",
+     r"is invalid or out of range for property"),
     ("permission", "set --port to 1024 or more: lower ones are root's", r"cannot listen.*(?:[Pp]ermission denied|errno: 13)"),
-    ("address", "set --host to an address of this machine", r"cannot listen.*(?:[Cc]annot assign|errno: 99|not an address)"),
+    ("address", "set --host to an address of this machine", r"cannot listen.*(?:[Cc]annot assign|errno: 99|no address|not an address)"),
     ("port-in-use", "end the other program, or set --port", r"cannot listen.*(?:in use|errno: 98)"),
     ("address", "set --host to an address of this machine", r"cannot listen: the host is unknown"),
     ("file", "check the file's name and permissions", r"--[\w-]+: the file .* cannot be read"),
     ("option", "correct the value", r"is invalid for '--"),
-    ("option", "see the options: --help", r"[Uu]nexpected argument|[Uu]nknown option|Missing value for|Missing expected argument"),
+    ("option", "see the options: --help",
+     r"[Uu]nexpected argument|[Uu]nknown option|Missing value for|Missing expected argument"),
     ("link", "the two do not fit, or one has no such pad: put a converter, encoder, decoder or parser between them; gst-inspect-1.0 shows"
      " their caps", r"could not link |Delayed linking failed"),
-    ("syntax", "correct the line: each element and link once, values with blanks in quotes", r"erroneous pipeline: (?:syntax error|empty pipeline|unexpected)"),
+    ("syntax", "correct the line: each element and link once, values with blanks in quotes",
+     r"erroneous pipeline: (?:syntax error|empty pipeline|unexpected)"),
     ("reference", "correct the name before the point: no element has it", r"No (?:src-|sink-)?element named"),
-    ("uri", "correct the address, or install an element for its scheme", r"[Nn]o (?:source|sink) element for URI|Invalid URI|No URI handler"),
-    ("decoder", "install the decoder that the text names: gstreamer1.0-libav, -plugins-good, -plugins-bad", r"Missing decoder|missing a plug-in|no suitable plugins found"),
-    ("encrypted-or-unknown", "the file is of no type that is known: check it", r"Could not determine type of stream|type of stream could not be determined"),
+    ("uri", "correct the address, or install an element for its scheme",
+     r"[Nn]o (?:source|sink) element for URI|Invalid URI|No URI handler"),
+    ("decoder", "install the decoder that the text names: gstreamer1.0-libav, -plugins-good, -plugins-bad",
+     r"Missing decoder|missing a plug-in|no suitable plugins found"),
+    ("file-type", "the file is of no type that is known: check it",
+     r"Could not determine type of stream|type of stream could not be determined"),
     ("file", "check the file's name and permissions", r'No such file "|Could not open file "[^"]*" for reading'),
     ("output-file", "check folder and permissions of the output file", r'Could not open file "[^"]*" for writing|Error opening file'),
     ("disk-full", "make room on the disk", r"No space left"),
-    ("camera", "check the device (v4l2-ctl --list-devices names them) and its permissions", r"Cannot identify device|Could not open device '/dev/video|Failed to open.*/dev/video|Cannot open device '/dev/video"),
-    ("camera-busy", "another program has the camera: end it", r"/dev/video\d+.*(?:is busy|resource busy)|[Dd]evice '[^']*' is busy"),
-    ("display", "there is no display: set DISPLAY, or write to a file or fakesink", r"Could not (?:initialise|open) .*(?:[Xx]v? output|display)|cannot open display|Could not initialise X"),
+    ("camera", "check the device (v4l2-ctl --list-devices names them) and its permissions",
+     r"Cannot identify device|Could not open device '/dev/video|Failed to open.*/dev/video|Cannot open device '/dev/video"),
+    ("camera-busy", "another program has the camera: end it",
+     r"/dev/video\d+.*(?:is busy|resource busy)|[Dd]evice '[^']*' is busy"),
+    ("display", "there is no display: set DISPLAY, or write to a file or fakesink",
+     r"Could not (?:initialise|open) .*(?:[Xx]v? output|display)|[Cc]an(?:not|'t) open display"
+     r"|could not connect to display|Could not initialise X"),
     ("sound", "there is no sound device: correct device, or leave the sink out", r"Could not open audio device"),
     ("open-files", "raise the limit of open files: ulimit -n", r"Too many open files"),
     ("library", "install the library that the text names", r"cannot open shared object file"),
-    ("python-gi", "use /usr/bin/python3 with the package python3-gi, or python3 -m venv --system-site-packages", r"No module named '?gi\b"),
+    ("python-gi", "use /usr/bin/python3 with the package python3-gi, or python3 -m venv --system-site-packages",
+     r"No module named '?gi\b"),
     ("python", "install the module that the text names", r"No module named"),
     ("python-gst", "install gir1.2-gstreamer-1.0 and gir1.2-gst-plugins-base-1.0", r"Namespace Gst\w* not available"),
+    ("package", "a release has the packages as files: sudo apt install ./gstreamer1.0-decart_*.deb",
+     r"Unable to locate package \S*decart"),
     ("command", "install gstreamer1.0-tools", r"gst-(?:launch|inspect)-1\.0: (?:command )?not found"),
     ("command", "install the package decart-check", r"decart-check: (?:command )?not found"),
     ("command", "install the package decart-standin", r"decart-standin: (?:command )?not found"),
     ("command", "no such program: correct its name, or install its package", r"\w: (?:command )?not found$"),
-    ("slow", "the computer is too slow or the sink comes late: put a queue before the sink, or a smaller size", r"A lot of buffers are being dropped|computer is too slow"),
+    ("slow", "the computer is too slow or the sink comes late: put a queue before the sink, or a smaller size",
+     r"A lot of buffers are being dropped|computer is too slow"),
 ]]
 
 LOG = re.compile(r"^\S+\s+\d+\s+0x\S+\s+[A-Z]+\s+(?P<category>\S+)\s+\S+?:\d+:\S*\s+(?P<text>.*)$")
@@ -226,7 +251,7 @@ def of_neighbour(path, text, debug):
         return "negotiation", f"{name} and the element behind it do not fit: put videoconvert, an encoder or a parser between them"
     if "not-linked" in debug:
         return "not-linked", f"link the pads of {name}"
-    if re.search(r"(?:Failed|Could not|Unable) to connect|[Cc]onnection refused|Cannot connect", f"{text} {debug}"):
+    if re.search(r"(?:[Ff]ailed to|[Cc]ould not|[Uu]nable to|[Cc]annot) connect|Failed to open SRT|[Cc]onnection refused", f"{text} {debug}"):
         return "neighbour", f"{name} does not reach its server: check its address, and that it runs"
     return "element", f"{name} failed, not the session: see its documentation" if text else None
 

@@ -347,7 +347,15 @@ build() {
     else
         say "Building (the first build takes minutes)"
     fi
-    if ! (cd "$repo" && DECART_COMMIT=$(commit_name) swift build -c release "$@") 2>&1 | tee "$log" | show_steps; then
+    # Swift prints nothing for minutes while it compiles a large module.
+    (while sleep 60 && kill -0 $$ 2>/dev/null; do say "Building for $((SECONDS - started)) s (log: $log)"; done) 2>/dev/null &
+    local beat=$! failed=0
+    (cd "$repo" && DECART_COMMIT=$(commit_name) swift build -c release "$@") 2>&1 | tee "$log" | show_steps || failed=1
+    # The loop's sleep too, which holds the output open.
+    pkill -P "$beat" 2>/dev/null || true
+    kill "$beat" 2>/dev/null || true
+    wait "$beat" 2>/dev/null || true
+    if [ "$failed" = 1 ]; then
         if grep -q 'was compiled with module cache path' "$log"; then
             fail "this folder was built at another path. Remove that build, and try again: rm -r $(readlink -f "$release_folder")"
         fi

@@ -173,7 +173,7 @@ MISTAKES = {
     "no sink": ("unlinked", transform().removesuffix("! fakesink")),
     "no input file": ("file", transform(source="filesrc location=none.mp4 ! decodebin")),
     "equal names": ("equal-names", transform("name=a", sink="identity name=a ! fakesink")),
-    "generation ends": ("moderation", transform("query-items=fault=generation_ended:at=1:reason=moderation_violation")),
+    "generation ends": ("moderation", transform("query-items=fault=generation_ended:at=1,reason=moderation_violation")),
     "port in use": ("port-in-use", "decart-standin --port PORT"),
     "no such fault": ("fault", "decart-standin --fault nonsense"),
     "key of a fault": ("fault", "decart-standin --fault ack_none:nonsense=1"),

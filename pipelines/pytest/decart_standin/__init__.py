@@ -8,8 +8,8 @@
         assert run.looks["grey"] >= 100
         assert max(run.colour) - min(run.colour) < 16
 
-The wheel holds the program and the GStreamer plugin; GStreamer itself is the system's. `docs/STANDIN.md` of gst-decart describes records, conditions and faults. As a pytest plugin, the package has
-the fixture `standin`.
+The wheel holds the program and the GStreamer plugin; GStreamer itself is the system's. `docs/STANDIN.md` of gst-decart describes
+records, conditions and faults. As a pytest plugin, the package has the fixture `standin`.
 """
 
 import collections
