@@ -51,6 +51,7 @@ import Testing
         let text = url.redacting("no canary-password, CANARY-QUERY or canary-token", [Secret("canary-token")])
         #expect(text?.lowercased().contains("canary") == false && text?.hasPrefix("no ") == true)
         #expect(try HTTPURL(whep: "https://user:pw@camera.example/").redacting("user:pw", []) == nil)
+        #expect(try HTTPURL(whep: "https://camera.example/?src=cam").redacting("no stream cam", []) == "no stream cam")
     }
 
     @Test func tokensArePutOnProtectedConnectionsOnly() throws {

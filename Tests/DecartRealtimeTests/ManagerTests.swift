@@ -87,6 +87,22 @@ extension RealtimeTests {
             }
         }
 
+        @Test("A permanent failure ends in the state error, and the manager connects again")
+        func permanentFailure() async throws {
+            try await Service.run(["error_permanent:at=2,count=1"]) { service, configuration in
+                let manager = try configuration.manager(DecartPrompt(text: "Noir"))
+                let track = try manager.track()
+                let updates = Collected(manager.remoteStreamUpdates)
+                _ = try await manager.connect(track)
+                for await state in manager.events where state.connectionState == .error { break }
+                let remote = try await manager.connect(track)
+                #expect(await remote.frame { $0.saturation < 3 } != nil)
+                #expect(service.sessions.count == 2)
+                await manager.disconnect()
+                #expect(await updates.all.isEmpty)
+            }
+        }
+
         @Test("A manager that is released ends its session and its streams")
         func release() async throws {
             try await Service.run { service, configuration in

@@ -49,6 +49,7 @@ public enum DecartError: LocalizedError, Sendable {
 
 /// The cause of `DecartError.networkError`.
 public struct NetworkFailure: LocalizedError, Sendable {
+    /// A sentence that names the cause and the remedy.
     public let text: String
     public var errorDescription: String? { text }
 }

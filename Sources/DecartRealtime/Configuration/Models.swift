@@ -28,6 +28,7 @@ public struct RealtimeModel: Sendable, Hashable, RawRepresentable, ExpressibleBy
 
 /// The frames that a model takes and returns.
 public struct ModelDefinition: Sendable, Equatable {
+    /// The name by which the service knows the model.
     public let name: String
     /// Frames per second; 0 for an unknown model.
     public let fps: Int
@@ -43,6 +44,7 @@ public struct ModelDefinition: Sendable, Equatable {
     var isKnown: Bool { (try? DecartModel(named: name))?.format(for: .livekit) != nil }
 }
 
+/// The models of the service.
 public enum Models {
     /// The definition of a realtime model. Of an unknown one, `createRealtimeManager` throws
     /// `DecartError.modelNotFound`.

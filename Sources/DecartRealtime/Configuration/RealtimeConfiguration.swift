@@ -2,6 +2,7 @@ public import Foundation
 
 /// A prompt: the change that the service makes to the video.
 public struct DecartPrompt: Sendable, Equatable {
+    /// At most 64 KiB.
     public let text: String
     /// A still JPEG, PNG, WebP or TIFF of at most 10 MiB; nil leaves the image as it is.
     public let referenceImageData: Data?
@@ -15,6 +16,7 @@ public struct DecartPrompt: Sendable, Equatable {
 
 /// The options of a manager.
 public struct RealtimeConfiguration: Sendable {
+    /// The model that transforms the video.
     public let model: ModelDefinition
     /// Sent before the first frame; nil: frames return untransformed until `setPrompt`.
     public let initialPrompt: DecartPrompt?
@@ -28,11 +30,13 @@ public struct RealtimeConfiguration: Sendable {
         (self.model, self.initialPrompt, self.connection, self.media) = (model, initialPrompt, connection, media)
     }
 
+    /// The options of the connection.
     public struct ConnectionConfig: Sendable {
         /// `stun:host:port`; `turn:` and `turns:` with user and password: `turn://user:password@host:port`.
         public var iceServers: [String]
         /// Seconds for the control channel, and again for the media; 1 to 600.
         public var connectionTimeout: TimeInterval
+        /// The way of the media.
         public var rtcConfiguration: RTCConfiguration
 
         public init(
@@ -46,7 +50,9 @@ public struct RealtimeConfiguration: Sendable {
 
     /// The part of libwebrtc's configuration that has a meaning here.
     public struct RTCConfiguration: Sendable {
+        /// The candidate pairs that may be used.
         public enum ICETransportPolicy: String, Sendable { case all, relay }
+        /// The kinds of media connections.
         public enum Transport: String, Sendable { case auto, livekit, webrtc }
         /// `relay`: media passes through TURN servers only.
         public var iceTransportPolicy: ICETransportPolicy
@@ -58,11 +64,14 @@ public struct RealtimeConfiguration: Sendable {
         }
     }
 
+    /// The options of the media.
     public struct MediaConfig: Sendable {
+        /// The video that is sent.
         public var video: VideoConfig
         public init(video: VideoConfig = .init()) { self.video = video }
     }
 
+    /// The options of the video that is sent.
     public struct VideoConfig: Sendable {
         /// bit/s
         public var maxBitrate: Int

@@ -1,5 +1,6 @@
 /// Makes managers for an account.
 public struct DecartClient: Sendable {
+    /// The account.
     public let configuration: DecartConfiguration
 
     public init(decartConfiguration: DecartConfiguration) { configuration = decartConfiguration }

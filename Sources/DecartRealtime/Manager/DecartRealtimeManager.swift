@@ -5,6 +5,7 @@ import Synchronization
 ///
 /// All methods may be called from any task or thread. The manager ends its session when it is released.
 public final class DecartRealtimeManager: Sendable {
+    /// The options that it was made with.
     public let options: RealtimeConfiguration
     private let properties: ElementProperties
     private let initialPrompt: DecartPrompt?
@@ -52,6 +53,7 @@ public final class DecartRealtimeManager: Sendable {
     /// A source that reads a GStreamer bin, such as `rtspsrc location=rtsp://camera ! decodebin`.
     public func videoSource(from description: String) throws -> VideoSource { try VideoSource(from: description) }
 
+    /// A track of a source. One source may have several.
     public func createVideoTrack(source: VideoSource, trackId: String) -> VideoTrack {
         VideoTrack(source: source, id: trackId)
     }
@@ -62,6 +64,7 @@ public final class DecartRealtimeManager: Sendable {
     /// A source that reads a GStreamer bin.
     public func audioSource(from description: String) throws -> AudioSource { try AudioSource(from: description) }
 
+    /// A track of an audio source.
     public func createAudioTrack(source: AudioSource, trackId: String) -> AudioTrack {
         AudioTrack(source: source, id: trackId)
     }
@@ -70,7 +73,7 @@ public final class DecartRealtimeManager: Sendable {
 
     /// Connects, sends the tracks of `localStream`, and returns the service's stream when media flow. Later losses are
     /// reconnected automatically, at most five times; the first attempt is not repeated. Cancelling the task ends the
-    /// attempt.
+    /// attempt. After the state `error` or `disconnect`, the manager may connect again.
     ///
     /// Throws `DecartError`, or `CancellationError`.
     public func connect(localStream: RealtimeMediaStream) async throws -> RealtimeMediaStream {
@@ -79,12 +82,16 @@ public final class DecartRealtimeManager: Sendable {
         }
         try Task.checkCancellation()
         let session = try RealtimeSession(properties, hasAudio: localStream.audioTrack != nil, host: hub.host)
-        let isFree = phase.withLock { phase in
-            guard case .idle = phase else { return false }
+        // A session that has failed for good makes way.
+        let hasFailed = hub.state.connectionState == .error
+        let (isFree, failed) = phase.withLock { phase -> (Bool, RealtimeSession?) in
+            let former: RealtimeSession? = if case .running(let former) = phase { former } else { nil }
+            guard former == nil || hasFailed else { return (false, nil) }
             phase = .running(session)
-            return true
+            return (true, former)
         }
         guard isFree else { throw DecartError.invalidInput("The manager is connected already: disconnect it first.") }
+        await failed?.endAndWait()
         hub.begin { [weak session] in session.map(Self.stream) }
         session.start(initialPrompt)
         session.send(videoTrack)
@@ -126,8 +133,9 @@ public final class DecartRealtimeManager: Sendable {
         try await running().request(.prompt(prompt))
     }
 
-    /// Changes the reference image; nil removes it.
-    /// - Parameter prompt: nil leaves the prompt as it is.
+    /// Changes the reference image; nil removes it. Without a `prompt`, the prompt stays as it is.
+    ///
+    /// Throws as `setPrompt`.
     @discardableResult
     public func setImage(_ image: Data?, prompt: String? = nil, enrich: Bool = false) async throws -> PromptResult {
         try await running().request(.image(image, prompt: prompt, enrich: enrich))

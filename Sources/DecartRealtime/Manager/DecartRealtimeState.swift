@@ -17,10 +17,13 @@ public enum DecartRealtimeConnectionState: String, Sendable {
     /// A permanent failure, or the last retry has failed.
     case error
 
+    /// Media flow.
     public var isConnected: Bool { self == .connected || self == .generating }
+    /// A session exists or is being made.
     public var isInSession: Bool { isConnected || self == .connecting || self == .reconnecting }
 }
 
+/// The service's own status.
 public enum RealtimeServiceStatus: String, Sendable {
     case unknown
     case enteringQueue = "entering-queue"
@@ -37,6 +40,7 @@ public struct DecartRealtimeState: Sendable, Equatable {
     public var queueSize: Int?
     /// Seconds that the service has generated, which are billed; nil while it does not.
     public var generationTick: Double?
+    /// The service's id of the session, for its support.
     public var sessionId: String?
     /// The account's sessions are all in use, and the manager waits for one of them to end.
     public var isWaitingForSession = false
@@ -99,6 +103,7 @@ public struct RealtimeStatistics: Sendable {
 
     init(_ structure: Structure) { self.structure = structure }
 
+    /// The names of all values.
     public var names: [String] { structure.fields }
     /// A number; nil for a text, an unknown name, and while the value is unknown. Times are in nanoseconds, bitrates in
     /// bit/s.
@@ -116,5 +121,6 @@ public struct RealtimeStatistics: Sendable {
     public var framesReceived: Int { Int(self["frames-received"] ?? 0) }
     /// Bitrate that the encoder aims at, bit/s.
     public var targetBitrate: Int? { self["target-bitrate"].map { Int($0) } }
+    /// The time to the service and back, by its last report.
     public var roundTripTime: Duration? { self["round-trip-time"].map { .nanoseconds(Int64($0)) } }
 }

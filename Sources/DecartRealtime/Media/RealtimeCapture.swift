@@ -4,6 +4,7 @@ import Synchronization
 
 /// The side that a camera faces.
 public enum CameraPosition: String, Sendable { case front, back, unspecified }
+/// The shape of the frames; a capture crops, and rotates nothing.
 public enum CaptureOrientation: String, Sendable { case portrait, landscape }
 /// `auto` mirrors while the camera faces front.
 public enum MirrorMode: String, Sendable { case off, auto, on }
@@ -11,6 +12,7 @@ public enum MirrorMode: String, Sendable { case off, auto, on }
 /// A camera that gives its frames to a video source, cropped to the model's shape and scaled to its size. It needs no
 /// session. It ends when it is released.
 public final class RealtimeCapture: Sendable {
+    /// The shape of the frames.
     public let orientation: CaptureOrientation
     /// The size of the frames, pixels; `portrait` exchanges width and height of the model.
     public let targetWidth, targetHeight: Int
@@ -24,8 +26,14 @@ public final class RealtimeCapture: Sendable {
     }
     private let state: Mutex<State>
 
+    /// A capture that `startCapture` starts.
+    ///
     /// - Parameters:
+    ///   - model: the model for whose frames the camera's are cropped and scaled.
+    ///   - videoSource: the source that gets the frames.
+    ///   - orientation: `portrait` exchanges the model's width and height.
     ///   - initialPosition: cameras that do not report their side count as front.
+    ///   - mirror: `auto` mirrors while the camera faces front.
     ///   - camera: `auto` (a camera of the wanted side, else the first), `test` (a pattern), a device's path, id or name,
     ///     or a bin with one raw video output. Its default is `DECART_SOURCE` of the environment, else `auto`.
     public init(

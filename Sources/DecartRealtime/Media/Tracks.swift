@@ -70,6 +70,7 @@ public final class AudioSource: Sendable {
 
 /// Video of this machine or of the service.
 public final class VideoTrack: Sendable {
+    /// The name that its maker gave the track.
     public let id: String
     let hub: SampleHub
     /// A track keeps its source alive.
@@ -88,12 +89,13 @@ public final class VideoTrack: Sendable {
     /// Sends the track to a GStreamer bin with one input of raw video, until the result is released: a window, or a file,
     /// such as `vp8enc deadline=1 ! webmmux ! filesink location=video.webm`.
     public func play(_ description: String = "videoconvert ! autovideosink") throws -> TrackOutput {
-        try TrackOutput("videoconvert ! \(description)", hub)
+        try TrackOutput("videoconvert ! \(description)", hub, of: self)
     }
 }
 
 /// Audio of this machine or of the service.
 public final class AudioTrack: Sendable {
+    /// The name that its maker gave the track.
     public let id: String
     let hub: SampleHub
     private let source: AudioSource?
@@ -114,7 +116,7 @@ public final class AudioTrack: Sendable {
 
     /// Sends the track to a GStreamer bin with one input of raw audio, until the result is released.
     public func play(_ description: String = "autoaudiosink") throws -> TrackOutput {
-        try TrackOutput("audioconvert ! audioresample ! \(description)", hub)
+        try TrackOutput("audioconvert ! audioresample ! \(description)", hub, of: self)
     }
 }
 
@@ -124,9 +126,11 @@ public final class TrackOutput: Sendable {
     private let player: FeedPipeline
     private let ended = Promise<Void>()
     private let hub: SampleHub
+    /// An output keeps its track, and so the source.
+    private let track: any Sendable
     private let reader: Int
 
-    init(_ description: String, _ hub: SampleHub) throws {
+    init(_ description: String, _ hub: SampleHub, of track: any Sendable) throws {
         let pipeline: Pipeline
         do throws(GStreamerError) {
             pipeline = try Pipeline(description: "appsrc name=decart-input ! \(description)")
@@ -134,7 +138,7 @@ public final class TrackOutput: Sendable {
         } catch { throw DecartError(error) }
         input.beLive(limit: 30)
         player = FeedPipeline(playing: pipeline, ended: ended)
-        self.hub = hub
+        (self.hub, self.track) = (hub, track)
         reader = hub.add(SampleHub.Reader(take: { [input] in input.push($0) }, end: { [input] _ in input.end() }))
         player.start()
     }
@@ -152,10 +156,14 @@ public final class TrackOutput: Sendable {
 
 /// Video and audio that belong together.
 public struct RealtimeMediaStream: Sendable {
+    /// The side that a stream comes from.
     public enum StreamId: String, Sendable { case localStream = "stream-local", remoteStream = "stream-remote" }
 
+    /// The video; nil if the stream has none.
     public let videoTrack: VideoTrack?
+    /// The audio; nil if the stream has none.
     public let audioTrack: AudioTrack?
+    /// The side that the stream comes from.
     public let id: StreamId
 
     public init(videoTrack: VideoTrack? = nil, audioTrack: AudioTrack? = nil, id: StreamId) {

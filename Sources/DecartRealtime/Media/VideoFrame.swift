@@ -4,6 +4,7 @@ import GStreamerKit
 /// A frame of video. It holds a reference to the memory of GStreamer, which it lends to readers without a copy; a frame
 /// that is kept for long keeps a buffer of the pipeline.
 public struct VideoFrame: Sendable {
+    /// The layouts of pixels.
     public enum Format: String, Sendable {
         /// Three planes: luma, and two of chroma of half the width and height; limited range, BT.601 from the service.
         case i420 = "I420"
@@ -13,6 +14,7 @@ public struct VideoFrame: Sendable {
 
     /// Pixels.
     public let width, height: Int
+    /// The layout of the planes.
     public let format: Format
     /// Time in its stream; nil for a frame of the application's own.
     public let timestamp: Duration?
@@ -109,6 +111,7 @@ public struct VideoPlanes: ~Copyable {
 
     init(planes: [FramePlane], sizes: [(bytes: Int, rows: Int)]) { (self.planes, self.sizes) = (planes, sizes) }
 
+    /// Three for I420, one for RGBA.
     public var count: Int { min(planes.count, sizes.count) }
 
     /// Bytes in a row of a plane, and rows.
