@@ -46,6 +46,9 @@ extension DecartTransform {
         case .warning(let error):
             state.withLock { $0.run?.outcome.cause = error }
             warn(error)
+        case .sessionEnded(let cause):
+            handle.unowned.post(SessionMessages.ended(cause))
+            drain()
         case .promptResult(let result): post(result, reporter)
         case .renewed(let time):
             state.withLock { $0.history.renewed() }
