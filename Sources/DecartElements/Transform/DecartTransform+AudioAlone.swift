@@ -37,8 +37,9 @@ extension DecartTransform {
     private func warnOfUnlinkedAudio() {
         let isUnlinked = audio.isUnlinked
         let isDue = state.withLock { state in
-            defer { state.run?.unlinkedChecks = isUnlinked ? (state.run?.unlinkedChecks ?? 0) &+ 1 : 0 }
-            return isUnlinked && state.run?.unlinkedChecks == 2
+            let checks = isUnlinked ? (state.run?.unlinkedChecks ?? 0) &+ 1 : 0
+            state.run?.unlinkedChecks = checks
+            return checks == 3
         }
         guard isDue else { return }
         let text =
