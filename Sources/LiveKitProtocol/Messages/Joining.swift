@@ -178,13 +178,13 @@ package struct LiveKitClientInfo: WireMessage {
     }
 
     package static let fields: Fields = [
-        Field(1, \.sdk), Field(2, \.version), Field(3, \.protocolVersion), Field(13, \.capabilities),
+        Field(1, \.sdk), Field(2, \.version), Field(3, \.protocol), Field(13, \.capabilities),
     ]
     /// `SDK.cpp` of LiveKit's own enumeration. Servers adapt their behaviour to it.
     package static let cpp: UInt32 = 10
     package var sdk: UInt32 = 0
     package var version = ""
-    package var protocolVersion: UInt32 = 0
+    package var `protocol`: UInt32 = 0
     package var capabilities: [Capability] = []
     package init() {}
 }
