@@ -148,7 +148,8 @@ def perform(check):
         log.seek(0)
         report["log"] = log.read()
         if (done.returncode == 0 and "error" not in report) != check.is_good or not check.holds(report):
-            return f"status {done.returncode}: {json.dumps(report)[-3000:]}"
+            seen = [line for line in report.pop("log").splitlines() if "generation_tick" not in line]
+            return f"status {done.returncode}: {json.dumps(report)[:1500]} {seen[-40:]}"
         if check.layers:
             # On a busy machine the SDK sends fewer.
             measured(f"rooms: {check.name}: layers", sum(f"stream {rid} of a simulcast" in report["log"] for rid in "fhq"), "layers",
