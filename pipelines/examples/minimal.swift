@@ -29,26 +29,17 @@ Thread.detachNewThread {
     while let line = readLine() { decart.set("prompt", line) }
     pipeline.send(.eos())
 }
-let kinds = GstMessageType(
-    GST_MESSAGE_ERROR.rawValue | GST_MESSAGE_WARNING.rawValue | GST_MESSAGE_EOS.rawValue
-        | GST_MESSAGE_ELEMENT.rawValue)
-let bus = pipeline.pointee.bus
-while let message = gst_bus_timed_pop_filtered(bus, .max, kinds), message.pointee.type != GST_MESSAGE_EOS {
-    defer { gst_message_unref(message) }
-    if message.pointee.type == GST_MESSAGE_ERROR {
-        var error: UnsafeMutablePointer<GError>?
-        gst_message_parse_error(message, &error, nil)
-        gst_element_set_state(pipeline, GST_STATE_NULL)
-        end(error.map { String(cString: $0.pointee.message) } ?? "the pipeline failed")
-    }
-    if message.pointee.type == GST_MESSAGE_WARNING {
-        var warning: UnsafeMutablePointer<GError>?
-        gst_message_parse_warning(message, &warning, nil)
-        show(warning?.pointee.message)
-        g_clear_error(&warning)
-    }
-    if let fields = gst_message_get_structure(message), gst_structure_has_name(fields, "decart-prompt-result") != 0 {
-        show(gst_structure_get_string(fields, "error"))
+loop: for await message in messages {
+    switch message.kind {
+    case .error:
+        pipeline.setState(.null)
+        end(message.problem?.text ?? "the pipeline failed")
+    case .warning: show(message.problem?.text ?? "")
+    case .eos: break loop
+    default:
+        if let fields = message.structure, fields.name == "decart-prompt-result" {
+            show(fields["accepted"]?.bool == true ? "accepted" : fields.string("error") ?? "")
+        }
     }
 }
 pipeline.setState(.null)
