@@ -314,6 +314,9 @@ def explain(lines):
     for text, path, debug in messages(lines):
         if known := of_text(text, path, debug):
             found.setdefault(known[0], (*known, text))
+    if "unlinked" in found:
+        # The parser's warning about the same link, which does not name the pad.
+        found.pop("link", None)
     specific = [each for each in found.values() if each[0] not in CONSEQUENCES]
     return specific or list(found.values())
 

@@ -537,7 +537,7 @@ def eos_in_standby(here):
 
 
 @row("Ctrl-C without a service", OWN,
-     "gst-launch-1.0 -e without a service gets SIGINT: it ends, and the file that it wrote has an end.", transports=DIRECT,
+     "gst-launch-1.0 -e without a service gets SIGINT: it ends, and says that nothing was transformed.", transports=DIRECT,
      gate=("webrtc",))
 def interrupted(here):
     with socket.socket() as free:
@@ -562,16 +562,10 @@ def interrupted(here):
         except subprocess.TimeoutExpired:
             process.kill()
             raise Problem(f"it runs {LIMIT} s after SIGINT: {process.communicate()[0][-300:]}") from None
-    if process.returncode or "EOS" not in output:
+    # What was written has no transformed frame, which must not look like success.
+    if process.returncode != 1 or "The input ended before a transformed frame came" not in output:
         raise Problem(f"status {process.returncode}: {output[-300:]}")
-    read = Gst.parse_launch(f"filesrc location={path} ! matroskademux ! fakesink")
-    read.set_state(Gst.State.PLAYING)
-    message = read.get_bus().timed_pop_filtered(LIMIT * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
-    known, duration = read.query_duration(Gst.Format.TIME)
-    read.set_state(Gst.State.NULL)
-    if not message or message.type != Gst.MessageType.EOS or not known:
-        raise Problem("the file cannot be read to its end")
-    return f"a file of {duration / Gst.SECOND:.1f} s"
+    return "an error and status 1"
 
 
 # --- Encoded input -----------------------------------------------------------------------------------------------------

@@ -202,9 +202,9 @@ BUSY = {"loss", "path-lost", "media-silent", "no-udp"}
 def check_mistake(name, work, environment):
     """Why the cause is not the right one; empty if it is."""
     cause, command = MISTAKES[name]
-    if cause:
-        # The error ends the pipeline. On a busy machine it may come after a second and a half of video.
-        command = command.replace("num-buffers=45", "num-buffers=450")
+    # The error ends the pipeline. On a busy machine it, or the first transformed frame, may come after a second and a half
+    # of video.
+    command = command.replace("num-buffers=45", "num-buffers=450" if cause else "num-buffers=300")
     command = command.replace("URL", f"ws://127.0.0.1:{environment['PORT']}").replace("PORT", environment["PORT"])
     output = os.path.join(work, f"{name.replace('/', '')}.log")
     with open(output, "w", encoding="utf-8") as log:
