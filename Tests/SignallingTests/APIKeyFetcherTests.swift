@@ -164,7 +164,7 @@ struct APIKeyFetcherTests {
     @Test(arguments: [
         ("http://backend.example/k", false), ("http://localhost:1/k", true), ("http://[::1]:1/k", true),
         ("https://backend.example", true), ("https://backend.example/k?model=a&api_key=b", true),
-        ("ws://localhost/k", false), ("ftp://localhost/", false), ("https://u:p@host/", false),
+        ("ws://localhost/k", false), ("ftp://localhost/", false), ("https://u:p@host/", true),
         ("https://host/a b", false), ("https://host/\r\nX: y", false), ("https://host:0/", false), ("", false),
     ])
     func urls(text: String, isGood: Bool) {
