@@ -96,7 +96,7 @@ def main():
     report("the description has the operations of the sources", sorted(differences) or "")
     report("each operation is asked", sorted(operations() - {(method, target.partition("?")[0]) for method, target, _, _ in REQUESTS}) or "")
     with tempfile.TemporaryDirectory() as folder, StandIn("--show-prompts") as standin:
-        subprocess.run(["gst-launch-1.0", "-q", "videotestsrc", "is-live=true", "num-buffers=60", "!", "decarttransform", "model=any",
+        subprocess.run(["gst-launch-1.0", "-q", "videotestsrc", "is-live=true", "num-buffers=300", "!", "decarttransform", "model=any",
                         "width=320", "height=176", "framerate=20", f"base-url={standin.url}", "api-key=x", "prompt=noir", "!", "fakesink"],
                        env=clean_environment(folder), stdin=subprocess.DEVNULL, timeout=120, check=False)
         for method, target, body, wanted in REQUESTS:
