@@ -53,6 +53,7 @@ extension ElementTests {
                 ) { pipeline in
                     pipeline.play()
                     #expect(server.waitForConnections(1))
+                    #expect(eventually { pipeline.count("frames-in") > 0 })
                     let time = duration {
                         (target == "pipeline" ? pipeline.pipeline : pipeline.transform).send(Event.eos())
                         #expect(pipeline.wait { $0.isEnded })
@@ -78,6 +79,7 @@ extension ElementTests {
                 ) { pipeline in
                     pipeline.play()
                     #expect(server.waitForConnections(1))
+                    #expect(eventually { pipeline.count("frames-in") > 0 })
                     pipeline.pipeline.send(Event.eos())
                     #expect(pipeline.wait { $0.isEnded })
                     #expect(pipeline.takeProblems().map(\.kind) == Array(repeating: .warning, count: warnings))

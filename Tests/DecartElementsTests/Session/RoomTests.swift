@@ -150,7 +150,7 @@ extension ElementTests {
         }
 
         /// Simulcast sends three layers and the best one comes back; at a low bitrate only the smaller layers are sent.
-        @Test(arguments: [(3_500_000, "f h q", 1280), (400_000, "h q", 640)])
+        @Test(arguments: [(3_500_000, "f h q", 1280), (400_000, "h q", 654)])
         func inThreeSizes(bitrate: Int, sent: String, width: Int) throws {
             let properties =
                 "transport=livekit simulcast=true max-bitrate=\(bitrate) width=1280 height=704 framerate=15"
