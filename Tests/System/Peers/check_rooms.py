@@ -81,6 +81,7 @@ def has_tone(report):
 TWO = ["--no-single-connection"]
 # Times in the room's faults: the SDK has published by then, and the next cut comes after a resume.
 CUTS, INTERVAL = (3, 4) if VERIFYING else (2, 8)
+FIRST_CUT = 4 if VERIFYING else 15
 # Frames to wait for. The slowest check begins first.
 FEW = [] if VERIFYING else ["--frames", "15"]
 
@@ -88,7 +89,8 @@ CHECKS = [
     # The service does not name a room: the peer gives up.
     Check("direct connections only", ["--transport", "webrtc"], ["--room-limit", "5"], is_good=False),
     Check("token refused", ["--fault", "room_token_refused"], ["--limit", "15"], is_good=False),
-    Check("several resumes with H.264 and audio", [*TWO, "--fault", f"room_cut:at=4,n={CUTS},interval={INTERVAL}"],
+    # Before its first frame, as on a busy machine, the SDK joins again in place of a resume.
+    Check("several resumes with H.264 and audio", [*TWO, "--fault", f"room_cut:at={FIRST_CUT},n={CUTS},interval={INTERVAL}"],
           [*FEW, "--resumes", str(CUTS), "--codec", "h264", "--tone", "440"],
           lambda report: resumed(report, CUTS) and has_tone(report)),
     Check("the SDK mutes its track", [], [*FEW, "--mute"],
