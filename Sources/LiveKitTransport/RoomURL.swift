@@ -24,7 +24,7 @@ enum RoomURL {
         ]
         if takesTrailers { options.append(("capabilities", "CAP_PACKET_TRAILER")) }
         if let resume {
-            options += [("reconnect", "1"), ("sid", resume.sid), ("reconnect_reason", "\(resume.reason.rawValue)")]
+            options += [("reconnect", "1"), ("sid", resume.sid), ("reconnect_reason", "\(resume.reason.varint)")]
         }
         return try ServiceURL(room: base, token: token, allowInsecure: allowsInsecure, options: options)
     }
@@ -35,7 +35,7 @@ enum RoomURL {
     ) throws(ProtocolError) -> ServiceURL {
         var request = request
         request.clientInfo = .with {
-            ($0.sdk, $0.version, $0.protocol) = (LiveKitClientInfo.cpp, version, UInt32(protocolVersion))
+            ($0.sdk, $0.version, $0.protocol) = (.cpp, version, UInt32(protocolVersion))
             if takesTrailers { $0.capabilities = [.capPacketTrailer] }
         }
         request.connectionSettings = .with { $0.autoSubscribe = false }
@@ -59,6 +59,6 @@ extension LiveKitJoinRequest {
     init(_ resume: RoomResumeRequest) {
         self.init()
         (reconnect, participantSid) = (true, resume.sid)
-        reconnectReason = UInt32(clamping: resume.reason.rawValue)
+        reconnectReason = resume.reason
     }
 }

@@ -157,16 +157,20 @@ package struct LiveKitJoinRequest: WireMessage {
     @Submessage package var publisherOffer: LiveKitSessionDescription
     /// The connection resumes a former one of the participant `participantSid`.
     package var reconnect = false
-    /// A `LiveKitReconnectReason`.
-    package var reconnectReason: UInt32 = 0
+    package var reconnectReason = LiveKitReconnectReason.rrUnknown
     package var participantSid = ""
     @Submessage package var syncState: LiveKitSyncState
     package init() {}
 }
 
 /// A number in the URL of a connection that resumes another one.
-package enum LiveKitReconnectReason: Int, Sendable {
+package enum LiveKitReconnectReason: OpenEnum {
     case rrUnknown, rrSignalDisconnected, rrPublisherFailed, rrSubscriberFailed, rrSwitchCandidate
+    case unrecognized(Int32)
+    package static let names: [Self?] = [
+        .rrUnknown, .rrSignalDisconnected, .rrPublisherFailed, .rrSubscriberFailed, .rrSwitchCandidate,
+    ]
+    package var unrecognizedNumber: Int32? { if case .unrecognized(let number) = self { number } else { nil } }
 }
 
 package struct LiveKitClientInfo: WireMessage {
@@ -177,12 +181,22 @@ package struct LiveKitClientInfo: WireMessage {
         package var unrecognizedNumber: Int32? { if case .unrecognized(let number) = self { number } else { nil } }
     }
 
+    /// Servers adapt their behaviour to it.
+    package enum SDK: OpenEnum {
+        case unknown, js, swift, android, flutter, go, unity, reactNative, rust, python, cpp, unityWeb, node, unreal
+        case esp32, dotnet
+        case unrecognized(Int32)
+        package static let names: [Self?] = [
+            .unknown, .js, .swift, .android, .flutter, .go, .unity, .reactNative, .rust, .python, .cpp, .unityWeb,
+            .node, .unreal, .esp32, .dotnet,
+        ]
+        package var unrecognizedNumber: Int32? { if case .unrecognized(let number) = self { number } else { nil } }
+    }
+
     package static let fields: Fields = [
         Field(1, \.sdk), Field(2, \.version), Field(3, \.protocol), Field(13, \.capabilities),
     ]
-    /// `SDK.cpp` of LiveKit's own enumeration. Servers adapt their behaviour to it.
-    package static let cpp: UInt32 = 10
-    package var sdk: UInt32 = 0
+    package var sdk = SDK.unknown
     package var version = ""
     package var `protocol`: UInt32 = 0
     package var capabilities: [Capability] = []
