@@ -3,6 +3,8 @@ import MediaPipeline
 import Testing
 
 @Suite struct MotionMeterTests {
+    init() { GStreamerRuntime.initialise() }
+
     private func video(width: Int = 64, height: Int = 48) throws -> VideoInfo {
         try #require(VideoInfo(caps: Caps("video/x-raw,format=I420,width=\(width),height=\(height),framerate=30/1")))
     }
