@@ -20,7 +20,7 @@ do {
     let text = error.message
     end(text.contains("no element \"decart") ? "\(text) (package gstreamer1.0-decart)" : text)
 }
-guard let decart = pipeline.child(named: "decart"), decart.factoryName?.hasPrefix("decart") == true else {
+guard let decart = pipeline.child(named: "decart") else {
     end("no decarttransform of the pipeline is named decart: write name=decart")
 }
 let messages = pipeline.bus.messages
