@@ -35,7 +35,7 @@ enum RoomURL {
     ) throws(ProtocolError) -> ServiceURL {
         var request = request
         request.clientInfo = .with {
-            ($0.sdk, $0.version, $0.protocol) = (.cpp, version, UInt32(protocolVersion))
+            ($0.sdk, $0.version, $0.protocol) = (.cpp, version, Int32(protocolVersion))
             if takesTrailers { $0.capabilities = [.capPacketTrailer] }
         }
         request.connectionSettings = .with { $0.autoSubscribe = false }

@@ -198,7 +198,7 @@ package struct LiveKitClientInfo: WireMessage {
     ]
     package var sdk = SDK.unknown
     package var version = ""
-    package var `protocol`: UInt32 = 0
+    package var `protocol`: Int32 = 0
     package var capabilities: [Capability] = []
     package init() {}
 }
