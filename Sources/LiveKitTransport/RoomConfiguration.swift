@@ -17,7 +17,8 @@ package struct RoomConfiguration: Sendable, Equatable {
     package var decodable: [VideoCodec] = []
     /// Simulcast layers, highest resolution first, each with its maximum bitrate; empty: one stream.
     package var layers: [Layer] = []
-    /// Joins with one peer connection for both directions, and with two if the server does not know that.
+    /// Joins with one peer connection for both directions, and with two if the server does not know that. No element sets it
+    /// yet: a track that is published again may stay without frames.
     package var prefersOneConnection = false
     /// False for a viewer, which announces no track and has no publisher connection.
     package var publishes = true

@@ -1,5 +1,5 @@
-// What one run has brought about: an output that ends without a transformed frame is a failure, unless nothing else was
-// asked for. Without an error, a program that looks at the exit status takes a black file for a success.
+// Decides at the end of a run if it has failed: an output without a transformed frame is a failure, unless none was
+// requested. Without an error, a program that looks at the exit status takes a black file for a success.
 import DecartSession
 import GStreamerKit
 

@@ -26,8 +26,8 @@ package struct ConnectPhases: Sendable, Equatable {
     package init() {}
 }
 
-/// What an attempt to connect took: known when it is connected and its first prompt and image are
-/// acknowledged, or when it has failed.
+/// The phases of an attempt to connect and their durations, reported when it is connected and its first prompt and image
+/// are acknowledged, or when it has failed.
 package struct AttemptReport: Sendable, Equatable {
     package var number: UInt64
     /// The attempt sets up another session beside the running one.
@@ -68,7 +68,7 @@ package struct SessionSnapshot: Sendable, Equatable {
     package var retries = 0
     /// Media were missing on a path that seemed to live: it may lose long packets, so the next attempts send shorter ones.
     package var sendsSmallPackets = false
-    /// What the last attempt took that has connected or failed; nil: none since the start.
+    /// Durations of the latest attempt that has connected or failed; nil: none since the start.
     package var lastAttempt: AttemptReport?
     /// Durations of the current attempt.
     package var phases = ConnectPhases()

@@ -23,7 +23,7 @@ package final class InputChain: @unchecked Sendable {
     package let processing = ProcessorStage()
     /// Keeps the order of frames from the input's thread, a processor's thread and, while muted, a timer's thread.
     private let order = FrameLine<EncoderFrame>()
-    /// Of frames that are sent: the noise of a camera is no motion.
+    /// Counts changes of the frames that are sent; the tolerance is above the noise of a camera.
     package let motion = MotionMeter(tolerance: 24)
     /// Time for which the queue's thread has worked.
     let busy = BusyTime()

@@ -32,7 +32,7 @@ package final class VideoSendBranch: SendBranch {
         var load: CPULoadController
         /// Size in the caps that the encoder has.
         var size = (width: 0, height: 0)
-        /// What the caps say.
+        /// Format of the frames, by the caps that the encoder has.
         var video: VideoInfo?
         /// For an encoder that takes no strides of a frame's own.
         var layout: (video: VideoInfo, pool: BufferPool)?

@@ -48,7 +48,7 @@ package final class VideoOutput: Sendable {
         var inputs: [PathID: Input] = [:]
     }
     private let state = StateLock(State())
-    /// Of decoded frames. An encoder refines a frame that stays the same only at first.
+    /// Counts changes of decoded frames. An encoder refines a repeated frame at first only, so a small tolerance is enough.
     package let motion = MotionMeter(tolerance: 2)
     /// The playout delay of the element.
     package let playout = Playout()

@@ -26,7 +26,7 @@ package struct SendWatch {
         /// Frames that came back, and those that left the element.
         package var framesReceived: UInt64 = 0
         package var framesOut: UInt64 = 0
-        /// What the frames that are sent and those that come back show; zero: unknown.
+        /// Frames looked at and changed, of those sent and those received; zero: frames that cannot be read.
         package var sent = MotionMeter.Counts()
         package var received = MotionMeter.Counts()
 

@@ -232,7 +232,7 @@ package final class WHEPResource: @unchecked Sendable {
         return text.isEmpty ? nil : text
     }
 
-    /// What gives the authentication that the server wants (RFC 9110 11.6.1).
+    /// Names the property for the authentication scheme that the server requires (RFC 9110 11.6.1).
     private static func remedy(_ head: HTTPResponseHead) -> String {
         let inURL = "the user name and password in the URL, source=whep:https://user:password@host/…"
         // Parameters of a challenge have an equals sign; the first word of all others is a scheme.
