@@ -1,51 +1,12 @@
 import GStreamerKit
 import Log
 import MediaPipeline
-import Synchronization
 import TestSupport
 import Testing
 import WebRTCTransport
 
 /// The service changes its codec while the branch decodes.
 @Suite(.timeLimit(.minutes(2))) struct VideoReceiveBranchTests {
-    /// A bin with the output of a transform.
-    private final class Host: ElementImplementation {
-        let output: VideoOutput
-        let handle: ElementHandle
-
-        private static let registered: RegisteredElementClass = {
-            GStreamerRuntime.initialise()
-            let registered = RegisteredElementClass(
-                ElementClass(
-                    typeName: "GstDecartBranchHost", parent: .bin, longName: "Host", classification: "Test",
-                    summary: "For tests", author: "Tests",
-                    pads: [PadTemplate(name: "src", direction: .source, presence: .always, caps: "video/x-raw")],
-                    properties: [], signals: []
-                ) { Host($0) })
-            _ = registered.addFactory("decartbranchhost", to: nil)
-            return registered
-        }()
-
-        init(_ handle: ElementHandle) {
-            self.handle = handle
-            let pad = handle.makePad(template: "src") ?? Pad(name: "src", direction: .source)
-            output = VideoOutput(pad: pad, element: handle, log: DebugCategory("decartbranchhost", "Test"))
-            Self.made.withLock { $0 = self }
-        }
-
-        private static let made = Mutex<Host?>(nil)
-
-        /// The element and its implementation.
-        static func make() throws -> (Element, Host) {
-            _ = registered
-            let element = try Element(factory: "decartbranchhost")
-            return (element, try #require(made.withLock { $0.take() }))
-        }
-
-        func setProperty(_ name: String, _ value: GValueBox) {}
-        func property(_ name: String) -> GValueBox? { nil }
-    }
-
     private struct Stream {
         let caps: Caps
         let packets: [[UInt8]]
@@ -91,11 +52,11 @@ import WebRTCTransport
         let requests = Watched(0)
         private let source = Pad(name: "packets", direction: .source)
         private let element: Element
-        private let host: Host
+        private let host: OutputHost
         private var time: ClockTime = 0
 
         init(_ codec: VideoCodec) throws {
-            (element, host) = try Host.make()
+            (element, host) = try OutputHost.make()
             let bin = Bin(name: nil)
             pipeline.add([element, bin])
             branch = VideoReceiveBranch(path: 1, output: host.output, followsReceived: true, logger: .none)

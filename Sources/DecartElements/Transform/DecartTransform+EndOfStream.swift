@@ -19,11 +19,7 @@ extension DecartTransform {
             return (state.run, state.output, state.snapshot.state.isConnected)
         }
         guard run?.isDraining != true else { return }
-        guard let session = run?.session, isConnected else {
-            finish()
-            run?.session.controller.stop()
-            return
-        }
+        guard let session = run?.session, isConnected else { return finish() }
         drainStep(session, output, left: 10, last: output?.counters.received ?? 0)
     }
 
@@ -33,30 +29,38 @@ extension DecartTransform {
             let now = output?.counters.received ?? 0
             if left > 1, now != last {
                 self?.drainStep(session, output, left: left - 1, last: now)
-            } else if self?.state.withLock(\.run?.isDraining) == true {
+            } else {
                 self?.finish()
-                session.controller.stop()
             }
         }
     }
 
     /// A flush that ends undoes EOS, as for every pad: the input continues, in a new session.
     func resume() {
-        let (run, output, connects) = state.withLock { state in
-            defer { state.run?.isDraining = false }
-            return (state.run, state.output, state.settings.session.autoConnect && state.run?.awaitsInput == false)
+        let output = state.withLock { state -> VideoOutput? in
+            guard let run = state.run, run.isDraining else { return nil }
+            state.run?.isDraining = false
+            // Under the lock, as in `finish`: of an end and a start, the later one holds.
+            if state.settings.session.autoConnect, !run.awaitsInput { run.session.controller.start() }
+            return state.output
         }
-        guard let run, run.isDraining else { return }
-        output?.resume()
+        guard let output else { return }
+        output.resume()
         audio.resume()
-        if connects { run.session.controller.start() }
     }
 
     private func finish() {
-        let output = state.withLock(\.output)
+        let (run, output) = state.withLock { ($0.run, $0.output) }
+        guard run?.isDraining != false else { return }
         reportEmptyOutput(output)
-        output?.finish()
-        audio.finish(as: output?.identity)
+        // A branch behind `audio_src` that waits for a pad which has not come gets one.
+        if let identity = output?.identity { audio.show(as: identity) }
+        state.withLock { state in
+            guard state.run?.isDraining != false else { return }
+            state.run?.session.controller.stop()
+            state.output?.finish()
+            audio.finish()
+        }
     }
 
     /// Posts the error before EOS, so that a program that waits for either of them sees the error.

@@ -200,13 +200,13 @@ final class AudioOutput: Sendable {
 
     /// Resumes after `finish`, as after a flush of the input.
     func resume() {
-        let wasEnding = state.withLock { state in
-            guard state.isEnding || state.hasEnded else { return false }
-            (state.isEnding, state.hasEnded) = (false, false)
-            state.restart()
-            return true
+        guard state.withLock({ $0.isEnding || $0.hasEnded }) else { return }
+        source.resume {
+            state.withLock { state in
+                (state.isEnding, state.hasEnded) = (false, false)
+                state.restart()
+            }
         }
-        if wasEnding { source.resume() }
     }
 
     /// Takes decoded audio in the output's format, or packets, stamped with running time. The first buffer of a path
@@ -263,7 +263,7 @@ final class AudioOutput: Sendable {
     private func turn() {
         switch nextStep() {
         case .wait(let time): source.wait(atMost: time)
-        case .stop: source.pad.pauseTask()
+        case .stop: source.wait(atMost: nil)
         case .announce:
             let caps = state.withLock(\.packetCaps) ?? AudioFormat.returnedCaps
             source.announce("\(identity.id)/audio", identity.groupID, caps: caps)
@@ -272,7 +272,8 @@ final class AudioOutput: Sendable {
         case .gap(let time, let duration): source.pushGap(at: time, duration)
         case .eos:
             source.pad.push(Event.eos())
-            end()
+            // A handler of the EOS message may have resumed within the push.
+            if state.withLock(\.isEnding) { end() }
         }
     }
 
@@ -386,7 +387,6 @@ final class AudioOutput: Sendable {
     }
 
     private func end() {
-        source.pad.pauseTask()
         let onEnd = state.withLock { state in
             state.hasEnded = true
             defer { state.onEnd = {} }

@@ -174,11 +174,8 @@ package final class AudioTrack: @unchecked Sendable {
     }
 
     func submit(_ buffer: Buffer, path: PathID) { state.withLock(\.output)?.submit(buffer, path: path) }
-    /// Sends EOS after the queued audio. A branch behind `audio_src` that waits for a pad which has not come gets one.
-    package func finish(as identity: StreamIdentity?) {
-        if let identity { show(as: identity) }
-        state.withLock(\.output)?.finish()
-    }
+    /// Sends EOS after the queued audio.
+    package func finish() { state.withLock(\.output)?.finish() }
     /// `audio_src` exists, and nothing is linked to it.
     package var isUnlinked: Bool { state.withLock(\.output).map { !$0.hasEnded && !$0.isLinked } ?? false }
     /// `audio_src` exists and has not ended.

@@ -28,6 +28,10 @@ final class LiveSourcePad: Sendable {
     private let configuredLatency = Mutex<ClockTime>(0)
     /// A push has found downstream flushing: it gets the stream again, for it may have been restarted.
     private let needsStream = Atomic(false)
+    /// The streaming thread does not wait, because another thread waits for the end of its turn.
+    private let isReleased = Atomic(false)
+    /// The pad's task is to run. A lock, so that `resume` starts no task again that the pad's deactivation has stopped.
+    private let isActive = Mutex(false)
     /// The latency that the pipeline has distributed, ns: a sink holds an event for that long.
     var pipelineLatency: ClockTime { configuredLatency.withLock { $0 } }
 
@@ -41,10 +45,12 @@ final class LiveSourcePad: Sendable {
     func setHandlers(_ handlers: Handlers) {
         pad.setActivateFunction { [weak self] active in
             handlers.onActive(active)
+            self?.isActive.withLock { $0 = active }
             if active {
+                self?.isReleased.store(false, ordering: .relaxed)
                 self?.pad.startTask(handlers.turn)
             } else {
-                self?.wake()
+                self?.release()
                 self?.pad.stopTask()
             }
             return true
@@ -77,19 +83,28 @@ final class LiveSourcePad: Sendable {
     /// Ends the streaming thread of a pad that has left its element. The thread may be stuck downstream, in a branch of
     /// the application: only that branch's end releases it, so another thread waits for it.
     func abandon() {
+        isActive.withLock { $0 = false }
+        release()
         SerialQueue(label: "decart-abandoned-pad").async { [pad = pad, element = element.retained] in
             withExtendedLifetime(element) { pad.stopTask() }
         }
-        wake()
     }
 
     /// Undoes EOS. The flush clears the EOS of the branch behind the pad, and keeps the running time of its pipeline; a
     /// SEGMENT has to follow.
-    func resume() {
+    /// - Parameter reset: undoes the owner's end of the stream. The turn of the streaming thread that has decided for EOS is
+    ///   over when it runs, as in GStreamer's queue: what was decided before does not end the stream that begins.
+    func resume(_ reset: () -> Void) {
         pad.push(Event.flushStart())
+        release()
+        pad.pauseTask()
+        reset()
         pad.push(Event.flushStop(resetTime: false))
-        pad.resumeTask()
-        wake()
+        isActive.withLock { active in
+            guard active else { return }
+            isReleased.store(false, ordering: .relaxed)
+            pad.resumeTask()
+        }
     }
 
     // MARK: Streaming thread
@@ -97,14 +112,20 @@ final class LiveSourcePad: Sendable {
     /// Lets the streaming thread look again. Any thread.
     func wake() { work.signal() }
 
+    private func release() {
+        isReleased.store(true, ordering: .relaxed)
+        wake()
+    }
+
     /// Waits until `wake`.
     /// - Parameter time: longest wait, ns; nil: without limit.
     func wait(atMost time: ClockTime?) {
+        guard !isReleased.load(ordering: .relaxed) else { return }
         guard let time else { return work.wait() }
         _ = work.wait(timeout: .now() + .nanoseconds(Int(clamping: time)))
     }
 
-    /// Pushes a buffer and carries out what its flow return asks of the pad.
+    /// Pushes a buffer and carries out what its flow return asks of the pad. The owner pushes nothing after `end` and `fail`.
     /// - Parameter remedy: an element that converts between formats.
     func push(_ buffer: Buffer, from kind: OutputPad, remedy: String) -> FlowDuty {
         restoreStream()
@@ -116,7 +137,6 @@ final class LiveSourcePad: Sendable {
         case .end:
             // Each of downstream's sinks is to post its EOS.
             pad.push(Event.eos())
-            pad.pauseTask()
         case .fail: fail(flow, remedy: remedy)
         }
         return duty
@@ -142,7 +162,6 @@ final class LiveSourcePad: Sendable {
     private func fail(_ flow: FlowReturn, remedy: String) {
         log(.warning, element.unowned, "downstream of '\(pad.name)' refused a buffer: \(flow)")
         pad.push(Event.eos())
-        pad.pauseTask()
         let debug = "streaming stopped, reason \(flow)"
         guard flow == .notLinked || flow == .notNegotiated else {
             element.unowned.postError(ElementProblem(.streamFailed, "Internal data stream error.", debug: debug))

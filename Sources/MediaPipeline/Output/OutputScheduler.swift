@@ -296,7 +296,7 @@ package struct OutputScheduler<Payload> {
         if needsNegotiation, !configuration.waits || isEnding { return .negotiate }
         if configuration.waits, !isEnding { return .wait(nil) }
         guard isPlaying else {
-            if isEnding { return .endOfStream }
+            if isEnding { return end() }
             guard negotiated != nil, exchange(&needsPreroll, with: false) else { return .wait(nil) }
             return .gap(at: 0, duration: interval)
         }
@@ -305,17 +305,23 @@ package struct OutputScheduler<Payload> {
             return .segment
         }
         if let frame = frames.first, isEnding || timeline.hasDelay(path: shownPath) { return show(frame, now) }
-        if isEnding { return .endOfStream }
+        if isEnding { return end() }
         if timeline.isCapture, !mayFill { return .wait(nil) }
         return fill(now: now.map(moved))
     }
 
+    /// The stream has ended before EOS is pushed: whoever sees EOS may resume at once.
+    private mutating func end() -> Step {
+        hasEnded = true
+        return .endOfStream
+    }
+
+    package var isEndingOrEnded: Bool { isEnding || hasEnded }
+
     /// Undoes the end of the stream.
-    package mutating func resume() -> Bool {
-        guard isEnding || hasEnded else { return false }
+    package mutating func resume() {
         (isEnding, hasEnded, isDiscontinuous, needsSegment) = (false, false, true, true)
         frames.removeAll()
-        return true
     }
 
     /// Starts over if the running time has gone back: until it reached the last time again, nothing would leave.

@@ -165,7 +165,10 @@ package final class VideoOutput: Sendable {
     package func push(_ event: Event) { source.pad.push(event) }
 
     /// Resumes after `finish`, as after a flush of the input.
-    package func resume() { if change({ $0.resume() }) { source.resume() } }
+    package func resume() {
+        guard state.withLock(\.scheduler.isEndingOrEnded) else { return }
+        source.resume { state.withLock { $0.scheduler.resume() } }
+    }
 
     /// Makes the sink pad for the decoded frames of one media path. The first frame of a path with a higher number ends
     /// the output of all others. Called on the session's queue.
@@ -315,7 +318,7 @@ package final class VideoOutput: Sendable {
         for event in events { source.pad.push(event) }
         switch step {
         case .wait(let time): source.wait(atMost: untilKeyframe.map { min($0, time ?? $0) } ?? time)
-        case .stop: source.pad.pauseTask()
+        case .stop: source.wait(atMost: nil)
         case .negotiate: negotiate()
         case .segment: if state.withLock(\.isAnnounced) { source.pad.push(Event.timeSegment()) }
         case .changeFormat(let format): apply(format)
@@ -325,8 +328,6 @@ package final class VideoOutput: Sendable {
         case .endOfStream:
             announceIfNeeded()
             source.pad.push(Event.eos())
-            state.withLock { $0.scheduler.hasEnded = true }
-            source.pad.pauseTask()
         }
     }
 

@@ -1,0 +1,100 @@
+import GStreamerKit
+import MediaPipeline
+import TestSupport
+import Testing
+import WebRTCTransport
+
+/// The stream goes on after EOS, however close behind EOS the flush comes that undoes it.
+@Suite(.timeLimit(.minutes(2))) struct ResumedOutputTests {
+    /// A pad that holds EOS until a flush, as a sink does that has yet to show its last frame.
+    private final class Sink: Sendable {
+        let pad: Pad
+        let ends = Watched(0)
+        let flushes = Watched(0)
+        let buffers = Watched(0)
+
+        init() {
+            pad = Pad(name: "sink", direction: .sink)
+            pad.setEventFunction { [ends, flushes] event in
+                switch event.kind {
+                case .eos:
+                    let before = flushes.value
+                    ends.change { $0 += 1 }
+                    _ = flushes.wait(.seconds(20)) { $0 > before }
+                case .flushStart: flushes.change { $0 += 1 }
+                default: break
+                }
+                return .handled(true)
+            }
+            pad.setChainFunction { [buffers] _ in
+                buffers.change { $0 += 1 }
+                return .ok
+            }
+            pad.setActive(true)
+        }
+    }
+
+    /// The flush comes while EOS is on its way, which then ends nothing.
+    @Test func videoGoesOn() throws {
+        let (element, host) = try OutputHost.make()
+        let (pipeline, sink) = (Pipeline(), Sink())
+        pipeline.add([element])
+        host.output.configure { $0.preferred = OutputFormat(width: 64, height: 36, framerate: (30, 1)) }
+        let source = try #require(element.staticPad("src"))
+        try source.link(sink.pad)
+        pipeline.setState(.playing)
+        host.output.set(playing: true)
+        defer { pipeline.setState(.null) }
+        for round in 1...3 {
+            let before = sink.buffers.value
+            try #require(sink.buffers.wait(.seconds(20)) { $0 > before + 2 }, "no frames in round \(round)")
+            host.output.finish()
+            try #require(sink.ends.wait(.seconds(20)) { $0 == round })
+            host.output.resume()
+        }
+    }
+
+    @Test func audioGoesOn() throws {
+        let (element, host) = try OutputHost.make()
+        let (pipeline, sink) = (Pipeline(), Sink())
+        pipeline.add([element])
+        host.audio.start(latency: nil, playout: Playout(), isViewer: true) { OutputTimeline() }
+        pipeline.setState(.playing)
+        host.audio.show(as: host.output.identity)
+        let source = try #require(element.staticPad("audio_src"))
+        try source.link(sink.pad)
+        host.audio.set(playing: true)
+        defer {
+            host.audio.stop()
+            pipeline.setState(.null)
+        }
+        for round in 1...3 {
+            let before = sink.buffers.value
+            try #require(sink.buffers.wait(.seconds(20)) { $0 > before + 2 }, "no audio in round \(round)")
+            host.audio.finish()
+            try #require(sink.ends.wait(.seconds(20)) { $0 == round })
+            host.audio.resume()
+        }
+    }
+
+    /// A pad that is deactivated while the flush passes: neither waits for the other.
+    @Test func theEndOfAPadWins() throws {
+        for _ in 0..<50 {
+            let (element, host) = try OutputHost.make()
+            let (pipeline, sink) = (Pipeline(), Sink())
+            pipeline.add([element])
+            let source = try #require(element.staticPad("src"))
+            try source.link(sink.pad)
+            pipeline.setState(.playing)
+            host.output.set(playing: true)
+            host.output.finish()
+            let resumed = Watched(false)
+            detachThread {
+                host.output.resume()
+                resumed.change { $0 = true }
+            }
+            pipeline.setState(.null)
+            #expect(resumed.wait(.seconds(20)) { $0 })
+        }
+    }
+}
