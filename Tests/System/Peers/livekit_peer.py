@@ -40,6 +40,8 @@ def parse_arguments():
     parser.add_argument("--viewers", type=int, default=0, help="number of viewers that join by watch-stream")
     parser.add_argument("--mute", action="store_true", help="mute the video until its generation has ended, as a viewer sees")
     parser.add_argument("--resumes", type=int, default=0, help="number of reconnects to wait for, each with frames after it")
+    parser.add_argument("--fault", metavar="SPEC", help="inject this fault once frames have come, and after each reconnect")
+    parser.add_argument("--control", metavar="URL", help="the stand-in's control port")
     parser.add_argument("--until-disconnected", action="store_true", help="wait until the room has disconnected this peer")
     parser.add_argument("--watch", metavar="TOKEN", help="only watch the session with this subscribe token, and print a line "
                         "whenever its video is muted or unmuted, until the end of the standard input")
@@ -123,6 +125,12 @@ def watch_stream(options, room_name):
     request = urllib.request.Request(url, data=b"", method="POST", headers={"x-api-key": "x"})
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
+
+
+async def inject(options):
+    if options.fault:
+        request = urllib.request.Request(f"{options.control}/control/inject", data=options.fault.encode(), method="POST")
+        await asyncio.to_thread(urllib.request.urlopen, request, timeout=options.limit)
 
 
 def note_mutes(room, handler):
@@ -347,10 +355,12 @@ async def run(options):
                 await until(options, lambda: report["frames"] > before + 20)
                 report["frames_after_mute"] = report["frames"] - before
             for number in range(options.resumes):
+                await inject(options)
                 await until(options, lambda count=number: report.get("reconnected", 0) > count)
                 before = report["frames"]
                 await until(options, lambda: report["frames"] > before + 10)
             if options.until_disconnected:
+                await inject(options)
                 await until(options, lambda: "disconnected" in report)
             if options.stay:
                 await asyncio.to_thread(sys.stdin.read)
