@@ -17,7 +17,8 @@ final class OutputHost: ElementImplementation {
                 summary: "For tests", author: "Tests",
                 pads: [
                     PadTemplate(name: "src", direction: .source, presence: .always, caps: "video/x-raw"),
-                    PadTemplate(name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.templateCaps),
+                    PadTemplate(
+                        name: "audio_src", direction: .source, presence: .sometimes, caps: AudioFormat.templateCaps),
                 ],
                 properties: [], signals: []
             ) { OutputHost($0) })

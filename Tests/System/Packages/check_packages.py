@@ -136,8 +136,9 @@ def base_system(release):
     if not os.path.exists(archive) or time.time() - os.path.getmtime(archive) > 7 * 86400:
         os.makedirs(CACHE, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-            result = subprocess.run(["debootstrap", "--variant=minbase", release, f"{folder}/system", MIRROR],
-                                    capture_output=True, text=True, timeout=400)
+            # The mounts of a run that is ended do not stay in the folder.
+            result = subprocess.run(["unshare", "--mount", "--propagation", "private", "debootstrap", "--variant=minbase",
+                                     release, f"{folder}/system", MIRROR], capture_output=True, text=True, timeout=400)
             if result.returncode != 0 and re.search("Failed getting release file|Couldn't download", result.stdout):
                 raise Unreachable(f"{MIRROR} does not answer")
             if result.returncode != 0:
