@@ -8,13 +8,14 @@ final class Broadcast<Value: Sendable>: Sendable {
         var isOver = false
     }
     private let state = Mutex(State())
-    private let policy: AsyncStream<Value>.Continuation.BufferingPolicy
+    private let newest: Int
 
-    init(_ policy: AsyncStream<Value>.Continuation.BufferingPolicy = .unbounded) { self.policy = policy }
+    /// - Parameter newest: how many values a stream keeps that nobody has read yet.
+    init(newest: Int) { self.newest = newest }
 
     /// - Parameter first: what the stream begins with.
     func stream(from first: Value? = nil) -> AsyncStream<Value> {
-        let (stream, continuation) = AsyncStream.makeStream(of: Value.self, bufferingPolicy: policy)
+        let (stream, continuation) = AsyncStream.makeStream(of: Value.self, bufferingPolicy: .bufferingNewest(newest))
         if let first { continuation.yield(first) }
         let id = state.withLock { state -> Int? in
             guard !state.isOver else { return nil }

@@ -2,9 +2,9 @@ import Synchronization
 
 /// The streams of a manager, and what its sessions report to them.
 final class StateHub: Sendable {
-    let streams = Broadcast<RealtimeMediaStream>(.bufferingNewest(4))
-    let notices = Broadcast<RealtimeNotice>(.bufferingNewest(64))
-    private let states = Broadcast<DecartRealtimeState>(.bufferingNewest(64))
+    let streams = Broadcast<RealtimeMediaStream>(newest: 4)
+    let notices = Broadcast<RealtimeNotice>(newest: 64)
+    private let states = Broadcast<DecartRealtimeState>(newest: 64)
 
     private struct State {
         var current = DecartRealtimeState()
