@@ -11,6 +11,7 @@ package struct CongestionController: Sendable {
     /// The delay-based estimate before the reductions for a queue.
     private var beforeQueue = 0.0
     private var delay: DelayBasedController
+    private var startCheck: StartRateCheck
     private var loss: LossBasedController
     private var reportedTrip = RoundTripMonitor()
     private var received = RateWindow()
@@ -58,6 +59,7 @@ package struct CongestionController: Sendable {
         self.range = range.clamped(to: Self.sane)
         self.start = min(max(start, self.range.lowerBound), self.range.upperBound)
         delay = DelayBasedController(start: Double(self.start))
+        startCheck = StartRateCheck(start: Double(self.start))
         loss = LossBasedController(start: Double(self.start), ceiling: Self.ceiling(self.range))
         target = BitrateTarget(target: self.start, estimate: self.start, reason: .start)
         latestEstimate = self.start
@@ -106,6 +108,9 @@ package struct CongestionController: Sendable {
             // A full path delivers its capacity; half a second ago it may have had another one.
             let capacity = signal == .overuse ? received.bitrate(at: latest, over: 200_000) : delivered
             let before = delay.estimate
+            if case .refused(let rate) = startCheck.update(feedback, now: now), !delay.hasBackedOff {
+                delay.startRefused(delivered: rate, now: now)
+            }
             delay.update(signal, received: capacity, sent: sent.bitrate(at: now), roundTrip: trip, now: now)
             if delay.estimate < before { probes.backedOff(now) }
             if let proven = probes.update(feedback, roundTrip: trip, now: now), signal == .normal {
@@ -185,9 +190,9 @@ package struct CongestionController: Sendable {
     /// The next probe of the path, which begins now; nil: none is due, or its result could not be seen. Padding fills it up to
     /// its rate, and `probeEnded` ends it.
     package mutating func nextProbe(totalBytes: UInt64, now: Int64) -> ProbeCluster? {
-        guard lastFeedback != nil, silences == 0, standing.length == 0, !standing.stands, remoteEstimate == nil else {
-            return nil
-        }
+        guard lastFeedback != nil, startCheck.isOver, silences == 0, standing.length == 0, !standing.stands,
+            remoteEstimate == nil
+        else { return nil }
         return probes.next(
             estimate: min(latestEstimate, range.upperBound), maximum: range.upperBound, totalBytes: totalBytes, now: now
         )

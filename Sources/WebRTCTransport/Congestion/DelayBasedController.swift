@@ -55,6 +55,13 @@ package struct DelayBasedController: Sendable {
         estimate = min(estimate, max(floor, current / 2))
     }
 
+    /// The path has delivered this rate, bit/s, of a higher start rate.
+    package mutating func startRefused(delivered: Double, now: Int64) {
+        (hasBackedOff, lastDecrease) = (true, now)
+        note(delivered / 1000)
+        estimate = min(estimate, Self.backOff * delivered)
+    }
+
     /// Takes over what a probe has shown the path to carry.
     package mutating func prove(_ rate: Double) {
         guard rate > estimate else { return }

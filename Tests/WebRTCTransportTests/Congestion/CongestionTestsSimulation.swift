@@ -134,6 +134,36 @@ extension Simulation {
             #expect(up <= 8 * second, "\(up)")
         }
 
+        /// The path carries less than the start rate, which the spread of the first packets shows before the queue is full.
+        @Test(arguments: seeds)
+        func aPathThatRefusesTheStart(seed: UInt64) throws {
+            var call = Self.call(seed)
+            call.range = 100_000...3_500_000
+            (call.start, call.canProbe) = (1_160_000, true)
+            (call.oneWay, call.queueLimit) = (20_000, 640_000)
+            call.capacity = { _ in 500_000 }
+            let result = call.run(until: 20 * second)
+            let down = try #require(result.timeUntil(0, until: 5 * second) { $0 < 500_000 })
+            #expect(down <= 400_000, "\(down)")
+            // Most of it is the first frame.
+            #expect(result.samples.map(\.queueing).max() ?? 0 < 560_000)
+            #expect(result.probes.allSatisfy { $0.time > down })
+            #expect((330_000...520_000).contains(result.mean((5 * second)..<(20 * second))))
+        }
+
+        /// Jitter spreads packets too, and is no refusal.
+        @Test(arguments: seeds)
+        func aPathWithJitterCarriesTheStart(seed: UInt64) throws {
+            var call = Self.call(seed)
+            call.range = 100_000...3_500_000
+            (call.start, call.canProbe, call.jitter) = (1_160_000, true, 15_000)
+            call.capacity = { _ in 30_000_000 }
+            let result = call.run(until: 10 * second)
+            #expect(result.targets(0..<(10 * second)).min() ?? 0 >= 1_160_000)
+            let up = try #require(result.timeUntil(0, until: 10 * second) { $0 >= 3_400_000 })
+            #expect(up <= 2 * second, "\(up)")
+        }
+
         /// The content needs a tenth of what the path carries, and then all: the path is known by then.
         @Test(arguments: seeds)
         func anApplicationThatNeedsLittle(seed: UInt64) throws {
