@@ -17,9 +17,8 @@ package struct RoomConfiguration: Sendable, Equatable {
     package var decodable: [VideoCodec] = []
     /// Simulcast layers, highest resolution first, each with its maximum bitrate; empty: one stream.
     package var layers: [Layer] = []
-    /// Joins with one peer connection for both directions, and with two if the server does not know that. No element sets it
-    /// yet: a track that is published again may stay without frames.
-    package var prefersOneConnection = false
+    /// Joins with one peer connection for both directions, and with two if the server does not know that.
+    package var prefersOneConnection = true
     /// False for a viewer, which announces no track and has no publisher connection.
     package var publishes = true
     /// Announces our video with time and number of each frame in a trailer, and asks for such trailers of the others.

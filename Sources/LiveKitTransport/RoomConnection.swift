@@ -20,6 +20,8 @@ package struct RoomConnectionConfiguration: Sendable {
     /// The service may not lead the signalling connection to this machine or its link.
     package var refusesLocal = false
     package var userAgent = "gst-decart"
+    /// A connection to the server of an earlier room, which is probably that of this one.
+    package var early: EarlyConnection?
     /// Permits unencrypted rooms on other machines.
     package var allowsInsecure = false
     /// Settings of the peer connections; codec and bitrates apply to the publisher.
@@ -35,8 +37,9 @@ package struct RoomConnectionConfiguration: Sendable {
 }
 
 package enum RoomConnectionEvent: Sendable {
-    /// The peer connections exist, but nothing is negotiated: put their bins into the pipeline now. Both are the same one if
-    /// it carries both directions. A viewer has no publisher.
+    /// The peer connection for both directions exists, but nothing is negotiated: put its bin into the pipeline now.
+    case peer(PeerConnection)
+    /// The same for two connections. A viewer has no publisher.
     case peers(publisher: PeerConnection?, subscriber: PeerConnection)
     /// The room accepts our media as the publisher's `sendParameters` and `audioSendParameters` describe; `sid` is its
     /// ID of our video track. Emitted again when they change.
@@ -84,6 +87,8 @@ package final class RoomConnection: @unchecked Sendable {
     /// Distinguishes events of the present signalling connection from late ones of a former one.
     private var channelVersion = 0
     private var hasOpened = false
+    /// The server refused the request to join with one peer connection.
+    private var hasFallenBack = false
     /// One network thread for both connections.
     private var place: NetworkThreads.Place?
     private var publisher: PeerConnection?
@@ -103,6 +108,7 @@ package final class RoomConnection: @unchecked Sendable {
     private var timerVersion: UInt64 = 0
     private var isStopped = false
     private var addresses: AddressMonitor.Observation?
+    private var early: EarlyConnection?
     /// Start of joining the room.
     private var openedAt = ContinuousClock.Instant.now
 
@@ -116,7 +122,7 @@ package final class RoomConnection: @unchecked Sendable {
         self.configuration = configuration
         self.scheduler = scheduler
         self.onEvent = onEvent
-        (base, nextBase) = (url, url)
+        (base, nextBase, early) = (url, url, configuration.early)
         codec = configuration.room.codec
         do throws(ProtocolError) {
             self.url = try RoomURL.make(
@@ -148,6 +154,8 @@ package final class RoomConnection: @unchecked Sendable {
         handle(.networkChanged)
     }
 
+    package var server: ServerPlace { ServerPlace(url) }
+
     /// The room carries the trailers of our frames; known with `published`.
     package var carriesTrailers: Bool { machine.carriesTrailers }
 
@@ -156,7 +164,7 @@ package final class RoomConnection: @unchecked Sendable {
         if let url = try? makeURL(base, joining: request) { self.url = url }
         openedAt = .now
         configuration.logger.info("joins the room at \(url.host)")
-        openChannel(timeout: configuration.openTimeout)
+        openChannel(timeout: configuration.openTimeout, over: early.take())
     }
 
     private func resume(_ request: RoomResumeRequest) {
@@ -190,13 +198,14 @@ package final class RoomConnection: @unchecked Sendable {
             takesTrailers: configuration.room.usesTrailers, resume: resume)
     }
 
-    private func openChannel(timeout: Duration) {
+    private func openChannel(timeout: Duration, over early: EarlyConnection? = nil) {
         var socket = WebSocketChannel.Configuration()
         socket.trust = configuration.trust
         socket.route = configuration.route
         socket.refusesLocal = configuration.refusesLocal
         socket.userAgent = configuration.userAgent
         socket.messages = .binary
+        socket.early = early
         socket.maximumMessageSize = Self.maximumMessageSize
         socket.logger = configuration.signallingLogger
         channelVersion += 1
@@ -264,6 +273,8 @@ package final class RoomConnection: @unchecked Sendable {
         switch event {
         case .opened:
             hasOpened = true
+            // It may as well have refused the room.
+            if hasFallenBack { OlderRoomServers.shared.insert(url) }
             handle(.opened)
         case .text: break
         case .binary(let bytes):
@@ -288,7 +299,7 @@ package final class RoomConnection: @unchecked Sendable {
     /// - Returns: false if there is nothing to ask for; else `failed` follows.
     private func asksForReason(of error: SessionError) -> Bool {
         guard !hasOpened, error.httpStatus ?? 0 >= 400, error.refusal == nil,
-            !machine.usesOneConnection || error.httpStatus != 404
+            !machine.fallsBack(after: error)
         else { return false }
         let server = HTTPConfiguration(
             trust: configuration.trust, route: configuration.route, userAgent: configuration.userAgent)
@@ -389,8 +400,8 @@ package final class RoomConnection: @unchecked Sendable {
         case .useServers(let servers, let relayOnly):
             useServers(servers, relayOnly: relayOnly)
         case .dropPeer:
-            OlderRoomServers.shared.insert(url)
-            configuration.logger.info("the room's server takes two connections only")
+            hasFallenBack = true
+            configuration.logger.info("the room's server does not take one connection, so there will be two")
             subscriber?.close()
             subscriber?.dismantle()
             (publisher, subscriber) = (nil, nil)
@@ -520,7 +531,7 @@ package final class RoomConnection: @unchecked Sendable {
             try peer.checkRelays()
             subscriber.setServers(peer.iceServers, policy: peer.iceTransportPolicy)
             self.ownerHasPeers = true
-            self.emit(.peers(publisher: self.publisher, subscriber: subscriber))
+            self.emit(.peer(subscriber))
             subscriber.startGathering()
         }
     }
@@ -640,7 +651,7 @@ private final class LatestBitrateTarget: Sendable {
 /// The name of a message's kind, which is an enum case with a payload, without its content.
 private func kind(of message: Any) -> String { Mirror(reflecting: message).children.first?.label ?? "a message" }
 
-/// Servers that answered HTTP 404 to a request to join with one peer connection. The process remembers them.
+/// Servers that took a request to join with two peer connections after they had refused one. The process remembers them.
 private final class OlderRoomServers: Sendable {
     static let shared = OlderRoomServers()
     private let hosts = Mutex<Set<String>>([])

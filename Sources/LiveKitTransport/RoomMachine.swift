@@ -3,11 +3,11 @@
 //
 //   opening ─opened→ joining ─join→ publishing ─peers connected→ connected ⇄ resuming
 //
-// There are two peer connections: we make the publisher's offer when the server knows our track, and again when our media
-// change; the server makes the subscriber's offer whenever our subscriptions change. A viewer has a subscriber only. With
-// `prefersOneConnection` one carries both directions, unless the server answers HTTP 404: its first offer goes with the
-// request to join, and we make all others too, when our media change, or when the server asks for one to carry another
-// track; all its events have the target publisher. Only one offer of ours is in flight at a time.
+// One peer connection carries both directions: its first offer goes with the request to join, and we make all others too,
+// when our media change, or when the server asks for one to carry another track; all its events have the target publisher.
+// If the server does not know such a request, there are two: we make the publisher's offer when the server knows our
+// track, and again when our media change; the server makes the subscriber's offer whenever our subscriptions change. A
+// viewer then has a subscriber only. Only one offer of ours is in flight at a time.
 //
 // A connected stay resumes after the loss of its signalling connection or of a media path, and when media stall;
 // `RoomResume` is one such resume. While media flow, it has no limit. A stay that the server ends without sending us away is
@@ -67,6 +67,16 @@ package struct RoomMachine: Sendable {
     package var trackSID: String? { publisher.trackSID }
     /// The room carries the trailers of our frames.
     package var carriesTrailers: Bool { publisher.carriesTrailers }
+
+    /// HTTP status codes of a server that does not know the request for one connection, and of servers and proxies that
+    /// do not take its long URL.
+    private static let statusesOfOlderServers = [404, 405, 414, 431, 501]
+
+    /// True if the server refused to let us join with one connection, and may take two.
+    func fallsBack(after error: SessionError) -> Bool {
+        guard phase == .opening, usesOneConnection, let status = error.httpStatus else { return false }
+        return Self.statusesOfOlderServers.contains(status)
+    }
 
     private var desired: DesiredMedia { publisher.desired }
     private var isInRoom: Bool { phase == .publishing || phase == .connected }
@@ -378,7 +388,7 @@ package struct RoomMachine: Sendable {
             if error.isPermanent { return fail(error) }
             if [401, 403, 404].contains(error.httpStatus) { return lose(error) }
             openLater(resume, after: error)
-        case .opening where usesOneConnection && error.httpStatus == 404:
+        case .opening where fallsBack(after: error):
             usesOneConnection = false
             openOffer = nil
             publisher.beginAgain()

@@ -45,7 +45,8 @@ struct ExchangeTests {
         configuration.layers = (0..<settings.layers).map { index in
             .init(rid: ["f", "h", "q"][index], width: 640 >> index, height: 352 >> index, bitrate: 3_000_000 >> index)
         }
-        if let track = Self.tracks[name] { (configuration.prefersOneConnection, configuration.trackID) = (true, track) }
+        configuration.prefersOneConnection = Self.tracks[name] != nil
+        configuration.trackID = Self.tracks[name] ?? configuration.trackID
         var replay = Replay(configuration, audio: settings.audio)
         var seen: [String] = []
         for line in try lines("\(name).txt") where !line.hasPrefix("#") {

@@ -15,10 +15,11 @@ struct RoomDriver {
     /// Limit within one wait.
     private static let maximumTimers = 1_000
 
+    /// With two connections; `RoomOneConnectionTests` has one.
     /// - Parameter encodable: codecs that we can send besides H.264.
     init(publishes: Bool = true, encodable: [VideoCodec] = [], at phase: Phase = .idle) {
         var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: .h264)
-        configuration.publishes = publishes
+        (configuration.prefersOneConnection, configuration.publishes) = (false, publishes)
         configuration.encodable = encodable
         configuration.decodable = [.h264, .vp8]
         machine = RoomMachine(configuration: configuration, token: Secret("first"))

@@ -51,12 +51,12 @@ struct RoomOneConnectionTests {
         #expect(driver.machine.trackSID == "TR_in")
     }
 
-    @Test("A server that answers HTTP 404 gets two connections")
-    func fallBack() {
+    @Test("A server that does not know the request gets two connections", arguments: [404, 405, 414, 431, 501])
+    func fallBack(status: Int) {
         var driver = joining()
         _ = driver.takeActions()
         var error = SessionError(.server, "not found", stage: .media)
-        error.httpStatus = 404
+        error.httpStatus = status
         driver.handle(.failed(error))
         #expect(driver.takeActions() == [.dropPeer, .connect])
         #expect(!driver.machine.usesOneConnection)
@@ -64,6 +64,9 @@ struct RoomOneConnectionTests {
         let actions = driver.takeActions()
         #expect(actions.contains(.makePeers(RoomDriver.join.iceServers, relayOnly: false)))
         #expect(actions.contains { if case .send(.addTrack) = $0 { true } else { false } })
+        // It falls back once.
+        driver.handle(.failed(error))
+        #expect(driver.failures() == [error])
     }
 
     @Test("Another refusal ends the stay")

@@ -98,6 +98,11 @@ final class RawServer: Sendable {
         await log.wait { condition($0.frames) }
     }
 
+    /// Waits for this number of connections; false after 20 s.
+    func waitForConnections(_ count: Int = 1) async -> Bool {
+        await log.wait { $0.connections >= count }
+    }
+
     /// Waits for this number of requests; false after 20 s.
     func waitForRequest(_ count: Int = 1) async -> Bool {
         await log.wait { $0.requests.count >= count }

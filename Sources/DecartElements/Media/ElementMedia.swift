@@ -5,8 +5,6 @@ import WebRTCTransport
 /// Interface of a media path to the element; most of it is the path's own.
 protocol ElementMedia: MediaTransport {
     var path: MediaPath { get }
-    /// Names of the path's peer connections in statistics, in their order.
-    var connectionNames: [String] { get }
     /// Publishes our video track or withdraws it, and turns audio on or off in both directions; the session and the
     /// other media continue. Called on the session's queue, any number of times between start and stop; the value is
     /// kept if there is no connection yet.
@@ -20,7 +18,7 @@ protocol ElementMedia: MediaTransport {
 extension ElementMedia {
     /// Statistics of each peer connection; the first one sends, if any does.
     var connections: [ConnectionStatistics] {
-        zip(connectionNames, path.connections).map { ConnectionStatistics(name: $0, statistics: $1.statistics()) }
+        path.connections.map { ConnectionStatistics(name: $0.name, statistics: $0.connection.statistics()) }
     }
 
     var traffic: MediaTraffic { path.traffic }

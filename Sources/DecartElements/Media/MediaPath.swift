@@ -52,8 +52,8 @@ final class MediaPath: @unchecked Sendable {
     private struct Shared {
         /// Set from `start` to `stop`.
         var bin: Bin?
-        /// Set until `stop`. The first one sends, if any does.
-        var connections: [PeerConnection] = []
+        /// Set until `stop`. The first one sends, if any does, and the last one receives.
+        var connections: [(name: String, connection: PeerConnection)] = []
         /// Frames that the element had sent when this path started.
         var sentBefore: UInt64 = 0
         var isOpen = false
@@ -112,17 +112,17 @@ final class MediaPath: @unchecked Sendable {
     /// Any thread.
     var traffic: MediaTraffic {
         // Packets count as they arrive: behind a gap they wait for retransmissions before they reach the decoder.
-        let arrived = connections.last?.statistics()
+        let arrived = connections.last?.connection.statistics()
         return MediaTraffic(
             sent: host.input.gate.counters.framesSent &- shared.withLock(\.sentBefore),
             received: receiveBranch.receivedFrames, packetsReceived: arrived?.packetsReceived ?? 0,
             packetsLost: UInt64(clamping: arrived?.rtp.packetsLost ?? 0))
     }
 
-    /// The first one sends, if any does. Any thread.
-    var connections: [PeerConnection] { shared.withLock(\.connections) }
+    /// With their names in statistics. The first one sends, if any does, and the last one receives. Any thread.
+    var connections: [(name: String, connection: PeerConnection)] { shared.withLock(\.connections) }
 
-    private var sender: PeerConnection? { shared.withLock(\.connections.first) }
+    private var sender: PeerConnection? { shared.withLock { $0.connections.first?.connection } }
 
     var bin: Bin? { shared.withLock(\.bin) }
 
@@ -148,7 +148,7 @@ final class MediaPath: @unchecked Sendable {
         }
         host.input.gate.setMaximumRate(framesPerSecond: limits.framerate)
         sendBranch.setFramerate(limits.framerate)
-        for connection in connections { connection.setBitrateRange(limits.bitrates) }
+        for (_, connection) in connections { connection.setBitrateRange(limits.bitrates) }
     }
 
     /// Adds the counters of this path's connections to the element's. Any thread.
@@ -174,11 +174,12 @@ final class MediaPath: @unchecked Sendable {
         bin.syncStateWithParent()
     }
 
-    /// Call before the connection negotiates.
-    func add(_ connection: PeerConnection) {
+    /// Call before the connection has media.
+    /// - Parameter name: as in `stats`.
+    func add(_ connection: PeerConnection, as name: String) {
         guard let bin else { return connection.close() }
         let limits = shared.withLock { shared in
-            shared.connections.append(connection)
+            shared.connections.append((name, connection))
             return shared.limits
         }
         if let limits { connection.setBitrateRange(limits.bitrates) }
@@ -220,7 +221,7 @@ final class MediaPath: @unchecked Sendable {
     /// Call after each description that may have added a kind of media.
     func adaptReports() {
         let muted = shared.withLock(\.muted)
-        for connection in connections {
+        for (_, connection) in connections {
             for kind in MediaKind.allCases { connection.setReports(of: kind, areReduced: muted.contains(kind)) }
         }
     }
@@ -260,13 +261,13 @@ final class MediaPath: @unchecked Sendable {
         guard let last else { return }
         sendBranch.stop()
         receiveBranch.stop()
-        for connection in last.connections { connection.close() }
+        for (_, connection) in last.connections { connection.close() }
         sendBranch.close()
         if let bin = last.bin {
             audio.stop(in: bin)
             host.element.unowned.takeOut([bin])
         }
-        for connection in last.connections { connection.dismantle() }
+        for (_, connection) in last.connections { connection.dismantle() }
         audio.close()
         receiveBranch.close()
         onEvent(.stopped)

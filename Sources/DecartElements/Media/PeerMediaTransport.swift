@@ -24,8 +24,6 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
 
     deinit { stop() }
 
-    var connectionNames: [String] { ["direct"] }
-
     // MARK: Requests
 
     func start(_ start: MediaStart) {
@@ -39,7 +37,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
             let connection = try PeerConnection(configuration: configuration) { [weak self] in self?.handle($0) }
             self.connection = connection
             path.start()
-            path.add(connection)
+            path.add(connection, as: "direct")
             path.onEvent(.offer(sdp: try connection.createOffer()))
         } catch {
             path.fail(error)

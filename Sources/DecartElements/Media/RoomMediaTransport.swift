@@ -1,5 +1,5 @@
-// Media of one attempt in a LiveKit room (`transport=livekit`). One peer connection sends, if anything is sent, and
-// another receives, or one does both. It knows the room; it must not know the control channel.
+// Media of one attempt in a LiveKit room (`transport=livekit`). One peer connection sends and receives; rooms of older
+// servers have one for each. It knows the room; it must not know the control channel.
 //
 // The session calls it on its queue, which may block in GStreamer. Any thread may read the properties and call
 // `claims`.
@@ -8,6 +8,7 @@ import DecartSession
 import GStreamerKit
 import LiveKitTransport
 import MediaPipeline
+import Signalling
 import WebRTCTransport
 
 // @unchecked: the fields belong to the session's queue; `path` protects itself.
@@ -19,14 +20,21 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private var muted: Set<MediaKind> = []
     private var mutedByRoom: Set<MediaKind> = []
 
-    init(_ path: MediaPath) { self.path = path }
+    private let early: EarlyConnection?
+    private let onServer: @Sendable (ServerPlace) -> Void
+
+    /// - Parameters:
+    ///   - early: a connection to the server that probably has the room.
+    ///   - onServer: called when the room is connected, on the session's queue.
+    init(_ path: MediaPath, early: EarlyConnection?, onServer: @escaping @Sendable (ServerPlace) -> Void) {
+        (self.path, self.early, self.onServer) = (path, early, onServer)
+    }
 
     deinit { stop() }
 
-    // A viewer's only connection is the subscriber.
-    var connectionNames: [String] { path.settings.isViewer ? ["subscriber"] : ["publisher", "subscriber"] }
-    private var publisher: PeerConnection? { path.settings.isViewer ? nil : path.connections.first }
-    private var subscriber: PeerConnection? { path.connections.last }
+    // A viewer's only connection receives.
+    private var publisher: PeerConnection? { path.settings.isViewer ? nil : path.connections.first?.connection }
+    private var subscriber: PeerConnection? { path.connections.last?.connection }
 
     // MARK: Requests
 
@@ -48,6 +56,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         }
         configuration.room.decodable = VideoCodec.decodable
         configuration.room.usesTrailers = path.host.timing != nil
+        configuration.early = early
         configuration.trust = settings.servers.trust
         configuration.route = settings.servers.route
         configuration.refusesLocal = settings.servers.refusesLocal
@@ -115,9 +124,11 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
 
     private func handle(_ event: RoomConnectionEvent) {
         switch event {
+        case .peer(let peer):
+            path.add(peer, as: "room")
         case .peers(let publisher, let subscriber):
-            if let publisher { path.add(publisher) }
-            path.add(subscriber)
+            if let publisher { path.add(publisher, as: "publisher") }
+            path.add(subscriber, as: "subscriber")
         case .published(let sid):
             path.set(trackSID: sid)
             path.useTrailers(room?.carriesTrailers ?? false)
@@ -125,6 +136,7 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         case .subscribed:
             failOnError(startReceiving)
         case .connected(let ice, let dtls):
+            if let room { onServer(room.server) }
             path.open()
             path.onEvent(.connected(ice: ice, dtls: dtls))
         case .bitrateTarget(let target): path.apply(target: target)

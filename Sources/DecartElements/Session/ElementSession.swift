@@ -4,6 +4,7 @@ import DecartSession
 import GStreamerKit
 import ICE
 import MediaPipeline
+import Signalling
 import Synchronization
 import WebRTCTransport
 
@@ -54,9 +55,11 @@ final class ElementSession: @unchecked Sendable {
         self.reporter = reporter
         let slot = MediaSlot()
         media = slot
+        let earlyRoom = EarlyRoom()
         controller = SessionController(
             configuration: plan.configuration, scheduler: queue, logger: host.loggers.session,
             makeChannel: { _, path, onEvent throws(SessionError) in
+                if path != .webrtc { earlyRoom.open(plan) }
                 let room = plan.room.adapted(toInput: host.input.encoded.format, output: host.output.encoding)
                 return try plan.makeChannel(
                     path: path, serverCodec: room.receivedCodec, applicationKey: requestKey(),
@@ -73,10 +76,13 @@ final class ElementSession: @unchecked Sendable {
                     if event == .stopped { slot.all.withLock { $0[id] = nil } }
                     onEvent(event)
                 }
+                let early = earlyRoom.take()
+                if start.transport == .webrtc { early?.close() }
                 let transport: any ElementMedia =
                     switch start.transport {
                     case .webrtc: PeerMediaTransport(path)
-                    case .livekit: RoomMediaTransport(path)
+                    case .livekit:
+                        RoomMediaTransport(path, early: early) { RoomServers.shared.set($0, of: plan.service) }
                     }
                 transport.publish(slot.desired.withLock { $0 })
                 transport.setMuted(slot.muted.withLock { $0 }, endsServiceMute: false)

@@ -3,7 +3,7 @@ import WebRTCTransport
 
 /// Statistics of one of a media path's peer connections.
 struct ConnectionStatistics: Sendable {
-    /// `direct`; in a room `publisher` and `subscriber`.
+    /// `direct`; in a room `room`, or `publisher` and `subscriber` if its server takes two connections only.
     var name: String
     var statistics: PeerConnectionStatistics
 }

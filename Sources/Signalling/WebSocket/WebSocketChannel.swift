@@ -27,6 +27,8 @@ package final class WebSocketChannel: SignallingChannel {
         package var closeLimit: Duration = .milliseconds(250)
         /// Timeout for the name lookup, within the timeout of `open`.
         package var resolveLimit: Duration = .seconds(5)
+        /// A connection that was made ahead, for this channel alone; it closes if it leads to another server.
+        package var early: EarlyConnection?
         /// INFO: one line for each phase of opening, with its duration, and the end. TRACE: the size of each message.
         package var logger = Logger.none
 
@@ -122,6 +124,8 @@ private final class Connection: @unchecked Sendable {
     private enum Phase {
         case idle
         case preparing
+        /// Waits for a connection that was made ahead.
+        case awaiting(EarlyConnection)
         case connecting(Connector, hasTCP: Bool)
         case upgrading(UpgradeExchange, ByteStream)
         case open(FrameHandler)
@@ -137,6 +141,7 @@ private final class Connection: @unchecked Sendable {
     private var startedAt = monotonicTime
     private var limit = Duration.zero
     private var isClosing = false
+    private var early: EarlyConnection?
     private let backlog = Mutex(Backlog())
 
     init(
@@ -146,6 +151,7 @@ private final class Connection: @unchecked Sendable {
         self.url = url
         self.configuration = configuration
         self.onEvent = onEvent
+        early = configuration.early
     }
 
     // MARK: Opening
@@ -167,16 +173,35 @@ private final class Connection: @unchecked Sendable {
 
     private func connect(_ tls: TLSClientContext?) {
         guard case .preparing = phase else { return }
+        if let early = early.take() {
+            if early.place == ServerPlace(url) { return connect(tls, over: early) }
+            early.abandon()
+        }
         let destination = configuration.route.destination(
             url.host, url.port, limit: limit, resolveLimit: configuration.resolveLimit,
             refusesLocal: configuration.refusesLocal)
         let connector = Connector(to: destination, tls: tls, on: thread, onTCP: { self.connectedTCP() }) { result in
             switch result {
-            case .success(let stream): self.upgrade(stream)
+            case .success(let stream): self.upgrade(stream) { self.fail($0) }
             case .failure(let error): self.fail(error)
             }
         }
         phase = .connecting(connector, hasTCP: false)
+    }
+
+    /// Connects again if the server has closed the connection meanwhile, or closes it without an answer.
+    private func connect(_ tls: TLSClientContext?, over early: EarlyConnection) {
+        phase = .awaiting(early)
+        early.take { stream in
+            guard case .awaiting = self.phase else { return stream?.close() ?? () }
+            let connectAnew = {
+                self.phase = .preparing
+                self.connect(tls)
+            }
+            guard let stream else { return connectAnew() }
+            self.logger.info("\(self.place): takes the connection made ahead, after \(self.elapsed)")
+            self.upgrade(stream) { _ in connectAnew() }
+        }
     }
 
     private func connectedTCP() {
@@ -186,9 +211,9 @@ private final class Connection: @unchecked Sendable {
         logger.info("\(place): TCP connected\(way) after \(elapsed)")
     }
 
-    private func upgrade(_ stream: ByteStream) {
+    private func upgrade(_ stream: ByteStream, onFailure: @escaping (NetworkError) -> Void) {
         // The owner may have given up, and the server must not open a session for it.
-        guard case .connecting = phase else { return stream.close() }
+        guard isConnecting else { return stream.close() }
         let requestedAt = monotonicTime
         if url.isSecure { logger.info("\(place): TLS connected after \(elapsed)") }
         let limits = WebSocketLimits(
@@ -198,11 +223,18 @@ private final class Connection: @unchecked Sendable {
             switch outcome {
             case .open(let webSocket): self.opened(webSocket, requestedAt)
             case .refused(let error): self.fail(error)
-            case .failed(let error): self.fail(error)
+            case .failed(let error): onFailure(error)
             }
         }
         // The request may have failed at once.
-        if case .connecting = phase { phase = .upgrading(exchange, stream) }
+        if isConnecting { phase = .upgrading(exchange, stream) }
+    }
+
+    private var isConnecting: Bool {
+        switch phase {
+        case .awaiting, .connecting: true
+        case .idle, .preparing, .upgrading, .open, .ended: false
+        }
     }
 
     private func opened(_ webSocket: WebSocketConnection, _ requestedAt: Duration) {
@@ -295,7 +327,7 @@ private final class Connection: @unchecked Sendable {
         switch phase {
         case .ended: break
         case .open(let handler): handler.close()
-        case .idle, .preparing, .connecting, .upgrading: end(.closed(code: nil, reason: ""))
+        case .idle, .preparing, .awaiting, .connecting, .upgrading: end(.closed(code: nil, reason: ""))
         }
     }
 
@@ -329,6 +361,7 @@ private final class Connection: @unchecked Sendable {
     private func end(_ event: SignallingEvent) {
         switch phase {
         case .ended: return
+        case .awaiting(let early): early.abandon()
         case .connecting(let connector, _): connector.cancel()
         case .upgrading(_, let stream): stream.close()
         case .idle, .preparing, .open: break

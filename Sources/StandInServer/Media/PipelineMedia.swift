@@ -40,8 +40,9 @@ class PipelineMedia: @unchecked Sendable {
     private var isAnswered = false
     /// The streams of the room's tracks.
     private var streams: [OutputTrack: OutputStream] = [:]
-    /// The streams that our peer connection's descriptions name: the first tracks are sent on them.
-    private var describedStreams: [MediaKind: OutputStream] = [:]
+    /// The streams that our peer connection's descriptions name: the first track of each kind is sent on one. Nil: it was
+    /// taken. A later track needs another SSRC, because SRTP accepts no packet number twice.
+    private var describedStreams: [MediaKind: OutputStream?] = [:]
     /// Room: the first mid of the participant's offers, which our candidates name.
     var candidateMid: String?
     private var funnels: [ObjectIdentifier: Element] = [:]
@@ -154,7 +155,7 @@ class PipelineMedia: @unchecked Sendable {
     func describe(_ own: SDPDescription) {
         for media in own.media {
             guard let kind = MediaKind(rawValue: media.kind), let stream = OutputStream(media) else { continue }
-            describedStreams[kind] = describedStreams[kind] ?? stream
+            if describedStreams[kind] == nil { describedStreams[kind] = .some(stream) }
         }
     }
 
@@ -195,7 +196,8 @@ class PipelineMedia: @unchecked Sendable {
 
     private func makeStream(of track: OutputTrack, _ connection: PeerConnection) -> OutputStream {
         let msid = "\(track.participantSID ?? room?.participantSID ?? "")|\(track.sid) \(track.sid)"
-        if !track.isExtra, var first = describedStreams.removeValue(forKey: track.kind) {
+        if !track.isExtra, case .some(var first?) = describedStreams[track.kind] {
+            describedStreams[track.kind] = .some(nil)
             first.msid = msid
             return first
         }

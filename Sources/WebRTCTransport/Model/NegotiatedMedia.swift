@@ -101,9 +101,21 @@ enum NegotiatedMedia: Sendable {
 
     /// Ours.
     var direction: MediaDirection {
-        switch self {
-        case .video(let video): video.direction
-        case .audio(let audio): audio.direction
+        get {
+            switch self {
+            case .video(let video): video.direction
+            case .audio(let audio): audio.direction
+            }
+        }
+        set {
+            switch self {
+            case .video(var video):
+                video.direction = newValue
+                self = .video(video)
+            case .audio(var audio):
+                audio.direction = newValue
+                self = .audio(audio)
+            }
         }
     }
 }

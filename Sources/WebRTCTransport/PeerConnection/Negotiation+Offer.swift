@@ -179,7 +179,11 @@ extension Negotiation {
         }
         try checkTransport(remote)
         for index in transceivers.indices where !transceivers[index].isRefused {
-            let negotiated = try negotiated(transceivers[index], at: index, of: remote)
+            var negotiated = try negotiated(transceivers[index], at: index, of: remote)
+            // A spare m-line is answered as if it carried a track.
+            if isReceiver(transceivers[index]), !(remote.msid(at: index).map(wants) ?? false) {
+                negotiated?.direction = .inactive
+            }
             transceivers[index].negotiated = negotiated
             if negotiated == nil, transceivers[index].content == .media(.audio) { transceivers[index].isRefused = true }
         }

@@ -103,7 +103,7 @@ for _way in ("webrtc", "livekit"):
 
 
 @row("ICE-TCP, room resumed", 30, "no UDP passes; a room over TCP is resumed three times, whose server closes its TCP connections first",
-     measures=True)
+     measures=True, older="verify")
 def resumed(run):
     run.network()
     run.lab.drop("meta l4proto udp")

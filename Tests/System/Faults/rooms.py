@@ -66,7 +66,8 @@ class Stay:
         self.start()
 
 
-@row("room resumed", 40, "a room's signalling is cut, refused for 3 s, told to resume and to move, cut 20 times")
+@row("room resumed", 40, "a room's signalling is cut, refused for 3 s, told to resume and to move, cut 20 times",
+     older="gate")
 def resumed(run):
     run.start(*ROOM, standin=STANDIN)
     stay = Stay(run)
@@ -90,7 +91,7 @@ def resumed(run):
     run.finish(dials=(7, 60))
 
 
-@row("room, another address", 30, "the client's address is replaced while it is in a room")
+@row("room, another address", 30, "the client's address is replaced while it is in a room", older="verify")
 def address(run):
     client = run.start(*ROOM, standin=STANDIN)
     session, sid = client.session(), client.stats()["track-sid"]
@@ -112,7 +113,7 @@ def address(run):
     run.finish()
 
 
-@row("room, stopped for 5 s", 50, "the process is stopped (SIGSTOP) for 5.3 s in a room, four times")
+@row("room, stopped for 5 s", 50, "the process is stopped (SIGSTOP) for 5.3 s in a room, four times", older="verify")
 def stopped(run):
     """The remote streams time out at the moment when their packets arrive again."""
     client = run.start(*ROOM, standin=STANDIN)
@@ -124,7 +125,7 @@ def stopped(run):
     run.finish(gaps=False)
 
 
-@row("room, nothing passes for 8 s", 30, "all packets are dropped for 8 s while the client is in a room")
+@row("room, nothing passes for 8 s", 30, "all packets are dropped for 8 s while the client is in a room", older="verify")
 def outage(run):
     client = run.start(*ROOM, standin=STANDIN)
     session, sid = client.session(), client.stats()["track-sid"]
@@ -143,7 +144,7 @@ def outage(run):
 
 
 @row("room migrates", 20, "the room's server closes media and signalling without a reason, as in a migration",
-     measures=True)
+     measures=True, older="verify")
 def migrates(run):
     """The session is the same, and the room is joined again."""
     client = run.start(*ROOM, standin=STANDIN)
@@ -173,7 +174,8 @@ for codec in ("h264", "h264-mode0", "vp8", "vp9"):
     sends(codec)
 
 
-@row("room, states and tracks", 45, "a room pauses, mutes, publishes more tracks, and changes the codec in mid-session")
+@row("room, states and tracks", 45, "a room pauses, mutes, publishes more tracks, and changes the codec in mid-session",
+     older="verify")
 def states(run):
     """None of it is a stall: the stay, its session and its track are the same afterwards."""
     client = run.start(*ROOM, standin=STANDIN)

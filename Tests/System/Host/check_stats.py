@@ -142,17 +142,21 @@ def receives(stats):
             and stats.get_value("time-in-state").get_value("generating") > 0)
 
 
+OLDER = "a room of an older server"
+
 KINDS = {
     # kind: options, further elements, connections, condition for a complete structure
     "direct": ("transport=webrtc", "", {"direct"}, lambda stats: True),
-    "room": ("transport=livekit", "", {"publisher", "subscriber"}, lambda stats: True),
+    "room": ("transport=livekit", "", {"room"}, lambda stats: True),
     "audio": ("transport=webrtc", AUDIO, {"direct"}, lambda stats: stats.get_value("audio-buffers-received") > 20),
-    "audio in a room": ("transport=livekit", AUDIO, {"publisher", "subscriber"},
+    "audio in a room": ("transport=livekit", AUDIO, {"room"},
                         lambda stats: stats.get_value("audio-buffers-received") > 20),
-    "simulcast": ("transport=livekit simulcast=true width=640 height=352", "", {"publisher", "subscriber"},
+    "simulcast": ("transport=livekit simulcast=true width=640 height=352", "", {"room"},
                   lambda stats: " " in stats.get_value("track-layers")),
-    "timestamps=capture": ("timestamps=capture", "", {"publisher", "subscriber"},
+    "timestamps=capture": ("timestamps=capture", "", {"room"},
                            lambda stats: stats.get_value("glass-to-glass-p90") > 0),
+    OLDER: ("transport=livekit", AUDIO, {"publisher", "subscriber"},
+            lambda stats: stats.get_value("audio-buffers-received") > 20),
 }
 
 
@@ -186,12 +190,12 @@ class Comparison:
                [f"{structure}/{field}" for structure, field in sorted(self.manual.keys() - self.seen)])
 
 
-def compare_kinds(standin):
+def compare_kinds(standin, older):
     comparison = Comparison()
     # Four at a time: they wait for real time more than they compute.
     kinds = list(KINDS.items())
     for index in range(0, len(kinds), 4):
-        group = [(kind, Session(standin.url, options, more), connections, condition)
+        group = [(kind, Session((older if kind == OLDER else standin).url, options, more), connections, condition)
                 for kind, (options, more, connections, condition) in kinds[index:index + 4]]
         try:
             if index == 0:
@@ -218,7 +222,7 @@ def watch(standin, publisher, comparison):
     try:
         viewer.play()
         viewer.wait("a viewer's frames", lambda stats: stats.get_value("frames-received") >= 20)
-        comparison.add("viewer", viewer.stats, {"subscriber"})
+        comparison.add("viewer", viewer.stats, {"room"})
         stats = viewer.stats
         known = [field for field in ("encoder", "track-sid", "last-reconnect-reason") if stats.get_value(field) is not None]
         known += [field for field in ("fraction-lost", "remote-packets-lost", "round-trip-time", "connect-ack-time",
@@ -393,10 +397,10 @@ def main():
         check_errors()
         check_models()
         # `drop` ends all sessions of a stand-in.
-        with (StandIn() as kinds, StandIn() as direct, StandIn() as room,
+        with (StandIn() as kinds, StandIn("--no-single-connection") as older, StandIn() as direct, StandIn() as room,
               concurrent.futures.ThreadPoolExecutor() as pool):
             list(pool.map(lambda part: report.perform(*part), [
-                ("the kinds of sessions", compare_kinds, kinds), ("webrtc: reconnects", live_long, direct, "webrtc"),
+                ("the kinds of sessions", compare_kinds, kinds, older), ("webrtc: reconnects", live_long, direct, "webrtc"),
                 ("livekit: reconnects", live_long, room, "livekit")]))
     sys.exit(report.failed)
 

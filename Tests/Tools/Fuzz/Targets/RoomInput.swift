@@ -26,10 +26,14 @@ func roomInput(_ bytes: [UInt8]) {
         ]
         let resuming = connected + [.pathLost(.publisher), .opened]
         let stays = [resuming, resuming + [.message(.with { $0.reconnect = .init() }), .offerMade(sdp: "v=0")]]
-        for events in beginnings + stays {
-            var machine = RoomMachine(
-                configuration: RoomConfiguration(width: 1280, height: 704, bitrate: 1_000_000, codec: .vp8),
-                token: Secret("t"))
+        let joining: [RoomEvent] = [.open, .offerMade(sdp: "v=0")]
+        let all =
+            (beginnings + stays).map { (isSingle: false, events: $0) }
+            + (beginnings + stays).map { (isSingle: true, events: joining + $0) }
+        for (isSingle, events) in all {
+            var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 1_000_000, codec: .vp8)
+            configuration.prefersOneConnection = isSingle
+            var machine = RoomMachine(configuration: configuration, token: Secret("t"))
             for event in events + messages.map({ .message($0) }) + [.timerFired(.ping), .stop] {
                 for order in machine.handle(event, now: .seconds(1)) {
                     if case .send(let message) = order {
