@@ -201,9 +201,14 @@ final class DecartTransform: ElementImplementation {
                 }
                 // Stands for a frame that upstream has lost.
                 if buffer.size == 0, buffer.isGap { return .drop }
-                if !memory.isInUse, let (bytes, needed) = input.shortage(of: buffer) {
+                switch memory.isInUse ? nil : input.fault(of: buffer) {
+                case .noCaps:
+                    self.handle.unowned.postError(.noCaps(on: own.name, medium: "video"))
+                    return .refuse(.notNegotiated)
+                case .short(let bytes, let needed):
                     self.dropIncompleteFrame(bytes, needed)
                     return .drop
+                case nil: break
                 }
                 input.frameArrived()
                 switch input.gate.admit(buffer, pad: own, element: self.handle.unowned) {
