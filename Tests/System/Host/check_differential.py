@@ -25,6 +25,7 @@ ELEMENTS = {
     "reference": "queue ! videoconvert ! queue",
 }
 CAPS = "video/x-raw,format=I420,width=320,height=176,framerate=25/1,pixel-aspect-ratio=1/1,interlace-mode=progressive"
+DIGITS = 48
 LIMIT = 40  # s for a row, on any machine; half of it for a wait
 KEPT = "it concerns the input's timeline, and the output has one of its own"
 LIVE = "a live stream cannot seek"
@@ -72,7 +73,6 @@ class Stage:
             self.pipeline.add(element)
         self.sink, self.source = self.middle.get_static_pad("sink"), self.middle.get_static_pad("src")
         self.before, self.behind = self.feeder.pad, self.catcher.pad
-        self.catcher.feeder = self.feeder
         self.errors = 0
         Stage.latest = self
 
@@ -453,7 +453,7 @@ for name in ("no PTS", "a PTS that stands", "a PTS that goes back"):
 def make_elements():
     """The source and the sink, which need PyGObject."""
     class Source(Gst.Element):
-        """Pushes a frame each 40 ms, whose luma is its number."""
+        """Pushes a frame each 40 ms, whose luma tells its number."""
         __gtype_name__ = "DifferentialSource"
 
         def __init__(self, caps, feeds):
@@ -507,9 +507,9 @@ def make_elements():
 
         def frame(self):
             number = self.count + 1
-            # In steps of 4, which no conversion joins, within the range of video.
-            luma = bytes([32 + number % 48 * 4]) * (320 * 176)
-            buffer = Gst.Buffer.new_wrapped(luma + bytes([128]) * (320 * 176 // 2))
+            # Two digits, in steps of 4, which no conversion joins, within the range of video.
+            digits = [bytes([32 + digit * 4]) for digit in (number % DIGITS, number // DIGITS % DIGITS)]
+            buffer = Gst.Buffer.new_wrapped(b"".join(digit * (320 * 88) for digit in digits) + bytes([128]) * (320 * 88))
             time = self.get_current_running_time()
             if time != Gst.CLOCK_TIME_NONE:
                 buffer.pts = self.times(time, self.first)
@@ -551,7 +551,7 @@ def make_elements():
             self.pad.set_chain_function_full(self.chain)
             self.pad.set_event_function_full(self.event)
             self.add_pad(self.pad)
-            self.newest, self.ended, self.flows, self.feeder = 0, False, [], None
+            self.newest, self.ended, self.flows = 0, False, []
 
         def give(self, flow, count):
             self.flows = [flow] * count
@@ -559,15 +559,14 @@ def make_elements():
         def chain(self, _pad, _parent, buffer):
             if self.flows:
                 return self.flows.pop()
-            self.note(buffer.extract_dup(buffer.get_size() // 4, 1))
+            self.note(*(buffer.extract_dup(320 * row, 1)[0] for row in (44, 132)))
             return Gst.FlowReturn.OK
 
-        def note(self, luma):
-            # The newest frame of that luma that has been made.
-            made = self.feeder.count
-            step = (luma[0] - 32 + 2) // 4
-            if 0 <= step < 48 and luma[0] >= 30:
-                self.newest = max(self.newest, made - (made - step) % 48)
+        def note(self, *digits):
+            # Black frames have no digits.
+            low, high = ((digit - 32 + 2) // 4 for digit in digits)
+            if min(digits) >= 30:
+                self.newest = max(self.newest, low + DIGITS * high)
 
         def event(self, pad, _parent, event):
             if event.type == Gst.EventType.EOS:
