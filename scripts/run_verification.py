@@ -63,9 +63,9 @@ SUBJECTS = {
         swift(r"^WebRTCTransportTests\.Transport/CycleTests"), *checks("check_manager.py", "check_connections.py")], repeats=False),
     "cpu": Subject("half of the CPU that a session needs", [[f"{SYSTEM}/Host/measure_cpu.py"]]),
     "host": Subject("the checks in host programs, with all their cases and figures", checks(
-        "check_camera.py", "check_commands.py", "check_contract.py", "check_examples.py", "check_exit.py", "check_gl.py",
-        "check_live_view.py", "check_logs.py", "check_metrics.py", "check_network.py", "check_secrets.py", "check_stats.py"),
-                    repeats=False),
+        "check_camera.py", "check_commands.py", "check_contract.py", "check_differential.py", "check_examples.py", "check_exit.py",
+        "check_gl.py", "check_live_view.py", "check_logs.py", "check_metrics.py", "check_network.py", "check_secrets.py",
+        "check_stats.py"), repeats=False),
     "field": Subject("situations that users of other projects have reported, and random operations of an application",
                      [[f"{SYSTEM}/Field/{name}"] for name in ("check_field.py", "check_images.py")], repeats=False),
     "recipes": Subject("the commands of docs/RECIPES.md", checks("check_recipes.py"), repeats=False),

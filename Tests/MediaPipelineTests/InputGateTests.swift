@@ -49,11 +49,38 @@ import Testing
         #expect(verdicts == [false, false, false, true])
     }
 
+    /// The verdict on a program behind a pipe, from the times between its frames; nil: undecided.
+    @Test func aProgramThatWritesAtThePaceOfTheClockFollowsIt() {
+        func judge(_ idle: [Bool]) -> [PaceProbe.Verdict] {
+            var probe = PaceProbe()
+            return idle.map { probe.add(wasIdle: $0) }
+        }
+        #expect(judge([true, true, true, true, true]).last == .followsClock)
+        #expect(judge([true, true, true, true]).last == .undecided)
+        #expect(judge([false, true, true, false, true, true, true]).last == .followsClock, "two frames in one write")
+        #expect(judge([false, false, false]) == [.undecided, .undecided, .asFastAsTaken], "a file")
+    }
+
+    /// Frames that a pipe has held back are no file: only a burst that is longer than two seconds of it.
+    @Test func aPipeRushesIfItIsNeverIdle() {
+        func arrivals(_ times: [Int]) -> Bool {
+            var follower = ClockFollower()
+            return times.reduce(false) { rushes, time in
+                follower.rushes(at: .milliseconds(time), step: 40 * Self.ms) || rushes
+            }
+        }
+        #expect(!arrivals(Array(0..<40).map { $0 * 40 }))
+        #expect(!arrivals(Array(0..<40)), "1.6 s at once")
+        #expect(arrivals(Array(0..<60)), "2.4 s at once")
+        #expect(!arrivals(Array(0..<200).map { $0 / 40 * 1_600 + $0 % 40 }), "1.6 s at once, again and again")
+    }
+
     @Test(arguments: [Int64.min, Int64.max]) func extremesDoNotTrap(_ extreme: Int64) {
         var follower = ClockFollower()
         for lead in [0, extreme, -1, extreme] {
             _ = follower.follows(lead: lead, present: .max)
             _ = follower.overtakes(lead: lead)
+            _ = follower.rushes(at: .nanoseconds(lead), step: .max)
         }
     }
 }

@@ -8,6 +8,7 @@ import Synchronization
 extension DecartTransform {
     func sendEvent(_ event: Event) -> Bool? {
         guard event.kind == .eos else { return nil }
+        state.withLock { $0.run?.isEndedByApplication = true }
         drain()
         return true
     }

@@ -97,6 +97,8 @@ final class DecartTransform: ElementImplementation {
         let sizes: [VideoFormat]
         /// The first EOS has come.
         var isDraining = false
+        /// It came by `gst_element_send_event`: for all streams, until a flush.
+        var isEndedByApplication = false
         /// Counters of input and output at the start.
         var framesBefore: (sent: UInt64, received: UInt64) = (0, 0)
         var outcome = RunOutcome()
@@ -199,9 +201,14 @@ final class DecartTransform: ElementImplementation {
                 }
                 // Stands for a frame that upstream has lost.
                 if buffer.size == 0, buffer.isGap { return .drop }
-                if !memory.isInUse, let (bytes, needed) = input.shortage(of: buffer) {
+                switch memory.isInUse ? nil : input.fault(of: buffer) {
+                case .noCaps:
+                    self.handle.unowned.postError(.noCaps(on: own.name, medium: "video"))
+                    return .refuse(.notNegotiated)
+                case .short(let bytes, let needed):
                     self.dropIncompleteFrame(bytes, needed)
                     return .drop
+                case nil: break
                 }
                 input.frameArrived()
                 switch input.gate.admit(buffer, pad: own, element: self.handle.unowned) {
@@ -268,11 +275,13 @@ final class DecartTransform: ElementImplementation {
             guard !input.gate.isLeaving else { return .drop }
             input.gate.set(flushing: false)
             input.encoded.breakOff()
+            state.withLock { $0.run?.isEndedByApplication = false }
             resume()
         case .streamStart:
             if input.gate.apply(streamStart: event) { input.encoded.breakOff() }
-            // A source that failed ends its stream, and the one that replaces it begins another.
-            resume()
+            // A source that failed ends its stream, and the one that replaces it begins another. The application's own
+            // EOS may come before the first stream.
+            if state.withLock(\.run?.isEndedByApplication) != true { resume() }
             apply(updateTags(event), to: input, queue)
         case .tag where input.encoded.isOn:
             // The element does not rotate encoded frames; the tag tells downstream how to display them.

@@ -16,8 +16,29 @@ extension Pad {
         return nil
     }
 
+    /// The data comes from a source that cannot go back in it: from another program, through a pipe, a FIFO or a
+    /// connection.
+    package var isBehindPipe: Bool {
+        guard let source = upstreamSource, let name = source.factoryName,
+            ["fdsrc", "filesrc", "tcpclientsrc", "tcpserversrc", "shmsrc"].contains(name)
+        else { return false }
+        return !source.canSeek
+    }
+
     private var parentElement: Element? { gst_pad_get_parent_element(pad).map { Element(taking: $0) } }
 
     /// The pads of the same element that this pad's data comes from or goes to; for a ghost pad, its inner side.
     private var internalLinks: [Pad] { GObject.all(of: gst_pad_iterate_internal_links(pad)) { Pad(borrowing: $0) } }
+}
+
+extension Element {
+    /// A source that can begin again anywhere in its bytes.
+    fileprivate var canSeek: Bool {
+        guard let query = gst_query_new_seeking(GST_FORMAT_BYTES) else { return false }
+        defer { decart_mini_object_unref(query) }
+        var canSeek: gboolean = 0
+        guard gst_element_query(element, query) != 0 else { return false }
+        gst_query_parse_seeking(query, nil, &canSeek, nil, nil)
+        return canSeek != 0
+    }
 }

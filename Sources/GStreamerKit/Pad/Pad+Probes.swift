@@ -27,6 +27,8 @@ public enum ProbeVerdict: Sendable {
     case replace(Buffer)
     /// Passes this event on instead.
     case replaceEvent(Event)
+    /// Drops a buffer, and the thread that pushed it gets this flow return.
+    case refuse(FlowReturn)
     /// Passes the item on and removes the probe.
     case remove
 }
@@ -101,6 +103,11 @@ private func dispatch(_ info: UnsafeMutablePointer<GstPadProbeInfo>, _ box: Prob
         // A probe that returns HANDLED owns the event or buffer and must release it; a query stays with its sender.
         if case .query = item { return GST_PAD_PROBE_HANDLED }
         decart_mini_object_unref(data)
+        return GST_PAD_PROBE_HANDLED
+    case .refuse(let flow):
+        guard case .buffer = item else { return GST_PAD_PROBE_DROP }
+        decart_mini_object_unref(data)
+        info.pointee.ABI.abi.flow_ret = flow.raw
         return GST_PAD_PROBE_HANDLED
     case .replace(let buffer):
         guard let owned = buffer.release() else { return GST_PAD_PROBE_DROP }

@@ -99,9 +99,14 @@ package final class AudioInput: @unchecked Sendable {
         pad.splitBufferLists()
         pad.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak gate] item in
             guard let self, let gate else { return .drop }
-            let takesPackets = self.state.withLock(\.takesPackets) ?? false
+            let known = self.state.withLock(\.takesPackets)
+            let takesPackets = known ?? false
             guard case .event(let event) = item else {
                 guard case .buffer(let buffer) = item else { return .pass }
+                guard known != nil else {
+                    element.unowned.postError(.noCaps(on: own.name, medium: "audio"))
+                    return .refuse(.notNegotiated)
+                }
                 guard case .passes = gate.admit(buffer, pad: own, element: element.unowned) else { return .drop }
                 guard takesPackets else { return .pass }
                 self.deliver(packet: buffer)

@@ -12,6 +12,8 @@ package struct ClockFollower: Sendable {
     private var returned: Duration?
     /// An input that is found to follow the clock cannot be further ahead of it.
     private var ceiling: Int64?
+    /// Nominal time of the latest frames that came without idle time.
+    private var burst: ClockTime = 0
 
     /// Frames arrive this regularly for this long before the input counts as live. A slow decoder that happens to be as
     /// fast as the clock would have to stay within 5 %.
@@ -29,8 +31,17 @@ package struct ClockFollower: Sendable {
         returned.map { (arrival - $0).clockTime >= step / 4 } ?? false
     }
 
+    package var hasReturned: Bool { returned != nil }
     /// The streaming thread goes back upstream.
     package mutating func returns(at time: Duration) { returned = time }
+
+    /// Takes a frame of an input that was found to follow the clock, without stamps by which it could be ahead.
+    /// - Returns: true if upstream has not been idle for so long that it does not wait for the clock.
+    package mutating func rushes(at arrival: Duration, step: ClockTime) -> Bool {
+        defer { returned = arrival }
+        burst = wasIdle(at: arrival, step: step) ? 0 : burst &+ step
+        return burst > Self.window
+    }
 
     /// A frame had to wait for the session or the clock, or its time is unknown: upstream cannot be judged by it.
     package mutating func restart() { began = nil }
@@ -58,6 +69,21 @@ package struct ClockFollower: Sendable {
         let limit = ceiling ?? max(lead, 0) &+ Self.reserve
         ceiling = limit
         return lead > limit
+    }
+}
+
+/// Tells by the first frames from another program if that program follows the clock: while a frame waits here, nothing
+/// shows whether more arrive. A value.
+package struct PaceProbe {
+    package enum Verdict { case undecided, followsClock, asFastAsTaken }
+    private var idle = 0
+    private var busy = 0
+
+    package init() {}
+
+    package mutating func add(wasIdle: Bool) -> Verdict {
+        if wasIdle { idle += 1 } else { busy += 1 }
+        return busy > 2 ? .asFastAsTaken : idle > 4 ? .followsClock : .undecided
     }
 }
 

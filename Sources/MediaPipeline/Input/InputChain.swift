@@ -39,6 +39,8 @@ package final class InputChain: @unchecked Sendable {
         var caps: Event?
         /// Caps and rotation in front of the queue; `input` and `rotation` apply behind it.
         var arriving: (info: VideoInfo?, rotation: ImageRotation) = (nil, .none)
+        /// Caps of any kind have come.
+        var hasCaps = false
         var geometryChanged = true
         /// Route of the frames behind the queue; `scaler` exists for the route `.scaler` only.
         var route = InputRoute.elements
@@ -192,6 +194,7 @@ package final class InputChain: @unchecked Sendable {
     /// Called on upstream's thread, in front of the queue.
     package func arrived(_ event: Event) {
         guard let caps = event.caps else { return }
+        state.withLock { $0.hasCaps = true }
         gate.set(framerate: caps.first?.fraction("framerate"))
         guard let info = VideoInfo(caps: caps) else { return }
         state.withLock { $0.arriving.info = info }
@@ -211,15 +214,24 @@ package final class InputChain: @unchecked Sendable {
         state.withLock {
             ($0.rotation, $0.arriving, $0.input) = (.none, (nil, .none), nil)
             ($0.inputCaps, $0.caps, $0.route, $0.scaler) = ("", nil, .elements, nil)
+            $0.hasCaps = false
         }
     }
 
     package func arrived(_ rotation: ImageRotation) { state.withLock { $0.arriving.rotation = rotation } }
 
-    /// Returns nil if the buffer has the bytes that its caps promise, else both numbers. Elements and encoders map frames
-    /// by their caps alone, and some read behind the end of a shorter one. Called on upstream's thread.
-    package func shortage(of buffer: Buffer) -> (bytes: Int, needed: Int)? {
-        state.withLock(\.arriving.info)?.shortage(of: buffer)
+    package enum BufferFault {
+        /// It has no caps: it is no frame.
+        case noCaps
+        /// Elements and encoders map frames by their caps alone, and some read behind the end of a shorter one.
+        case short(bytes: Int, needed: Int)
+    }
+
+    /// Called on upstream's thread.
+    package func fault(of buffer: Buffer) -> BufferFault? {
+        let (info, hasCaps) = state.withLock { ($0.arriving.info, $0.hasCaps) }
+        guard hasCaps else { return .noCaps }
+        return info?.shortage(of: buffer).map(BufferFault.short)
     }
 
     /// Called on upstream's thread for each frame.
@@ -408,4 +420,14 @@ extension VideoInfo {
 extension ImageRotation {
     /// Name of the event that carries a rotation through the chain.
     package static let eventName = "application/x-decart-rotation"
+}
+
+extension ElementProblem {
+    /// Buffers came to a sink pad in front of any caps.
+    package static func noCaps(on pad: String, medium: String) -> ElementProblem {
+        ElementProblem(
+            .coreNegotiation,
+            "Bytes without caps come to the pad \(pad), and so no \(medium) that the element knows. Put decodebin in front "
+                + "of the element, or a demuxer and a decoder; set the property caps of an appsrc.")
+    }
 }

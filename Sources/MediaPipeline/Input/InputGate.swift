@@ -60,6 +60,8 @@ package final class InputGate: Sendable {
         /// The input counts as live because it was found to follow the clock.
         var isFollower = false
         var follower = ClockFollower()
+        /// Set for an input that another program paces, or may: one through a pipe.
+        var probe: PaceProbe?
         var segment: Event?
         var timeline = InputTimeline()
         /// Nominal time between two frames without a duration of their own; nil: unknown.
@@ -202,6 +204,7 @@ package final class InputGate: Sendable {
     package func renew() {
         state.withLock {
             ($0.isLive, $0.segment, $0.flushing, $0.isClosing) = (nil, nil, false, false)
+            $0.probe = nil
             ($0.timeline, $0.follower) = (InputTimeline(), ClockFollower())
         }
         pacing.reset()
@@ -217,6 +220,7 @@ package final class InputGate: Sendable {
         return state.withLock { state in
             guard id == nil || id != state.streamID else { return false }
             (state.streamID, state.isLive, state.isFollower, state.follower) = (id, nil, false, ClockFollower())
+            state.probe = nil
             return true
         }
     }
@@ -318,7 +322,10 @@ package final class InputGate: Sendable {
 
     private func learnLiveness(_ pad: Pad) -> Bool {
         let isMarked = pad.queryPeerLatency()?.live ?? true
-        return set(live: isMarked || pad.upstreamSource?.bool("do-timestamp") == true, isFollower: false)
+        let isLive = isMarked || pad.upstreamSource?.bool("do-timestamp") == true
+        let isPipe = !isLive && pad.isBehindPipe
+        state.withLock { $0.probe = isPipe ? PaceProbe() : nil }
+        return set(live: isLive, isFollower: false)
     }
 
     @discardableResult private func set(live: Bool, isFollower: Bool) -> Bool {
@@ -331,8 +338,12 @@ package final class InputGate: Sendable {
 
     /// Returns true if an input that was found to follow the clock runs ahead of it: from here on it waits again.
     private func hasOvertaken(_ frame: Arrival) -> Bool {
-        guard let lead = frame.lead else { return false }
-        let overtakes = state.withLock { $0.isFollower && $0.follower.overtakes(lead: lead) }
+        let overtakes = state.withLock { state -> Bool in
+            guard state.isFollower else { return false }
+            // The frames of a pipe have no stamps, or those of a parser, which counts.
+            if state.probe != nil { return state.follower.rushes(at: frame.at, step: frame.step ?? 33_000_000) }
+            return frame.lead.map { state.follower.overtakes(lead: $0) } ?? false
+        }
         if overtakes { set(live: false, isFollower: false) }
         return overtakes
     }
@@ -374,6 +385,7 @@ package final class InputGate: Sendable {
         // is dropped after a second. In PAUSED a thread may wait, as in a sink that has prerolled.
         var limit = DispatchTime.now() + .seconds(1)
         var backlog: SourceBacklog?
+        var isProbed = false
         while true {
             let (isOpen, refuses, playing) = state.withLock { ($0.isOpen, $0.refuses, $0.playing) }
             if refuses { return .refused }
@@ -382,6 +394,7 @@ package final class InputGate: Sendable {
                 return admitLive(at: frame.time)
             }
             if isOpen { return nil }
+            if playing, !exchange(&isProbed, with: true), let admission = probe(frame) { return admission }
             state.withLock { $0.follower.restart() }
             if !playing {
                 (limit, backlog) = (.now() + .seconds(1), nil)
@@ -392,6 +405,29 @@ package final class InputGate: Sendable {
             if backlog?.growsWithTime == true { continue }
             state.withLock { $0.counters.dropClosed(hasSession: !$0.open.isEmpty) }
             return .refused
+        }
+    }
+
+    /// Takes one of the first frames from another program, before one waits.
+    /// - Returns: what becomes of the frame; nil: it waits.
+    private func probe(_ frame: Arrival) -> Admission? {
+        let verdict = state.withLock { state -> PaceProbe.Verdict in
+            guard state.probe != nil, state.follower.hasReturned else {
+                return state.probe == nil ? .asFastAsTaken : .undecided
+            }
+            let wasIdle = state.follower.wasIdle(at: frame.at, step: frame.step ?? 33_000_000)
+            let verdict = state.probe?.add(wasIdle: wasIdle) ?? .asFastAsTaken
+            if verdict == .asFastAsTaken { state.probe = nil }
+            return verdict
+        }
+        switch verdict {
+        case .undecided:
+            state.withLock { $0.counters.dropClosed(hasSession: !$0.open.isEmpty) }
+            return .refused
+        case .followsClock:
+            set(live: true, isFollower: true)
+            return admitLive(at: frame.time)
+        case .asFastAsTaken: return nil
         }
     }
 

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from checks import PLUGIN, STANDIN, VERIFYING, Problem, Results, compile_c, gstreamer, wait_until
@@ -322,6 +323,51 @@ def events_of_the_application_pass():
     wanted = {"custom_downstream", "custom_downstream_sticky", "custom_both", "custom_downstream_oob"}
     host.wait("events downstream", lambda: wanted <= down and any("toc" in name.lower() for name in down))
     host.wait("events upstream", lambda: {"custom_upstream", "navigation"} <= up)
+    host.end()
+
+
+@case(in_gate=True)
+def bytes_that_are_no_video_are_an_error():
+    for text, part in (("filesrc name=s ! decarttransform name=d ! fakesink", "decodebin"),
+                       ("fakesrc num-buffers=5 ! decarttransform name=d ! fakesink", "without caps"),
+                       (f"{LIVE} ! decarttransform name=d ! fakesink fakesrc num-buffers=5 ! d.audio_sink", "audio_sink")):
+        host = Host(text)
+        if host["s"]:
+            host["s"].set_property("location", __file__)
+        host.play()
+        host.wait("an error", lambda host=host: host.errors)
+        if part not in host.errors[0]:
+            raise Problem(f"{host.errors}")
+        host.end()
+
+
+@case(in_gate=True)
+def an_end_that_is_sent_before_the_first_frame_ends():
+    for text in (f"{LIVE} ! decarttransform name=d ! fakesink sync=true", "decartsrc name=d source=test ! fakesink sync=true"):
+        host = Host(text)
+        host.play()
+        host.element.send_event(Gst.Event.new_eos())
+        host.wait("EOS", lambda host=host: host.ended)
+        host.end()
+
+
+@case()
+def a_program_behind_a_pipe_is_not_held_up():
+    host = Host("fdsrc name=s ! rawvideoparse width=320 height=176 framerate=25/1 ! decarttransform name=d ! fakesink name=out")
+    reading, writing = os.pipe()
+    host["s"].set_property("fd", reading)
+    ended = threading.Event()
+
+    def write():
+        while not ended.wait(0.04):
+            os.write(writing, bytes(320 * 176 * 3 // 2))
+    threading.Thread(target=write, daemon=True).start()
+    host.play()
+    # A frame that no session takes waits for none, as the program follows the clock.
+    host.wait("frames without a session", lambda: host.stat("frames-dropped") > 10)
+    host.connected()
+    ended.set()
+    os.close(writing)
     host.end()
 
 
