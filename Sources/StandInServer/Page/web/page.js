@@ -893,7 +893,7 @@ function plot() {
     }
     // The delay of this page's session and that within the stand-in are different figures.
     const [delay, line] = client ? ['ms, canvas to canvas', '--plot-a'] : ['ms in the stand-in', '--plot-d'];
-    const isNarrow = width < 420;
+    const isNarrow = width < 340;
     const legend = [[isNarrow ? 'ms' : delay, line, 'latency', highest.latency], ['Mbit/s in', '--plot-b', 'received', highest.rate],
         ['Mbit/s out', '--plot-c', 'sent', highest.rate]];
     let x = left;
