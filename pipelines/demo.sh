@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Shows the main function: live test video goes to a session with the stand-in and comes back transformed.
 #
-#   pipelines/demo.sh              leaves demo/before-after.png and demo/transformed.webm
+#   pipelines/demo.sh              leaves demo/before-after-1.png, -2.png and demo/transformed.webm
 #   pipelines/demo.sh --show       opens a window instead (and writes no files)
 #   pipelines/demo.sh --service    uses the real service with the key in DECART_API_KEY instead of the stand-in
 #   pipelines/demo.sh --seconds N  sets the duration (default 8; with --show 30)
@@ -45,15 +45,8 @@ require_packages required recommended
 # shellcheck disable=SC2119 # build takes arguments of swift's, not of ours
 build
 
-# The driver is one Swift file, compiled against the package's module map: an application, not a part of the product.
 driver="$build_folder/decart-demo"
-if [ ! -x "$driver" ] || [ "$repo/pipelines/demo.swift" -nt "$driver" ]; then
-    mapfile -t flags < <(pkg-config --cflags gstreamer-video-1.0 | tr ' ' '\n' | sed -n 's/^-I/-Xcc\n-I/p')
-    mapfile -t libraries < <(pkg-config --libs gstreamer-video-1.0 | tr ' ' '\n' | grep '^-[lL]')
-    swiftc -swift-version 6 -O -I "$repo/Sources/CGStreamer" "${flags[@]}" "$repo/pipelines/demo.swift" \
-        -o "$driver" "${libraries[@]}" >"$build_folder/demo.log" 2>&1 ||
-        { tail -n 20 "$build_folder/demo.log" >&2; fail "the demo does not compile"; }
-fi
+compile_swift "$driver" "$repo/pipelines/examples/demo.swift"
 
 # shellcheck source=pipelines/env.sh
 source "$repo/pipelines/env.sh"
@@ -75,12 +68,12 @@ wait "$!" || fail "the demo failed${port:+ (log of the stand-in: $build_folder/s
 
 say ""
 if [ -z "$show" ]; then
-    for file in before-after.png transformed.webm; do
+    for file in before-after-1.png before-after-2.png transformed.webm; do
         [ -s "$repo/demo/$file" ] || fail "the demo left no $repo/demo/$file"
     done
     say "Look at:"
-    say "  $repo/demo/before-after.png    each original frame beside its transformed frame, one row per prompt"
-    say "  $repo/demo/transformed.webm    the transformed video"
+    say "  $repo/demo/before-after-1.png, -2.png    an original frame beside its transformed frame, by prompt"
+    say "  $repo/demo/transformed.webm              the transformed video"
     say ""
 fi
 if [ -z "$service" ]; then

@@ -13,14 +13,8 @@ set -- ${arguments[@]+"${arguments[@]}"}
 prepare_demo required recommended
 
 driver="$build_folder/switch-camera"
-sources=("$repo/pipelines/switch-camera.swift" "$repo/Tests/DecartElementsTests/Support/VirtualCameras.swift")
-if [ ! -x "$driver" ] || [ "${sources[0]}" -nt "$driver" ] || [ "${sources[1]}" -nt "$driver" ]; then
-    mapfile -t flags < <(pkg-config --cflags gstreamer-video-1.0 | tr ' ' '\n' | sed -n 's/^-I/-Xcc\n-I/p')
-    mapfile -t libraries < <(pkg-config --libs gstreamer-video-1.0 | tr ' ' '\n' | grep '^-[lL]')
-    swiftc -swift-version 6 -O -parse-as-library -I "$repo/Sources/CGStreamer" "${flags[@]}" "${sources[@]}" -o "$driver" \
-        "${libraries[@]}" >"$build_folder/switch-camera.log" 2>&1 ||
-        { tail -n 20 "$build_folder/switch-camera.log" >&2; fail "the driver does not compile"; }
-fi
+compile_swift "$driver" "$repo/pipelines/examples/switch-camera.swift" \
+    "$repo/Tests/DecartElementsTests/Support/VirtualCameras.swift"
 
 start_standin "$port" "$build_folder/standin.log"
 timeout --kill-after=5 90 "$driver" "ws://127.0.0.1:$port" "$repo/demo/switch-camera" "$@" &

@@ -426,6 +426,24 @@ free_port() {
     fail "found no free port in $attempt attempts"
 }
 
+# compile_swift PROGRAM SOURCE...: compile a program on the product GStreamerKit against its build, which must exist, unless
+# the program is newer than its sources. An application has a package of its own, as README.md says.
+compile_swift() {
+    local program=$1 source newer='' release="$build_folder/release"
+    shift
+    for source in "$@"; do if [ ! "$program" -nt "$source" ]; then newer=yes; fi; done
+    if [ -z "$newer" ]; then return 0; fi
+    local flags libraries
+    # Swift needs only the include folders of C's flags, behind -Xcc.
+    mapfile -t flags < <(pkg-config --cflags gstreamer-video-1.0 | tr ' ' '\n' | sed -n 's/^-I/-Xcc\n-I/p')
+    mapfile -t libraries < <(pkg-config --libs gstreamer-video-1.0 | tr ' ' '\n' | grep '^-[lL]')
+    # More than one file has its entry point by @main.
+    if [ $# -gt 1 ]; then flags+=(-parse-as-library); fi
+    swiftc -swift-version 6 -O -I "$release/Modules" -I "$repo/Sources/CGStreamer" "${flags[@]}" -o "$program" "$@" \
+        "$release"/GStreamerKit.build/*.o "$release"/Log.build/*.o "${libraries[@]}" >"$program.log" 2>&1 ||
+        { tail -n 20 "$program.log" >&2; fail "${1##*/} does not compile"; }
+}
+
 # prepare_demo SECTION...: the common start of all demonstrations: stops started processes on exit, requires packages,
 # builds, puts the plugin on the path, removes the user's key, creates the folder demo. Sets port to a free one.
 prepare_demo() {

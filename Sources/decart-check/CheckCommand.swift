@@ -39,7 +39,7 @@ struct CheckCommand: Command {
                         + "DECART_BASE_URL, else \(ServiceURL.defaultBase)."),
                 .value(
                     "api-key-file", "file", \.apiKeyFile, "File that holds the API key, if DECART_API_KEY is not set."),
-                .value("model", "name", \.model, "Model of a session."),
+                .value("model", "name", \.model, "Model of a session; no custom one."),
                 .value(
                     "stun-server", "url", \.stunServer,
                     "STUN server; empty: none. The default is not used if the service is on this machine."),
@@ -137,6 +137,7 @@ struct CheckCommand: Command {
         var output = CheckOutput(
             service: "\(configuration.base)", model: configuration.model.name,
             results: ConnectionCheck(configuration).run(), secrets: configuration.secrets)
+        output.notes = configuration.notes { getenv($0).map { String(cString: $0) } }
         // Opened first: a session is billed, and must not run for a report that cannot be written.
         let file = try report.map { try ReportFile($0, option: "--report") }
         let recording = report == nil ? nil : SessionRecording()
@@ -227,6 +228,13 @@ struct CheckCommand: Command {
         do throws(ProtocolError) {
             var configuration = CheckConfiguration(
                 base: try ServiceURL(base: serviceURL, allowInsecure: insecure), model: try DecartModel(named: model))
+            // A custom model's frame size is not known here.
+            guard configuration.model.format(for: .livekit) != nil else {
+                throw ProtocolError(
+                    .modelNotFound,
+                    "--model: there is no model \(model); use one of "
+                        + DecartModel.currentNames.joined(separator: ", ") + ".")
+            }
             configuration.key = try key()
             configuration.isInsecure = insecure
             configuration.limit = .milliseconds(Int(timeout * 1000))

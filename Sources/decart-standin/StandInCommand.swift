@@ -38,6 +38,7 @@ struct StandInCommand: Command {
     private var roomCodec: [RoomCodec] = []
     private var noPacketTrailers = false
     private var web = false
+    private var webHost: String?
     private var showPrompts = false
     private var quiet = false
 
@@ -153,6 +154,10 @@ struct StandInCommand: Command {
         [
             .flag(
                 "web", \.web, "Serve a page for browsers of this machine on the control port (9002 without --control)."),
+            .value(
+                "web-host", "name", \.webHost,
+                "Serve the page for browsers of other machines too, which reach this one by this name or address. The "
+                    + "address that is printed has a token, without which the port answers no other machine."),
             .flag(
                 "show-prompts", \.showPrompts,
                 "The control endpoint shows the texts of prompts; without it they are only counted."),
@@ -224,6 +229,14 @@ struct StandInCommand: Command {
         guard replay == nil || fault.isEmpty else {
             throw UsageError("--replay goes without --fault.")
         }
+        if let webHost {
+            let url = try? ServiceURL(base: "http://\(webHost.bracketed)", allowInsecure: true)
+            guard url?.host == webHost.lowercased(), !["0.0.0.0", "::"].contains(webHost) else {
+                throw UsageError(
+                    "--web-host is the name or address of this machine that browsers of other machines use, without a "
+                        + "port. To listen at all addresses, add --host 0.0.0.0.")
+            }
+        }
         // The rest is checked where it is parsed.
         _ = try serverConfiguration()
     }
@@ -270,7 +283,8 @@ struct StandInCommand: Command {
         Console.line("listening on \(scheme)://\(printedHost):\(port)", to: STDOUT_FILENO)
         if let port = server.controlPort {
             Console.line("control on http://127.0.0.1:\(port)", to: STDOUT_FILENO)
-            if web { Console.line("page on http://127.0.0.1:\(port)/", to: STDOUT_FILENO) }
+            if web || webHost != nil { Console.line("page on http://127.0.0.1:\(port)/", to: STDOUT_FILENO) }
+            if let page = server.foreignPage { Console.line("page for other machines on \(page)", to: STDOUT_FILENO) }
         }
         signals.wait()
         server.stop()
@@ -309,8 +323,9 @@ struct StandInCommand: Command {
         configuration.rooms.codec = serverCodec
         if !roomCodec.isEmpty { configuration.rooms.allowedCodecs = Set(roomCodec) }
         configuration.faults = try parsing("--fault") { try FaultPlan(parsing: fault).faults }
-        configuration.controlPort = control ?? (web ? 9002 : nil)
-        configuration.servesPage = web
+        configuration.controlPort = control ?? (web || webHost != nil ? 9002 : nil)
+        configuration.servesPage = web || webHost != nil
+        configuration.pageHost = webHost
         configuration.showsPrompts = showPrompts
         configuration.version = DECART_VERSION
         configuration.replay = try recording()

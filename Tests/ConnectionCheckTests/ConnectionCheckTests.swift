@@ -115,6 +115,32 @@ struct ConnectionCheckTests {
     @Test func withoutAKeyNothingIsSent() throws {
         let results = try check(key: nil)
         #expect(outcome(.key, results) == .notTried && results.cause == nil)
+        let table = CheckOutput(service: "s", model: "m", results: results).table(width: 500)
+        #expect(
+            table.hasSuffix(
+                "works. Not tried: TLS, key, STUN, TURN. Without the key nothing shows that this is the service."),
+            "\(table)")
+        let all = CheckOutput(service: "s", model: "m", results: [result(.dns, .ok)]).table()
+        #expect(all.hasSuffix("\nEverything that was tried works."))
+    }
+
+    @Test func aProxyThatIsNotUsedIsNamed() throws {
+        func notes(
+            _ environment: [String: String], _ base: String = "wss://host", model: String = "lucy-latest",
+            change: (inout CheckConfiguration) throws -> Void = { _ in }
+        ) throws -> String {
+            var configuration = CheckConfiguration(
+                base: try ServiceURL(base: base), model: try DecartModel(named: model))
+            try change(&configuration)
+            return configuration.notes { environment[$0] }.joined(separator: "; ")
+        }
+        let proxy = ["https_proxy": "http://user:secret@proxy:3128", "ALL_PROXY": "socks5://x", "http_proxy": ""]
+        let text = try notes(proxy)
+        #expect(text.contains("has https_proxy, ALL_PROXY, which") && !text.contains("secret"))
+        #expect(try notes(proxy) { $0.route.proxy = try ProxyURL("http://proxy:3128") }.isEmpty)
+        #expect(try notes(proxy, "ws://127.0.0.1:9001").isEmpty)
+        #expect(try notes(["PATH": "/bin"]).isEmpty)
+        #expect(try notes([:], model: "mirage_v2").contains("retired: use lucy-restyle-2"))
     }
 
     @Test(arguments: ["", "?fault=http_401", "?fault=error_permanent"]) func noTextHasTheKey(query: String) throws {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the example programs in C and Swift to .build/examples: minimal-c, minimal-swift and manager-c. The package
-# itself must have been built.
+# Compiles the example programs in C and Swift to .build/examples: minimal-c, manager-c, minimal-swift, demo-swift and
+# switch-camera-swift. The package itself must have been built.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
@@ -23,10 +23,7 @@ mapfile -t libraries < <(pkg-config --libs gstreamer-1.0 | tr ' ' '\n' | grep '^
 compile minimal-c "$examples/minimal.c" cc -std=gnu11 -Wall -O2 "${flags[@]}"
 compile manager-c "$examples/manager.c" cc -std=gnu11 -Wall -O2 "${flags[@]}"
 
-# Against the build of GStreamerKit. An application has a package of its own, as README.md says. Swift needs only the
-# include folders of C's flags, behind -Xcc.
-mapfile -t flags < <(pkg-config --cflags gstreamer-video-1.0 | tr ' ' '\n' | sed -n 's/^-I/-Xcc\n-I/p')
-mapfile -t libraries < <(pkg-config --libs gstreamer-video-1.0 | tr ' ' '\n' | grep '^-[lL]')
-release="$build_folder/release"
-compile minimal-swift "$examples/minimal.swift" swiftc -swift-version 6 -O -I "$release/Modules" -I "$repo/Sources/CGStreamer" \
-    "${flags[@]}" "$release"/GStreamerKit.build/*.o "$release"/Log.build/*.o
+compile_swift "$folder/minimal-swift" "$examples/minimal.swift"
+compile_swift "$folder/demo-swift" "$examples/demo.swift"
+compile_swift "$folder/switch-camera-swift" "$examples/switch-camera.swift" \
+    "$repo/Tests/DecartElementsTests/Support/VirtualCameras.swift"

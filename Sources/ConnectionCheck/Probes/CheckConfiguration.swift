@@ -35,6 +35,23 @@ package struct CheckConfiguration: Sendable {
             + (route.proxy?.secrets.map { $0.reveal() } ?? [])
     }
 
+    /// What is no failure, and that the user should know.
+    /// - Parameter environment: value of a variable of the process.
+    package func notes(environment: (String) -> String?) -> [String] {
+        var notes: [String] = []
+        let proxies = ["http_proxy", "https_proxy", "all_proxy"].flatMap { [$0, $0.uppercased()] }
+        let named = proxies.filter { !(environment($0) ?? "").isEmpty }
+        if !named.isEmpty, route.proxy == nil, !base.isLoopback {
+            notes.append(
+                "The environment has \(named.joined(separator: ", ")), which this program and the elements do not read: where "
+                    + "only the proxy leads out, set --http-proxy, and http-proxy of the element.")
+        }
+        if let successor = model.successor {
+            notes.append("The model \(model.name) is retired: use \(successor).")
+        }
+        return notes
+    }
+
     /// The settings of a channel to the service or to a room.
     func channel(_ messages: WebSocketChannel.Messages = .text, trust: TLSTrust) -> WebSocketChannel.Configuration {
         var channel = WebSocketChannel.Configuration()

@@ -7,6 +7,8 @@ package struct CheckOutput: Sendable {
     package var results: [ProbeResult] { didSet { results = results.map { $0.mappingText { redact($0) } } } }
     /// nil without --deep and --report.
     package var session: SessionSummary? { didSet { session = session?.mappingText { redact($0) } } }
+    /// What is no failure, and that the user should know; without secrets.
+    package var notes: [String] = []
     private let redact: TextRedactor
 
     /// - Parameter secrets: texts that must not appear, although a peer's text in a result may repeat them.
@@ -39,15 +41,21 @@ package struct CheckOutput: Sendable {
             for (index, line) in wrapped.enumerated() { lines.append((index == 0 ? head : indent) + line) }
         }
         if let session { lines += ["", "Session"] + session.lines.map { "  " + $0 } }
-        lines += ["", verdict]
+        for text in notes + [verdict] {
+            lines.append("")
+            lines += Self.wrapped(text, width: width)
+        }
         return lines.joined(separator: "\n")
     }
 
     private var verdict: String {
-        guard let cause else {
-            return results.contains { $0.outcome == .ok } ? "Everything that was tried works." : "Nothing was tried."
-        }
-        return "The first failing cause is \(cause.name) (exit code \(cause.rawValue))."
+        if let cause { return "The first failing cause is \(cause.name) (exit code \(cause.rawValue))." }
+        let works = results.contains { $0.outcome == .ok } ? "Everything that was tried works." : "Nothing was tried."
+        let untried = results.filter { $0.outcome == .notTried }.map(\.kind)
+        guard !untried.isEmpty else { return works }
+        let names = untried.map(\.title).joined(separator: ", ")
+        let key = untried.contains(.key) ? " Without the key nothing shows that this is the service." : ""
+        return "\(works) Not tried: \(names).\(key)"
     }
 
     private static func mark(_ outcome: ProbeResult.Outcome) -> String {
@@ -84,7 +92,7 @@ package struct CheckOutput: Sendable {
         .fields([
             "format": .integer(1), "service": .string(service), "model": .string(model),
             "exit-code": .integer(Int(cause?.rawValue ?? 0)), "cause": cause.map { .string($0.name) } ?? .null,
-            "probes": .array(results.map(\.json)), "session": session?.json,
+            "probes": .array(results.map(\.json)), "notes": .array(notes.map { .string($0) }), "session": session?.json,
         ])
     }
 }

@@ -112,13 +112,10 @@ extension SessionPlan {
             throw ProtocolError(.invalidAPIKey, "\(file) \(reason).")
         }
         guard !text.isEmpty else { throw ProtocolError(.invalidAPIKey, "\(file) is empty. Put the key into it.") }
-        guard !text.isAssignment else {
-            throw ProtocolError(.invalidAPIKey, "\(file) has NAME=KEY in it. Put the key alone into it.")
-        }
         do {
             return try APIKey(text)
         } catch {
-            throw ProtocolError(.invalidAPIKey, "\(file) contains no valid API key.")
+            throw ProtocolError(.invalidAPIKey, "\(file) has no valid API key. \(error.message)")
         }
     }
 
@@ -131,14 +128,5 @@ extension SessionPlan {
         return APIKeyFetcher(
             url: url, headers: headers,
             configuration: HTTPConfiguration(trust: trust, route: route, userAgent: DecartElements.userAgent))
-    }
-}
-
-extension String {
-    /// A line of a shell's or a unit's environment file: a name in capitals, and a value.
-    fileprivate var isAssignment: Bool {
-        let parts = (hasPrefix("export ") ? dropFirst(7) : self[...]).split(separator: "=", maxSplits: 1)
-        guard parts.count == 2, let first = parts[0].first, first.isLetter || first == "_" else { return false }
-        return parts[0].contains("_") && parts[0].allSatisfy { $0.isUppercase || $0.isNumber || $0 == "_" }
     }
 }

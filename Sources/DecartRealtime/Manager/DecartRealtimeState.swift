@@ -97,7 +97,7 @@ public enum RealtimeNotice: Sendable {
 }
 
 /// Counters and measurements of a session by the names of the documentation of `stats` (docs/REFERENCE.md), such as
-/// `frames-received` or `round-trip-time`.
+/// `frames-received` or `glass-to-glass-time`.
 public struct RealtimeStatistics: Sendable {
     private let structure: Structure
 
@@ -120,7 +120,14 @@ public struct RealtimeStatistics: Sendable {
     /// Video frames of the service.
     public var framesReceived: Int { Int(self["frames-received"] ?? 0) }
     /// Bitrate that the encoder aims at, bit/s.
-    public var targetBitrate: Int? { self["target-bitrate"].map { Int($0) } }
+    public var targetBitrate: Int? { value("outbound-rtp", "target-bitrate").flatMap { Int(exactly: $0.rounded()) } }
     /// The time to the service and back, by its last report.
-    public var roundTripTime: Duration? { self["round-trip-time"].map { .nanoseconds(Int64($0)) } }
+    public var roundTripTime: Duration? { value("remote-inbound-rtp", "round-trip-time").map { .seconds($0) } }
+
+    /// A value of the first connection that has it, the sending one before the receiving one.
+    private func value(_ part: String, _ field: String) -> Double? {
+        let connections = structure["connections"]?.structure
+        let parts = (connections?.fields ?? []).compactMap { connections?[$0]?.structure?[part]?.structure }
+        return parts.lazy.compactMap { $0.double(field) }.first
+    }
 }

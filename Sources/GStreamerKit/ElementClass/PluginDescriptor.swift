@@ -1,10 +1,8 @@
 internal import CGStreamer
 
 public enum PluginDescriptor {
-    /// Allocates the C descriptor, which lives as long as the process.
-    /// - Parameters:
-    ///   - releaseDate: "YYYY-MM-DD".
-    ///   - register: a plain C function, because GStreamer stores only a function pointer.
+    /// Allocates the C descriptor, which lives as long as the process. `releaseDate` is "YYYY-MM-DD"; `register` is a plain
+    /// C function, because GStreamer stores only a function pointer.
     public static func make(
         name: String, summary: String, version: String, license: String, source: String, package: String,
         origin: String, releaseDate: String, register: @escaping @convention(c) (OpaquePointer?) -> Int32

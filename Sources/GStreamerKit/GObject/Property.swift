@@ -111,9 +111,8 @@ extension Property {
             set: { $0[keyPath: path] = unbox($1) ?? Storage()[keyPath: path] })
     }
 
-    /// - Parameters:
-    ///   - empty: what NULL and "" stand for; without it, NULL is the default and "" a value.
-    ///   - shown: what a reader gets; a URL without its credentials.
+    /// A text. `empty` is what NULL and "" stand for; without it, NULL is the default and "" a value. `shown` makes what a
+    /// reader gets, such as a URL without its credentials.
     public static func string(
         _ name: String, _ path: Path<String>, empty: String? = nil, nick: String, blurb: String,
         shown: @escaping @Sendable (String) -> String = { $0 }
@@ -128,9 +127,8 @@ extension Property {
             })
     }
 
-    /// - Parameters:
-    ///   - isUnset: whether a text counts as NULL.
-    ///   - shown: what a reader gets; a URL without its credentials.
+    /// A text that can be NULL, for which a text counts that `isUnset` accepts. `shown` makes what a reader gets, such as a
+    /// URL without its credentials.
     public static func optionalString(
         _ name: String, _ path: Path<String?>, nick: String, blurb: String,
         isUnset: @escaping @Sendable (String) -> Bool = { $0.isEmpty },

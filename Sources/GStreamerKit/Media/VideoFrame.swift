@@ -77,8 +77,7 @@ extension Buffer {
     }
 
     /// Returns the frame in the layout that its caps alone describe: this buffer if it has that, else a copy; nil if the
-    /// frame cannot be copied.
-    /// - Parameter pool: memory for the copy, of the frame's size.
+    /// frame cannot be copied. The pool has the memory for the copy, of the frame's size.
     public func inDefaultLayout(_ video: VideoInfo, from pool: BufferPool) -> Buffer? {
         guard let pointer, let meta = gst_buffer_get_video_meta(pointer) else { return self }
         var info = video.info

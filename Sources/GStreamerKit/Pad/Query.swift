@@ -22,7 +22,7 @@ public struct QueryRef {
         }
     }
 
-    /// - Parameter maximum: nil if there is no upper bound on the latency.
+    /// Answers a query for the latency; `maximum` is nil if it has no upper bound.
     public func answerLatency(live: Bool, minimum: ClockTime, maximum: ClockTime?) {
         gst_query_set_latency(pointer, live ? 1 : 0, GstClockTime(minimum), GstClockTime(maximum ?? .noneValue))
     }

@@ -7,6 +7,8 @@ struct BrowserGuard: Sendable {
     var allowsBrowsers = false
     /// Listen address; nil: loopback.
     var address: String?
+    /// Host of the page for other machines, which is a client of the service.
+    var pageHost: String?
 
     /// Returns nil if the request is allowed.
     func refusal(of headers: HTTPFields) -> HTTPAnswer? {
@@ -29,8 +31,12 @@ struct BrowserGuard: Sendable {
         return hosts.count == 1 && hosts.allSatisfy { (try? ServiceURL(base: "http://" + $0))?.isLoopback == true }
     }
 
+    /// A host for comparisons: in lower case, without the brackets of IPv6.
+    static func plain(_ host: String) -> String { host.lowercased().filter { $0 != "[" && $0 != "]" } }
+
     private func isOwnOrigin(_ origin: String) -> Bool {
         guard let url = try? ServiceURL(base: origin, allowInsecure: true) else { return false }
-        return url.isLoopback || url.host == address?.lowercased()
+        let hosts = [address, pageHost].compactMap { $0 }.map(Self.plain)
+        return url.isLoopback || hosts.contains(Self.plain(url.host))
     }
 }

@@ -38,7 +38,9 @@ extension ConnectionHandler {
         case .reset:
             journal.noteEvent("reset")
             connection.reset()
-        case .prompt(let prompt): perform(machine.overridden(prompt: prompt))
+        case .prompt(let prompt):
+            journal.noteOverride(prompt)
+            perform(machine.overridden(prompt: prompt))
         case .mute: connection.isMute = true
         case .ignorePings: connection.ignoresPings = true
         case .endGeneration(let reason): perform(machine.ended(reason: reason))

@@ -13,7 +13,7 @@ struct ControlStateMachine {
         /// The client watches another session: it accepts no prompt or image, and receives video only.
         var isViewer = false
         /// A prompt that contains this word is refused, so that clients can test a refusal.
-        var refusalWord = "refuse-me"
+        static let refusalWord = "refuse-me"
         /// The way in which the output comes back after the input was silent.
         var idleOutput = Fault.Output.same
         /// Number of prompts and images to accept before all further ones are refused; nil: no limit.
@@ -167,7 +167,12 @@ struct ControlStateMachine {
 
     private func refusal(of prompt: String) -> Refusal? {
         if let refusal = refusalOfEverything { return refusal }
-        return prompt.contains(rules.refusalWord) ? Refusal(reason: "the prompt was refused by moderation") : nil
+        return Self.moderation(of: prompt).map { Refusal(reason: $0) }
+    }
+
+    /// Returns why moderation refuses the prompt; nil: it lets it pass.
+    static func moderation(of prompt: String) -> String? {
+        prompt.contains(Rules.refusalWord) ? "the prompt was refused by moderation" : nil
     }
 
     private mutating func look() -> [Action] {

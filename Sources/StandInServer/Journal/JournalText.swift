@@ -26,6 +26,10 @@ package enum JournalText {
         return text
     }
 
+    static func prompt(_ text: String, showsPrompts: Bool) -> String {
+        showsPrompts ? text : "<\(text.count) characters>"
+    }
+
     private static func typeOnly(_ type: String) -> String {
         JSONValue.fields(["type": .string(LogText.clean(type))]).compactText
     }
@@ -36,7 +40,7 @@ package enum JournalText {
         case ("sdp", .string(let sdp)): .string(clean(sdp: sdp))
         case ("token", .string), ("username", .string), ("credential", .string): .string(redacted)
         case ("image_data", .string(let base64)): .string("<\(base64.utf8.count) bytes of base64>")
-        case ("prompt", .string(let prompt)) where !showsPrompts: .string("<\(prompt.count) characters>")
+        case ("prompt", .string(let text)): .string(prompt(text, showsPrompts: showsPrompts))
         case (_, .object(let fields)): .object(fields.map { .init($0.name, clean($0.name, $0.value, showsPrompts)) })
         default: value
         }

@@ -32,6 +32,12 @@ struct SessionJournal {
 
     func noteEvent(_ type: String) { add(.event, type, [:]) }
 
+    /// The stand-in's user has changed the prompt.
+    func noteOverride(_ prompt: String) {
+        let text = JournalText.prompt(prompt, showsPrompts: journal.showsPrompts)
+        add(.event, "prompt", ["prompt": .string(text)])
+    }
+
     private func add(_ direction: Journal.Direction, _ type: String, _ fields: KeyValuePairs<String, JSONValue?>) {
         add(direction, type, JSONValue.fields(fields).compactText)
     }

@@ -1,5 +1,6 @@
-// Decides which requests of browsers the control port accepts: those of its own page, and of no other. Another page can
-// neither read the token (same-origin policy) nor send it, and cannot fake `Host`, `Origin` or `Sec-Fetch-Site`.
+// Decides which requests the control port accepts: of browsers those of its own page, and of no other. Another page can
+// neither read the token (same-origin policy) nor send it, and cannot fake `Host`, `Origin` or `Sec-Fetch-Site`. From
+// other machines every request needs the token.
 import DecartProtocol
 import MediaSecurity
 import Network
@@ -13,8 +14,11 @@ struct PageAccess: Sendable {
 
     /// Random in each run.
     let token: String
+    /// Name or address under which browsers of other machines reach this one; nil: they do not.
+    let host: String?
 
-    init() {
+    init(host: String? = nil) {
+        self.host = host
         token = Base64.encode((0..<24).map { _ in UInt8.random(in: .min ... .max) }, alphabet: .url)
     }
 
@@ -37,9 +41,35 @@ struct PageAccess: Sendable {
         return nil
     }
 
+    /// The request names the host of `--web-host`. It is then not one of this machine, whoever sends it.
+    func isForeign(_ fields: HTTPFields) -> Bool {
+        guard let host, fields["Host"].count == 1, let named = fields.first("Host"),
+            let url = try? ServiceURL(base: "http://" + named, allowInsecure: true)
+        else { return false }
+        return BrowserGuard.plain(url.host) == BrowserGuard.plain(host)
+    }
+
+    /// Returns nil if this request from another machine may be answered. Its `Host` is checked already.
+    func refusal(ofForeign head: HTTPRequestHead) -> HTTPAnswer? {
+        let sites = head.fields["Sec-Fetch-Site"]
+        guard isSameOrigin(head.fields), sites.allSatisfy({ $0 == "same-origin" || $0 == "none" }) else {
+            return HTTPAnswer(error: "not for pages of other origins", status: 403)
+        }
+        // A browser can send no header of one's own with the request for a page, its style and its script.
+        if head.method == "GET", PageFiles.paths.contains(String(head.path)) {
+            let token = PercentEncoding.firstQueryItems(ofTarget: head.target)["token"]
+            return hasToken(token.map { [$0] } ?? [])
+                ? nil : HTTPAnswer(403, "open the address that decart-standin printed, with its token")
+        }
+        guard hasToken(head.fields[Self.header]) else {
+            return HTTPAnswer(error: "the token of the page is missing or wrong", status: 403)
+        }
+        return nil
+    }
+
     /// Returns nil if the page may open this WebSocket. Browsers send `Origin` with each.
     func refusal(ofUpgrade head: HTTPRequestHead) -> HTTPAnswer? {
-        guard BrowserGuard.namesThisMachine(head.fields), head.fields.contains("Origin"),
+        guard BrowserGuard.namesThisMachine(head.fields) || isForeign(head.fields), head.fields.contains("Origin"),
             isSameOrigin(head.fields)
         else { return HTTPAnswer(error: "not for pages of other origins", status: 403) }
         let protocols = head.fields.list("Sec-WebSocket-Protocol")

@@ -5,8 +5,10 @@ enum PageFiles {
     static let paths: Set<String> = ["/", "/page.js", "/page.css"]
 
     /// Returns nil for another path.
-    /// - Parameter service: URL of the service, which the page may connect to.
-    static func answer(_ path: String, token: String, host: String, service: String) -> HTTPAnswer? {
+    /// - Parameters:
+    ///   - service: URL of the service, which the page may connect to.
+    ///   - isForeign: the files need the token too.
+    static func answer(_ path: String, token: String, host: String, service: String, isForeign: Bool) -> HTTPAnswer? {
         let (type, bytes): (String, [UInt8])
         switch path {
         case "/": (type, bytes) = ("text/html; charset=utf-8", PackageResources.page_html)
@@ -17,8 +19,11 @@ enum PageFiles {
         var answer = HTTPAnswer(200, "the page")
         answer.contentType = type
         let text = String(decoding: bytes, as: UTF8.self)
-        answer.body = path == "/" ? text.replacing("@TOKEN@", with: token, maxReplacements: 1) : text
+        let page = text.replacing("@TOKEN@", with: token).replacing("@QUERY@", with: isForeign ? "?token=\(token)" : "")
+        answer.body = path == "/" ? page : text
         answer.headers = headers(host: host, service: service)
+        // Browsers ignore it without https, with a warning, except from this machine.
+        if isForeign { answer.headers["Cross-Origin-Opener-Policy"] = nil }
         return answer
     }
 

@@ -1,6 +1,6 @@
-// Controls a running stand-in over HTTP, for tests in other processes and languages. It listens on loopback only, on
-// its own port, so that it still answers while the service itself refuses connections or breaks TLS. It rejects
-// browsers, so that no web page can control it.
+// Controls a running stand-in over HTTP, for tests in other processes and languages. It listens on a port of its own, so
+// that it still answers while the service itself refuses connections or breaks TLS, and on loopback only, unless its page
+// is for other machines, which need the page's token. It rejects other pages' browsers, so that none can control it.
 import DecartProtocol
 import Dispatch
 import EventLoopThreads
@@ -10,26 +10,49 @@ final class ControlEndpoint: Sendable {
     /// Bounds what a local program can take: each request gets a queue of its own, and bodies are kept in memory.
     private static let maximumConnectionCount = SessionWait.maximumCount + 64
 
-    private let listener: Listener
+    private let listeners: [Listener]
     private let connections: OpenConnections
 
-    var port: Int { listener.port }
+    let port: Int
 
     init(port: Int, on thread: NetworkThread, of server: StandInServer) throws(NetworkError) {
         let connections = OpenConnections(limit: Self.maximumConnectionCount)
         self.connections = connections
-        listener = try Listeners.listen("127.0.0.1", port, on: thread) { [weak server] stream in
+        let accept: @Sendable (ByteStream) -> Void = { [weak server] stream in
             guard !connections.isFull else { return stream.close() }
+            let isFromHere = stream.remoteAddress.map { HTTPURL.isLoopback(host: $0.ip) } ?? false
             connections.add(
                 ClientConnection(stream) { connection, head, body in
-                    ControlExchange(server, connection).respond(to: head, body)
+                    ControlExchange(server, connection, isFromHere: isFromHere).respond(to: head, body)
                 })
         }
+        var port = port
+        var listeners: [Listener] = []
+        for address in Self.addresses(of: server.configuration) {
+            do throws(NetworkError) {
+                listeners.append(try Listeners.listen(address, port, on: thread, accept: accept))
+            } catch {
+                for listener in listeners { listener.close() }
+                throw error
+            }
+            port = listeners[0].port
+        }
+        self.listeners = listeners
+        self.port = port
+    }
+
+    /// Loopback, and for browsers of other machines the address of the service, else that of the page's host.
+    static func addresses(of configuration: StandInConfiguration) -> [String] {
+        guard configuration.servesPage, let host = configuration.pageHost else { return ["127.0.0.1"] }
+        let address = BrowserGuard.plain(configuration.host ?? host)
+        if HTTPURL.isLoopback(host: address) { return ["127.0.0.1"] }
+        // All addresses have loopback among them.
+        return ["", "0.0.0.0", "::"].contains(address) ? [address] : ["127.0.0.1", address]
     }
 
     /// Frees the port and ends all connections. Blocks.
     func close() {
-        listener.close()
+        for listener in listeners { listener.close() }
         connections.closeAll(within: .seconds(2))
     }
 }
@@ -41,9 +64,11 @@ private final class ControlExchange: @unchecked Sendable {
 
     private weak var server: StandInServer?
     private let connection: ClientConnection
+    /// The peer is a program of this machine.
+    private let isFromHere: Bool
 
-    init(_ server: StandInServer?, _ connection: ClientConnection) {
-        (self.server, self.connection) = (server, connection)
+    init(_ server: StandInServer?, _ connection: ClientConnection, isFromHere: Bool) {
+        (self.server, self.connection, self.isFromHere) = (server, connection, isFromHere)
     }
 
     /// - Parameter body: nil: too large.
@@ -55,18 +80,11 @@ private final class ControlExchange: @unchecked Sendable {
             return respond(HTTPAnswer(error: "the URL is longer than 32 KiB", status: 414))
         }
         guard let body else { return respond(.init(413, "the body is larger than 64 KiB")) }
-        // DNS rebinding: a page whose host name resolves to this machine reads the answers as same-origin, without
-        // `Origin`.
-        guard BrowserGuard.namesThisMachine(head.fields) else {
-            return respond(.init(403, "the Host of the request is no loopback name or address"))
-        }
-        if PageAccess.isBrowser(head.fields) || (page != nil && head.target.hasPrefix("/page/")) {
-            guard let page else { return respond(.init(403, "not for browsers")) }
-            if let refusal = page.refusal(of: head) { return respond(refusal) }
-        }
+        let isForeign = page?.isForeign(head.fields) ?? false
+        if let refusal = refusal(of: head, page, isForeign: isForeign) { return respond(refusal) }
         let request = ControlRequest(
             method: head.method, target: head.target, body: String(decoding: body, as: UTF8.self),
-            host: head.host ?? "")
+            host: head.host ?? "", isForeign: isForeign)
         // Leave the thread: some requests block until sockets are closed or bound. A serial queue gets a thread at
         // once; the global queue has only as many as the machine has cores.
         DispatchQueue(label: "decart-standin.control").async { [self, weak server] in
@@ -79,6 +97,18 @@ private final class ControlExchange: @unchecked Sendable {
                 }
             }
         }
+    }
+
+    /// Returns nil if the request is allowed.
+    private func refusal(of head: HTTPRequestHead, _ page: PageAccess?, isForeign: Bool) -> HTTPAnswer? {
+        if isForeign, let page { return page.refusal(ofForeign: head) }
+        // DNS rebinding: a page whose host name resolves to this machine reads the answers as same-origin, without
+        // `Origin`.
+        guard isFromHere, BrowserGuard.namesThisMachine(head.fields) else {
+            return HTTPAnswer(403, "the Host of the request is no loopback name or address")
+        }
+        guard PageAccess.isBrowser(head.fields) || (page != nil && head.target.hasPrefix("/page/")) else { return nil }
+        return page.map { $0.refusal(of: head) } ?? HTTPAnswer(403, "not for browsers")
     }
 
     /// Opens a WebSocket of the page, which shows a side of a session.

@@ -4,8 +4,10 @@ struct ControlRequest: Sendable {
     let method: String
     let target: String
     let body: String
-    /// The header `Host`, which names this machine.
+    /// The header `Host`, which names this machine, or that of `--web-host`.
     let host: String
+    /// From another machine, by the page's host; the token was right.
+    var isForeign = false
 
     enum Reply: Sendable {
         case answer(HTTPAnswer)
@@ -74,13 +76,14 @@ struct ControlRequest: Sendable {
                 )
             case ("GET", "/control/journal"): return try journal(of: server)
             case ("POST", "/control/prompt"): return try prompt(server)
-            case ("POST", "/page/config") where server.pageAccess != nil: return server.pageConfiguration
+            case ("POST", "/page/config") where server.pageAccess != nil:
+                return server.pageConfiguration(isForeign: isForeign)
             case ("POST", "/control/close"): return close(server)
             case ("POST", "/control/drop"):
                 if let session = item("session") { server.dropSession(session) } else { server.dropAll() }
                 return HTTPAnswer(200, "done")
             case ("GET", let path) where server.pageAccess != nil && PageFiles.paths.contains(path):
-                return server.pageFile(path, host: host)
+                return server.pageFile(path, host: host, isForeign: isForeign)
             case ("GET", "/control"), ("GET", "/"): return HTTPAnswer(200, Self.help)
             case _ where isJSON:
                 return HTTPAnswer(error: "this path does not know \(LogText.clean(method))", status: 405)
@@ -123,6 +126,9 @@ struct ControlRequest: Sendable {
     private func prompt(_ server: StandInServer) throws(StandInError) -> HTTPAnswer {
         if let id = item("session"), !server.sessions.contains(where: { $0.sessionID == id && $0.isOpen }) {
             return HTTPAnswer(error: "there is no such open session", status: 404)
+        }
+        if let reason = ControlStateMachine.moderation(of: body) {
+            return HTTPAnswer(error: reason, status: 422)
         }
         server.applyPrompt(body, sessionID: item("session"))
         return HTTPAnswer(json: .fields(["done": .bool(true)]))

@@ -71,7 +71,8 @@ struct ServiceEndpoint: Sendable {
     // MARK: Decisions
 
     private var browserGuard: BrowserGuard {
-        BrowserGuard(allowsBrowsers: configuration.allowsBrowsers, address: configuration.host)
+        BrowserGuard(
+            allowsBrowsers: configuration.allowsBrowsers, address: configuration.host, pageHost: configuration.pageHost)
     }
 
     /// Returns nil unless this is a viewer's request for a room. Even a successful answer is a refusal of the upgrade.

@@ -42,9 +42,12 @@ package struct StandInConfiguration: Sendable {
     package var faults: [Fault] = []
     /// Sessions send the messages of this recording. Excludes `faults`.
     package var replay: ControlRecording?
-    /// Port of the control endpoint, on 127.0.0.1 only; 0: any free port; nil: no endpoint.
+    /// Port of the control endpoint, on 127.0.0.1; 0: any free port; nil: no endpoint.
     package var controlPort: Int?
     package var servesPage = false
+    /// Name or address under which browsers of other machines reach the page, at `host` if that is set. The control
+    /// endpoint then answers other machines too, with the page's token only. Nil: this machine only.
+    package var pageHost: String?
     /// The control endpoint shows the texts of prompts.
     package var showsPrompts = false
     /// Shown by the control endpoint.

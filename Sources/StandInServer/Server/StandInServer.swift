@@ -1,3 +1,4 @@
+import DecartProtocol
 import Dispatch
 import EventLoopThreads
 import Glibc
@@ -36,7 +37,7 @@ package final class StandInServer: Sendable {
     /// Uses another media engine than GStreamer's, as tests do.
     package init(configuration: StandInConfiguration, engine: any MediaEngine) {
         self.configuration = configuration
-        pageAccess = configuration.servesPage ? PageAccess() : nil
+        pageAccess = configuration.servesPage ? PageAccess(host: configuration.pageHost) : nil
         services = SessionServices(
             board: SessionBoard(), viewers: ViewerBoard(), journal: Journal(showsPrompts: configuration.showsPrompts),
             rooms: RoomBoard(configuration.rooms),
@@ -140,6 +141,12 @@ package final class StandInServer: Sendable {
 
     /// Port of the control endpoint; nil if there is none.
     package var controlPort: Int? { running.withLock { $0?.control?.port } }
+
+    /// **Secret.** Address of the page for browsers of other machines; nil if it is for this machine only.
+    package var foreignPage: String? {
+        guard let pageAccess, let host = pageAccess.host, let controlPort else { return nil }
+        return "http://\(BrowserGuard.plain(host).bracketed):\(controlPort)/?token=\(pageAccess.token)"
+    }
 
     /// All sessions in the order of arrival, with the latest thousand of the ended ones.
     package var sessions: [SessionRecord] { services.board.records }

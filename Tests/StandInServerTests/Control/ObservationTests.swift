@@ -181,6 +181,10 @@ struct ObservationTests {
             #expect(server.server.wait(milliseconds: 20_000) { $0[0].look?.style == .grey })
             #expect(server.server.sessions[0].promptCount == 0)
             #expect(try ask(port, "POST", "/control/prompt?session=none", body: "x").hasPrefix("HTTP/1.1 404 "))
+            let refusal = try ask(port, "POST", "/control/prompt?session=\(id)", body: "refuse-me, noir")
+            #expect(refusal.hasPrefix("HTTP/1.1 422 ") && refusal.contains("refused by moderation"))
+            let texts = server.server.journal.entries().entries.filter { $0.type == "prompt" }.map(\.message)
+            #expect(texts == ["{\"prompt\":\"<4 characters>\"}"])
             client.close()
         }
     }

@@ -122,6 +122,91 @@ struct PageTests {
         }
     }
 
+    // MARK: Other machines
+
+    /// The service listens at loopback, so that this machine can play the other one.
+    private func withForeignPage(_ body: (TestServer, Int, String) throws -> Void) throws {
+        try withControl({
+            ($0.servesPage, $0.host, $0.pageHost) = (true, "127.0.0.1", "Studio.example")
+        }) { server, port in
+            let page = try #require(server.server.foreignPage)
+            let start = "http://studio.example:\(port)/?token="
+            #expect(page.hasPrefix(start))
+            try body(server, port, String(page.dropFirst(start.count)))
+        }
+    }
+
+    @Test func withoutAHostThereIsNoPageForOtherMachines() throws {
+        try withPage { server, port in
+            let answer = try ask(port, "GET", "/", host: "studio.example:PORT")
+            #expect(server.server.foreignPage == nil && answer.hasPrefix("HTTP/1.1 403 "))
+        }
+    }
+
+    @Test func otherMachinesNeedTheToken() throws {
+        try withForeignPage { server, port, token in
+            let host = "studio.example:PORT"
+            func status(_ method: String, _ target: String, _ headers: [String] = []) throws -> Substring {
+                try ask(port, method, target, headers, host: host, body: "").dropFirst(9).prefix(3)
+            }
+            for path in ["/", "/page.js", "/page.css"] {
+                let bare = try status("GET", path)
+                #expect(bare == "403")
+                #expect(try status("GET", path + "?token=x") == "403")
+                #expect(try status("GET", path + "?token=\(token)") == "200")
+                #expect(try status("GET", path + "?token=\(token)", ["Sec-Fetch-Site: cross-site"]) == "403")
+            }
+            let own = ["Origin: http://studio.example:PORT", "X-Standin-Token: \(token)"]
+            for (method, path) in [
+                ("GET", "/health"), ("GET", "/control"), ("GET", "/control/sessions"), ("GET", "/control/faults"),
+                ("DELETE", "/control/faults"), ("POST", "/control/drop"), ("POST", "/page/config"),
+            ] {
+                #expect(try status(method, path) == "403", "\(path)")
+                #expect(try status(method, path + "?token=\(token)") == "403", "\(path)")
+                #expect(try status(method, path, own) == "200", "\(path)")
+                // A program of the other machine, which is no browser.
+                #expect(try status(method, path, [own[1]]) == "200", "\(path)")
+                #expect(try status(method, path, ["Origin: http://evil.example", own[1]]) == "403", "\(path)")
+                #expect(try status(method, path, ["Origin: http://127.0.0.1:PORT", own[1]]) == "403", "\(path)")
+            }
+        }
+    }
+
+    @Test func theForeignPageNamesItsHost() throws {
+        try withForeignPage { server, port, token in
+            let page = try ask(port, "GET", "/?token=\(token)", host: "studio.example:PORT")
+            #expect(page.contains("src=\"/page.js?token=\(token)\"") && page.contains("ws://studio.example:\(port) "))
+            let config = try ask(
+                port, "POST", "/page/config", ["X-Standin-Token: \(token)"], host: "studio.example:PORT")
+            #expect(config.contains("\"is_reachable\":false"))
+            // This machine's page is as without the option.
+            #expect(try self.token(port) == token)
+            #expect(try ask(port, "GET", "/").contains("src=\"/page.js\""))
+            #expect(try ask(port, "GET", "/", host: "evil.example").hasPrefix("HTTP/1.1 403 "))
+            #expect(try ask(port, "GET", "/control/sessions").hasPrefix("HTTP/1.1 200 "))
+        }
+    }
+
+    @Test func anotherMachineWatchesWithTheToken() throws {
+        try withForeignPage { server, port, token in
+            let client = try server.connect()
+            let id = try client.expectGreeting().id
+            let target = "/page/watch?session=\(id)&side=after"
+            for (origin, token, status) in [
+                ("http://studio.example:PORT", token, 101), ("http://studio.example:PORT", "x", 403),
+                ("http://evil.example", token, 403),
+            ] {
+                let socket = try RawSocket(port: port)
+                socket.request(
+                    target, host: "studio.example:\(port)",
+                    extra: fields(["Origin: \(origin)", "Sec-WebSocket-Protocol: standin, token.\(token)"], port))
+                _ = socket.read { _ in socket.text.contains("\r\n\r\n") }
+                #expect(socket.text.hasPrefix("HTTP/1.1 \(status) "), "\(socket.text)")
+            }
+            client.close()
+        }
+    }
+
     // MARK: Video
 
     private func upgrade(_ port: Int, _ target: String, _ headers: [String]) throws -> RawSocket {

@@ -28,6 +28,7 @@ REQUESTS = [
     ("POST", "/control/faults", "nonsense", 400), ("GET", "/control/faults", None, 200), ("DELETE", "/control/faults", None, 200),
     ("POST", "/control/inject", "media_silent", 200), ("POST", "/control/inject", "nonsense", 400),
     ("POST", "/control/prompt", "noir", 200), ("POST", "/control/prompt?session=none", "noir", 404),
+    ("POST", "/control/prompt", "refuse-me", 422),
     ("POST", "/control/close?code=1012", "", 200), ("POST", "/control/close?code=7", "", 400), ("POST", "/control/drop", "", 200),
     ("DELETE", "/control/sessions", None, 200),
 ]

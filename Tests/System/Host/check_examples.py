@@ -562,7 +562,7 @@ def programs_checks(url, work, environment):
 FILES = {
     "outputs.sh": {"outputs.webm": "lego", "outputs.png": "lego"}, "watch.sh": {"watch.png": "lego"},
     "record.sh": {"record-1.webm": "lego", "record-3.webm": "cyberpunk"},
-    "demo.sh": {"transformed.webm": None, "before-after.png": None},
+    "demo.sh": {"transformed.webm": None, "before-after-1.png": None, "before-after-2.png": None},
     "reconnect.sh": {"reconnect-1.png": "lego", "reconnect-3.png": "lego"},
 }
 SCRIPTS = [

@@ -333,6 +333,7 @@ def wrong_arguments():
     for words, why in ((["--base-url", "ftp://x"], "base-url must begin"), (["--timeout", "x"], "is invalid"),
                        (["--timeout", "nan"], "--timeout"), (["--turn-servers", "turn:host"], "--turn-servers"),
                        (["--stun-server", "turn:u:p@host"], "--stun-server"), (["--model", ""], "model"),
+                       (["--model", "lucy-2.55"], "use one of lucy-2.1, "),
                        (["--api-key-file", "/nowhere"], "--api-key-file"), (["--unknown"], "--unknown"),
                        (["--base-url", "ws://192.0.2.1"], "unencrypted"), (["--base-url", "wss://host/?api_key=x"], "api_key"),
                        (["--http-proxy", "https://x"], "http-proxy must begin"), (["--local-address", "a/b"], "--local-address"),

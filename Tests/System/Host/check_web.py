@@ -89,11 +89,15 @@ def chip(name):
     return f"document.getElementById('{name}').dataset.state"
 
 
-def try_it(browser, standin):
+def try_it(browser, standin, shot):
     """The page as a client."""
     browser.view(1280, 900)
     browser.open(standin.page)
     browser.until("document.body?.dataset.state === 'connected'")
+    shows = ("['start', 'command', 'try-canvas', 'before'].map(id => document.getElementById(id).checkVisibility())"
+             ".join() === 'true,true,true,false'")
+    becomes(browser, "without a session the page says how to begin, and has no black videos", shows, shows)
+    shot("idle")
     click(browser, "document.getElementById('try-canvas')")
     browser.until(f"{chip('state')} === 'live' && screens.after.times.length > 0", LIMIT)
     size = "[screens.after.video.videoWidth, screens.after.video.videoHeight].join(' x ')"
@@ -144,11 +148,25 @@ STOPPED = """(() => {
 })()"""
 
 
-def events(browser):
+SELECTED = "(document.querySelector('#session-list [aria-pressed=true]')?.closest('tr').textContent ?? '')"
+
+
+def is_refused(browser, effective):
+    """The page shows the refusal, and which prompt is still in effect."""
+    state = "document.getElementById('prompt-state').textContent"
+    words = ["Refused: refuse-me (the prompt was refused by moderation)", f"In effect: {effective}"]
+    becomes(browser, f"beside a refused prompt the page shows {effective}, which is in effect",
+            f"{json.dumps(words)}.every(word => {state}.includes(word)) && {SELECTED}.includes('{effective} (refused: refuse-me)')",
+            f"{state} + ' and ' + {SELECTED}")
+
+
+def events(browser, shot):
     """What the stand-in reports, and what is copied."""
     logs(browser, "the journal is among the events", "generation_started")
     browser.call("(input => { input.value = 'refuse-me'; input.form.requestSubmit(); })(document.getElementById('prompt'))")
     logs(browser, "a refused prompt is an event", "prompt refused: ")
+    is_refused(browser, "cyberpunk")
+    shot("refused")
     browser.call("(input => { input.value = 'error_transient'; input.form.requestSubmit(); })(document.getElementById('spec'))")
     logs(browser, "a SPEC can be injected", "service: ")
     for name, text in (("as-curl", f"curl --data 'error_transient' {browser.call('location.origin')}/control/inject"),
@@ -200,6 +218,8 @@ def faults(browser, shot):
             shot(f"fault-{name.split()[0].lower()}")
             if not VERIFYING:
                 report(f"the button \"{name}\" shows the fault")
+                click(browser, "document.getElementById('copy-run')")
+                logs(browser, "the table of the fault run is copied", f"| {name} | ")
                 continue
             browser.until(f"faultStates.lastIndexOf('recovered') > faultStates.indexOf('fault') && {chip('fault')} === 'recovered'", LIMIT)
             report(f"the button \"{name}\" shows the fault and the recovery")
@@ -224,10 +244,9 @@ def watching(browser, standin, shot):
             figures = browser.call(MEASURE % 3)
             for video in ("before", "after"):
                 measured(f"web: frame rate of the video \"{video}\" of a pipeline's session", figures[video], "frames/s", at_least=FPS)
-        row = "(document.querySelector('#session-list [aria-pressed=true]')?.textContent ?? '')"
-        words = ["generating", "webrtc", "VP8", "640 × 360", "mosaic", "Mbit/s"]
+        words = ["generating", "webrtc", "VP8", "640 × 360", "mosaic"]
         becomes(browser, "the list has state, transport, codec and look",
-                f"{json.dumps(words)}.every(word => {row}.includes(word))", row)
+                f"{json.dumps(words)}.every(word => {SELECTED}.includes(word))", SELECTED)
         shot("watching")
         # The screen may still have the colour of the session before, which had this look.
         violet = "(c => c && c[1] + 8 < c[0] && c[1] + 8 < c[2])(screens.after.colour)"
@@ -235,10 +254,48 @@ def watching(browser, standin, shot):
         browser.call("(input => { input.value = 'cyberpunk'; input.form.requestSubmit(); })(document.getElementById('prompt'))")
         browser.until(violet, LIMIT)
         report("the prompt box changes the look of a pipeline's session", "" if not is_near(browser.call("screens.after.colour"), before) else before)
+        logs(browser, "a prompt of the page is an event of the pipeline's session", "prompt of this page: cyberpunk")
+        browser.call("(input => { input.value = 'refuse-me'; input.form.requestSubmit(); })(document.getElementById('prompt'))")
+        is_refused(browser, "cyberpunk")
+        clear(browser)
+        other_machine(browser, standin, shot)
     except TimeoutError as error:
         report("a pipeline's session is watched", error)
     finally:
         end_process(pipeline)
+
+
+def clear(browser):
+    """Ended sessions go, and events of other sessions are hidden until the user wants them."""
+    others = ("[...document.querySelectorAll('#log [data-session]')].filter(each => each.dataset.session && each.dataset.session !== selected)"
+              ".map(each => each.checkVisibility())")
+    hidden = browser.call(others)
+    click(browser, "document.getElementById('all-events')")
+    shown = browser.call(others)
+    report("events are those of the selected session, or of all", "" if shown and all(shown) and not any(hidden) else f"{hidden}, {shown}")
+    states = "[...document.querySelectorAll('#session-list tr')].map(each => each.dataset.state)"
+    ended = browser.call(states)
+    click(browser, "document.getElementById('clear')")
+    becomes(browser, "ended sessions are cleared", f"{states}.join() === 'generating'", f"{states}.join()")
+    report("there were ended sessions", "" if "closed" in ended else ended)
+
+
+def other_machine(browser, standin, shot):
+    """The page by the name of --web-host: with its token only, and without the service, which listens at loopback."""
+    browser.open(standin.foreign.partition("?")[0])
+    text = "(location.host.startsWith('studio.example') && document.body?.textContent)"
+    refusal = browser.until(text, LIMIT)
+    report("without its token the page is refused", "" if "with its token" in refusal else refusal)
+    browser.open(standin.foreign)
+    browser.until(f"{text} && document.body.dataset.state === 'connected' && watches.length === 2"
+                  " && screens.before.times.length > 0 && screens.after.times.length > 0", LIMIT)
+    report("another machine's browser watches a session")
+    disabled = browser.call("['try-canvas', 'try-camera'].every(id => document.getElementById(id).disabled)"
+                            " && document.getElementById('unreachable').textContent")
+    report("it says why it is no client itself", "" if disabled and "--host" in disabled else disabled)
+    click(browser, "document.getElementById('as-curl')")
+    logs(browser, "it copies without a clipboard", "to copy from here: curl")
+    shot("other-machine")
 
 
 def layout(browser, shot):
@@ -260,7 +317,7 @@ def layout(browser, shot):
     shows = f"""{both}.every(each => {{
         const {{left, top, right, bottom}} = each.getBoundingClientRect();
         const seen = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
-        return top >= 0 && bottom <= innerHeight && each.parentElement.contains(seen); }})"""
+        return top >= 0 && bottom < innerHeight + 1 && each.parentElement.contains(seen); }})"""
     becomes(browser, "at 375 px the videos and a fault's button are on one screen", f"innerWidth === 375 && {shows}",
             f"JSON.stringify({both}.map(each => each.getBoundingClientRect()))")
     shot("375")
@@ -344,12 +401,12 @@ def main():
     options = parser.parse_args()
     if not chromium.PROGRAM:
         return report.skip("the page in a browser: chromium is not installed")
-    standin, browser = StandIn("--web"), None
-    standin.page = standin.process.stdout.readline().split()[-1]
+    standin, browser = StandIn("--web", "--host", "127.0.0.1", "--web-host", "studio.example"), None
+    standin.page, standin.foreign = (standin.process.stdout.readline().split()[-1] for _ in range(2))
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(gstreamer(folder))
         try:
-            browser = chromium.Chromium()
+            browser = chromium.Chromium("--host-resolver-rules=MAP studio.example 127.0.0.1")
 
             def shot(name):
                 if options.screenshots:
@@ -357,17 +414,21 @@ def main():
                     with open(os.path.join(options.screenshots, f"{name}.png"), "wb") as file:
                         file.write(base64.b64decode(data))
 
-            try_it(browser, standin)
+            try_it(browser, standin, shot)
             prompts(browser, shot)
-            events(browser)
+            events(browser, shot)
             faults(browser, shot)
             layout(browser, shot)
             watching(browser, standin, shot)
             # A session may end between the list that names it and the request to watch it.
-            errors = [error for error in browser.console_errors() if not re.search("/page/watch.* response code: 403", error)]
+            # The page without a token, its icon, and a prompt are refused on purpose.
+            refused = ("/page/watch.* response code: 403|status of 403.* http://studio.example:[0-9]+/(favicon.ico)?$"
+                       "|status of 422.*/control/prompt")
+            errors = [error for error in browser.console_errors() if not re.search(refused, error)]
             report("the console has no error", "; ".join(errors[:3]))
             hosts = browser.requested_hosts()
-            report("the page asks no other host", "" if all(host.startswith("127.0.0.1:") for host in hosts) else hosts)
+            report("the page asks no other host",
+                   "" if all(host.startswith(("127.0.0.1:", "studio.example:")) for host in hosts) else hosts)
             other_origins(browser, standin)
             ends(browser, standin, shot)
         except Exception as error:

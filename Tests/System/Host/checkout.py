@@ -10,7 +10,7 @@ import subprocess
 
 from checks import NAMESPACES_UP, RELEASE, REPO, lacking, write
 
-# debian/control lists the packages; the drivers in Swift import CGStreamer, and one has the tests' cameras.
+# debian/control lists the packages; the drivers in Swift import GStreamerKit, and one has the tests' cameras.
 PARTS = ("pipelines", "scripts", "debian", "Sources/CGStreamer", "Sources/CRelease",
          "Tests/DecartElementsTests/Support/VirtualCameras.swift")
 SWIFT = """#!/bin/sh

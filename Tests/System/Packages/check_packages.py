@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Build the packages, install them in fresh systems of Debian 12 and 13, and type the README's lines there.
+"""Build the packages, install them in fresh systems of Debian 12 and 13, and type the documents' lines there.
 
     check_packages.py                  what scripts/test checks: debian/rules, and pytest's fixture with the existing build
     DECART_VERIFY=1 check_packages.py  also the packages
@@ -261,6 +261,67 @@ def check_use(system, title, debs, commit):
           system.must(f"dpkg-query -W {' '.join(OURS)} 2>/dev/null || true"))
 
 
+# --- The blocks of the documents ----------------------------------------------------------------------------------------
+
+PAGES = ("README.md", "docs/ENCODED.md", "docs/GUIDE.md", "docs/RECIPES.md")
+# What apt installs with README's line and its default settings, Recommends among them.
+RECOMMENDED = "gstreamer1.0-plugins-ugly gstreamer1.0-libav"
+# Seconds that a block has; most have no end.
+BLOCK = 8
+LACKS = re.compile(r'no element "([\w-]+)"|([\w./-]+): command not found|Namespace (\w+) not available|cannot execute: required file|'
+                   r"No module named '(\w+)'")
+# Debian's packages, as the pages write their names.
+NAMED = re.compile(r"`((?:gstreamer1\.0|gir1\.2|lib|python3)-[\w.+-]+|ffmpeg|nginx|janus|nftables)`")
+STANDIN = "decart-standin >/tmp/standin.log 2>&1 &\nuntil grep -qs 'listening on' /tmp/standin.log; do sleep 0.1; done\n"
+
+
+def blocks_of(page):
+    """Line and text of each block of commands as a user of the packages types it, without the commands marked "not run"."""
+    content = DOCUMENTS.without_env(read(f"{REPO}/{page}"))
+    for match in re.finditer(r"^```sh( \S[^\n]*)?\n(.*?)^```$", content, re.M | re.S):
+        above = content[:match.start()].rstrip("\n").rpartition("\n")[2]
+        if "not run" in above:
+            continue
+        lines = [line for line in match[2].splitlines() if not re.search(r"#.*\bnot run\b", line)]
+        text = re.sub(r"(?<![\w/.-])(?:\./)?(pipelines/[\w./-]+\.py)", rf"{DOCUMENTS.INSTALLED}/\1", "\n".join(lines))
+        # There is no display.
+        text = text.replace("autovideosink", "fakesink").replace("ffplay ", "ffplay -nodisp ")
+        if text.strip():
+            yield content.count("\n", 0, match.start()) + 2, text
+
+
+def type_block(system, text):
+    """What the block lacks in the system, and its first ERROR if it has one."""
+    start = "" if re.search(r"^decart-standin\b", text, re.M) else STANDIN
+    write(f"{system.folder}{HOME}/block.sh", f"{start}export DECART_BASE_URL=ws://127.0.0.1:9001 DECART_API_KEY=x\n{text}\n")
+    _, output = system.run(f"timeout -s INT -k 5 {BLOCK} bash block.sh 2>&1; true", limit=HANG)
+    lacks = sorted({next(filter(None, found.groups()), found[0]) for found in LACKS.finditer(output)})
+    error = re.search(r"^ERROR: .*", output, re.M)
+    return lacks, error[0] if error else ""
+
+
+def check_blocks(system, title):
+    """Each block of README, ENCODED, GUIDE and RECIPES runs with what README installs, or its page names the packages that it
+    needs: with these it does. A block alone, without its server or its file, may fail otherwise."""
+    system.must(f"apt-get -qq install {RECOMMENDED}", network=True, limit=300)
+    for page in PAGES:
+        found = [(line, text, *type_block(system, text)) for line, text in blocks_of(page)]
+        lacking = [(line, text, lacks) for line, text, lacks, _ in found if lacks]
+        report(f"{title}: {page} has blocks", "" if found else "none", f"{len(found)}, {len(lacking)} need further packages")
+        if lacking:
+            named = sorted(set(NAMED.findall(read(f"{REPO}/{page}"))))
+            for package in named:
+                system.run(f"apt-get -qq install {package}", network=True, limit=300)
+        after = [(line, *type_block(system, text)) for line, text, _ in lacking]
+        report(f"{title}: {page} names the packages that its blocks need", "; ".join(
+            f"line {line}: {', '.join(lacks)}" for line, lacks, _ in after if lacks))
+        # Recipes whose parts are several blocks are run together by check_recipes.py.
+        if page != "docs/RECIPES.md":
+            errors = [(line, error) for line, _, lacks, error in found if error and not lacks]
+            errors += [(line, error) for line, lacks, error in after if error and not lacks]
+            report(f"{title}: the blocks of {page} run", "; ".join(f"line {line}: {error}" for line, error in errors))
+
+
 def own_tests():
     """The commands of docs/FAULTS.md for pytest, and its sample."""
     section = re.search(r"^## In your own tests$(.*)", read(f"{REPO}/docs/FAULTS.md"), re.M | re.S)
@@ -514,6 +575,13 @@ def main():
                     check_wheel(make_system(), title)
                 system = make_system()
                 check_use(system, title, debs, commit)
+                if release == "bookworm":
+                    other = make_system()
+                    for deb in debs:
+                        shutil.copy(deb, f"{other.folder}{HOME}")
+                    other.must("apt-get -qq update", network=True, limit=120)
+                    other.must(readme_lines()[0], network=True, limit=300)
+                    check_blocks(other, title)
                 if release == "bookworm":
                     check_mirror(system, title)
             except Unreachable as error:

@@ -4,17 +4,19 @@
 The code of the DocC articles of GStreamerKit and pipelines/examples/minimal.swift are built in packages of their own, as
 README.md has it; the element of the first article runs in gst-launch-1.0. With DECART_VERIFY=1 a program on DecartRealtime too,
 which needs most of the project: it depends on a version tag of a clone, for which SwiftPM refuses unsafe flags, and runs
-against the stand-in. Prints "ok NAME" or "not ok NAME: why".
+against the stand-in. DocC has no warning on either product. Prints "ok NAME", "not ok NAME: why" or "skip NAME: why".
 """
 
+import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Host"))
-from checks import REPO, VERIFYING, Results, read, write  # noqa: E402
+from checks import RELEASE, REPO, VERIFYING, Results, output_of, read, write  # noqa: E402
 from standin import running_standin  # noqa: E402
 
 ARTICLES = os.path.join(REPO, "Sources", "GStreamerKit", "GStreamerKit.docc")
@@ -136,10 +138,31 @@ def check_tag(folder):
     report("a package with a version of gst-decart runs the quick start", "" if said == "704x1280" else said[-300:])
 
 
+def check_documentation(product, folder):
+    """DocC over the symbol graph of the build."""
+    if not shutil.which("docc") or not shutil.which("swift-symbolgraph-extract"):
+        return report.skip(f"DocC of {product}: the toolchain has no docc")
+    graphs = os.path.join(folder, f"{product}-symbols")
+    os.makedirs(graphs)
+    flags = output_of("pkg-config", "--cflags-only-I", "gstreamer-video-1.0", "nice", "libsrtp2", "openssl").split()
+    maps = [f"-fmodule-map-file={path}" for path in glob.glob(f"{RELEASE}/*.build/module.modulemap")]
+    modules = [word for path in glob.glob(f"{REPO}/Sources/C*/") for word in ("-I", path)]
+    target = re.search(r'"triple": "([^"]+)"', output_of("swift", "-print-target-info"))[1]
+    run(["swift-symbolgraph-extract", "-module-name", product, "-I", f"{RELEASE}/Modules", *modules, "-target", target,
+         *(word for flag in flags + maps for word in ("-Xcc", flag)), "-minimum-access-level", "public", "-output-dir", graphs])
+    said = run(["docc", "convert", f"{REPO}/Sources/{product}/{product}.docc", "--fallback-display-name", product,
+                "--fallback-bundle-identifier", product, "--fallback-bundle-version", "1", "--additional-symbol-graph-dir", graphs,
+                "--output-dir", os.path.join(folder, f"{product}-docs")])
+    found = re.findall(r"^(?:warning|error): .*", said, re.M)
+    report(f"DocC of {product} has no warning", "; ".join(found[:3]))
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         report.perform("the element of the article", check_element, folder)
         report.perform("programs on GStreamerKit", check_programs, folder)
+        for product in ("GStreamerKit", "DecartRealtime"):
+            report.perform(f"DocC of {product}", check_documentation, product, folder)
         if VERIFYING:
             report.perform("a package with a version of gst-decart", check_tag, folder)
     sys.exit(report.failed)

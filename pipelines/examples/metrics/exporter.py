@@ -33,7 +33,7 @@ from gi.repository import GLib, Gst  # noqa: E402
 SECOND = 1e-9  # a nanosecond in seconds
 BYTE = 1 / 8  # a bit in bytes
 
-# metric, field of `stats`, unit of the field, help
+# metric, field of `stats` or PART/FIELD of a connection, unit of the field, help
 COUNTERS = [
     ("frames_in", "frames-in", 1, "Frames that arrived at the element."),
     ("frames_skipped", "frames-skipped", 1, "Frames that the rate limit dropped."),
@@ -66,12 +66,12 @@ COUNTERS = [
     ("audio_received", "audio-buffers-received", 1, "Buffers of audio from the service."),
     ("audio_silence", "audio-buffers-silence", 1, "Buffers of silence that stood in for missing audio."),
 ]
-# A negative value is unknown, and left out.
+# A negative or absent value is unknown, and left out.
 GAUGES = [
-    ("round_trip_seconds", "round-trip-time", SECOND, "Round-trip time of the last receiver report."),
-    ("jitter_seconds", "jitter", SECOND, "Interarrival jitter of the received video."),
-    ("fraction_lost_ratio", "fraction-lost", 1, "Fraction of the sent packets that the last receiver report counts as lost."),
-    ("target_bytes_per_second", "target-bitrate", BYTE, "Bitrate that the encoder may send now."),
+    ("round_trip_seconds", "remote-inbound-rtp/round-trip-time", 1, "Round-trip time of the last receiver report."),
+    ("jitter_seconds", "inbound-rtp/jitter", 1, "Interarrival jitter of the received video."),
+    ("fraction_lost_ratio", "remote-inbound-rtp/fraction-lost", 1, "Fraction of the sent packets that the last receiver report counts as lost."),
+    ("target_bytes_per_second", "outbound-rtp/target-bitrate", BYTE, "Bitrate that the encoder may send now."),
     ("estimated_bytes_per_second", "estimated-bitrate", BYTE, "Estimated capacity of the network."),
     ("sent_frames_per_second", "frames-per-second-sent", 1, "Frames handed to the encoder in the last second."),
     ("received_frames_per_second", "frames-per-second-received", 1, "Frames decoded in the last second."),
@@ -97,6 +97,21 @@ def items(structure):
         yield name, structure.get_value(name)
 
 
+def value_of(stats, field):
+    """A flat field, or PART/FIELD of the first connection that has it, the sending one before the receiving one; else None."""
+    part, _, name = field.rpartition("/")
+    if not part:
+        return stats.get_value(field)
+    for _, connection in items(stats.get_value("connections")):
+        if connection.has_field(part) and (values := connection.get_value(part)).has_field(name):
+            return values.get_value(name)
+    return None
+
+
+def codec_of(stats):
+    return (value_of(stats, "codec/mime-type") or "").removeprefix("video/")
+
+
 class Collector:
     """Reads `stats` of each element whenever Prometheus scrapes.
 
@@ -113,7 +128,7 @@ class Collector:
         readings = []
         for session, element in self.elements.items():
             stats = element.get_property("stats")
-            codec = self.codecs[session] = stats.get_value("codec") or self.codecs.get(session, "none")
+            codec = self.codecs[session] = codec_of(stats) or self.codecs.get(session, "none")
             readings.append(([session, codec], stats, element.get_property("connection-state").value_nick))
         yield from self.plain(readings)
         yield from self.labelled(readings)
@@ -140,7 +155,7 @@ class Collector:
             for name, field, unit, text in table:
                 metric = family(f"decart_{name}", text, labels=["session", "codec"])
                 for labels, stats, _ in readings:
-                    if (value := stats.get_value(field)) >= 0:
+                    if (value := value_of(stats, field)) is not None and value >= 0:
                         metric.add_metric(labels, value * unit)
                 yield metric
 
@@ -162,7 +177,8 @@ class Collector:
             for name, duration in items(stats.get_value("time-in-state")):
                 state.add_metric([labels[0], name], name == current)
                 times.add_metric([labels[0], name], duration * SECOND)
-            facts = {name: stats.get_value(name) or "none" for name in ("codec", "encoder", "decoder", "transport")}
+            facts = {"codec": codec_of(stats) or "none"}
+            facts |= {name: stats.get_value(name) or "none" for name in ("encoder", "decoder", "transport")}
             info.add_metric(labels[:1], facts)
         yield from (dropped, delay, state, times, info)
 

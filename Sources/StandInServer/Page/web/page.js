@@ -15,13 +15,24 @@ async function ask(path, method = 'GET', body = undefined) {
     return value;
 }
 
-function note(text) {
+/** An event of a session, or of the page if there is none. */
+function note(text, session = '') {
     const item = document.createElement('li');
+    item.dataset.session = session;
     const time = document.createElement('time');
     time.textContent = new Date().toTimeString().slice(0, 8);
     item.append(time, text);
     $('log').prepend(item);
-    while ($('log').children.length > 200) $('log').lastChild.remove();
+    while ($('log').children.length > 400) $('log').lastChild.remove();
+    filterEvents();
+}
+
+/** Shows the events of the page and of the selected session, unless the user wants all. */
+function filterEvents() {
+    for (const {dataset, classList} of $('log').children) {
+        classList.toggle('other', Boolean(selected && dataset.session && dataset.session !== selected));
+    }
+    $('log').classList.toggle('all', $('all-events').checked);
 }
 
 function show(id, state, text) {
@@ -234,6 +245,8 @@ class Client {
             api_key: config.key, model: config.model, pixel_latency: '1', user_agent: 'decart-standin page'});
         this.socket = new WebSocket(`${config.service}/v1/stream?${query}`);
         this.isOffered = false;
+        /** Prompts sent before the session's ID was known. */
+        this.early = [];
         const ended = new Promise(done => { this.socket.onclose = done; });
         this.socket.onmessage = event => this.receive(JSON.parse(event.data)).catch(error => note(error.message));
         const event = await ended;
@@ -249,6 +262,7 @@ class Client {
 
     setPrompt(text) {
         this.prompt = text;
+        (this.id ? promptsOf(this.id).typed : this.early).push(text);
         this.send(text ? {type: 'prompt', prompt: text, enhance_prompt: false}
             : {type: 'set_image', image_data: null, prompt: null});
     }
@@ -265,12 +279,12 @@ class Client {
             break;
         case 'session_id':
             this.id = message.session_id;
-            prompts.set(this.id, this.prompt);
+            promptsOf(this.id).typed.push(...this.early.splice(0));
             choose(this.id);
             break;
         case 'prompt_ack': case 'set_image_ack':
-            note(message.success ? (this.prompt ? 'prompt accepted' : 'no prompt: the video comes back unchanged')
-                : `prompt refused: ${message.error}`);
+            // The next session begins with the prompt that was accepted last.
+            if (message.success) this.accepted = this.prompt; else this.prompt = this.accepted ?? this.prompt;
             if (!this.isOffered) await this.offer();
             break;
         case 'answer':
@@ -348,14 +362,58 @@ let watches = [];
 let selected = null;
 let watched = null;
 let sessions = [];
-/** The text that this page has sent, by session. */
+/** By session: texts that this page has sent and the journal has not shown, the latest prompt, that in effect, and a refusal. */
 const prompts = new Map();
+
+function promptsOf(id) {
+    if (!prompts.has(id)) prompts.set(id, {typed: [], latest: null, effective: null, refused: null, error: null});
+    return prompts.get(id);
+}
+
+/** Follows the prompts of a session by its journal, which hides their texts unless this page has sent them. */
+function followPrompt({session, direction, type, message}) {
+    const state = promptsOf(session);
+    if (direction === 'event' && type === 'opened') state.effective = '';
+    if (direction !== 'out' && (type === 'prompt' || (type === 'set_image' && 'prompt' in (message ?? {})))) {
+        state.latest = state.typed.shift() ?? message.prompt ?? '';
+        // The stand-in's user needs no acknowledgement.
+        if (direction === 'event') [state.effective, state.refused] = [state.latest, null];
+        return state.latest || 'none';
+    }
+    if (direction !== 'out' || !['prompt_ack', 'set_image_ack'].includes(type)) return null;
+    if (message.success) {
+        [state.effective, state.refused] = [state.latest, null];
+        return null;
+    }
+    refuse(state, state.latest, message.error);
+    return null;
+}
+
+function refuse(state, text, error) { [state.refused, state.error] = [text || 'the prompt', error ?? 'no reason is given']; }
+
+/** What a session's prompt is, in a few words; null: the page does not know. */
+const promptText = id => {
+    const state = prompts.get(id);
+    return !state || state.effective === null ? null : state.effective || 'no prompt';
+};
+
+function showPrompt() {
+    const state = prompts.get(selected), isRefused = Boolean(state?.refused);
+    const text = promptText(selected);
+    $('prompt-state').dataset.state = isRefused ? 'refused' : '';
+    const shown = [isRefused ? `Refused: ${state.refused} (${state.error}).` : '', text ? `In effect: ${text}.` : ''].filter(Boolean).join(' ');
+    if ($('prompt-state').textContent !== shown) $('prompt-state').textContent = shown;
+}
 /** The stand-in does not answer, or another run of it has another token. */
 let isLost = false;
 
 function choose(id) {
     selected = id;
-    $('prompt').value = prompts.get(id) ?? sessions.find(each => each.id === id)?.prompt_texts?.at(-1) ?? '';
+    const known = prompts.get(id);
+    const session = sessions.find(each => each.id === id);
+    $('prompt').value = (client?.id === id ? client?.prompt : known?.isTyped ? known.effective : null) ?? session?.prompt_texts?.at(-1) ?? '';
+    filterEvents();
+    showPrompt();
 }
 
 const screens = {before: new Screen('before'), after: new Screen('after', video => client?.frame(video))};
@@ -376,6 +434,7 @@ async function start(useCamera) {
 function stop() {
     client?.stop();
     client = selected = null;
+    filterEvents();
     delete document.body.dataset.client;
     calm();
     enable();
@@ -389,7 +448,9 @@ function unwatch() {
 
 function enable() {
     $('stop').disabled = !client;
-    for (const id of ['try-canvas', 'try-camera']) $(id).disabled = isLost;
+    for (const id of ['try-canvas', 'try-camera']) $(id).disabled = isLost || !isReachable;
+    // Browsers lend cameras to pages of this machine, or over https.
+    if (!navigator.mediaDevices) $('try-camera').disabled = true;
     const hasSession = !isLost && Boolean(client || sessions.some(each => each.id === selected && each.state !== 'closed'));
     for (const button of document.querySelectorAll('#fault-buttons button, #looks button, form button')) {
         button.disabled = isLost || (!hasSession && !button.dataset.always);
@@ -400,16 +461,24 @@ function enable() {
 
 async function applyPrompt(text) {
     $('prompt').value = text;
-    prompts.set(selected, text);
+    if (client && selected === client.id) return client.setPrompt(text);
+    if (!selected) return;
+    const id = selected, state = promptsOf(id);
+    state.isTyped = true;
+    state.typed.push(text);
     try {
-        if (client && selected === client.id) client.setPrompt(text);
-        else if (selected) await ask(`/control/prompt?session=${encodeURIComponent(selected)}`, 'POST', text);
+        await ask(`/control/prompt?session=${encodeURIComponent(id)}`, 'POST', text);
     } catch (error) {
-        note(`prompt: ${error.message}`);
+        state.typed.pop();
+        refuse(state, text, error.message);
+        note(`prompt refused: ${error.message}`, id);
+        showPrompt();
     }
 }
 
 async function copy(text) {
+    // Only pages of this machine, or over https, have the clipboard.
+    if (!navigator.clipboard) return note(`to copy from here: ${text}`);
     note(`copied: ${text}`);
     await navigator.clipboard.writeText(text).catch(error => note(`clipboard: ${error.message}`));
 }
@@ -451,14 +520,41 @@ const FAULTS = [
     ['Error message', 'the service reports an internal error', () => inject('error_transient')],
     ['No more faults', 'new connections have no faults', () => ask('/control/faults', 'DELETE'), true],
 ];
-/** The fault whose effect is awaited: {name, at, seenAt}. */
+/** The fault whose effect is awaited: {name, at, seenAt, row}. */
 let fault = null;
+/** One row a fault: {time, session, name, visible, recovered}. */
+const runs = [];
+const RUN = ['time', 'session', 'name', 'visible', 'recovered'];
+
+function listRuns() {
+    $('run').hidden = !runs.length;
+    $('run-list').replaceChildren(...runs.map(run => {
+        const row = document.createElement('tr');
+        row.append(...RUN.map(key => Object.assign(document.createElement('td'), {textContent: run[key]})));
+        return row;
+    }));
+}
+
+$('copy-run').addEventListener('click', () => {
+    const line = cells => `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+    copy([line(['time', 'session', 'fault', 'visible after', 'recovered after']), line(RUN.map(() => '---')),
+        ...runs.map(run => line(RUN.map(key => run[key])))].join('\n'));
+});
+$('clear-run').addEventListener('click', () => {
+    runs.length = 0;
+    listRuns();
+});
 
 async function request(name, title, act, isAwaited) {
-    note(`fault: ${name} — ${title}`);
+    note(`fault: ${name} — ${title}`, selected ?? '');
     calm();
     if (isAwaited) {
-        fault = {name, at: performance.now()};
+        const number = sessions.find(each => each.id === selected)?.number;
+        const row = {time: new Date().toTimeString().slice(0, 8), session: number ? `#${number}` : '–', name, visible: '–', recovered: '–'};
+        runs.push(row);
+        if (runs.length > 50) runs.shift();
+        listRuns();
+        fault = {name, at: performance.now(), row};
         show('fault', 'sent', `${name}: requested`);
     }
     try { await act(); } catch (error) {
@@ -503,7 +599,8 @@ $('spec-form').addEventListener('submit', event => {
 });
 const quote = text => `'${text.replaceAll("'", `'\\''`)}'`;
 $('as-curl').addEventListener('click', () => copy(
-    `curl --data ${quote(spec())} ${location.origin}/control/${isInjected() ? 'inject' : 'faults'}`));
+    `curl --data ${quote(spec())} ${location.origin}/control/${isInjected() ? 'inject' : 'faults'}`
+        + (location.search ? ` --header 'X-Standin-Token: ${token}'` : '')));
 $('as-pytest').addEventListener('click', () => copy(`standin.${isInjected() ? 'inject' : 'faults'}(${JSON.stringify(spec())})`));
 
 function calm() {
@@ -516,7 +613,9 @@ function disturbed(how) {
     if (!fault || fault.seenAt) return;
     fault.seenAt = performance.now();
     show('fault', 'fault', `${fault.name}: ${how}`);
-    note(`fault visible after ${seconds(fault.seenAt - fault.at)}: ${how}`);
+    fault.row.visible = `${seconds(fault.seenAt - fault.at)}: ${how}`;
+    listRuns();
+    note(`fault visible after ${seconds(fault.seenAt - fault.at)}: ${how}`, selected ?? '');
 }
 
 const seconds = ms => `${(ms / 1000).toFixed(1)} s`;
@@ -529,13 +628,19 @@ function judgeFault() {
     const isFlowing = after.times.length > 5 && age < 400;
     if (!fault.seenAt) {
         if (age > 700 || !after.times.length) disturbed(after.times.length ? 'the video stands still' : 'no frames arrive');
-        else if (now - fault.at > 8000) calm();
+        else if (now - fault.at > 8000) {
+            fault.row.visible = 'not within 8 s';
+            listRuns();
+            calm();
+        }
         return;
     }
     if (!isFlowing || now - fault.seenAt < 500) return;
     const text = `recovered after ${seconds(now - fault.seenAt)}`;
     show('fault', 'recovered', `${fault.name}: ${text}`);
-    note(`${fault.name.toLowerCase()}: ${text}`);
+    fault.row.recovered = seconds(now - fault.seenAt);
+    listRuns();
+    note(`${fault.name.toLowerCase()}: ${text}`, selected ?? '');
     fault = null;
 }
 
@@ -550,17 +655,19 @@ const hasStoppedTrack = (session, all) => (session.user_agent ?? '').startsWith(
     && session.state !== 'closed' && session.age_ms > 4000 && session.frames_in + session.frames_untransformed === 0
     && all.some(each => each.number < session.number && each.user_agent === session.user_agent && each.frames_in > 0);
 
+const COLUMNS = ['session', 'state', 'media', 'Mbit/s in', 'Mbit/s out', 'prompt', 'look'];
+
+/** The cells of a session's row. */
 function describe(session) {
-    const prompt = session.prompt_texts ? session.prompt_texts.at(-1) ?? 'no prompt'
-        : client?.id === session.id && client.prompt ? client.prompt
-        : `${session.prompts} prompt${session.prompts === 1 ? '' : 's'}`;
+    const prompt = promptText(session.id) ?? session.prompt_texts?.at(-1) ?? `${session.prompts} prompt${session.prompts === 1 ? '' : 's'}`;
+    const refused = prompts.get(session.id)?.refused;
     return [
         `#${session.number} ${session.model || 'viewer'}${client?.id === session.id ? ' (this page)' : ''}`,
         session.state,
         hasStoppedTrack(session, sessions) ? 'no frames since the reconnect: the SDK stopped the camera track, pass a new stream'
             : [session.transport, session.codec, session.width ? `${session.width} × ${session.height}` : null].filter(Boolean).join(', ') || 'no media',
-        `${mega(session.bitrate_in)} → ${mega(session.bitrate_out)} Mbit/s`,
-        `${prompt}${session.look ? ` · ${session.look}` : ''}`,
+        mega(session.bitrate_in), mega(session.bitrate_out),
+        refused ? `${prompt} (refused: ${refused})` : prompt, session.look ?? '–',
     ];
 }
 
@@ -570,19 +677,24 @@ function list() {
     const items = shown.map(session => {
         let item = old.get(session.id);
         if (!item) {
-            item = document.createElement('li');
+            item = document.createElement('tr');
             item.dataset.id = session.id;
-            const button = Object.assign(document.createElement('button'), {type: 'button'});
-            button.append(...describe(session).map(() => document.createElement('span')));
-            button.addEventListener('click', () => select(session.id));
-            item.append(button);
+            item.append(...COLUMNS.map((name, index) => {
+                const cell = document.createElement(index ? 'td' : 'th');
+                cell.dataset.name = name;
+                cell.append(document.createElement(index ? 'span' : 'button'));
+                return cell;
+            }));
+            item.querySelector('button').type = 'button';
+            item.addEventListener('click', () => select(session.id));
         }
-        const button = item.firstChild;
-        button.setAttribute('aria-pressed', session.id === selected);
-        button.dataset.state = session.state;
+        item.querySelector('button').setAttribute('aria-pressed', session.id === selected);
+        item.dataset.state = session.state;
+        item.classList.toggle('refused', Boolean(prompts.get(session.id)?.refused));
+        item.classList.toggle('selected', session.id === selected);
         describe(session).forEach((text, index) => {
-            const span = button.children[index];
-            if (span.textContent !== text) span.textContent = text;
+            const cell = item.children[index].firstChild;
+            if (cell.textContent !== text) cell.textContent = text;
         });
         return item;
     });
@@ -595,7 +707,25 @@ function list() {
     }
     $('session-count').textContent = sessions.length ? `${sessions.filter(each => each.state !== 'closed').length} open of ${sessions.length}` : '';
     $('no-sessions').hidden = sessions.length > 0;
+    $('session-table').hidden = !sessions.length;
+    $('clear').disabled = isLost || !sessions.some(each => each.state === 'closed');
+    const isIdle = !client && !sessions.some(each => each.state !== 'closed');
+    if (document.body.classList.contains('idle') !== isIdle) $('start').open = isIdle;
+    document.body.classList.toggle('idle', isIdle);
+    showPrompt();
 }
+
+$('clear').addEventListener('click', async () => {
+    try {
+        await ask('/control/sessions', 'DELETE');
+        sessions = sessions.filter(each => each.state !== 'closed');
+        for (const id of prompts.keys()) if (!sessions.some(each => each.id === id)) prompts.delete(id);
+        list();
+    } catch (error) {
+        note(`sessions: ${error.message}`);
+    }
+});
+$('all-events').addEventListener('change', filterEvents);
 
 function select(id) {
     if (client && id !== client.id) {
@@ -655,6 +785,11 @@ function lose(why) {
         sessions = [];
         list();
         show('state', 'lost', 'no stand-in');
+        $('active').textContent = '';
+        points.length = 0;
+        measured = null;
+        plot();
+        $('plot-text').textContent = 'Nothing is measured: there is no stand-in.';
     }
     enable();
 }
@@ -665,17 +800,29 @@ let told = null;
 async function tell() {
     const {last, entries} = await ask(`/control/journal?after=${told ?? Number.MAX_SAFE_INTEGER}`);
     told = last;
-    for (const {session_number: session, direction, type, message} of entries) {
+    for (const entry of entries) {
+        const {session, session_number: number, direction, type, message} = entry;
         if (['generation_tick', 'ice-candidate'].includes(type)) continue;
-        const detail = message?.error ?? message?.prompt ?? message?.status ?? message?.reason ?? message?.code;
-        note(`#${session} ${{in: '→ service:', out: '← service:', event: ''}[direction]} ${type}${detail ? `: ${detail}` : ''}`);
+        const prompt = followPrompt(entry);
+        const isRefusal = direction === 'out' && message?.success === false;
+        const detail = prompt ?? message?.error ?? message?.status ?? message?.reason ?? message?.code;
+        const what = isRefusal ? 'prompt refused' : direction === 'event' && type === 'prompt' ? 'prompt of this page' : type;
+        note(`#${number} ${{in: '→ service:', out: '← service:', event: ''}[direction]} ${what}${detail ? `: ${detail}` : ''}`, session);
     }
     const faults = String(await ask('/control/faults')).trim();
     $('active').textContent = faults && `new connections: ${faults.split('\n').join(', ')}`;
 }
 
+/** The service listens where this browser reaches it. */
+let isReachable = true;
+
 async function welcome() {
     const config = await ask('/page/config', 'POST');
+    isReachable = config.is_reachable;
+    $('hidden-prompts').hidden = config.shows_prompts;
+    $('unreachable').hidden = isReachable && Boolean(navigator.mediaDevices);
+    $('unreachable').textContent = isReachable ? 'The browser lends no camera to a page of another machine.'
+        : 'The service of this stand-in listens on its own machine only; --host 0.0.0.0 opens it to this one.';
     $('version').textContent = config.version;
     $('service').textContent = `service: ${config.service}`;
     $('command').textContent = `gst-launch-1.0 videotestsrc is-live=true ! decarttransform base-url=${config.service} api-key=x`
@@ -724,7 +871,7 @@ function plot() {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     const colour = name => style.getPropertyValue(name).trim();
-    const top = 22, bottom = height - 6, left = 44, right = width - 48;
+    const top = 22, bottom = height - 22, left = 44, right = width - 48;
     const most = keys => Math.max(0, ...points.flatMap(point => keys.map(key => point[key] ?? 0)));
     const nice = value => [1, 2, 5, 10].map(step => step * 10 ** Math.floor(Math.log10(value || 1))).find(step => step >= value) ?? 1;
     const highest = {latency: nice(Math.max(100, most(['latency']))), rate: nice(Math.max(1e6, most(['received', 'sent'])))};
@@ -739,7 +886,15 @@ function plot() {
         context.textAlign = 'left';
         context.fillText(`${(highest.rate * part / 1e6).toFixed(1)}`, right + 6, y + 4);
     }
-    const legend = [['ms', '--plot-a', 'latency', highest.latency], ['Mbit/s in', '--plot-b', 'received', highest.rate],
+    context.fillStyle = colour('--quiet');
+    for (const [part, text, align] of [[0, '60 s ago', 'left'], [0.5, '30 s', 'center'], [1, 'now', 'right']]) {
+        context.textAlign = align;
+        context.fillText(text, left + (right - left) * part, height - 5);
+    }
+    // The delay of this page's session and that within the stand-in are different figures.
+    const [delay, line] = client ? ['ms, canvas to canvas', '--plot-a'] : ['ms in the stand-in', '--plot-d'];
+    const isNarrow = width < 340;
+    const legend = [[isNarrow ? 'ms' : delay, line, 'latency', highest.latency], ['Mbit/s in', '--plot-b', 'received', highest.rate],
         ['Mbit/s out', '--plot-c', 'sent', highest.rate]];
     let x = left;
     context.textAlign = 'left';
@@ -777,6 +932,8 @@ $('reload').addEventListener('click', () => location.reload());
 setInterval(() => {
     const colour = screens.after.video.srcObject && screens.after.colour;
     $('colour').style.background = colour ? `rgb(${colour})` : 'none';
+    const text = colour ? `#${colour.map(part => part.toString(16).padStart(2, '0')).join('')}` : '–';
+    if ($('colour-text').textContent !== text) $('colour-text').textContent = text;
 }, 250);
 addEventListener('pagehide', () => { stop(); unwatch(); });
 
