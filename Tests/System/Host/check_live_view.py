@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 
+from certificates import Certificates
 from checks import VERIFYING, Results, gstreamer, measured
 from gst import GObject, Gst, GstVideo, text_of
 from offered_camera import COLOUR, Camera, WHEPServer, codecs, directions, peer_python
@@ -202,6 +203,7 @@ class Case:
 
     def __init__(self, url):
         self.url, self.ends = url, contextlib.ExitStack()
+        self.folder = self.ends.enter_context(tempfile.TemporaryDirectory())
 
     def element(self, properties, **more):
         element = Element(self.url, properties, **more)
@@ -472,6 +474,64 @@ def check_rtsp_streams(case):
            else (source, element.leaks, element.summary()))
 
 
+def check_rtsps(case):
+    """An authority of one's own."""
+    certificates = Certificates(case.folder, "camera.test", "127.0.0.1")
+    port = rtsp_server.free_port()
+    case.rtsp(port, "--certificate", certificates.path("good"), "--key", certificates.path("good", "key"))
+    source = f"source=rtsps://127.0.0.1:{port}/camera"
+    unknown = case.element(source).play()
+    told = unknown.wait(lambda own: own.warnings) and "certificate is not trusted (ca-file)" in unknown.warnings[0]
+    report("RTSPS: an unknown authority is named", "" if told and not unknown.frames else unknown.summary())
+    unknown.stop()
+    element = case.element(f"{source} ca-file={certificates.path('ca')}").play()
+    report("RTSPS: with ca-file the camera is shown", "" if element.shows_camera() else element.summary())
+
+
+def check_links(case):
+    """A WHEP server that names its TURN server: the offer is made again with it."""
+    camera = case.camera("--no-trickle")
+    link = '<turn:127.0.0.1:9>; rel="ice-server"; username="user"; credential="canary-pass"'
+    server = case.server(lambda number, offer: (201, "v=0" if number == 1 else camera.answer(offer), {
+        "Content_Type": "application/sdp", "Location": f"/resources/{number}", "Link": link}))
+    element = case.element(f"source=whep:{server.base}/camera").play()
+    shown = element.shows_camera()
+    deleted = server.wait(lambda own: [path for _, path, _, _ in own.named("DELETE")] == ["/resources/1"])
+    report("WHEP: a view begins again with the TURN servers of the answer", "" if shown and deleted and len(
+        server.offers()) == 2 and not element.warnings and not leaks(element) else (server.requests, leaks(element), element.summary()))
+
+
+def check_encoded_late(case):
+    """A reader of a server that comes when the only keyframe of the input is long gone, and the times in front of a muxer."""
+    port, changed, times = rtsp_server.free_port(), threading.Condition(), []
+    pipeline = Gst.parse_launch(
+        "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=15/1 ! x264enc tune=zerolatency key-int-max=100000"
+        f" ! video/x-h264,profile=constrained-baseline ! decarttransform base-url={case.url} api-key=x stun-server=\"\""
+        " width=320 height=176 framerate=15 ! h264parse ! flvmux name=mux streamable=true"
+        f" ! tcpserversink host=127.0.0.1 port={port} sync=false")
+    case.ends.callback(pipeline.set_state, Gst.State.NULL)
+
+    def on_frame(_pad, info):
+        with changed:
+            times.append(info.get_buffer().dts // Gst.MSECOND)
+            changed.notify_all()
+        return Gst.PadProbeReturn.OK
+
+    pipeline.get_by_name("mux").sinkpads[0].add_probe(Gst.PadProbeType.BUFFER, on_frame)
+    pipeline.set_state(Gst.State.PLAYING)
+    with changed:
+        flows = changed.wait_for(lambda: len(times) >= 20, LIMIT)
+    reader = Gst.parse_launch(f"tcpclientsrc host=127.0.0.1 port={port} ! flvdemux ! identity drop-buffer-flags=delta-unit"
+                              " ! fakesink num-buffers=2 sync=false")
+    case.ends.callback(reader.set_state, Gst.State.NULL)
+    reader.set_state(Gst.State.PLAYING)
+    end = reader.get_bus().timed_pop_filtered(LIMIT * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+    report("keyframe-interval: a late reader begins", "" if flows and end and end.type == Gst.MessageType.EOS else (flows, end))
+    with changed:
+        wrong = [pair for pair in zip(times, times[1:]) if pair[0] >= pair[1]]
+    report("no two encoded frames have one time for FLV", wrong)
+
+
 def check_encoded(case):
     """The camera's H.264 through the session, neither decoded nor encoded in the element, and a second view of it."""
     first, second = case.camera("--no-trickle"), case.camera("--no-trickle", kind="webrtcbin")
@@ -611,7 +671,8 @@ def check_mistakes(case):
 
 CASES = {"whep": check_whep, "g711": check_g711, "basic": check_basic, "extensions": check_extensions, "refused extension": check_refused_extension,
          "encoded": check_encoded, "encoded in": check_encoded_in, "fingerprint": check_wrong_fingerprint, "trickle": check_trickle, "null": check_null,
-         "rtsp": check_rtsp, "rtsp streams": check_rtsp_streams,
+         "rtsp": check_rtsp, "rtsp streams": check_rtsp_streams, "rtsps": check_rtsps, "links": check_links,
+         "encoded late": check_encoded_late,
          "mistakes": check_mistakes}
 
 

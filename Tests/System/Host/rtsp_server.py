@@ -1,6 +1,7 @@
 """An RTSP camera for a check: gst-rtsp-server in a process of its own, of one colour and with a tone of 440 Hz.
 
     rtsp_server.py --port PORT [--codec NAME] [--audio NAME] [--user USER --password PASSWORD [--digest]]
+        [--certificate FILE --key FILE]
 
 Prints "ready" when it listens.
 """
@@ -59,10 +60,12 @@ def main():
     parser.add_argument("--user")
     parser.add_argument("--password", default="")
     parser.add_argument("--digest", action="store_true")
+    parser.add_argument("--certificate")
+    parser.add_argument("--key")
     options = parser.parse_args()
     for name in ("Gst", "GstRtsp", "GstRtspServer"):
         gi.require_version(name, "1.0")
-    from gi.repository import GLib, Gst, GstRtsp, GstRtspServer  # pylint: disable=import-outside-toplevel,no-name-in-module
+    from gi.repository import Gio, GLib, Gst, GstRtsp, GstRtspServer  # pylint: disable=import-outside-toplevel,no-name-in-module
     Gst.init(None)
     server = GstRtspServer.RTSPServer(address="127.0.0.1", service=options.port)
     factory = GstRtspServer.RTSPMediaFactory(shared=True)
@@ -72,11 +75,14 @@ def main():
         f"( videotestsrc is-live=true pattern=solid-color foreground-color={COLOUR} !"
         f" video/x-raw,format=I420,width=320,height=176,framerate=15/1 ! {VIDEO[options.codec]} name=pay0 pt=96 {audio} )")
     server.get_mount_points().add_factory("/camera", factory)
-    if options.user:
+    if options.user or options.certificate:
         auth = GstRtspServer.RTSPAuth()
         token = GstRtspServer.RTSPToken()
         token.set_string("media.factory.role", "viewer")
-        if options.digest:
+        if options.certificate:
+            auth.set_tls_certificate(Gio.TlsCertificate.new_from_files(options.certificate, options.key))
+            auth.set_default_token(token)
+        elif options.digest:
             auth.set_supported_methods(GstRtsp.RTSPAuthMethod.DIGEST)
             auth.add_digest(options.user, options.password, token)
         else:
