@@ -3,6 +3,7 @@
 #define GST_DECART_CGSTREAMER_H
 
 #define GST_USE_UNSTABLE_API
+#include <gio/gio.h>
 #include <gst/gst.h>
 #include <gst/base/base.h>
 #include <gst/rtp/rtp.h>

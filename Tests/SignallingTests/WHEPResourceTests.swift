@@ -34,7 +34,7 @@ struct WHEPResourceTests {
 
     private func start(_ resource: WHEPResource) async throws -> Result<String, SessionError> {
         let results = EventQueue<Result<String, SessionError>>()
-        resource.start(offer: "v=0\r\noffer") { results.yield($0) }
+        resource.start(offer: "v=0\r\noffer") { results.yield($0.map(\.sdp)) }
         return try #require(await results.next("an answer or a failure"))
     }
 
@@ -269,14 +269,35 @@ struct WHEPResourceTests {
             _ = isEnded.wait(timeout: .now() + 10)
             return Self.created
         }) { server, resource in
-            let results = EventQueue<Result<String, SessionError>>()
-            resource.start(offer: "v=0") { results.yield($0) }
+            resource.start(offer: "v=0") { _ in }
             // The request is logged before the script runs.
             #expect(await server.waitForRequest())
             await end(resource, wait: .milliseconds(100))
             isEnded.signal()
             #expect(await server.waitForRequest(2))
             #expect(server.requests.last?.hasPrefix("DELETE") == true)
+        }
+    }
+
+    @Test func linkedServersAreRead() async throws {
+        let links = [
+            "<stun:stun.example>; rel=\"ice-server\", <https://x.example>; rel=\"next\"; username=\"none\"",
+            "<turn:turn.example?transport=udp>; REL=\"a ice-server\"; username=\"us,e;r\"; credential=\"p\\\"w=\"; credential-type=\"password\"",
+            "<turn:unended; rel=\"ice-server\"", "<turns:turn.example>;rel=ice-server;username=\"u",
+        ]
+        try await with({ _ in Self.response("201 Created", links.map { "Link: \($0)" }, body: "v=0") }) {
+            _, resource in
+            let results = EventQueue<Result<WHEPAnswer, SessionError>>()
+            resource.start(offer: "v=0") { results.yield($0) }
+            let servers = try #require(await results.next("an answer")).get().servers
+            #expect(
+                servers == [
+                    ICEServerLink(url: "stun:stun.example"),
+                    ICEServerLink(
+                        url: "turn:turn.example?transport=udp", username: "us,e;r", credential: Secret("p\"w=")),
+                    ICEServerLink(url: "turns:turn.example", username: "u"),
+                ])
+            #expect(!"\(servers)".contains("p\"w="))
         }
     }
 }

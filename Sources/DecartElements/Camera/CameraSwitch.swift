@@ -25,7 +25,7 @@ final class CameraSwitch: @unchecked Sendable {
         /// Called when the current camera has changed.
         let onChange: @Sendable () -> Void
         /// Settings of the camera that answers offers, and the pad for its audio; nil for another source.
-        let offered: @Sendable () throws(ElementProblem) -> (OfferedCamera.Settings, audioEntry: Pad?)?
+        let live: @Sendable () throws(ElementProblem) -> (LiveCamera.Settings, audioEntry: Pad?)?
     }
 
     private struct State {
@@ -84,7 +84,7 @@ final class CameraSwitch: @unchecked Sendable {
     /// `stop-capture` has not released it.
     var isRequested: Bool { state.withLock(\.isRequested) }
     /// The camera that answers offers; nil with another source.
-    var offeredCamera: OfferedCamera? { state.withLock { $0.starting ?? $0.current }?.plan.offered }
+    var liveCamera: LiveCamera? { state.withLock { $0.starting ?? $0.current }?.plan.live }
 
     // MARK: State changes
 
@@ -113,7 +113,7 @@ final class CameraSwitch: @unchecked Sendable {
             state.isRunning = true
             return state.current
         }
-        current?.plan.offered?.begin()
+        current?.plan.live?.begin()
     }
 
     /// Called in PAUSED to READY, before the parent class: no more changes.
@@ -154,9 +154,9 @@ final class CameraSwitch: @unchecked Sendable {
 
     private func plan() throws(ElementProblem) -> CapturePlan {
         let settings = host.settings()
-        if let (offered, entry) = try host.offered() {
+        if let (camera, entry) = try host.live() {
             return CapturePlan(
-                kind: .offered(try OfferedCamera(offered, host: cameraHost), audioEntry: entry),
+                kind: .live(try LiveCamera(camera, host: cameraHost), audioEntry: entry),
                 position: settings.position)
         }
         switch settings.source {
@@ -182,8 +182,8 @@ final class CameraSwitch: @unchecked Sendable {
         }
     }
 
-    private var cameraHost: OfferedCamera.Host {
-        OfferedCamera.Host(
+    private var cameraHost: LiveCamera.Host {
+        LiveCamera.Host(
             element: host.element, log: host.log,
             perform: { [weak self] delay, work in
                 self?.perform(after: delay.map { .nanoseconds(Int(clamping: $0.clockTime)) }) { cameras in
@@ -361,7 +361,7 @@ final class CameraSwitch: @unchecked Sendable {
             ([$0.current, $0.starting].compactMap { $0 }, $0.beingRemoved, $0.isRunning)
         }
         if beingRemoved.contains(where: { $0.posted(message) }) { return true }
-        if captures.contains(where: { $0.plan.offered?.claims(message) ?? false }) { return true }
+        if captures.contains(where: { $0.plan.live?.claims(message) ?? false }) { return true }
         guard isRunning, let capture = captures.first(where: { $0.posted(message) }), capture.plan.camera != nil
         else { return false }
         let text = message.problem?.text ?? "its error has no text"

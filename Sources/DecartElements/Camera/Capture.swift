@@ -11,7 +11,7 @@ struct CapturePlan: Sendable {
         case description(String, caps: Caps?)
         case camera(Camera, caps: Caps?)
         /// - Parameter audioEntry: takes the camera's audio.
-        case offered(OfferedCamera, audioEntry: Pad?)
+        case live(LiveCamera, audioEntry: Pad?)
     }
     var kind: Kind
     /// Decides about mirroring in mode `auto`.
@@ -21,8 +21,8 @@ struct CapturePlan: Sendable {
         if case .camera(let camera, _) = kind { camera } else { nil }
     }
 
-    var offered: OfferedCamera? {
-        if case .offered(let camera, _) = kind { camera } else { nil }
+    var live: LiveCamera? {
+        if case .live(let camera, _) = kind { camera } else { nil }
     }
 
     /// Name of the source in messages.
@@ -31,7 +31,7 @@ struct CapturePlan: Sendable {
         case .testPattern: "the test source"
         case .description: "the source"
         case .camera(let camera, _): "the camera '\(camera.name)' (\(camera.id))"
-        case .offered(let camera, _): camera.settings.label
+        case .live(let camera, _): camera.settings.label
         }
     }
 }
@@ -91,7 +91,7 @@ final class Capture: @unchecked Sendable {
                 throw GStreamerError(.stateChange, "its device provider returned no element")
             }
             (chain, caps) = ([source], wanted)
-        case .offered(let camera, _): (chain, caps) = ([camera.bin], nil)
+        case .live(let camera, _): (chain, caps) = ([camera.bin], nil)
         }
         guard let caps else { return chain }
         let filter = try Element(factory: "capsfilter")
@@ -133,7 +133,7 @@ final class Capture: @unchecked Sendable {
         }
         state.withLock { $0.selectorPad = pad }
         try output.link(pad)
-        if case .offered(let camera, let entry?) = plan.kind, let source = camera.bin.staticPad("audio_src") {
+        if case .live(let camera, let entry?) = plan.kind, let source = camera.bin.staticPad("audio_src") {
             let pad = try GhostPad(name: "audio_src", target: source)
             bin.add(pad)
             try pad.link(entry)
@@ -155,7 +155,7 @@ final class Capture: @unchecked Sendable {
 
     func start() -> Bool {
         guard bin.syncStateWithParent() else { return false }
-        plan.offered?.begin()
+        plan.live?.begin()
         return true
     }
 
@@ -168,7 +168,7 @@ final class Capture: @unchecked Sendable {
     }
 
     func remove(from parent: Bin, selector: Element) {
-        plan.offered?.stop()
+        plan.live?.stop()
         if let audioOutput, let entry = audioOutput.peer { audioOutput.unlink(entry) }
         parent.takeOut([bin])
         if let pad = state.withLock({ $0.selectorPad.take() }) { selector.releaseRequestPad(pad) }

@@ -124,7 +124,7 @@ final class DecartSource: ElementImplementation {
                 },
                 onFirst: { mirror.set("position", $0.position.rawValue) },
                 onChange: { [weak self] in self?.handle.unowned.notify("current-device") },
-                offered: { [weak self] () throws(ElementProblem) in try self?.offeredCamera(transform) }))
+                live: { [weak self] () throws(ElementProblem) in try self?.liveCamera(transform) }))
         return Parts(
             transform: ProxiedElement(transform, of: DecartTransform.elementClass, in: handle, own: Self.own),
             mirror: mirror, selector: selector, tee: tee, stage: stage, camera: camera)
@@ -293,11 +293,11 @@ final class DecartSource: ElementImplementation {
             return GValueBox(liveViews.answer(number, answer))
         case "add-live-view-candidate":
             let text = arguments.first?.string.flatMap { $0.isEmpty ? nil : $0 }
-            parts.camera.offeredCamera?.add(candidate: text)
-            return GValueBox(parts.camera.offeredCamera != nil)
+            parts.camera.liveCamera?.add(candidate: text)
+            return GValueBox(parts.camera.liveCamera != nil)
         case "extend-live-view":
-            parts.camera.offeredCamera?.extend()
-            return GValueBox(parts.camera.offeredCamera != nil)
+            parts.camera.liveCamera?.extend()
+            return GValueBox(parts.camera.liveCamera != nil)
         default: break
         }
         return nil
@@ -390,7 +390,7 @@ final class DecartSource: ElementImplementation {
     /// A camera that dials in may take its time.
     private func expectInput(_ parts: Parts) {
         let transform = parts.transform.element.implementation as? DecartTransform
-        transform?.set(expectsInput: parts.camera.isRequested && parts.camera.offeredCamera == nil)
+        transform?.set(expectsInput: parts.camera.isRequested && parts.camera.liveCamera == nil)
     }
 
     private func postBuildError() {
@@ -410,6 +410,7 @@ final class DecartSource: ElementImplementation {
             let isOwn = (parts?.transform.element).map { message.isFrom($0) } ?? false
             return isOwn || state.withLock { $0.preview != nil } ? message : nil
         case .error: break
+        case .progress: return parts?.camera.liveCamera?.hides(message) == true ? nil : message
         default: return message
         }
         if parts?.camera.claims(message) == true { return nil }

@@ -1,3 +1,4 @@
+import DecartProtocol
 import GStreamerKit
 
 /// A source that the user described, with the pad "src".
@@ -13,6 +14,16 @@ enum DescribedSource {
             throw GStreamerError(.badDescription, "it must have exactly one unlinked source pad")
         }
         bin.add(try GhostPad(name: "src", target: last))
+        for element in bin.allElements where element.factoryName == "rtspsrc" { splitLocation(element) }
         return bin
+    }
+
+    /// rtspsrc reports the progress of its connection with the location.
+    private static func splitLocation(_ element: Element) {
+        guard let url = element.string("location").flatMap({ try? RTSPURL($0) }), let credentials = url.credentials
+        else { return }
+        element.set("location", GValueBox(url.location.reveal()))
+        element.set("user-id", GValueBox(credentials.user.reveal()))
+        element.set("user-pw", GValueBox(credentials.password.reveal()))
     }
 }

@@ -9,8 +9,8 @@ extension SourceSettings: PropertyStorage {
         .string(
             "source", \.source, empty: automatic, nick: "Source",
             blurb:
-                "auto (a camera), test (a pattern), live-view (signals), whep:URL, or a bin with one raw video output",
-            shown: { $0.hasPrefix(whep) ? URLRedaction.redacted($0) : $0 }),
+                "auto (a camera), test (a pattern), live-view (signals), whep:URL, rtsp://…, or a bin with one raw video output",
+            shown: { shown(source: $0) }),
         .optionalString(
             "device", \.device, nick: "Device",
             blurb: "Camera for source=auto: path, id or display name as in list-devices (unset = by position)"),
@@ -42,7 +42,7 @@ extension SourceSettings: PropertyStorage {
         .string(
             "audio-source", \.audioSource, empty: noAudio, nick: "Audio source",
             blurb:
-                "none, auto (a microphone), camera (of live-view and whep:), or a bin with one output of raw audio or Opus"
+                "none, auto (a microphone), camera (of live-view, whep: and rtsp:), or a bin with one output of raw audio or Opus"
         ),
         .secret(
             "whep-token", \.whepToken, nick: "WHEP token",

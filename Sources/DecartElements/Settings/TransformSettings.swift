@@ -32,6 +32,8 @@ struct TransformSettings: Sendable {
     var playoutLatency: ClockTime? { latency < 0 ? nil : ClockTime(latency) &* 1_000_000 }
     var timestamps = Timestamps.arrival
     var outputSize = OutputSize.model
+    /// Zero: the service's frames have the keyframes that they have.
+    var keyframeInterval: Duration = .seconds(2)
     var fallback = Fallback.freeze
     var muteVideo = false
     var standby = false

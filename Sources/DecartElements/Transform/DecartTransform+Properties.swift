@@ -82,6 +82,11 @@ extension DecartTransform {
         if let format = plannedFormat { output?.prefer(framerate: format.framerate) }
     }
 
+    func applyKeyframeInterval() {
+        let (output, interval) = state.withLock { ($0.output, $0.settings.keyframeInterval) }
+        output?.set(keyframeInterval: interval)
+    }
+
     func applyDuration() {
         let (session, limit) = state.withLock { ($0.run?.session, $0.settings.session.maximumDuration) }
         session?.controller.limit(to: limit)

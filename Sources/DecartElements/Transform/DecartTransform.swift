@@ -575,6 +575,7 @@ final class DecartTransform: ElementImplementation {
             $0.captureLatency = settings.timestamps == .capture ? Self.captureLatency : nil
             $0.waits = follows
         }
+        output.set(keyframeInterval: settings.keyframeInterval)
         output.onFill { [weak input] in input?.gate.isLive ?? true }
         guard follows else { return }
         input.onShape { [weak self, weak input, weak output] isPortrait in
@@ -628,6 +629,8 @@ final class DecartTransform: ElementImplementation {
     func mediaAccess(isLocal: Bool) throws(ProtocolError) -> MediaAccess {
         try MediaAccess(state.withLock(\.settings), isLocal: isLocal)
     }
+
+    var caFile: String? { state.withLock(\.settings.service.caFile) }
 
     /// A property that is set and needs raw input; nil: there is none.
     var propertyForRawInput: String? { state.withLock(\.settings).propertyForRawInput() }

@@ -190,6 +190,11 @@ enum TransformProperties {
             blurb: "What leaves the element while the service sends no frames"
         ).playing { if !$0.warnOfRawProperty("fallback") { $0.applyFallback() } },
 
+        .duration(
+            "keyframe-interval", \.keyframeInterval, of: .seconds(1), in: 0...3600, nick: "Keyframe interval",
+            blurb: "Seconds after which an encoded output requests a keyframe from the service (0 = never)"
+        ).playing { $0.applyKeyframeInterval() },
+
         // MARK: Tracks
         .boolean(
             "mute-video", \.muteVideo, nick: "Mute video",

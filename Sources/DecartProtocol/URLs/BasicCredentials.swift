@@ -1,7 +1,7 @@
 /// User name and password of a URL, for Basic authentication (RFC 7617). Its description hides both.
 package struct BasicCredentials: Sendable, Equatable {
-    private let text: String
-    private let password: String
+    package let user: Secret
+    package let password: Secret
 
     /// Accepts `user:password`, both percent-encoded (RFC 3986 §3.2.1), the password optional.
     init?(userInfo: Substring) {
@@ -10,14 +10,16 @@ package struct BasicCredentials: Sendable, Equatable {
             let password = PercentEncoding.decode(parts.count > 1 ? parts[1] : ""),
             !user.isEmpty, !user.contains(":"), !user.hasControlCharacters, !password.hasControlCharacters
         else { return nil }
-        (text, self.password) = ("\(user):\(password)", password)
+        (self.user, self.password) = (Secret(user), Secret(password))
     }
+
+    private var text: String { "\(user.reveal()):\(password.reveal())" }
 
     /// **Secret.** The value of a header field.
     package var authorization: Secret { Secret("Basic " + Base64.encode(Array(text.utf8))) }
 
     /// **Secret.** The texts by which the credentials are known: a server may repeat them in its answer.
-    package var secrets: [Secret] { [Secret(text), Secret(password)] }
+    package var secrets: [Secret] { [Secret(text), password] }
 }
 
 extension BasicCredentials: Redacted {}

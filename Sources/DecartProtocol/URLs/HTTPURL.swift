@@ -18,22 +18,26 @@ package struct HTTPURL: Sendable, Equatable {
         try self.init(withCredentials: text, property: "source=whep:")
     }
 
+    private init(withCredentials text: String, property: String) throws(ProtocolError) {
+        let (bare, credentials) = try Self.withoutCredentials(text, property: property)
+        try self.init(bare, property: property)
+        self.credentials = credentials
+    }
+
     /// Splits the user name and password off. The last "@" of the authority ends them, because a password typed without
     /// percent-encoding may contain one.
-    private init(withCredentials text: String, property: String) throws(ProtocolError) {
+    static func withoutCredentials(
+        _ text: String, property: String
+    ) throws(ProtocolError) -> (String, BasicCredentials?) {
         let start = text.firstRange(of: "://")?.upperBound ?? text.endIndex
         let authority = text[start...].prefix { !"/?#".contains($0) }
-        guard let at = authority.lastIndex(of: "@") else {
-            try self.init(text, property: property)
-            return
-        }
-        try self.init(String(text[..<start] + text[text.index(after: at)...]), property: property)
-        credentials = BasicCredentials(userInfo: authority[..<at])
-        guard credentials != nil else {
+        guard let at = authority.lastIndex(of: "@") else { return (text, nil) }
+        guard let credentials = BasicCredentials(userInfo: authority[..<at]) else {
             throw ProtocolError(
                 .invalidOptions,
                 "\(property) has an unusable user name or password. Percent-encode them, as in us%3Aer:pass%40word.")
         }
+        return (String(text[..<start] + text[text.index(after: at)...]), credentials)
     }
 
     /// Accepts the URL of the user's backend, which hands out short-lived keys: unencrypted only to loopback or with

@@ -13,4 +13,30 @@ package enum URLRedaction {
         }
         return String(text[..<schemeEnd.upperBound] + rest)
     }
+
+    /// Takes user names and passwords out of the URLs of a gst-launch description, and the values of properties such as
+    /// `user-pw`.
+    package static func withoutPasswords(_ description: String) -> String {
+        var (words, quote): ([Substring], Character?) = ([], nil)
+        var rest = description[...]
+        // A word ends at a space outside of quotes.
+        while let end = rest.firstIndex(where: { character in
+            if quote == character { quote = nil } else if quote == nil, "\"'".contains(character) { quote = character }
+            return quote == nil && character == " "
+        }) {
+            words.append(rest[..<end])
+            rest = rest[rest.index(after: end)...]
+        }
+        words.append(rest)
+        return words.map { withoutPassword($0) }.joined(separator: " ")
+    }
+
+    private static func withoutPassword(_ word: Substring) -> String {
+        if let equals = word.firstIndex(of: "="), word[..<equals].hasSuffix("-pw") {
+            return word[...equals] + "redacted"
+        }
+        guard let start = word.firstRange(of: "://")?.upperBound, let at = word.lastIndex(of: "@"), at >= start
+        else { return String(word) }
+        return word[..<start] + "redacted" + word[at...]
+    }
 }

@@ -12,7 +12,8 @@ package enum DebianPackage {
         (
             "plugins-good",
             [
-                "alawdec", "capssetter", "deinterlace", "jpegdec", "level", "mulawdec", "videocrop", "videoflip",
+                "aacparse", "alawdec", "capssetter", "deinterlace", "jpegdec", "level", "mulawdec", "rtspsrc",
+                "videocrop", "videoflip",
                 "vp8dec", "vp8enc", "vp9dec",
                 "vp9enc",
             ]

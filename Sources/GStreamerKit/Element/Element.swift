@@ -105,6 +105,18 @@ public class Element: GObject, @unchecked Sendable {
         if let clock { gst_element_set_base_time(element, GstClockTime(clock.time)) }
     }
 
+    /// Sets a property `tls-database`: the authorities in a PEM file alone are trusted. Blocks, because it reads the file.
+    package func setTLSDatabase(file: String) throws(GStreamerError) {
+        var error: UnsafeMutablePointer<GError>?
+        guard let database = g_tls_file_database_new(file, &error) else {
+            let text =
+                error.flatMap { $0.pointee.message }.map { String(cString: $0) } ?? "its certificates cannot be used"
+            if let error { g_error_free(error) }
+            throw GStreamerError(.badDescription, "ca-file: \(text)")
+        }
+        set("tls-database", GValueBox(object: GObject(taking: UnsafeMutableRawPointer(database))))
+    }
+
     public func post(_ message: Message) { gst_element_post_message(element, message.copyReference()) }
     /// Posts an element message.
     public func post(_ structure: Structure) { post(Message.element(self, structure)) }

@@ -69,6 +69,16 @@ public final class Message: @unchecked Sendable {
         )
     }
 
+    /// The code of an error of a resource that an application can act on; nil: another error.
+    package var resourceProblem: ElementProblem.Code? {
+        guard let problem else { return nil }
+        return [.resourceNotFound, .resourceNotAuthorized, .resourceOpenReadWrite].first {
+            (code: ElementProblem.Code) in
+            let raw = code.raw
+            return Int(raw.code) == problem.code && String(cString: g_quark_to_string(raw.domain)) == problem.domain
+        }
+    }
+
     public static func element(_ source: Element, _ structure: Structure) -> Message {
         Message(taking: gst_message_new_element(source.gstObject, gst_structure_copy(structure.pointer)))
     }

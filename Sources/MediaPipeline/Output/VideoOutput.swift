@@ -52,6 +52,7 @@ package final class VideoOutput: Sendable {
     package let motion = MotionMeter(tolerance: 2)
     /// The playout delay of the element.
     package let playout = Playout()
+    private let keyframeInterval = Mutex(Duration.zero)
     /// A struct, because a closure stored directly in a `Mutex` gains a reabstraction thunk at each access and keeps
     /// it, which leaks memory with every frame.
     private struct Filling { var mayBegin: @Sendable () -> Bool = { true } }
@@ -111,6 +112,9 @@ package final class VideoOutput: Sendable {
                 configuration, counters: state.scheduler.counters, playout: playout)
         }
     }
+
+    /// Sets the longest time between two keyframes of an encoded output; zero: they come as they are. Any thread.
+    package func set(keyframeInterval interval: Duration) { keyframeInterval.withLock { $0 = interval } }
 
     package func set(fallback: Fallback) { change { $0.set(fallback: fallback) } }
 
@@ -179,8 +183,8 @@ package final class VideoOutput: Sendable {
         path: PathID, onFormat: @escaping @Sendable () -> Void, onFrame: @escaping @Sendable () -> Void
     ) -> Pad {
         let input = Pad(name: "decoded", direction: .sink)
-        let received = Mutex<(video: VideoInfo?, caps: Caps?, requests: Throttle)>(
-            (nil, nil, Throttle(.milliseconds(300))))
+        let received = Mutex<(video: VideoInfo?, caps: Caps?, requests: Throttle, keyframes: KeyframeInterval)>(
+            (nil, nil, Throttle(.milliseconds(300)), KeyframeInterval()))
         input.setEventFunction { event in
             guard let caps = event.caps else { return .handled(true) }
             let info = VideoInfo(caps: caps)
@@ -204,7 +208,14 @@ package final class VideoOutput: Sendable {
                     isDelta: caps != nil && buffer.isDeltaUnit, now: time)
             }
             let now = MonotonicTime.now
-            if wantsKeyframe == true, received.withLock({ $0.requests.allows(at: now) }) {
+            let interval = self?.keyframeInterval.withLock { $0 } ?? .zero
+            let isDue = received.withLock { received in
+                let isLate =
+                    caps != nil
+                    && received.keyframes.add(isKeyframe: !buffer.isDeltaUnit, interval: interval, now: now)
+                return (wantsKeyframe == true || isLate) && received.requests.allows(at: now)
+            }
+            if isDue {
                 own.push(Event.forceKeyUnitUpstream())
             }
             return .ok

@@ -56,7 +56,7 @@ package final class WHEPResource: @unchecked Sendable {
     /// Sends the offer. Call it once, from any thread.
     /// - Parameter completion: gets the answer; called at most once, on the network thread, and not after `end`; must
     ///   not block.
-    package func start(offer: String, completion: @escaping @Sendable (Result<String, SessionError>) -> Void) {
+    package func start(offer: String, completion: @escaping @Sendable (Result<WHEPAnswer, SessionError>) -> Void) {
         done.enter()
         thread.async {
             guard !self.isOver else { return self.done.leave() }
@@ -97,7 +97,7 @@ package final class WHEPResource: @unchecked Sendable {
 
     private func post(
         _ offer: String, to url: HTTPURL, redirects: Int,
-        _ completion: @escaping @Sendable (Result<String, SessionError>) -> Void
+        _ completion: @escaping @Sendable (Result<WHEPAnswer, SessionError>) -> Void
     ) {
         send("POST", to: url, type: "application/sdp", body: offer) { outcome in
             guard case .answer(let head, let body) = outcome else {
@@ -123,13 +123,15 @@ package final class WHEPResource: @unchecked Sendable {
             }
             self.state = .open(
                 Resource(url: location.flatMap { $0.hasOrigin(of: url) ? $0 : nil }, entityTag: tag))
-            self.finishPost(.success(String(decoding: body, as: UTF8.self)), completion)
+            let servers = ICEServerLink.read(head.fields["Link"])
+            self.finishPost(
+                .success(WHEPAnswer(sdp: String(decoding: body, as: UTF8.self), servers: servers)), completion)
         }
     }
 
     private func finishPost(
-        _ result: Result<String, SessionError>,
-        _ completion: @Sendable (Result<String, SessionError>) -> Void
+        _ result: Result<WHEPAnswer, SessionError>,
+        _ completion: @Sendable (Result<WHEPAnswer, SessionError>) -> Void
     ) {
         defer { done.leave() }
         if case .failure = result { state = .ended }

@@ -41,8 +41,25 @@ package enum AudioEncoderBin {
 package enum AudioDecoderBin {
     package static func make(_ codec: AudioCodec) throws(GStreamerError) -> Bin {
         guard codec != .opus else { return try make() }
+        return try make(codec == .pcmu ? ["rtppcmudepay", "mulawdec"] : ["rtppcmadepay", "alawdec"])
+    }
+
+    /// The encodings of AAC (RFC 3640, RFC 6416), which RTSP cameras send and no WebRTC peer.
+    private static let aac = ["MPEG4-GENERIC": "rtpmp4gdepay", "MP4A-LATM": "rtpmp4adepay"]
+
+    package static func isDecodable(encodingName: String) -> Bool {
+        AudioCodec(encodingName: encodingName) != nil || aac[encodingName] != nil
+    }
+
+    /// - Returns: nil if the encoding is unknown.
+    package static func make(encodingName: String) throws(GStreamerError) -> Bin? {
+        if let codec = AudioCodec(encodingName: encodingName) { return try make(codec) }
+        guard let depayloader = aac[encodingName] else { return nil }
+        return try make([depayloader, "aacparse", "avdec_aac", "audioconvert"])
+    }
+
+    private static func make(_ factories: [String]) throws(GStreamerError) -> Bin {
         let bin = Bin()
-        let factories = codec == .pcmu ? ["rtppcmudepay", "mulawdec"] : ["rtppcmadepay", "alawdec"]
         var elements: [Element] = []
         for factory in factories { elements.append(try Element(factory: factory)) }
         try bin.hold(elements)

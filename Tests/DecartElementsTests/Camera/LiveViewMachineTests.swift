@@ -279,4 +279,16 @@ import Testing
         driver.wait(.seconds(60))
         #expect(driver.takeActions() == [.report(.init(state: .ended))])
     }
+
+    @Test func relaysOfAnAnswerBeginTheViewAgain() {
+        var driver = Driver()
+        driver.handle(.start)
+        driver.handle(.relaysNamed(view: 1))
+        driver.handle(.gathered(view: 1))
+        _ = driver.takeActions()
+        driver.handle(.relaysNamed(view: 1))
+        #expect(driver.takeActions() == [.close(view: 1), .report(.init(state: .requesting)), .open(view: 2)])
+        driver.walkToLive(view: 2)
+        #expect(driver.delays.isEmpty && driver.states.last == .live)
+    }
 }

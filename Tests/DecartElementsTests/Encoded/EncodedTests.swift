@@ -194,5 +194,19 @@ extension ElementTests {
                 #expect(run.output.wait { $0.frames.count { $0.isKeyframe } > keyframes })
             }
         }
+
+        /// A viewer of a server that comes late can begin, and no two frames have one time in front of a muxer. The input has
+        /// no keyframe of its own accord.
+        @Test func keyframesComeAtAnInterval() throws {
+            try run(Self.h264(), "h264parse ! capsfilter caps=video/x-h264,stream-format=avc", "keyframe-interval=1") {
+                run in
+                let muxed = EncodedRecord(try #require(run.pipeline.sink.peer))
+                run.pipeline.play()
+                #expect(muxed.wait { $0.frames.count { $0.isKeyframe } >= 4 })
+                let times = muxed.current.frames.compactMap(\.pts)
+                #expect(times.count == muxed.current.frames.count)
+                #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
+            }
+        }
     }
 }

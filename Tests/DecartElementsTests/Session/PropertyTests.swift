@@ -31,7 +31,7 @@ extension ElementTests {
             ("min-bitrate", 400_000, 100_000), ("max-bitrate", 4_000_000, 0),
             ("latency", 50, -1), ("timestamps", 1, 0),
             ("orientation", 2, 0), ("fit", 1, 0), ("ice-transport-policy", 1, 0), ("codec", 3, 0),
-            ("max-retry-delay", 60, 10),
+            ("max-retry-delay", 60, 10), ("keyframe-interval", 5, 2),
             ("congestion-control", 1, 0), ("degradation-preference", 2, 0), ("output-size", 1, 0), ("transport", 2, 0),
             ("resolution", 2, 0),
             ("speed", 1, 0),

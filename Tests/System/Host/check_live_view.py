@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Runs decartsrc with cameras that answer offers: live views of an application, and WHEP servers.
+"""Runs decartsrc with cameras on the network: live views of an application, WHEP servers, and RTSP cameras.
 
     check_live_view.py [WORD...]
 
-The cameras are aiortc and webrtcbin, each in a process of its own. The sessions are passthrough, so the output shows the
+The cameras are aiortc, webrtcbin and gst-rtsp-server, each in a process of its own. The sessions are passthrough, so the output shows the
 camera's colour. Some cases run side by side; with words only those whose name contains one of them. Prints "ok NAME", "not
 ok NAME: why" or "skip NAME: why", and times as figures for scripts/verify (DECART_VERIFY=1 extends a view more often).
 Uses loopback only.
@@ -14,16 +14,19 @@ import concurrent.futures
 import contextlib
 import os
 import re
+import signal
 import socket
 import sys
 import tempfile
 import threading
 import time
 
+from certificates import Certificates
 from checks import VERIFYING, Results, gstreamer, measured
 from gst import GObject, Gst, GstVideo, text_of
 from offered_camera import COLOUR, Camera, WHEPServer, codecs, directions, peer_python
 from standin import running_standin
+import rtsp_server
 
 TOKEN = "canary-token-5d1f"
 LIMIT = 60  # s, for every wait
@@ -39,7 +42,7 @@ class Element:
     def __init__(self, url, properties, audio=False, more="", decoder="", preview=True):
         self.changed = threading.Condition()
         self.frames, self.sent, self.tones = [], [], []  # (time, colour), times, frequencies
-        self.states, self.warnings, self.errors = [], [], []
+        self.states, self.warnings, self.errors, self.leaks = [], [], [], []
         self.pipeline = Gst.parse_launch(
             f"decartsrc name=camera base-url={url} api-key=x width=320 height=176 framerate=15 {properties}"
             f" camera.src ! {decoder} videoconvert ! video/x-raw,width=320,height=176 ! videoscale add-borders=false ! video/x-raw,format=RGB,width=16,height=16"
@@ -107,6 +110,8 @@ class Element:
 
     def on_message(self, _bus, message):
         structure = message.get_structure()
+        if structure and "canary" in structure.to_string():
+            self.note(self.leaks, structure.to_string())
         if message.type in (Gst.MessageType.WARNING, Gst.MessageType.ERROR):
             self.note(self.warnings if message.type == Gst.MessageType.WARNING else self.errors, text_of(message))
         elif structure and structure.get_name() == "decart-live-view":
@@ -198,6 +203,7 @@ class Case:
 
     def __init__(self, url):
         self.url, self.ends = url, contextlib.ExitStack()
+        self.folder = self.ends.enter_context(tempfile.TemporaryDirectory())
 
     def element(self, properties, **more):
         element = Element(self.url, properties, **more)
@@ -214,6 +220,11 @@ class Case:
     def server(self, on_offer):
         server = WHEPServer(on_offer)
         self.ends.callback(server.close)
+        return server
+
+    def rtsp(self, port, *options):
+        server = rtsp_server.Server(port, *options)
+        self.ends.callback(server.kill)
         return server
 
     def server_of(self, *cameras):
@@ -395,6 +406,132 @@ def check_trickle(case):
             path, headers, re.sub(r"ice-pwd:\S+", "", body), slow.summary()))
 
 
+def leaks(element):
+    """What shows a password of the source."""
+    dot = Gst.debug_bin_to_dot_data(element.pipeline, Gst.DebugGraphDetails.ALL)
+    shown = [line for line in dot.splitlines() if "canary" in line] + [element.camera.get_property("source")]
+    return [text for text in shown + element.leaks if "canary" in text]
+
+
+def check_rtsp(case):
+    """A camera that is not there yet, falls silent and is killed; digest, H.264 whose parameter sets are in the SDP, AAC."""
+    port = rtsp_server.free_port()
+    options = ("--audio", "aac", "--user", "us@er", "--password", "canary:p", "--digest")
+    element = case.element(f"source=rtsp://us%40er:canary%3Ap@127.0.0.1:{port}/camera audio-source=camera", audio=True).play()
+    waits = element.wait(lambda own: own.warnings)
+    report("RTSP: a camera that is not there yet is named",
+           "" if waits and "it cannot be reached" in element.warnings[0] and not element.errors else element.summary())
+    server = case.rtsp(port, *options)
+    report("RTSP: its frames are transformed", "" if element.shows_camera() else element.summary())
+    heard = element.wait(lambda own: sum(abs(tone - 440) < 60 for tone in own.tones[-50:]) > 20)
+    report("RTSP: its AAC comes beside", "" if heard else element.tones[-20:])
+    session = element.session()
+    for what, number, reason in (("falls silent", signal.SIGSTOP, "no frame within 5 s"),
+                                 ("is killed", signal.SIGKILL, "the camera ended its stream")):
+        waited, live = (sum(state == name for state, _ in element.states) for name in ("waiting", "live"))
+        server.send(number)
+        lost = element.wait(element.has_state("waiting", waited + 1))
+        told = [text for state, text in element.states if state == "waiting"][waited:][:1]
+        server.kill()
+        server = case.rtsp(port, *options)
+        back = element.wait(element.has_state("live", live + 1)) and element.shows_camera(after=time.monotonic())
+        report(f"RTSP: a camera that {what} comes back, and the session stays", "" if (
+            lost and told == [reason] and back and session and element.session() == session and not element.errors) else (
+                told, session, element.session(), element.summary()))
+    report("RTSP: nothing shows the password", leaks(element))
+    element.stop("NULL with an RTSP camera")
+
+
+def check_rtsp_streams(case):
+    """What cameras send, and what they refuse."""
+    for options in (("--codec", "h265-b"), ("--codec", "h264-b", "--audio", "pcma")):
+        port = rtsp_server.free_port()
+        case.rtsp(port, *options)
+        element = case.element(f"source=rtsp://127.0.0.1:{port}/camera").play()
+        shown = element.shows_camera()
+        report(f"RTSP: {' '.join(options)} is shown", "" if shown and not element.warnings else element.summary())
+        element.stop()
+    user = ("--user", "user", "--password", "canary")
+    for what, options, name, wanted in (
+            ("a wrong password", user, "user:canary-wrong@", "refuses the user name or the password (401)"),
+            ("a missing password", user, "", "wants a user name and a password (401)"),
+            ("JPEG", ("--codec", "jpeg"), "", "its video is JPEG, which is not received"),
+            ("a wrong path", (), "", "no stream at this path (404)")):
+        port = rtsp_server.free_port()
+        case.rtsp(port, *options)
+        element = case.element(f"source=rtsp://{name}127.0.0.1:{port}/{'cam' if 'path' in what else 'camera'}").play()
+        waits = element.wait(lambda own: own.warnings)
+        report(f"RTSP: {what} is named", "" if waits and wanted in element.warnings[0] and not element.errors and not leaks(element)
+               else (leaks(element), element.summary()))
+        element.stop()
+    port = rtsp_server.free_port()
+    case.rtsp(port, *user)
+    element = case.element(f'source="rtspsrc location=rtsp://user:canary@127.0.0.1:{port}/camera latency=0 protocols=tcp'
+                           ' ! application/x-rtp,media=video ! decodebin"').play()
+    shown = element.shows_camera()
+    source = element.camera.get_property("source")
+    report("a described rtspsrc names its password in no message", "" if shown and "canary" not in source and not element.leaks
+           else (source, element.leaks, element.summary()))
+
+
+def check_rtsps(case):
+    """An authority of one's own."""
+    certificates = Certificates(case.folder, "camera.test", "127.0.0.1")
+    port = rtsp_server.free_port()
+    case.rtsp(port, "--certificate", certificates.path("good"), "--key", certificates.path("good", "key"))
+    source = f"source=rtsps://127.0.0.1:{port}/camera"
+    unknown = case.element(source).play()
+    told = unknown.wait(lambda own: own.warnings) and "certificate is not trusted (ca-file)" in unknown.warnings[0]
+    report("RTSPS: an unknown authority is named", "" if told and not unknown.frames else unknown.summary())
+    unknown.stop()
+    element = case.element(f"{source} ca-file={certificates.path('ca')}").play()
+    report("RTSPS: with ca-file the camera is shown", "" if element.shows_camera() else element.summary())
+
+
+def check_links(case):
+    """A WHEP server that names its TURN server: the offer is made again with it."""
+    camera = case.camera("--no-trickle")
+    link = '<turn:127.0.0.1:9>; rel="ice-server"; username="user"; credential="canary-pass"'
+    server = case.server(lambda number, offer: (201, "v=0" if number == 1 else camera.answer(offer), {
+        "Content_Type": "application/sdp", "Location": f"/resources/{number}", "Link": link}))
+    element = case.element(f"source=whep:{server.base}/camera").play()
+    shown = element.shows_camera()
+    deleted = server.wait(lambda own: [path for _, path, _, _ in own.named("DELETE")] == ["/resources/1"])
+    report("WHEP: a view begins again with the TURN servers of the answer", "" if shown and deleted and len(
+        server.offers()) == 2 and not element.warnings and not leaks(element) else (server.requests, leaks(element), element.summary()))
+
+
+def check_encoded_late(case):
+    """A reader of a server that comes when the only keyframe of the input is long gone, and the times in front of a muxer."""
+    port, changed, times = rtsp_server.free_port(), threading.Condition(), []
+    pipeline = Gst.parse_launch(
+        "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=15/1 ! x264enc tune=zerolatency key-int-max=100000"
+        f" ! video/x-h264,profile=constrained-baseline ! decarttransform base-url={case.url} api-key=x stun-server=\"\""
+        " width=320 height=176 framerate=15 ! h264parse ! flvmux name=mux streamable=true"
+        f" ! tcpserversink host=127.0.0.1 port={port} sync=false")
+    case.ends.callback(pipeline.set_state, Gst.State.NULL)
+
+    def on_frame(_pad, info):
+        with changed:
+            times.append(info.get_buffer().dts // Gst.MSECOND)
+            changed.notify_all()
+        return Gst.PadProbeReturn.OK
+
+    pipeline.get_by_name("mux").sinkpads[0].add_probe(Gst.PadProbeType.BUFFER, on_frame)
+    pipeline.set_state(Gst.State.PLAYING)
+    with changed:
+        flows = changed.wait_for(lambda: len(times) >= 20, LIMIT)
+    reader = Gst.parse_launch(f"tcpclientsrc host=127.0.0.1 port={port} ! flvdemux ! identity drop-buffer-flags=delta-unit"
+                              " ! fakesink num-buffers=2 sync=false")
+    case.ends.callback(reader.set_state, Gst.State.NULL)
+    reader.set_state(Gst.State.PLAYING)
+    end = reader.get_bus().timed_pop_filtered(LIMIT * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+    report("keyframe-interval: a late reader begins", "" if flows and end and end.type == Gst.MessageType.EOS else (flows, end))
+    with changed:
+        wrong = [pair for pair in zip(times, times[1:]) if pair[0] >= pair[1]]
+    report("no two encoded frames have one time for FLV", wrong)
+
+
 def check_encoded(case):
     """The camera's H.264 through the session, neither decoded nor encoded in the element, and a second view of it."""
     first, second = case.camera("--no-trickle"), case.camera("--no-trickle", kind="webrtcbin")
@@ -515,7 +652,8 @@ def check_null(case):
 def check_mistakes(case):
     encoded = "source=whep:http://127.0.0.1:9/ camera-encoded=true"
     for properties, wanted in (("source=whep:ftp://x/", "https"), ("source=whep:http://user:secret@x/", "clear"),
-                               ("source=live-view", "request-live-view"), ("source=test audio-source=camera", "live-view"),
+                               ("source=live-view", "request-live-view"), ("source=rtsp://user:%zzcanary@x/", "Percent-encode"),
+                               ("source=test audio-source=camera", "live-view"),
                                ("source=whep:http://camera.invalid/ whep-token=canary", "clear"),
                                ("source=test camera-encoded=true", "camera-encoded needs a camera that answers offers"),
                                (f"{encoded} mirror=on", "mirror=on needs raw"),
@@ -533,6 +671,8 @@ def check_mistakes(case):
 
 CASES = {"whep": check_whep, "g711": check_g711, "basic": check_basic, "extensions": check_extensions, "refused extension": check_refused_extension,
          "encoded": check_encoded, "encoded in": check_encoded_in, "fingerprint": check_wrong_fingerprint, "trickle": check_trickle, "null": check_null,
+         "rtsp": check_rtsp, "rtsp streams": check_rtsp_streams, "rtsps": check_rtsps, "links": check_links,
+         "encoded late": check_encoded_late,
          "mistakes": check_mistakes}
 
 

@@ -50,6 +50,8 @@ package struct LiveViewMachine: Sendable {
         case start
         case gathered(view: Int)
         case granted(view: Int, LiveViewGrant)
+        /// The service has answered, with TURN servers that the offer's candidates do not have.
+        case relaysNamed(view: Int)
         case failed(view: Int, LiveViewFailure)
         case firstFrame(view: Int)
         /// The new duration counts from now; nil: without limit.
@@ -139,6 +141,9 @@ package struct LiveViewMachine: Sendable {
             return number == view && phase == .gathering ? request() : []
         case .granted(let number, let grant):
             return number == view && phase == .requested ? connect(grant) : []
+        case .relaysNamed(let number):
+            guard number == view, phase == .requested else { return [] }
+            return [.close(view: number)] + begin()
         case .firstFrame(let number):
             guard number == view, phase == .connecting else { return [] }
             (phase, lastFrames) = (.live, (nil, now))
@@ -223,7 +228,7 @@ package struct LiveViewMachine: Sendable {
         case .gathering: return request()
         case .answer:
             let seconds = Self.answerLimit.components.seconds
-            return lose(LiveViewFailure(reason: "no answer to the offer within \(seconds) s"), jitter)
+            return lose(LiveViewFailure(reason: "no answer within \(seconds) s"), jitter)
         case .frames:
             guard phase == .live else {
                 // The first frame of a view that connects would have been an event.

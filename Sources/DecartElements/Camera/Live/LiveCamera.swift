@@ -1,22 +1,24 @@
-// A camera that answers offers: a source bin whose live views come one after the other, over a WHEP server or the
+// A camera on the network: a source bin whose live views come one after the other, over RTSP, a WHEP server or the
 // application. `LiveViewMachine` decides, and this file performs. It knows cameras; it must not know sessions.
 //
 // Every method runs on the camera's queue unless it says otherwise, or before and after that queue works.
 import DecartProtocol
 import Dispatch
 import GStreamerKit
+import ICE
 import MediaPipeline
 import Signalling
 import Synchronization
 import WebRTCTransport
 
 // @unchecked: what is outside the mutex belongs to the camera's queue.
-final class OfferedCamera: @unchecked Sendable {
+final class LiveCamera: @unchecked Sendable {
     enum Service: Sendable {
         /// The application carries offers to the camera's service.
         case signals(LiveViewRequests)
         /// Called for each live view, because the token may have changed.
         case whep(@Sendable () throws(ElementProblem) -> WHEPResource.Configuration)
+        case rtsp(RTSPCamera)
 
         /// Time that an offer should wait for candidates.
         var gatheringLimit: Duration {
@@ -25,6 +27,8 @@ final class OfferedCamera: @unchecked Sendable {
             case .signals: .seconds(2)
             // Candidates of this host come at once; those of a STUN or TURN server may follow by PATCH.
             case .whep: .milliseconds(250)
+            // Nothing is gathered.
+            case .rtsp: .zero
             }
         }
     }
@@ -55,24 +59,16 @@ final class OfferedCamera: @unchecked Sendable {
     private let audio: StreamJoint?
     private let loggers: SessionLoggers
 
-    private struct View {
-        let number: Int
-        let connection: CameraConnection
-        let exchange: any OfferExchange
-        let offer: OfferText
-        /// Gathered and not handed over.
-        var candidates: [String] = []
-        var isComplete = false
-        var isRequested = false
-        /// Hands later candidates over together.
-        var isAdding = false
-    }
     private var machine: LiveViewMachine
-    private var view: View?
+    private var view: (any LiveView)?
     private var pending: [LiveViewMachine.Event] = []
     private var isHandling = false
     private var isOver = false
-    private let current = Mutex<(number: Int, connection: CameraConnection)?>(nil)
+    /// The view for other threads.
+    private let current = Mutex<(any LiveView)?>(nil)
+
+    /// TURN servers that the WHEP server names. Some give new credentials with each answer.
+    private let relays = Mutex<[ICEServer]>([])
 
     private static let origin = ContinuousClock.now
 
@@ -106,27 +102,26 @@ final class OfferedCamera: @unchecked Sendable {
     func extend() { host.perform(nil) { [weak self] in self?.handle(.extend) } }
 
     /// Takes a candidate of the camera; nil: the last one has come. Any thread.
-    func add(candidate: String?) {
-        host.perform(nil) { [weak self] in self?.view?.connection.add(candidate: candidate) }
-    }
+    func add(candidate: String?) { host.perform(nil) { [weak self] in self?.view?.add(candidate: candidate) } }
 
     /// Handles an error of an element in the bin: the view fails, and the next one begins. Any thread.
     func claims(_ message: Message) -> Bool {
         guard message.isFrom(within: bin) else { return false }
-        let text = message.problem?.text ?? "its error has no text"
-        host.log(.warning, host.element.unowned, "\(message.sourceName): \(text) \(message.problem?.debug ?? "")")
-        guard let current = self.current.withLock({ $0 }), current.connection.posted(message) else { return true }
-        fail(current.number, text)
+        let view = current.withLock { $0 }
+        let text = "\(message.problem?.text ?? Self.noText) \(message.problem?.debug ?? "")"
+        host.log(.warning, host.element.unowned, "\(message.sourceName): \(view?.redacting(text) ?? text)")
+        if let view, let failure = view.failure(message) { enqueue(.failed(view: view.number, failure)) }
         return true
     }
+
+    /// True for a message that would name the camera's address with its query.
+    func hides(_ message: Message) -> Bool { message.kind == .progress && message.isFrom(within: bin) }
+
+    static let noText = "its error has no text"
 
     // MARK: Driver
 
     private func enqueue(_ event: LiveViewMachine.Event) { host.perform(nil) { [weak self] in self?.handle(event) } }
-
-    private func fail(_ number: Int, _ text: String) {
-        enqueue(.failed(view: number, LiveViewFailure(reason: text)))
-    }
 
     private func handle(_ event: LiveViewMachine.Event) {
         guard !isOver else { return }
@@ -146,9 +141,9 @@ final class OfferedCamera: @unchecked Sendable {
         switch action {
         case .open(let number): open(number)
         case .openWithoutAudio(let number): open(number, withAudio: false)
-        case .request(let number): request(number)
+        case .request(let number): if view?.number == number { view?.request() }
         case .connect(let number, let grant): connect(number, grant)
-        case .extend(let number): if view?.number == number { view?.exchange.extend() }
+        case .extend(let number): if view?.number == number { view?.extend() }
         case .close(let number): if view?.number == number { closeView() }
         case .schedule(let timer, let id, let delay):
             host.perform(delay) { [weak self] in
@@ -165,58 +160,63 @@ final class OfferedCamera: @unchecked Sendable {
 
     private func open(_ number: Int, withAudio: Bool = true) {
         do {
-            let talkback = withAudio && settings.talkback.isWanted ? settings.talkback : nil
-            var takesAudio = withAudio && settings.takesAudio
-            var offersAudioVideoData = false
-            if case .signals = settings.service { (takesAudio, offersAudioVideoData) = (true, true) }
-            var configuration = try settings.access.configuration(
-                audio: talkback == nil ? takesAudio ? .recvonly : nil : takesAudio ? .sendrecv : .sendonly,
-                encoded: settings.encodedCodecs?())
-            configuration.offersAudioVideoData = offersAudioVideoData
-            configuration.loggers = loggers.transport.naming("camera")
-            let exchange = try makeExchange(number)
-            let connection = try CameraConnection(
-                configuration, number: number, in: bin, video: video, decodes: settings.encodedCodecs == nil,
-                audio: withAudio ? audio : nil, talkback: talkback, logger: loggers.media,
-                perform: { [host] in host.perform(nil, $0) },
-                onFirst: { [weak self] in self?.enqueue(.firstFrame(view: number)) }
-            ) { [weak self] event in
-                self?.host.perform(nil) { [weak self] in self?.handle(event, of: number) }
-            }
-            current.withLock { $0 = (number, connection) }
-            do {
-                view = View(
-                    number: number, connection: connection, exchange: exchange, offer: try connection.makeOffer())
-            } catch {
-                current.withLock { $0 = nil }
-                connection.close()
-                throw error
-            }
+            let opened = try makeView(number, withAudio)
+            view = opened
+            current.withLock { $0 = opened }
         } catch {
             handle(.failed(view: number, LiveViewFailure(reason: Self.text(error))))
         }
     }
 
-    private func makeExchange(_ number: Int) throws(ElementProblem) -> any OfferExchange {
+    private func makeView(_ number: Int, _ withAudio: Bool) throws -> any LiveView {
         let onEvent = { @Sendable [weak self] (event: LiveViewMachine.Event) -> Void in self?.enqueue(event) }
-        return switch settings.service {
-        case .signals(let requests): SignalExchange(host.element, requests, view: number, onEvent: onEvent)
-        case .whep(let configuration): WHEPExchange(try configuration(), view: number, onEvent: onEvent)
+        let joints = CameraReceivers.Joints(
+            video: video, audio: withAudio ? audio : nil, onFirst: { onEvent(.firstFrame(view: number)) })
+        let exchange: any OfferExchange
+        switch settings.service {
+        case .signals(let requests):
+            exchange = SignalExchange(host.element, requests, view: number, onEvent: onEvent)
+        case .whep(let configuration):
+            let hasRelays = settings.access.connection.iceServers.contains { $0.kind == .turn }
+            let isFirst = relays.withLock(\.isEmpty) && !hasRelays
+            exchange = WHEPExchange(
+                try configuration(), view: number,
+                onServers: { [weak self] in self?.learn($0) == true && isFirst }, onEvent: onEvent)
+        case .rtsp(let camera):
+            return try RTSPView(
+                camera, number: number, in: bin, joints, logger: loggers.media,
+                perform: { [host] in host.perform(nil, $0) }, onEvent: onEvent)
         }
+        let talkback = withAudio && settings.talkback.isWanted ? settings.talkback : nil
+        var takesAudio = withAudio && settings.takesAudio
+        var offersAudioVideoData = false
+        if case .signals = settings.service { (takesAudio, offersAudioVideoData) = (true, true) }
+        var configuration = try settings.access.configuration(
+            audio: talkback == nil ? takesAudio ? .recvonly : nil : takesAudio ? .sendrecv : .sendonly,
+            encoded: settings.encodedCodecs?())
+        configuration.offersAudioVideoData = offersAudioVideoData
+        configuration.iceServers = Array((configuration.iceServers + relays.withLock { $0 }).prefix(16))
+        configuration.loggers = loggers.transport.naming("camera")
+        return try OfferedView(
+            configuration, number: number, in: bin, joints, decodes: settings.encodedCodecs == nil, talkback: talkback,
+            exchange: exchange, logger: loggers.media, host: host, onEvent: onEvent)
     }
 
-    private func request(_ number: Int) {
-        guard var view, view.number == number else { return }
-        let candidates = view.candidates
-        (view.candidates, view.isRequested) = ([], true)
-        self.view = view
-        view.exchange.start(view.offer, candidates: candidates, isComplete: view.isComplete)
+    /// Keeps the relays for the next view. Any thread.
+    /// - Returns: false if there are none.
+    private func learn(_ links: [ICEServerLink]) -> Bool {
+        let permits = settings.access.connection.permitsRemote
+        let named = links.compactMap {
+            try? ICEServer(url: $0.url, username: $0.username, credential: $0.credential?.reveal())
+        }.filter { $0.kind == .turn && permits($0.host) }
+        if !named.isEmpty { relays.withLock { $0 = named } }
+        return !named.isEmpty
     }
 
     private func connect(_ number: Int, _ grant: LiveViewGrant) {
         guard let view, view.number == number else { return }
         do {
-            try view.connection.apply(answer: grant.answer)
+            try view.connect(grant)
         } catch {
             handle(.failed(view: number, LiveViewFailure(reason: Self.text(error))))
         }
@@ -225,47 +225,10 @@ final class OfferedCamera: @unchecked Sendable {
     private func closeView() {
         guard let last = view.take() else { return }
         current.withLock { $0 = nil }
-        last.connection.close()
-        last.exchange.end()
+        last.close()
     }
 
-    private func handle(_ event: PeerConnectionEvent, of number: Int) {
-        guard view?.number == number else { return }
-        switch event {
-        case .localCandidate(let candidate):
-            view?.candidates.append(candidate.candidate)
-            addLater()
-        case .gatheringComplete:
-            view?.isComplete = true
-            // The offer that is handed over now is complete.
-            if view?.isRequested == true { addLater() } else { handle(.gathered(view: number)) }
-        case .codecArrived(let codec):
-            do { try view?.connection.change(to: codec) } catch {
-                handle(.failed(view: number, LiveViewFailure(reason: Self.text(error))))
-            }
-        case .stateChanged(.failed(let error)):
-            let isClose = error == .closedByPeer
-            handle(.failed(view: number, LiveViewFailure(reason: error.message, isClose: isClose)))
-        case .stateChanged, .iceConnected, .iceRestarted, .disconnected, .reconnected, .bitrateTarget, .streamArrived,
-            .relaysMissing:
-            break
-        }
-    }
-
-    /// Hands candidates over that came after the offer, those of a moment together.
-    private func addLater() {
-        guard let number = view?.number, view?.isRequested == true, view?.isAdding == false else { return }
-        view?.isAdding = true
-        host.perform(.milliseconds(50)) { [weak self] in
-            guard let self, var view = self.view, view.number == number else { return }
-            let candidates = view.candidates
-            (view.candidates, view.isAdding) = ([], false)
-            self.view = view
-            view.exchange.add(view.offer, candidates: candidates, isComplete: view.isComplete)
-        }
-    }
-
-    private static func text(_ error: any Error) -> String {
+    static func text(_ error: any Error) -> String {
         switch error {
         case let error as PeerConnectionError: error.message
         case let error as GStreamerError: error.message

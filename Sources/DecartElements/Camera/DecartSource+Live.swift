@@ -1,4 +1,4 @@
-// A camera of `decartsrc` that answers offers: its settings, its audio, and its way past the elements for raw frames.
+// A camera of `decartsrc` on the network: its settings, its audio, and its way past the elements for raw frames.
 import DecartProtocol
 import GStreamerKit
 import MediaPipeline
@@ -8,16 +8,21 @@ import WebRTCTransport
 
 extension DecartSource {
     /// The camera that `source` names, when a capture is made; nil for another source.
-    func offeredCamera(_ transform: Element) throws(ElementProblem) -> (OfferedCamera.Settings, audioEntry: Pad?)? {
+    func liveCamera(_ transform: Element) throws(ElementProblem) -> (LiveCamera.Settings, audioEntry: Pad?)? {
         let (settings, entry, isEncoded) = state.withLock { ($0.settings, $0.cameraAudio, $0.bypass != nil) }
-        guard settings.answersOffers, let transform = transform.implementation as? DecartTransform else { return nil }
-        let service: OfferedCamera.Service
+        guard settings.isLiveCamera, let transform = transform.implementation as? DecartTransform else { return nil }
+        let service: LiveCamera.Service
         let label: String
         let access: MediaAccess
         do {
+            let rtsp = RTSPURL.isRTSP(settings.source) ? try RTSPURL(settings.source) : nil
             let url = try settings.whepURL.map { text throws(ProtocolError) in try HTTPURL(whep: text) }
             access = try transform.mediaAccess(isLocal: url?.isLocal ?? false)
-            if let url {
+            if let rtsp {
+                service = .rtsp(
+                    RTSPCamera(url: rtsp, caFile: transform.caFile, userAgent: DecartElements.userAgent))
+                label = "the RTSP camera at \(rtsp.host)"
+            } else if let url {
                 // Wrong settings fail the start of the element, not each live view.
                 _ = try settings.whep(url, access)
                 service = .whep { [weak self] () throws(ElementProblem) in
@@ -38,11 +43,11 @@ extension DecartSource {
             throw ElementProblem(.resourceSettings, (error as? ProtocolError)?.message ?? "source cannot be used.")
         }
         let encodedCodecs: @Sendable () -> [VideoCodec] = { [weak transform] in transform?.encodedCodecs ?? [] }
-        let offered = OfferedCamera.Settings(
+        let camera = LiveCamera.Settings(
             service: service, label: label, access: access,
             takesAudio: settings.audioSource == SourceSettings.cameraAudio, talkback: talkback,
             encodedCodecs: isEncoded ? encodedCodecs : nil)
-        return (offered, entry)
+        return (camera, entry)
     }
 
     func checkEncodedCamera(_ settings: SourceSettings, _ parts: Parts) throws(ElementProblem) {
@@ -79,9 +84,10 @@ extension DecartSource {
 
     func requestCameraAudio(_ settings: SourceSettings, _ transform: Element) throws(ElementProblem) {
         guard settings.audioSource == SourceSettings.cameraAudio else { return }
-        guard settings.answersOffers else {
+        guard settings.isLiveCamera else {
             throw ElementProblem(
-                .resourceSettings, "audio-source=camera needs source=live-view or source=whep:URL. Set one of them.")
+                .resourceSettings,
+                "audio-source=camera needs source=live-view, source=whep:URL or source=rtsp://…. Set one of them.")
         }
         guard let entry = transform.requestPad("audio_sink") else { throw Microphone.noOpus }
         state.withLock { $0.cameraAudio = entry }

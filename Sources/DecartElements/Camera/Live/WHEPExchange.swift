@@ -9,21 +9,27 @@ struct WHEPExchange: OfferExchange {
 
     private let resource: WHEPResource
     private let view: Int
+    /// Returns true if a view has to begin again with the servers.
+    private let onServers: @Sendable ([ICEServerLink]) -> Bool
     private let onEvent: @Sendable (LiveViewMachine.Event) -> Void
 
     init(
         _ configuration: WHEPResource.Configuration, view: Int,
+        onServers: @escaping @Sendable ([ICEServerLink]) -> Bool,
         onEvent: @escaping @Sendable (LiveViewMachine.Event) -> Void
     ) {
         resource = WHEPResource(configuration)
-        (self.view, self.onEvent) = (view, onEvent)
+        (self.view, self.onServers, self.onEvent) = (view, onServers, onEvent)
     }
 
     func start(_ offer: OfferText, candidates: [String], isComplete: Bool) {
         resource.start(offer: offer.with(candidates: candidates, isComplete: isComplete)) {
-            [view, onEvent, hasAudio = offer.hasAudio] result in
+            [view, onServers, onEvent, hasAudio = offer.hasAudio] result in
             switch result {
-            case .success(let answer): onEvent(.granted(view: view, LiveViewGrant(answer: answer)))
+            case .success(let answer):
+                onEvent(
+                    onServers(answer.servers)
+                        ? .relaysNamed(view: view) : .granted(view: view, LiveViewGrant(answer: answer.sdp)))
             case .failure(let error):
                 let mayBeAudio = hasAudio && [400, 406, 415].contains(error.httpStatus ?? 0)
                 onEvent(

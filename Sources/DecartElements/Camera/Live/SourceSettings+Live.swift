@@ -4,6 +4,14 @@ import Signalling
 
 extension SourceSettings {
     var answersOffers: Bool { source == Self.liveView || whepURL != nil }
+    /// On the network, by live views.
+    var isLiveCamera: Bool { answersOffers || RTSPURL.isRTSP(source) }
+
+    /// The property `source` as it reads back: without passwords.
+    static func shown(source: String) -> String {
+        source.hasPrefix(whep) || RTSPURL.isRTSP(source)
+            ? URLRedaction.redacted(source) : URLRedaction.withoutPasswords(source)
+    }
 
     /// For a live view over the WHEP server at `url`.
     func whep(_ url: HTTPURL, _ access: MediaAccess) throws(ElementProblem) -> WHEPResource.Configuration {

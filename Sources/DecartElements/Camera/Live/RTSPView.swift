@@ -1,0 +1,183 @@
+// A live view of an RTSP camera. GStreamer's rtspsrc speaks the protocol; this file gives it the credentials, chooses the
+// streams, and names the causes of its errors.
+//
+// Every method runs on the camera's queue, which may block in GStreamer, unless it says otherwise.
+import DecartProtocol
+import GStreamerKit
+import Log
+import Synchronization
+import WebRTCTransport
+
+struct RTSPCamera: Sendable {
+    var url: RTSPURL
+    /// Authorities that are trusted in place of the system's.
+    var caFile: String?
+    var userAgent: String
+}
+
+// @unchecked: elements lock themselves; mutable state is in the mutex.
+final class RTSPView: LiveView, @unchecked Sendable {
+    private struct State {
+        var video: VideoCodec?
+        var hasAudio = false
+        /// Encodings of video that cannot be received.
+        var unusable: [String] = []
+        var isDescribed = false
+    }
+    let number: Int
+    private let camera: RTSPCamera
+    private let parent: Bin
+    private let bin = Bin()
+    private let source: Element
+    private let receivers: CameraReceivers
+    private let takesAudio: Bool
+    private let state = Mutex(State())
+    private let onEvent: @Sendable (LiveViewMachine.Event) -> Void
+
+    /// Longest wait for a connection or an answer, below the machine's.
+    private static let timeout = Duration.seconds(10)
+    /// Cameras lock an account after a few wrong passwords.
+    private static let refusedDelay = Duration.seconds(30)
+
+    /// - Parameters:
+    ///   - perform: runs work on the camera's queue.
+    ///   - onEvent: called on any thread.
+    init(
+        _ camera: RTSPCamera, number: Int, in parent: Bin, _ joints: CameraReceivers.Joints, logger: Logger,
+        perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
+        onEvent: @escaping @Sendable (LiveViewMachine.Event) -> Void
+    ) throws(GStreamerError) {
+        (self.number, self.camera, self.parent, self.onEvent) = (number, camera, parent, onEvent)
+        takesAudio = joints.audio != nil
+        receivers = CameraReceivers(
+            in: bin, joints, decodes: true, logger: logger, perform: perform,
+            onVideo: { result in
+                guard case .failure(let error) = result else { return }
+                onEvent(.failed(view: number, LiveViewFailure(reason: error.message)))
+            })
+        source = try Element(
+            factory: "rtspsrc", typeName: "GstDecartRTSPSource", hiding: ["location", "user-id", "user-pw"])
+        try configure()
+        bin.suppressSourceAndSinkFlags()
+        bin.add(source)
+        source.connect("select-stream") { [weak self] arguments in
+            GValueBox(arguments.last?.caps.flatMap { self?.select($0) } ?? false)
+        }
+        source.connect("pad-added") { [weak self] arguments in
+            if let pad = arguments.first?.pad { self?.link(pad) }
+            return nil
+        }
+    }
+
+    private func configure() throws(GStreamerError) {
+        source.set("location", GValueBox(camera.url.location.reveal()))
+        if let credentials = camera.url.credentials {
+            source.set("user-id", GValueBox(credentials.user.reveal()))
+            source.set("user-pw", GValueBox(credentials.password.reveal()))
+        }
+        source.set("user-agent", GValueBox(camera.userAgent))
+        if !camera.url.usesUDP { source.set("protocols", "tcp") }
+        // Over UDP, time for packets that overtake others.
+        source.set("latency", camera.url.usesUDP ? 50 : 0)
+        source.set("tcp-timeout", Int(Self.timeout / .microseconds(1)))
+        if camera.url.isSecure, let file = camera.caFile { try source.setTLSDatabase(file: file) }
+    }
+
+    // MARK: LiveView
+
+    func request() {
+        parent.add(bin)
+        guard !bin.syncStateWithParent() else { return }
+        onEvent(.failed(view: number, LiveViewFailure(reason: "its elements cannot be started")))
+    }
+
+    func connect(_ grant: LiveViewGrant) {}
+    func extend() {}
+    func add(candidate: String?) {}
+
+    func close() {
+        parent.takeOut([bin])
+        receivers.close()
+    }
+
+    func failure(_ error: Message) -> LiveViewFailure? {
+        guard error.isFrom(within: bin) else { return nil }
+        let (text, debug) = (error.problem?.text ?? LiveCamera.noText, error.problem?.debug ?? "")
+        let isRefused = error.resourceProblem == .resourceNotAuthorized
+        return LiveViewFailure(
+            reason: redacting(reason(error.resourceProblem, text, debug)),
+            retryAfter: isRefused ? Self.refusedDelay : nil)
+    }
+
+    func redacting(_ text: String) -> String { camera.url.redacting(text) }
+
+    private func reason(_ code: ElementProblem.Code?, _ text: String, _ debug: String) -> String {
+        switch code {
+        case .resourceNotAuthorized where camera.url.credentials != nil:
+            return "it refuses the user name or the password (401)"
+        case .resourceNotAuthorized: return "it wants a user name and a password (401): source=rtsp://user:password@…"
+        case .resourceNotFound: return "it has no stream at this path (404)"
+        default: break
+        }
+        // "…: Failed to connect. (System error: Connection refused)"
+        let cause = debug.split(separator: "(").last.flatMap { $0.hasSuffix(")") ? $0.dropLast() : nil }
+        let suffix = cause.flatMap { $0 == "Generic error" || text.contains($0) ? nil : " (\($0))" } ?? ""
+        if code == .resourceOpenReadWrite {
+            let certificate = camera.url.isSecure ? ", or its certificate is not trusted (ca-file)" : ""
+            return "it cannot be reached\(certificate)\(suffix)"
+        }
+        let state = state.withLock(\.self)
+        if state.isDescribed, state.video == nil {
+            let packages = VideoCodec.decoderPackages(ofEncodings: state.unusable)
+            return state.unusable.isEmpty
+                ? "it has no video"
+                : "its video is \(state.unusable.joined(separator: ", ")), which is not received. "
+                    + (packages.isEmpty ? "It must be H.264, H.265, VP8 or VP9" : "\(packages)".capitalizedFirst)
+        }
+        return text.withoutFinalPoint + suffix
+    }
+
+    // MARK: Streams (on rtspsrc's threads)
+
+    /// Takes the first video that can be received, and the first audio if it is wanted. Any other stream, without an element
+    /// behind it, would end all of them.
+    private func select(_ caps: Caps) -> Bool {
+        guard let format = caps.first, let name = format.string("encoding-name") else { return false }
+        let isVideo = format.string("media") == "video"
+        let codec = isVideo ? VideoCodec.receivable.first { $0.encodingName == name } : nil
+        let (isSelected, isFirstVideo) = state.withLock { state in
+            state.isDescribed = true
+            if isVideo {
+                if codec == nil { state.unusable.append(name.printable(limit: 32)) }
+                guard let codec, state.video == nil else { return (false, false) }
+                state.video = codec
+                return (true, true)
+            }
+            guard format.string("media") == "audio", takesAudio, !state.hasAudio,
+                AudioDecoderBin.isDecodable(encodingName: name)
+            else { return (false, false) }
+            state.hasAudio = true
+            return (true, false)
+        }
+        if isFirstVideo { onEvent(.granted(view: number, LiveViewGrant(answer: ""))) }
+        return isSelected
+    }
+
+    private func link(_ pad: Pad) {
+        pad.addProbe(.downstreamEvent) { [onEvent, number] item in
+            if case .event(let event) = item, event.kind == .eos {
+                onEvent(.failed(view: number, LiveViewFailure(reason: "the camera ended its stream")))
+            }
+            return .pass
+        }
+        do throws(GStreamerError) {
+            if pad.currentCaps?.first?.string("media") == "audio" {
+                try receivers.open(audio: pad)
+            } else {
+                try receivers.open(video: pad)
+            }
+        } catch {
+            onEvent(.failed(view: number, LiveViewFailure(reason: error.message)))
+        }
+    }
+}
