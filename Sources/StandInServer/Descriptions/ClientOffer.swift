@@ -69,7 +69,7 @@ package struct ClientOffer {
         if isSingle { formats = opus + formats.filter { $0.name != "opus" } }
         if media.kind == "video" {
             // Codecs that cannot be decoded here go to the end; an m-line with no other codec is rejected.
-            let usable = formats.filter { VideoCodec(rawValue: $0.name)?.isAvailable ?? false }
+            let usable = formats.filter { Self.decodable.contains($0.name) }
             guard !usable.isEmpty else { return [] }
             let preferred = usable.contains { $0.name == announced } ? announced : usable[0].name
             formats = formats.filter { $0.name == preferred } + formats.filter { $0.name != preferred }
@@ -86,6 +86,8 @@ package struct ClientOffer {
         }
     }
 
+    /// Looked up once: each m-line asks for its formats several times.
+    private static let decodable = Set(VideoCodec.allCases.filter(\.isAvailable).map(\.rawValue))
     private static let feedback: Set<String> = ["goog-remb", "transport-cc", "ccm fir", "nack", "nack pli"]
 
     private func sends(_ media: SDPMedia) -> Bool { !media.has("recvonly") && !media.has("inactive") }

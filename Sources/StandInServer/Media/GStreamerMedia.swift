@@ -95,8 +95,9 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
                 bindings.compactMap { each in singleLines.mids[each.track].map { ($0, each.stream) } },
                 uniquingKeysWith: { first, _ in first })
             answer = text(of: offered.answer(own: own, streams: streams, used: singleLines.used))
-            try bind(bindings, to: connection)
+            // As with LiveKit's servers, media follow their description, and an encoder takes long to start.
             onEvent(.answered(sdp: answer, lines))
+            try bind(bindings, to: connection)
             if isSingle { onEvent(.bound(bindings)) }
         } else {
             try send(to: connection)
