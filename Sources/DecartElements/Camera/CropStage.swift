@@ -57,7 +57,7 @@ final class CropStage: @unchecked Sendable {
                 if let flat { return .replaceEvent(flat) }
             case .buffer(let buffer):
                 // The elements of the stage map frames by their caps alone.
-                if let self, let (bytes, needed) = self.state.withLock(\.input)?.shortage(of: buffer) {
+                if let self, let (bytes, needed) = self.state.withLock(\.input)?.shortage(ofArriving: buffer) {
                     self.onShortage(bytes, needed)
                     return .drop
                 }

@@ -94,6 +94,20 @@ public final class Buffer: @unchecked Sendable {
         return Int(gst_buffer_extract(pointer, 0, base, gsize(target.count)))
     }
 
+    private static let readableMemories: [String] = ["SystemMemory", "dmabuf", "fd", "shm"]
+    /// False if the memory cannot be mapped. The memory of the system and of drivers counts as readable without a try.
+    package var isReadable: Bool {
+        guard let pointer else { return false }
+        return (0..<gst_buffer_n_memory(pointer)).allSatisfy { index in
+            guard let memory = gst_buffer_peek_memory(pointer, index) else { return false }
+            if Self.readableMemories.contains(where: { gst_memory_is_type(memory, $0) != 0 }) { return true }
+            var info = GstMapInfo()
+            guard gst_memory_map(memory, &info, GST_MAP_READ) != 0 else { return false }
+            gst_memory_unmap(memory, &info)
+            return true
+        }
+    }
+
     public func withBytes<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R? {
         var info = GstMapInfo()
         guard let pointer, gst_buffer_map(pointer, &info, GST_MAP_READ) != 0 else { return nil }

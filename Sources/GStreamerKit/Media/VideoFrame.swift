@@ -41,6 +41,12 @@ extension VideoInfo {
     /// a plane have fewer than two rows, or numbers of rows that need other filters; 4:1:0 has a quarter of the rows.
     package static let fewestInterlacedRows = 16
 
+    /// The same where frames arrive: it also finds memory that cannot be mapped, for which a converter gives on a frame of
+    /// whatever its memory held before.
+    public func shortage(ofArriving buffer: Buffer) -> (bytes: Int, needed: Int)? {
+        shortage(of: buffer) ?? (buffer.isReadable ? nil : (0, size))
+    }
+
     /// Returns nil if the buffer has the bytes of a frame of these caps, else both numbers.
     public func shortage(of buffer: Buffer) -> (bytes: Int, needed: Int)? {
         guard let pointer = buffer.pointer else { return (0, size) }

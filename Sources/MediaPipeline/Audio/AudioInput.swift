@@ -107,6 +107,10 @@ package final class AudioInput: @unchecked Sendable {
                     element.unowned.postError(.noCaps(on: own.name, medium: "audio"))
                     return .refuse(.notNegotiated)
                 }
+                guard buffer.isReadable else {
+                    gate.countIncomplete()
+                    return .drop
+                }
                 guard case .passes = gate.admit(buffer, pad: own, element: element.unowned) else { return .drop }
                 guard takesPackets else { return .pass }
                 self.deliver(packet: buffer)

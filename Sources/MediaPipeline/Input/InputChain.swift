@@ -223,7 +223,8 @@ package final class InputChain: @unchecked Sendable {
     package enum BufferFault {
         /// It has no caps: it is no frame.
         case noCaps
-        /// Elements and encoders map frames by their caps alone, and some read behind the end of a shorter one.
+        /// Elements and encoders map frames by their caps alone, and some read behind the end of a shorter one. A frame
+        /// that cannot be read has no bytes.
         case short(bytes: Int, needed: Int)
     }
 
@@ -231,7 +232,7 @@ package final class InputChain: @unchecked Sendable {
     package func fault(of buffer: Buffer) -> BufferFault? {
         let (info, hasCaps) = state.withLock { ($0.arriving.info, $0.hasCaps) }
         guard hasCaps else { return .noCaps }
-        return info?.shortage(of: buffer).map(BufferFault.short)
+        return info?.shortage(ofArriving: buffer).map(BufferFault.short)
     }
 
     /// Called on upstream's thread for each frame.

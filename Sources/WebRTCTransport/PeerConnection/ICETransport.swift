@@ -24,6 +24,7 @@ final class ICETransport: @unchecked Sendable {
     private var log: ICELog
     private var sessions: [ICESession] = []
     private var candidates = CandidateRouter()
+    private var families = CandidateFamilies()
     /// Servers and policy of the next ICE session.
     private var servers: (list: [ICEServer], policy: ICETransportPolicy)
     /// The m-line of the transport; local candidates are signalled for it.
@@ -190,6 +191,7 @@ final class ICETransport: @unchecked Sendable {
         session.setRemote(remote.transport)
         for candidate in remote.candidates {
             log.received(remote: candidate)
+            families.add(remote: candidate)
             session.agent.addRemoteCandidate(candidate)
         }
         for candidate in candidates.takeEarly()
@@ -211,6 +213,7 @@ final class ICETransport: @unchecked Sendable {
             return
         }
         log.received(remote: candidate.candidate)
+        families.add(remote: candidate.candidate)
         session.agent.addRemoteCandidate(candidate.candidate)
     }
 
@@ -221,6 +224,7 @@ final class ICETransport: @unchecked Sendable {
         switch event {
         case .localCandidate(let text):
             log.gathered(local: text)
+            families.add(local: text)
             onEvent(
                 .localCandidate(
                     ICECandidate(
@@ -326,6 +330,9 @@ final class ICETransport: @unchecked Sendable {
                 "the network path to the remote peer failed"
             } else if relaysAreMissing {
                 "no network path to the remote peer was found; no TURN server gave a relay"
+            } else if let differing = families.disjoint {
+                "no network path to the remote peer was found; this host has \(differing.local) addresses and the remote peer "
+                    + "\(differing.remote) ones: set turn-servers"
             } else {
                 "no network path to the remote peer was found; check that UDP passes, or set turn-servers"
             }

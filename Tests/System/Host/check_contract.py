@@ -96,6 +96,13 @@ class Host:
         self.pipeline.set_state(Gst.State.NULL)
 
 
+def probe(*arguments):
+    """Runs contract_probe.c."""
+    ended = subprocess.run([os.environ["CONTRACT_PROBE"], *arguments], capture_output=True, text=True, timeout=LIMIT, check=False)
+    if ended.returncode:
+        raise Problem(f"status {ended.returncode}: {ended.stdout}{ended.stderr}")
+
+
 # --- Cases --------------------------------------------------------------------------------------------------------------
 
 @case(in_gate=True)
@@ -167,9 +174,12 @@ def a_consumer_of_the_preview_cannot_stop_the_camera():
 
 @case(in_gate=True)
 def application_memory_may_call_the_element_when_it_is_released():
-    ended = subprocess.run([os.environ["CONTRACT_PROBE"]], capture_output=True, text=True, timeout=LIMIT, check=False)
-    if ended.returncode:
-        raise Problem(f"status {ended.returncode}: {ended.stdout}{ended.stderr}")
+    probe()
+
+
+@case(in_gate=True)
+def frames_that_cannot_be_read_are_dropped():
+    probe("unreadable")
 
 
 @case()
