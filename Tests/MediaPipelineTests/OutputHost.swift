@@ -37,12 +37,16 @@ final class OutputHost: ElementImplementation {
 
     private static let log = DebugCategory("decartbranchhost", "Test")
     private static let made = Mutex<OutputHost?>(nil)
+    /// Suites run beside each other.
+    private static let making = Mutex(())
 
     /// The element and its implementation.
     static func make() throws -> (Element, OutputHost) {
         _ = registered
-        let element = try Element(factory: "decartbranchhost")
-        return (element, try #require(made.withLock { $0.take() }))
+        return try making.withLock { _ in
+            let element = try Element(factory: "decartbranchhost")
+            return (element, try #require(made.withLock { $0.take() }))
+        }
     }
 
     func setProperty(_ name: String, _ value: GValueBox) {}

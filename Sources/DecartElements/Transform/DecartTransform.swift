@@ -248,12 +248,14 @@ final class DecartTransform: ElementImplementation {
         let (input, isDue) = state.withLock { ($0.input, $0.incompleteWarnings.allows(at: now)) }
         input?.gate.countIncomplete()
         guard isDue else { return }
-        let text =
+        let (found, remedy) =
             bytes == 0
-            ? "A buffer of the input cannot be read: such frames are dropped. Check the memory of its source."
-            : "A buffer of the input has \(bytes) bytes, but its caps need \(needed): such frames are dropped. Pad the rows, "
-                + "or add a GstVideoMeta."
-        handle.unowned.postWarning(ElementProblem(.streamFormat, text))
+            ? ("no bytes that can be read", "Check the memory of its source.")
+            : ("\(bytes) bytes", "Pad the rows, or add a GstVideoMeta.")
+        handle.unowned.postWarning(
+            ElementProblem(
+                .streamFormat,
+                "A buffer of the input has \(found), but its caps need \(needed): such frames are dropped. \(remedy)"))
     }
 
     /// Called on upstream's streaming thread.

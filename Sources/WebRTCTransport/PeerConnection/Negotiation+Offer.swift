@@ -120,8 +120,11 @@ extension Negotiation {
         let received = VideoCodec.allCases.filter { configuration.receivableCodecs?.contains($0) ?? $0.isAvailable }
         let inOrder = sent.filter(received.contains) + received.filter { !sent.contains($0) }
         let shared = received.isEmpty ? [codec] : inOrder
+        let formats = sent.map { LocalDescription.Format($0, configuration.h264) }
+        // A service may return the profile that it receives.
         return (
-            sent.map { LocalDescription.Format($0, configuration.h264) }, shared.flatMap(LocalDescription.received)
+            formats,
+            shared.flatMap { codec in formats.filter { $0.codec == codec } + LocalDescription.received(codec) }
         )
     }
 
