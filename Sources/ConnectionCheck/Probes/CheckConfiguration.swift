@@ -35,7 +35,7 @@ package struct CheckConfiguration: Sendable {
             + (route.proxy?.secrets.map { $0.reveal() } ?? [])
     }
 
-    /// What is no failure, and that the user should know.
+    /// Facts for the report that are no failures, such as an unused proxy.
     /// - Parameter environment: value of a variable of the process.
     package func notes(environment: (String) -> String?) -> [String] {
         var notes: [String] = []

@@ -7,7 +7,7 @@ package struct CheckOutput: Sendable {
     package var results: [ProbeResult] { didSet { results = results.map { $0.mappingText { redact($0) } } } }
     /// nil without --deep and --report.
     package var session: SessionSummary? { didSet { session = session?.mappingText { redact($0) } } }
-    /// What is no failure, and that the user should know; without secrets.
+    /// Facts that are no failures, such as an unused proxy; without secrets.
     package var notes: [String] = []
     private let redact: TextRedactor
 

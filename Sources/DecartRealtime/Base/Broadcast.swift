@@ -10,7 +10,7 @@ final class Broadcast<Value: Sendable>: Sendable {
     private let state = Mutex(State())
     private let newest: Int
 
-    /// - Parameter newest: how many values a stream keeps that nobody has read yet.
+    /// - Parameter newest: the number of unread values that each stream buffers; older ones are dropped.
     init(newest: Int) { self.newest = newest }
 
     /// - Parameter first: what the stream begins with.

@@ -88,7 +88,7 @@ extension Pad {
                 Unmanaged<FunctionBox<() -> Void>>.fromOpaque(data).takeUnretainedValue().function()
             }, retained(FunctionBox(function)), releaseBox)
     }
-    /// Resumes a paused task; without one, nothing happens.
+    /// Resumes a paused task. The pad must have one: without it, GStreamer starts a task that does nothing, again and again.
     public func resumeTask() { gst_pad_start_task(pad, { _ in }, nil, nil) }
     public func pauseTask() { gst_pad_pause_task(pad) }
     public func stopTask() { gst_pad_stop_task(pad) }

@@ -310,7 +310,7 @@ package struct OutputScheduler<Payload> {
         return fill(now: now.map(moved))
     }
 
-    /// The stream has ended before EOS is pushed: whoever sees EOS may resume at once.
+    /// Marks the end before EOS is pushed, because the application may seek as soon as it sees EOS.
     private mutating func end() -> Step {
         hasEnded = true
         return .endOfStream

@@ -59,7 +59,7 @@ package struct ICEServerLink: Sendable, Equatable {
     }
 }
 
-/// What a WHEP server answers to an offer.
+/// The answer of a WHEP server to an offer.
 package struct WHEPAnswer: Sendable, Equatable {
     package let sdp: String
     package let servers: [ICEServerLink]

@@ -41,7 +41,7 @@ struct PageAccess: Sendable {
         return nil
     }
 
-    /// The request names the host of `--web-host`. It is then not one of this machine, whoever sends it.
+    /// True if the request names the host of `--web-host`: it then needs the token, also from this machine.
     func isForeign(_ fields: HTTPFields) -> Bool {
         guard let host, fields["Host"].count == 1, let named = fields.first("Host"),
             let url = try? ServiceURL(base: "http://" + named, allowInsecure: true)
