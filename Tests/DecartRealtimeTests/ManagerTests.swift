@@ -129,6 +129,24 @@ extension RealtimeTests {
             }
         }
 
+        @Test("What is pushed right after play is written, and an output that is finished at once ends")
+        func outputAtOnce() async throws {
+            try await Service.run { _, configuration in
+                let manager = try configuration.manager()
+                let source = manager.createVideoSource()
+                let track = manager.createVideoTrack(source: source, trackId: "pushed")
+                let path = NSTemporaryDirectory() + "decart-realtime-\(UUID().uuidString).i420"
+                defer { try? FileManager.default.removeItem(atPath: path) }
+                let output = try track.play("video/x-raw,format=I420 ! filesink location=\(path)")
+                let size = 64 * 48 * 3 / 2
+                let frame = try VideoFrame(width: 64, height: 48, format: .i420, data: Data(count: size))
+                for _ in 0..<3 { source.push(frame) }
+                try await output.finish()
+                #expect(try Data(contentsOf: URL(fileURLWithPath: path)).count == 3 * size)
+                try await track.play("fakesink").finish()
+            }
+        }
+
         @Test("A track is written to a file")
         func file() async throws {
             try await Service.run { _, configuration in

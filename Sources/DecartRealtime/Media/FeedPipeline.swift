@@ -47,12 +47,14 @@ final class FeedPipeline: Sendable {
     deinit { queue.async { [pipeline] in pipeline.setState(.null) } }
 
     /// Starts without waiting.
-    func start() {
+    /// - Parameter started: runs when the elements take buffers.
+    func start(then started: @escaping @Sendable () -> Void = {}) {
         guard !isStarted.exchange(true, ordering: .relaxed) else { return }
         queue.async { [pipeline, first] in
             if pipeline.setState(.playing) == .failure {
                 first.resolve(.failure(DecartError.processingError("The source does not start.")))
             }
+            started()
         }
     }
 

@@ -1,7 +1,8 @@
 import GStreamerKit
 import Synchronization
 
-/// Passes the samples of a source on to any number of readers, on the thread that brings them.
+/// Passes the samples of a source on to any number of readers, in the order in which the readers came, on the thread that
+/// brings them: a program that has seen a frame of a track finds it in the outputs that it had added before.
 final class SampleHub: Sendable {
     struct Reader: Sendable {
         let take: @Sendable (Sample) -> Void
@@ -9,7 +10,7 @@ final class SampleHub: Sendable {
         let end: @Sendable (DecartError?) -> Void
     }
     private struct State {
-        var readers: [Int: Reader] = [:]
+        var readers: [(id: Int, reader: Reader)] = []
         var next = 0
     }
     private let state = Mutex(State())
@@ -21,22 +22,22 @@ final class SampleHub: Sendable {
     func add(_ reader: Reader) -> Int {
         let (id, isFirst) = state.withLock { state -> (Int, Bool) in
             state.next += 1
-            state.readers[state.next] = reader
+            state.readers.append((state.next, reader))
             return (state.next, state.readers.count == 1)
         }
         if isFirst { onFirstReader() }
         return id
     }
 
-    func remove(_ id: Int) { state.withLock { _ = $0.readers.removeValue(forKey: id) } }
+    func remove(_ id: Int) { state.withLock { $0.readers.removeAll { $0.id == id } } }
 
     func deliver(_ sample: Sample) {
-        for reader in state.withLock({ Array($0.readers.values) }) { reader.take(sample) }
+        for (_, reader) in state.withLock({ $0.readers }) { reader.take(sample) }
     }
 
     /// Ends the streams of all readers, which stay: the source may go on later.
     func end(_ error: DecartError? = nil) {
-        for reader in state.withLock({ Array($0.readers.values) }) { reader.end(error) }
+        for (_, reader) in state.withLock({ $0.readers }) { reader.end(error) }
     }
 
     /// The results of `make` for the samples that come from now on; a slow reader gets the newest.

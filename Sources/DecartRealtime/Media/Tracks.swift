@@ -122,7 +122,7 @@ public final class AudioTrack: Sendable {
 
 /// A bin that takes a track. It ends when it is released.
 public final class TrackOutput: Sendable {
-    private let input: AppSource
+    private let input: OutputInput
     private let player: FeedPipeline
     private let ended = Promise<Void>()
     private let hub: SampleHub
@@ -134,13 +134,12 @@ public final class TrackOutput: Sendable {
         let pipeline: Pipeline
         do throws(GStreamerError) {
             pipeline = try Pipeline(description: "appsrc name=decart-input ! \(description)")
-            input = try pipeline.appSource(named: "decart-input")
+            input = OutputInput(try pipeline.appSource(named: "decart-input"))
         } catch { throw DecartError(error) }
-        input.beLive(limit: 30)
         player = FeedPipeline(playing: pipeline, ended: ended)
         (self.hub, self.track) = (hub, track)
         reader = hub.add(SampleHub.Reader(take: { [input] in input.push($0) }, end: { [input] _ in input.end() }))
-        player.start()
+        player.start { [input] in input.start() }
     }
 
     deinit { hub.remove(reader) }
@@ -151,6 +150,49 @@ public final class TrackOutput: Sendable {
         input.end()
         try await ended.value()
         await player.stop()
+    }
+}
+
+/// The input of an output's bin. What comes before the bin has started waits, because `appsrc` refuses it until then: the
+/// first frames, and the end of an output that is finished at once.
+private final class OutputInput: Sendable {
+    private static let limit = 30
+    private struct Waiting {
+        var samples: [Sample] = []
+        var isEnded = false
+    }
+    private let source: AppSource
+    /// nil: the bin has started.
+    private let waiting = Mutex<Waiting?>(Waiting())
+
+    init(_ source: AppSource) {
+        self.source = source
+        source.beLive(limit: Self.limit)
+    }
+
+    func push(_ sample: Sample) {
+        let waits = waiting.withLock { waiting in
+            waiting?.samples.append(sample)
+            if let count = waiting?.samples.count, count > Self.limit { waiting?.samples.removeFirst() }
+            return waiting != nil
+        }
+        if !waits { source.push(sample) }
+    }
+
+    func end() {
+        let waits = waiting.withLock { waiting in
+            waiting?.isEnded = true
+            return waiting != nil
+        }
+        if !waits { source.end() }
+    }
+
+    func start() {
+        waiting.withLock { waiting in
+            for sample in waiting?.samples ?? [] { source.push(sample) }
+            if waiting?.isEnded == true { source.end() }
+            waiting = nil
+        }
     }
 }
 
