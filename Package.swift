@@ -1,5 +1,6 @@
 // swift-tools-version: 6.0
 // Targets and the floor each stands on are drawn in docs/ARCHITECTURE.md; an arrow only ever points to a lower floor.
+// Sources has what the libraries are made of, Tools the programs and what only they use: no library stands on them.
 import PackageDescription
 
 let swiftSettings: [SwiftSetting] = [
@@ -73,7 +74,9 @@ let package = Package(
                 "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity", "Log",
             ],
             swiftSettings: swiftSettings),
-        .target(name: "CommandLineOptions", dependencies: ["GStreamerKit"], swiftSettings: swiftSettings),
+        .target(
+            name: "CommandLineOptions", dependencies: ["GStreamerKit"], path: "Tools/CommandLineOptions",
+            swiftSettings: swiftSettings),
         .target(
             name: "Signalling",
             dependencies: [
@@ -122,6 +125,7 @@ let package = Package(
                 "CGIO", "DecartProtocol", "EventLoopThreads", "GStreamerKit", "ICE", "LiveKitProtocol", "MediaSecurity",
                 "Network", "WebRTCTransport", "Log",
             ],
+            path: "Tools/StandInServer",
             // The page must not depend on files of an installation.
             resources: [
                 .embedInCode("Page/web/page.html"), .embedInCode("Page/web/page.js"), .embedInCode("Page/web/page.css"),
@@ -136,7 +140,7 @@ let package = Package(
                 "Signalling",
                 "GStreamerKit",
             ],
-            swiftSettings: swiftSettings),
+            path: "Tools/ConnectionCheck", swiftSettings: swiftSettings),
 
         // Floor 5: products.
         // A dynamic Swift runtime would install crash-signal handlers in the host process. exports.map
@@ -156,7 +160,7 @@ let package = Package(
         .executableTarget(
             name: "decart-standin",
             dependencies: ["CommandLineOptions", "StandInServer", "DecartProtocol", "ICE", "CRelease"],
-            swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(productLinking)]),
+            path: "Tools/decart-standin", swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(productLinking)]),
         // Not on DecartElements: it loads the plugin, and a process that did both would register the GTypes twice.
         // It calls C for webrtcbin, which it is measured against.
         .executableTarget(
@@ -165,14 +169,14 @@ let package = Package(
                 "CGStreamer", "CommandLineOptions", "DecartProtocol", "GStreamerKit", "MediaSecurity",
                 "WebRTCTransport",
             ],
-            swiftSettings: swiftSettings),
+            path: "Tools/decart-bench", swiftSettings: swiftSettings),
 
         .executableTarget(
             name: "decart-check",
             dependencies: [
                 "CommandLineOptions", "ConnectionCheck", "DecartProtocol", "ICE", "Network", "Signalling", "CRelease",
             ],
-            swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(productLinking)]),
+            path: "Tools/decart-check", swiftSettings: swiftSettings, linkerSettings: [.unsafeFlags(productLinking)]),
 
         .testTarget(
             name: "DecartProtocolTests", dependencies: ["DecartProtocol", "TestSupport"], swiftSettings: testSettings),

@@ -40,7 +40,7 @@ def operations():
 
 def served():
     """Method and path of each case of the sources; the page and the help are no part of the control port."""
-    source = read(os.path.join(REPO, "Sources", "StandInServer", "Server", "ControlRequest.swift"))
+    source = read(os.path.join(REPO, "Tools", "StandInServer", "Server", "ControlRequest.swift"))
     cases = re.findall(r'case \("([A-Z]+)", "(/[a-z/]+)"\)(?!,)', source)
     return {case for case in cases if not case[1].startswith("/page")} | {("GET", "/control/wait")}
 

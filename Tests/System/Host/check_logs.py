@@ -240,7 +240,7 @@ def check_mistakes(names):
 def stale_texts():
     """Texts of explain_log.py that are not in the sources."""
     # Literals that are added up are one text.
-    sources = "".join(re.sub(r'"\s*\+ "', "", source) for source in swift_sources("Sources"))
+    sources = "".join(re.sub(r'"\s*\+ "', "", source) for source in swift_sources("Sources", "Tools"))
     return [part for _, _, texts in explain_log.CAUSES for text in texts for part in text.split("…") if part not in sources]
 
 

@@ -351,7 +351,7 @@ def without_interpolations(text):
 
 def literals():
     """The string literals of the sources. Those that "+" joins are one."""
-    text = "".join(swift_sources("Sources"))
+    text = "".join(swift_sources("Sources", "Tools"))
     text = re.sub(r'"\s*\+ "', "", re.sub(r"^\s*//.*$", "", text, flags=re.M))
     # The two ways in which a generation ends.
     deeds = [line for line in text.splitlines() if r"\(deed)" in line]

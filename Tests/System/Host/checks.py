@@ -83,10 +83,11 @@ def write(path, text):
         file.write(text)
 
 
-def swift_sources(folder):
-    """The text of each Swift file in a folder of the repository."""
-    for path, _, files in os.walk(f"{REPO}/{folder}"):
-        yield from (read(f"{path}/{file}") for file in sorted(files) if file.endswith(".swift"))
+def swift_sources(*folders):
+    """The text of each Swift file in folders of the repository."""
+    for folder in folders:
+        for path, _, files in os.walk(f"{REPO}/{folder}"):
+            yield from (read(f"{path}/{file}") for file in sorted(files) if file.endswith(".swift"))
 
 
 def output_of(*command, **options):

@@ -25,7 +25,7 @@ import time
 import zipfile
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Host"))
-from checks import RELEASE, REPO, VERIFYING, Problem, Results, measured, output_of, read, write  # noqa: E402
+from checks import RELEASE, REPO, VERIFYING, Problem, Results, measured, output_of, read, swift_sources, write  # noqa: E402
 
 CACHE = f"{REPO}/.build/chroots"
 RESULTS = f"{REPO}/.build/packages"
@@ -490,8 +490,8 @@ def check_documents():
         DOCUMENTS.copy(folder)
         report("the packages' documents are complete, without a dead link", list(tree_problems(DOCUMENTS, folder)))
         named = set()
-        for path in glob.glob(f"{REPO}/docs/man/*") + glob.glob(f"{REPO}/Sources/**/*.swift", recursive=True):
-            named |= set(re.findall(r"/usr/share/doc/([\w.-]+)((?:/[\w.-]+)*)", read(path).replace("\\-", "-")))
+        for text in (*map(read, glob.glob(f"{REPO}/docs/man/*")), *swift_sources("Sources", "Tools")):
+            named |= set(re.findall(r"/usr/share/doc/([\w.-]+)((?:/[\w.-]+)*)", text.replace("\\-", "-")))
         report("the documents that help and manual pages name are in the packages", sorted(
             package + path for package, path in named
             if package not in DOCUMENTED or not os.path.exists(folder + path.rstrip(".")))
