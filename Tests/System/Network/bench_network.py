@@ -175,7 +175,8 @@ def judge_picture(psnr, first, seconds):
     """`psnr` has the PSNR of a frame at the time of its display; the session showed its first frame at `first`."""
     counted = [value for at, value in psnr.items() if 0 <= at < seconds]
     return {"psnr50": share(counted, 50), "psnr10": share(counted, 10),
-            "sharp": steady(psnr, first, max(psnr.values(), default=0) - 2)}
+            # The best single frame is no measure: libwebrtc's encoder spends its whole buffer on one frame now and then.
+            "sharp": steady(psnr, first, share(list(psnr.values()), 90) - 2)}
 
 
 def judge_squeeze(taken, shown, psnr):
