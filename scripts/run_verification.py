@@ -52,7 +52,7 @@ def checks(*names):
 SUBJECTS = {
     "faults": Subject("the fault table: recovery times, gaps, growth over reconnects", [[FAULTS, "--without", *NETWORKS]]),
     "networks": Subject("frames on emulated networks, connection-quality, queues on narrow links", [[FAULTS, *NETWORKS]]),
-    "libwebrtc": Subject("latency, lost frames, freezes and throughput beside libwebrtc on twelve networks",
+    "libwebrtc": Subject("latency, lost frames, freezes and throughput beside libwebrtc on emulated networks",
                          [[PYTHON, f"{SYSTEM}/Network/bench_network.py"]], repeats=False),
     "elements": Subject("latency, lip sync, frame rates, gaps of the elements, in a room and on a direct connection",
                         [swift(r"^DecartElementsTests\.(?!ElementTests/CycleTests)", media) for media in ("room", "direct")]),
