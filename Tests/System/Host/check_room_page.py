@@ -92,7 +92,7 @@ def row(browser, name, codec, options, words):
         if options.get("red"):
             heard = "room.shown().then(each => each.audioLevel > 0.01 && each)"
             sound = browser.until(heard, LIMIT)
-            report(f"{name}: the tone returns", "" if sound["sentAudioCodec"] == "audio/red" else sound)
+            report(f"{name}: the tone returns", "" if sound["sentAudioCodec"] == "red" else sound)
     except (TimeoutError, RuntimeError) as error:
         report(name, f"{type(error).__name__}: {error}: {browser.call('window.room?.shown()')}")
     finally:

@@ -171,6 +171,11 @@ async ({url, codec, simulcast, red, width, height}) => {
         return {colour, isGrey: Math.max(...colour) - Math.min(...colour) < 14 && Math.max(...colour) > 30};
     };
     const codecOf = (all, report) => report && all.find(each => each.id === report.codecId)?.mimeType;
+    // The statistics name Opus also where RED carries it.
+    const answered = kind => {
+        const [, first, lines] = publisher.currentRemoteDescription?.sdp.match(new RegExp(`m=${kind} \\d+ \\S+ (\\d+)(.*?)(?=m=|$)`, 's')) ?? [];
+        return lines?.match(new RegExp(`a=rtpmap:${first} ([^/]+)`))?.[1];
+    };
     room.shown = async () => {
         const all = [...(await subscriber.getStats()).values()];
         const [video_, audio_] = ['video', 'audio'].map(kind => (
@@ -181,7 +186,7 @@ async ({url, codec, simulcast, red, width, height}) => {
         return {
             size: [video.videoWidth, video.videoHeight], ...grey(), frames: video_?.framesDecoded ?? 0, ssrc: video_?.ssrc,
             codec: codecOf(all, video_), audioCodec: codecOf(all, audio_), audioLevel: audio_?.audioLevel ?? 0,
-            sentCodec: codecOf(own, sent[0]), sentAudioCodec: codecOf(own, own.find(each => each.type === 'outbound-rtp' && each.kind === 'audio')),
+            sentCodec: codecOf(own, sent[0]), sentAudioCodec: answered('audio'),
             layers: sent.map(each => each.rid).filter(Boolean),
             limits: sent.map(each => `${each.rid}: ${each.framesSent}, ${each.qualityLimitationReason}`), tracks: room.tracks, offers: room.offers, error: room.error,
             closed: room.closed, full: room.full,
