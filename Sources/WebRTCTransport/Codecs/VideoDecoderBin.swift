@@ -77,7 +77,7 @@ package enum VideoDecoderBin {
     /// rtph265depay never. They see no gap if the packets before their first one were lost, for example because they came
     /// before the SRTP keys, and then wait for a keyframe that nothing requests. If those packets had the parameter sets of
     /// the first keyframe, they pass the rest, without which no decoder decodes this and all later frames: these are
-    /// dropped.
+    /// dropped. So are frames that lack packets (`AccessUnitGate`).
     private static func requestMissingKeyframe(_ codec: VideoCodec, _ depayloader: Element) {
         guard let packets = depayloader.staticPad("sink"), let frames = depayloader.staticPad("src") else { return }
         let interval: ClockTime = 1_000_000_000
@@ -86,7 +86,19 @@ package enum VideoDecoderBin {
         var isFirstFrame = true
         // A sequence parameter set (type 7, H.265: 33) precedes the other set and the frame.
         var hasSequenceSet = false
-        frames.addProbe(.buffer) { item in
+        var gate = AccessUnitGate(codec: codec)
+        var lastTime: ClockTime?
+        frames.addProbe(.buffer) { [own = frames.unowned] item in
+            if case .buffer(let frame) = item {
+                switch frame.withBytes({ gate.judge($0, time: frame.pts) }) ?? .pass {
+                case .pass: break
+                case .drop: return .drop
+                case .requestKeyframe:
+                    // Else one is requested already.
+                    if hasSequenceSet { own.send(Event.forceKeyUnitUpstream()) }
+                    return .drop
+                }
+            }
             if !hasSequenceSet, case .buffer(let frame) = item {
                 hasSequenceSet =
                     frame.withBytes { bytes in
@@ -103,6 +115,12 @@ package enum VideoDecoderBin {
         }
         packets.addProbe(.buffer) { [own = frames.unowned] item in
             guard case .buffer(let packet) = item, let time = packet.pts else { return .pass }
+            if packet.isDiscontinuous || gate.isWatching {
+                packet.withBytes {
+                    gate.see($0, time: time, before: lastTime, isDiscontinuous: packet.isDiscontinuous)
+                }
+            }
+            lastTime = time
             // rtph265depay has no `wait-for-keyframe`.
             if codec == .h265, packet.isDiscontinuous, hasSequenceSet {
                 hasSequenceSet = false

@@ -33,6 +33,30 @@ extension VideoCodec {
         }
     }
 
+    /// True for the first packet of a frame of H.264 or H.265 that may be a keyframe: a delimiter, the first parameter set, or
+    /// the slice of a keyframe that has its first block.
+    func beginsAccessUnit(_ payload: UnsafeRawBufferPointer) -> Bool {
+        let isAggregate: Bool
+        let isFragment: Bool
+        switch self {
+        case .h264:
+            guard let type = Self.h264Type(payload) else { return false }
+            if type == 7 || type == 9 { return true }
+            guard type == 5 else { return false }
+            (isAggregate, isFragment) = (payload[0] & 0x1f == 24, [28, 29].contains(payload[0] & 0x1f))
+        case .h265:
+            guard let type = Self.h265Type(payload) else { return false }
+            if type == 32 || type == 35 { return true }
+            guard (16...21).contains(type) else { return false }
+            (isAggregate, isFragment) = (payload[0] >> 1 & 0x3f == 48, payload[0] >> 1 & 0x3f == 49)
+        case .vp8, .vp9: return false
+        }
+        // The byte behind the NAL unit's header: the number of the slice's first block is 0 if its first bit is 1 in both.
+        let header = self == .h264 ? 1 : 2
+        let at = header + (isAggregate ? 2 + header : isFragment ? 1 : 0)
+        return payload.count > at && payload[at] & 0x80 != 0
+    }
+
     /// The type of the NAL unit that begins in a packet (RFC 6184 5.4), the first one of an aggregation packet.
     private static func h264Type(_ payload: UnsafeRawBufferPointer) -> UInt8? {
         guard let first = payload.first else { return nil }

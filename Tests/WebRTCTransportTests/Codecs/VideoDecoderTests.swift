@@ -79,12 +79,17 @@ extension Transport {
             var requests: Watched<Int> { elements.requests }
             /// Frames that reached the decoder.
             let frames = Watched(0)
+            /// The numbers of these frames.
+            let times = Watched<[Int]>([])
             private var sequence = 0
 
             init(_ codec: VideoCodec) throws {
                 elements = try DecoderLine(codec)
                 let inner = elements.decoder.allElements.first { $0.factoryName == codec.installedDecoder }
-                try #require(inner?.staticPad("sink")).addProbe(.buffer) { [frames] _ in
+                try #require(inner?.staticPad("sink")).addProbe(.buffer) { [frames, times] item in
+                    if case .buffer(let frame) = item, let time = frame.pts {
+                        times.change { $0.append(Int(time / 33_000_000)) }
+                    }
                     frames.change { $0 += 1 }
                     return .drop
                 }
@@ -99,6 +104,23 @@ extension Transport {
                         header + payload, at: ClockTime(time * 33_000_000), isDiscontinuous: isDiscontinuous)
                 }
             }
+
+            /// - Parameter lost: the packet that does not arrive.
+            func push(_ payloads: [[UInt8]], at time: Int, losing lost: Int?) {
+                for (index, payload) in payloads.enumerated() {
+                    if index == lost {
+                        sequence += 1
+                        hasLost = true
+                    } else {
+                        let marker: UInt8 = index == payloads.count - 1 ? 0x80 : 0
+                        let header: [UInt8] = [0x80, 96 | marker] + big(sequence, 2) + big(time * 3000, 4) + big(77, 4)
+                        sequence += 1
+                        elements.push(header + payload, at: ClockTime(time * 33_000_000), isDiscontinuous: hasLost)
+                        hasLost = false
+                    }
+                }
+            }
+            private var hasLost = false
 
             /// Waits for the error on the bus and returns its text.
             func error() -> String? {
@@ -152,6 +174,47 @@ extension Transport {
             #expect(line.frames.value == 0 && line.requests.value == 1, "\(line.requests.value) requests")
             line.push(Self.keyFrame(.h264, 640, 352), at: 4)
             #expect(line.frames.wait(.seconds(20)) { $0 == 1 })
+        }
+
+        /// A keyframe of three slices, the second one in three fragments.
+        private static func slices(_ codec: VideoCodec) -> [[UInt8]] {
+            let starts: [[UInt8]] =
+                codec == .h265
+                ? [[0x26, 1, 0xaf], [0x62, 1, 0x93], [0x62, 1, 0x13], [0x62, 1, 0x53], [0x26, 1, 0x2f]]
+                : [[0x65, 0x88, 0x84], [0x7c, 0x85], [0x7c, 0x05], [0x7c, 0x45], [0x65, 0x08, 0x84]]
+            let rest = [UInt8](repeating: 0x55, count: 200)
+            return Array(keyFrame(codec, 640, 352).dropLast()) + starts.map { $0 + rest }
+        }
+
+        /// Nil: none is lost. 0 and 1 are parameter sets; 6 is the last slice of H.264.
+        @Test(arguments: [VideoCodec.h264, .h265], [nil, 0, 1, 2, 3, 4, 5, 6] as [Int?])
+        func aKeyframeThatLacksAPacketIsDropped(codec: VideoCodec, lost: Int?) throws {
+            let line = try Line(codec)
+            let (key, delta) = (Self.slices(codec), [Self.deltaFrame(codec)])
+            line.push(key, at: 0, losing: nil)
+            line.push(delta, at: 1, losing: nil)
+            line.push(key, at: 2, losing: lost)
+            // If the last packet was lost, this one shows it.
+            line.push(delta, at: 3, losing: nil)
+            line.push(delta, at: 4, losing: nil)
+            let requests = line.requests.value
+            line.push(key, at: 5, losing: nil)
+            line.push(delta, at: 6, losing: nil)
+            #expect(line.times.wait(.seconds(20)) { $0.last == 6 })
+            #expect(line.times.value == (lost == nil ? [0, 1, 2, 3, 4, 5, 6] : [0, 1, 5, 6]))
+            #expect(lost == nil ? requests == 0 : requests > 0, "\(requests) requests")
+        }
+
+        /// A keyframe follows at once, so that the depayloader gets its first packet in front of the damaged one's end.
+        @Test(arguments: [VideoCodec.h264, .h265]) func aKeyframeBehindTheGapPasses(codec: VideoCodec) throws {
+            let line = try Line(codec)
+            let key = Self.slices(codec)
+            line.push(key, at: 0, losing: nil)
+            line.push(key, at: 1, losing: key.count - 1)
+            line.push(key, at: 2, losing: nil)
+            line.push([Self.deltaFrame(codec)], at: 3, losing: nil)
+            #expect(line.times.wait(.seconds(20)) { $0.last == 3 })
+            #expect(line.times.value == [0, 2, 3])
         }
 
         /// rtph265depay passes the frames behind a gap.

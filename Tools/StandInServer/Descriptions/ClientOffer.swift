@@ -181,7 +181,7 @@ package struct ClientOffer {
     // MARK: Our tracks on a single connection
 
     /// The mids of the m-lines of this kind that can carry a track of ours.
-    func receivingMids(_ kind: String) -> [String] {
+    package func receivingMids(_ kind: String) -> [String] {
         sdp.media.filter {
             $0.kind == kind && $0.port != 0 && !$0.has("sendonly") && !$0.has("inactive") && !formats(of: $0).isEmpty
         }.compactMap { $0.value("mid") }
@@ -193,7 +193,7 @@ package struct ClientOffer {
     }
 
     /// The m-lines that the client sends, by its IDs of the tracks, each with the codec of its answer.
-    var published: [String: (mid: String, codec: String)] {
+    package var published: [String: (mid: String, codec: String)] {
         sdp.media.filter { $0.port != 0 && sends($0) }.reduce(into: [:]) { found, media in
             guard let track = track(of: media), let mid = media.value("mid"), let format = formats(of: media).first
             else { return }
@@ -205,7 +205,7 @@ package struct ClientOffer {
     var firstMid: String? { sdp.media.first?.value("mid") }
 
     /// The kinds that the client sends.
-    var sentKinds: Set<String> { Set(sdp.media.filter { $0.port != 0 && sends($0) }.map(\.kind)) }
+    package var sentKinds: Set<String> { Set(sdp.media.filter { $0.port != 0 && sends($0) }.map(\.kind)) }
 
     private func extensions(of media: SDPMedia) -> [SDPAttribute] {
         let isSimulcast = !layers(of: media).isEmpty || isSingle || !sends(media)

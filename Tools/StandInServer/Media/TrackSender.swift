@@ -79,7 +79,7 @@ final class TrackSender: @unchecked Sendable {
 extension TrackParameters {
     /// Encoder and payloader of raw frames.
     func makeEncoder(bitrate: Int) throws -> (bin: Bin, encoder: VideoEncoderBin?) {
-        guard let rtp else { return (try makeH265(bitrate: bitrate), nil) }
+        guard codec.name != "h265", let rtp else { return (try makeH265(bitrate: bitrate), nil) }
         let made = try VideoEncoderBin(parameters: rtp, bitrate: bitrate)
         if codec.isSingleUnit {
             // Each slice fits into a packet.

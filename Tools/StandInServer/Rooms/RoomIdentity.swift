@@ -8,7 +8,6 @@ struct RoomIdentity: Sendable, Equatable {
     let inferenceServer: String
     let inferenceSID = Self.sid("PA")
     let trackSID = Self.sid("TR")
-    let audioTrackSID = Self.sid("TR")
 
     init() {
         name = "room-" + Self.random

@@ -1,11 +1,11 @@
 // The signalling of a room's participant as a state machine: takes events and returns actions. It knows no socket,
 // clock, thread or media; `RoomHandler` drives it and carries the actions out.
 import DecartProtocol
-import LiveKitProtocol
+package import LiveKitProtocol
 import WebRTCTransport
 
-struct RoomStateMachine {
-    enum Action: Sendable, Equatable {
+package struct RoomStateMachine {
+    package enum Action: Sendable, Equatable {
         case send(LiveKitSignalResponse)
         case startMedia
         case media(MediaRequest)
@@ -28,8 +28,19 @@ struct RoomStateMachine {
         var fillerTrailer: [UInt8] = []
     }
 
+    /// The stay of a session's client in a room of its own.
+    package init(autoSubscribes: Bool, isSingle: Bool, options: RoomOptions) {
+        let join = RoomAdmission.RoomJoin(
+            autoSubscribe: autoSubscribes, isResume: false, viewer: nil, host: nil, path: "",
+            single: isSingle ? LiveKitJoinRequest() : nil)
+        self.init(
+            Stay(room: RoomIdentity(), join: join, options: options, watchedTrailers: [], watchesAudio: false))
+    }
+
     private let stay: Stay
     private(set) var isOver = false
+    /// `active` once the primary media path has been established: the subscriber's of two.
+    private var state = LiveKitParticipantInfo.State.joining
     /// A media path has been established; otherwise the participant cannot resume.
     private(set) var hasBeenConnected = false
     /// The participant has a signalling connection.
@@ -52,6 +63,7 @@ struct RoomStateMachine {
     /// The generation has ended, and the video track is unpublished.
     private var isWithdrawn = false
     private var videoSID: String
+    private var audioSID = RoomIdentity.sid("TR")
     /// How often the inference server has published a track of each kind.
     private var publications: [MediaKind: Int] = [.video: 1, .audio: 1]
     private var offered: [OutputTrack] = []
@@ -79,7 +91,7 @@ struct RoomStateMachine {
     // MARK: Joining
 
     /// - Parameter owner: A viewer sees this participant beside the inference server.
-    mutating func opened(token: String, owner: LiveKitParticipantInfo? = nil) -> [Action] {
+    package mutating func opened(token: String, owner: LiveKitParticipantInfo? = nil) -> [Action] {
         var join = LiveKitJoinResponse()
         join.room = roomMessage
         join.participant = participant
@@ -96,6 +108,7 @@ struct RoomStateMachine {
         }
         join.sifTrailer = stay.fillerTrailer
         join.fastPublish = true
+        state = .joined
         return [.send(.with { $0.join = join }), .send(.with { $0.refreshToken = token }), .startMedia]
     }
 
@@ -105,7 +118,7 @@ struct RoomStateMachine {
     }
 
     /// Handles the tracks and the offer of a join request for a single connection.
-    mutating func joined(_ join: LiveKitJoinRequest) -> [Action] {
+    package mutating func joined(_ join: LiveKitJoinRequest) -> [Action] {
         let tracks = join.addTrackRequests.prefix(Self.maximumTrackCount).flatMap { received($0) }
         guard let offer = join.$publisherOffer else { return tracks }
         offerIDs.append(offer.id)
@@ -116,13 +129,13 @@ struct RoomStateMachine {
 
     // MARK: Resuming
 
-    mutating func signallingLost() {
+    package mutating func signallingLost() {
         isSignalling = false
     }
 
     /// The participant signals over another connection. With two connections, the room restarts ICE on the one for
     /// which it makes the offers.
-    mutating func resumed(token: String) -> [Action] {
+    package mutating func resumed(token: String) -> [Action] {
         guard !isOver else { return [] }
         isSignalling = true
         let greeting: [Action] = [
@@ -151,14 +164,17 @@ struct RoomStateMachine {
     }
 
     private var roomMessage: LiveKitRoom {
-        .with { ($0.sid, $0.name, $0.numParticipants) = (stay.room.sid, stay.room.name, 2) }
+        .with { room in
+            (room.sid, room.name) = (stay.room.sid, stay.room.name)
+            room.numParticipants = extra?.server == nil ? 2 : 3
+        }
     }
 
     private var participant: LiveKitParticipantInfo {
         var info = LiveKitParticipantInfo()
         info.sid = stay.room.participantSID
         info.identity = stay.room.participant
-        info.state = isPublisherConnected ? .active : .joined
+        info.state = state
         info.version = participantVersion
         // Without it, LiveKit's client for browsers does not publish.
         info.permission = .with {
@@ -209,7 +225,7 @@ struct RoomStateMachine {
             ? stay.watchedTrailers : publishedTracks.values.first { $0.type == .video }?.packetTrailerFeatures ?? []
     }
 
-    private func sid(_ kind: MediaKind) -> String { kind == .video ? videoSID : stay.room.audioTrackSID }
+    private func sid(_ kind: MediaKind) -> String { kind == .video ? videoSID : audioSID }
 
     /// The inference server's tracks that the participant subscribes to.
     private var due: [OutputTrack] {
@@ -221,7 +237,7 @@ struct RoomStateMachine {
     // MARK: Signal requests
 
     /// - Parameter now: Milliseconds since 1970.
-    mutating func received(_ request: LiveKitSignalRequest, now: Int64) -> [Action] {
+    package mutating func received(_ request: LiveKitSignalRequest, now: Int64) -> [Action] {
         guard !isOver else { return [] }
         switch request.message {
         case .offer(let description):
@@ -246,7 +262,7 @@ struct RoomStateMachine {
         case .mute(let mute):
             guard let cid = publishedTracks.first(where: { $0.value.sid == mute.sid })?.key else { return [] }
             publishedTracks[cid]?.muted = mute.muted
-            return [ownerChanged()]
+            return changed()
         case .syncState(let state): return received(state)
         case nil: return []
         }
@@ -257,13 +273,21 @@ struct RoomStateMachine {
         return .ownerChanged(participant)
     }
 
+    /// Viewers see the participant's change, and so does itself, once its tracks are published.
+    private mutating func changed() -> [Action] {
+        let change = ownerChanged()
+        return reportedTracks.isEmpty ? [change] : [change, ownUpdate]
+    }
+
+    private var ownUpdate: Action { .send(.with { $0.update.participants = [participant] }) }
+
     /// The service mutes or unmutes the participant's video.
-    mutating func muteVideo(_ isMuted: Bool) -> [Action] {
+    package mutating func muteVideo(_ isMuted: Bool) -> [Action] {
         guard !isOver, let cid = publishedTracks.first(where: { $0.value.type == .video })?.key,
             let sid = publishedTracks[cid]?.sid
         else { return [] }
         publishedTracks[cid]?.muted = isMuted
-        return [.send(.with { $0.mute = .with { ($0.sid, $0.muted) = (sid, isMuted) } }), ownerChanged()]
+        return [.send(.with { $0.mute = .with { ($0.sid, $0.muted) = (sid, isMuted) } })] + changed()
     }
 
     /// A viewer sees the participant whose video is transformed.
@@ -323,9 +347,8 @@ struct RoomStateMachine {
             if announced.isEmpty, !request.simulcastCodecs.isEmpty || stay.options.allowedCodecs != nil {
                 announced = [.with { $0.codec = allowed.first ?? "" }]
             }
-        } else if announced.isEmpty {
-            announced = [LiveKitSimulcastCodec()]
         }
+        if announced.isEmpty { announced = [LiveKitSimulcastCodec()] }
         let kind = request.type == .video ? "video" : "audio"
         return announced.map { codec in
             .with {
@@ -359,7 +382,7 @@ struct RoomStateMachine {
 
     // MARK: Media events
 
-    mutating func mediaAnswered(_ sdp: String, _ lines: RoomLines) -> [Action] {
+    package mutating func mediaAnswered(_ sdp: String, _ lines: RoomLines) -> [Action] {
         guard !isOver, !offerIDs.isEmpty else { return [] }
         var answer = LiveKitSessionDescription()
         answer.type = "answer"
@@ -382,7 +405,13 @@ struct RoomStateMachine {
     }
 
     private mutating func announce(_ tracks: Set<MediaKind>) -> [Action] {
-        for kind in tracks.subtracting(announced) { publications[kind, default: 0] += 1 }
+        for kind in tracks.subtracting(announced) {
+            publications[kind, default: 0] += 1
+            // Each publication has its own SID; that of the video is for the fault to choose.
+            if kind == .audio { audioSID = RoomIdentity.sid("TR") }
+        }
+        // A participant without auto-subscribe has to subscribe again.
+        if !stay.join.autoSubscribe { wanted.subtract(announced.subtracting(tracks)) }
         announced = tracks
         announcementCount &+= 1
         // Announce a track before the offer that carries it.
@@ -392,20 +421,17 @@ struct RoomStateMachine {
     /// The audio of the session that a viewer watches has come or gone.
     mutating func audioChanged(_ isThere: Bool) -> [Action] {
         guard !isOver, stay.join.isViewer, announced.contains(.audio) != isThere else { return [] }
-        if !isThere, !stay.join.autoSubscribe { wanted.remove(.audio) }
         return announce(isThere ? announced.union([.audio]) : announced.subtracting([.audio]))
     }
 
-    mutating func withdrawOutput() -> [Action] {
+    package mutating func withdrawOutput() -> [Action] {
         guard !isOver, !isWithdrawn else { return [] }
         isWithdrawn = true
         guard announced.contains(.video) else { return [] }
-        // A participant without auto-subscribe has to subscribe again.
-        if !stay.join.autoSubscribe { wanted.remove(.video) }
         return announce(announced.subtracting([.video]))
     }
 
-    mutating func restartOutput(_ output: Fault.Output) -> [Action] {
+    package mutating func restartOutput(_ output: Fault.Output) -> [Action] {
         guard !isOver, isWithdrawn else { return [] }
         isWithdrawn = false
         if output == .newSID { videoSID = RoomIdentity.sid("TR") }
@@ -414,21 +440,19 @@ struct RoomStateMachine {
         return move + (stay.join.isViewer || receiving.contains(.video) ? announce(announced.union([.video])) : [])
     }
 
-    /// Reports tracks that the participant has stopped sending as unpublished; it has to announce them again to publish
-    /// them again.
+    /// Removes tracks that the participant has stopped sending; it has to announce them again to publish them again.
     private mutating func unpublished(_ kinds: Set<MediaKind>) -> [Action] {
         let types = kinds.map { kind -> LiveKitTrackType in kind == .video ? .video : .audio }
         let gone = publishedTracks.filter { types.contains($0.value.type) }
         guard !gone.isEmpty else { return [] }
-        let messages: [Action] = gone.map { cid, track in
+        for (cid, track) in gone {
             publishedTracks[cid] = nil
             reportedTracks.remove(track.sid)
-            return .send(.with { $0.trackUnpublished.trackSid = track.sid })
         }
-        return messages + [ownerChanged()]
+        return [ownerChanged(), ownUpdate]
     }
 
-    mutating func mediaOffered(_ sdp: String, _ mids: [String: String]) -> [Action] {
+    package mutating func mediaOffered(_ sdp: String, _ mids: [String: String]) -> [Action] {
         guard !isOver else { return [] }
         lastOfferID &+= 1
         let offer = LiveKitSessionDescription.with {
@@ -464,7 +488,7 @@ struct RoomStateMachine {
     }
 
     /// The participant's answer has come: it cannot receive a track without its codec.
-    mutating func mediaBound(_ bindings: [TrackBinding]) -> [Action] {
+    package mutating func mediaBound(_ bindings: [TrackBinding]) -> [Action] {
         let refused = bindings.filter { $0.payloadType == nil }.map(\.track)
         guard !isOver, !refused.isEmpty else { return [] }
         wanted.subtract(refused.filter { !$0.isExtra }.map(\.kind))
@@ -480,22 +504,25 @@ struct RoomStateMachine {
         return responses + offerIfDue()
     }
 
-    /// The first frame of a track is sent.
-    func mediaStarted(_ track: OutputTrack) -> [Action] { streamState(.active, track.sid) }
+    /// The first frame of a track is sent. LiveKit's servers report it to participants with two connections only.
+    package func mediaStarted(_ track: OutputTrack) -> [Action] {
+        stay.join.isSingle ? [] : streamState(.active, track.sid, of: track.participantSID)
+    }
 
     // MARK: Faults of the output
 
-    func pauseOutput(_ isPaused: Bool) -> [Action] { streamState(isPaused ? .paused : .active, videoSID) }
+    package func pauseOutput(_ isPaused: Bool) -> [Action] { streamState(isPaused ? .paused : .active, videoSID) }
 
-    mutating func muteOutput(_ isMuted: Bool) -> [Action] {
+    package mutating func muteOutput(_ isMuted: Bool) -> [Action] {
         guard !isOver else { return [] }
         isOutputMuted = isMuted
         announcementCount &+= 1
         return [.send(.with { $0.update.participants = [inferenceServer] })]
+            + (isMuted || stay.join.isSingle ? [] : streamState(.active, videoSID))
     }
 
     /// Another video track appears, of the inference server or of a second one.
-    mutating func addExtra(bySecondServer: Bool) -> [Action] {
+    package mutating func addExtra(bySecondServer: Bool) -> [Action] {
         guard !isOver, extra == nil else { return [] }
         let sid = RoomIdentity.sid("PA")
         let track = OutputTrack(
@@ -511,7 +538,7 @@ struct RoomStateMachine {
         return [.send(.with { $0.update.participants = [bySecondServer ? server : inferenceServer] })] + offerIfDue()
     }
 
-    mutating func removeExtra() -> [Action] {
+    package mutating func removeExtra() -> [Action] {
         guard !isOver, let former = extra else { return [] }
         (extra, wantsExtra) = (nil, false)
         announcementCount &+= 1
@@ -523,10 +550,12 @@ struct RoomStateMachine {
         return [.send(.with { $0.update.participants = [gone] })] + offerIfDue()
     }
 
-    private func streamState(_ state: LiveKitStreamState, _ sid: String) -> [Action] {
+    private func streamState(
+        _ state: LiveKitStreamState, _ sid: String, of participantSID: String? = nil
+    ) -> [Action] {
         guard !isOver else { return [] }
         let info = LiveKitStreamStateInfo.with {
-            ($0.participantSid, $0.trackSid, $0.state) = (stay.room.inferenceSID, sid, state)
+            ($0.participantSid, $0.trackSid, $0.state) = (participantSID ?? stay.room.inferenceSID, sid, state)
         }
         return [.send(.with { $0.streamStateUpdate.streamStates = [info] })]
     }
@@ -543,11 +572,14 @@ struct RoomStateMachine {
         return [.send(.with { $0.trickle = trickle })]
     }
 
-    mutating func mediaConnected(_ side: RoomSide) -> [Action] {
+    package mutating func mediaConnected(_ side: RoomSide) -> [Action] {
         hasBeenConnected = true
-        guard side == .publisher else { return [] }
-        isPublisherConnected = true
-        return reportPublished()
+        guard !isOver else { return [] }
+        let becomesActive = state == .joined && side == (stay.join.isSingle ? .publisher : .subscriber)
+        if becomesActive { state = .active }
+        let knowsItself = becomesActive && !reportedTracks.isEmpty
+        if side == .publisher { isPublisherConnected = true }
+        return (knowsItself ? changed() : []) + reportPublished()
     }
 
     /// The publisher connection is up: the participant sees itself with its tracks, and that the inference server subscribes
@@ -562,22 +594,22 @@ struct RoomStateMachine {
             let mime = "\(track.type == .video ? "video" : "audio")/\(line.codec)"
             publishedTracks[cid]?.mimeType = mime
             publishedTracks[cid]?.mid = line.mid
-            if track.codecs.isEmpty { publishedTracks[cid]?.codecs = [.with { $0.cid = cid }] }
             publishedTracks[cid]?.codecs[0].mimeType = mime
             publishedTracks[cid]?.codecs[0].mid = line.mid
         }
-        let owner = ownerChanged()
         let tracks = new.values.sorted { $0.sid < $1.sid }
-        return [owner, .send(.with { $0.update.participants = [participant] })]
+        return changed()
             + tracks.flatMap { track in
                 let subscribed = Action.send(.with { $0.trackSubscribed.trackSid = track.sid })
                 return track.type == .video ? [subscribedQualities(track), subscribed] : [subscribed]
             }
     }
 
+    /// The subscriber receives the best of the announced layers.
     private func subscribedQualities(_ track: LiveKitTrackInfo) -> Action {
+        let best = track.layers.map(\.quality.varint).max() ?? LiveKitVideoQuality.high.varint
         let all = [LiveKitVideoQuality.low, .medium, .high].map { quality in
-            LiveKitSubscribedQuality.with { ($0.quality, $0.enabled) = (quality, true) }
+            LiveKitSubscribedQuality.with { ($0.quality, $0.enabled) = (quality, quality.varint <= best) }
         }
         let codec = publishedTracks.values.first { $0.sid == track.sid }?.mimeType.split(separator: "/").last ?? ""
         return .send(
@@ -590,7 +622,7 @@ struct RoomStateMachine {
     }
 
     /// The quality of the connections and the count of participants, as LiveKit's servers send them after 5 s.
-    func report() -> [Action] {
+    package func report() -> [Action] {
         guard !isOver else { return [] }
         let qualities = [stay.room.participantSID, stay.room.inferenceSID].map { sid in
             LiveKitConnectionQualityInfo.with { ($0.participantSid, $0.quality) = (sid, .excellent) }
@@ -606,7 +638,7 @@ struct RoomStateMachine {
     mutating func mediaFailed() -> [Action] { leave(.reconnect, reason: .connectionTimeout) }
 
     /// Ends the stay; with action RESUME only the signalling connection.
-    mutating func leave(
+    package mutating func leave(
         _ action: LiveKitLeaveRequest.Action, reason: LiveKitDisconnectReason, regions: [LiveKitRegionInfo] = []
     ) -> [Action] {
         guard !isOver else { return [] }
