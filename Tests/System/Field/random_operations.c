@@ -124,11 +124,6 @@ static void set (Line *line, const char *name, const char *value)
     set_arg (line->element, name, value);
 }
 
-static gboolean can_emit (gpointer object, const char *name)
-{
-    return g_signal_lookup (name, G_OBJECT_TYPE (object)) != 0;
-}
-
 /* --- Handlers of the application --------------------------------------------------------------------------------- */
 
 static void pad_added (GstElement *element, GstPad *pad, gpointer unused G_GNUC_UNUSED)
@@ -349,6 +344,8 @@ typedef struct {
     int task;
 } Leaver;
 
+static int leavers;
+
 static gpointer leave (gpointer data)
 {
     Leaver *leaver = data;
@@ -359,6 +356,7 @@ static gpointer leave (gpointer data)
     g_object_unref (leaver->element);
     end_task ();
     g_free (leaver);
+    g_atomic_int_add (&leavers, -1);
     return NULL;
 }
 
@@ -369,6 +367,7 @@ static void leave_elsewhere (GstElement *element)
     Leaver *leaver = g_new (Leaver, 1);
     last = last >= TASKS - 1 ? 2 : last < 2 ? 2 : last + 1;
     *leaver = (Leaver) { element, last };
+    g_atomic_int_inc (&leavers);
     g_thread_unref (g_thread_new ("leaver", leave, leaver));
 }
 
@@ -988,6 +987,9 @@ int main (int argc, char **argv)
     g_thread_join (other);
     for (int i = 0; i < 2; i++)
         remove_pipeline (&lines[i]);
+    begin ("the ends of what leaves on other threads");
+    while (g_atomic_int_get (&leavers) > 0)
+        g_usleep (10000);
     begin ("the last threads");
     int threads = 0, descriptors = 0;
     for (int i = 0; i < 300; i++) {
