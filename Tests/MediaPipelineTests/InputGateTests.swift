@@ -125,6 +125,15 @@ import Testing
         var passed: Int { Int(gate.counters.droppedBusy) }
         /// Waits until the gate has judged `count` frames in all.
         func hasJudged(_ count: Int) -> Bool { judged.wait { $0 == count } }
+        /// Waits until the gate has judged as many, or more.
+        func hasJudged(atLeast count: Int) -> Bool { judged.wait { $0 >= count } }
+        /// Times of the frames that the gate has kept and passed on.
+        let kept = Watched<[ClockTime?]>([])
+
+        func keepFrames() {
+            gate.onKept { [kept] buffer, time in kept.change { $0.append(buffer.pts == time ? time : nil) } }
+            gate.beginCaps(keeps: true)
+        }
         var queued: Int { source.int("current-level-buffers") ?? 0 }
 
         func push(_ index: Int) { push(at: ClockTime(index) * 40_000_000) }
@@ -229,6 +238,47 @@ import Testing
         run.push(2)
         #expect(run.hasJudged(3) && run.passed == 2)
         #expect(run.gate.isLive && !run.gate.isLeaving)
+    }
+
+    @Test func aFileLosesNothingWhileTheSessionConnects() throws {
+        let run = try Run("appsrc name=s format=time max-bytes=0")
+        run.gate.set(playing: false)
+        run.keepFrames()
+        for index in 0..<30 { run.push(index) }
+        run.gate.set(playing: true)
+        #expect(run.hasJudged(atLeast: 2), "a frame waits for a second at most")
+        #expect(run.kept.value.isEmpty && run.passed == 0)
+        run.gate.open(path: 1)
+        #expect(run.hasJudged(30))
+        let times = run.kept.value
+        #expect(times.count >= 2 && times == (0..<times.count).map { ClockTime($0) * 40_000_000 })
+        #expect(run.passed + times.count == 30 && run.gate.counters.framesDropped == run.passed, "none is lost")
+    }
+
+    @Test(arguments: [true, false]) func whatIsKeptLeavesBeforeTheEnd(isOpen: Bool) throws {
+        let run = try Run("appsrc name=s format=time max-bytes=0")
+        run.keepFrames()
+        run.push(0)
+        #expect(run.hasJudged(1) && run.kept.value.isEmpty)
+        if isOpen { run.gate.open(path: 1) }
+        run.gate.finish(try #require(run.pipeline.child(named: "out")))
+        #expect(run.kept.value == (isOpen ? [0] : []) && run.gate.counters.droppedWithoutSession == (isOpen ? 0 : 1))
+    }
+
+    @Test func aFlushAndOtherCapsDropWhatIsKept() throws {
+        let run = try Run("appsrc name=s format=time max-bytes=0")
+        run.keepFrames()
+        run.push(0)
+        #expect(run.hasJudged(1))
+        run.gate.set(flushing: true)
+        run.gate.set(flushing: false)
+        run.gate.set(segment: Event.timeSegment())
+        run.push(1)
+        #expect(run.hasJudged(2))
+        run.gate.beginCaps(keeps: false)
+        run.gate.open(path: 1)
+        run.push(2)
+        #expect(run.hasJudged(3) && run.kept.value.isEmpty && run.passed == 1)
     }
 
     @Test func aFileWaitsForTheSession() throws {

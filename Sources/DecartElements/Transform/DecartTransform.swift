@@ -186,9 +186,10 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
-    private func guardInput(_ sink: Pad, _ target: Pad, _ input: InputChain, _ memory: InputMemory) {
-        // The closure retains the queue's pad and holds its own pad unretained, to avoid a cycle.
+    private func guardInput(_ sink: GhostPad, _ target: Pad, _ input: InputChain, _ memory: InputMemory) {
+        // The closures retain the queue's pad and hold their own pad unretained, to avoid a cycle.
         let own = sink.unowned
+        input.gate.onKept { [own] buffer, time in own.passOn(Self.admitted(buffer, at: time) ?? buffer) }
         sink.splitBufferLists()
         sink.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak input, own, target] item in
             guard let self, let input else { return .drop }
@@ -212,13 +213,7 @@ final class DecartTransform: ElementImplementation {
                 }
                 input.frameArrived()
                 switch input.gate.admit(buffer, pad: own, element: self.handle.unowned) {
-                case .passes(let time):
-                    let whole = buffer.withoutCropping()
-                    guard let time, buffer.pts != time, let copy = whole ?? buffer.copyOfMetadata() else {
-                        return whole.map(ProbeVerdict.replace) ?? .pass
-                    }
-                    copy.pts = time
-                    return .replace(copy)
+                case .passes(let time): return Self.admitted(buffer, at: time).map(ProbeVerdict.replace) ?? .pass
                 case .refused: return .drop
                 case .dropped:
                     self.reportLoss(of: buffer)
@@ -230,9 +225,19 @@ final class DecartTransform: ElementImplementation {
         }
     }
 
+    /// The frame as it enters the element; nil: as it is.
+    private static func admitted(_ frame: Buffer, at time: ClockTime?) -> Buffer? {
+        let whole = frame.withoutCropping()
+        guard let time, frame.pts != time, let copy = whole ?? frame.copyOfMetadata() else { return whole }
+        copy.pts = time
+        return copy
+    }
+
     /// Called on upstream's streaming thread.
     private func prepare(_ memory: InputMemory, for caps: Caps) -> Bool {
         do throws(GStreamerError) {
+            // A kept frame is a copy in the system's memory.
+            state.withLock(\.input)?.gate.beginCaps(keeps: VideoMemory.named(caps.memory) == nil)
             try memory.prepare(for: caps, in: handle.unowned)
             return true
         } catch {
@@ -300,6 +305,7 @@ final class DecartTransform: ElementImplementation {
             state.withLock(\.output)?.forward(rest)
             return .replaceEvent(rest)
         case .eos:
+            input.gate.finish(handle.unowned)
             drain()
             return .drop
         default: return pass(event)

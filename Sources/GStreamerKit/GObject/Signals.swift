@@ -2,13 +2,13 @@ internal import CGStreamer
 
 public struct SignalHandler: Sendable { let id: UInt }
 
-private typealias SignalBox = FunctionBox<([GValueBox]) -> GValueBox?>
+private typealias SignalBox = FunctionBox<@Sendable ([GValueBox]) -> GValueBox?>
 
 extension GObject {
     /// Connects a handler, which runs on the emitting thread and must capture its owner weakly. It receives the
     /// signal's arguments without the emitter; its result becomes the signal's return value, if the signal has one.
     @discardableResult
-    public func connect(_ signal: String, _ handler: @escaping ([GValueBox]) -> GValueBox?) -> SignalHandler {
+    public func connect(_ signal: String, _ handler: @escaping @Sendable ([GValueBox]) -> GValueBox?) -> SignalHandler {
         let box = retained(SignalBox(handler))
         guard let closure = g_closure_new_simple(UInt32(MemoryLayout<GClosure>.size), box) else {
             return SignalHandler(id: 0)

@@ -70,6 +70,9 @@ public final class Buffer: @unchecked Sendable {
         }
     }
 
+    /// A copy with memory of its own; nil if this buffer's cannot be copied.
+    package func deepCopy() -> Buffer? { pointer.flatMap { gst_buffer_copy_deep($0) }.map(Buffer.init(taking:)) }
+
     /// A shallow copy: it shares the memory, but has its own timestamps and flags.
     public func copyOfMetadata() -> Buffer? {
         guard let pointer, let copy = gst_buffer_copy(pointer) else { return nil }

@@ -33,11 +33,11 @@ public enum ProbeVerdict: Sendable {
     case remove
 }
 
-private typealias ProbeBox = FunctionBox<(ProbeItem) -> ProbeVerdict>
+private typealias ProbeBox = FunctionBox<@Sendable (ProbeItem) -> ProbeVerdict>
 
 extension Pad {
-    /// Adds a probe. The handler runs on whichever thread uses the pad and must capture its owner weakly.
-    public func addProbe(_ kind: PadProbeType, _ handler: @escaping (ProbeItem) -> ProbeVerdict) {
+    /// Adds a probe. The handler runs on whichever thread uses the pad, thus `@Sendable`, and must capture its owner weakly.
+    public func addProbe(_ kind: PadProbeType, _ handler: @escaping @Sendable (ProbeItem) -> ProbeVerdict) {
         gst_pad_add_probe(
             pad, GstPadProbeType(rawValue: kind.rawValue),
             { _, info, data in
@@ -50,7 +50,7 @@ extension Pad {
     /// the frame that the queue is pushing, and elements would read that frame by caps that are not its own.
     package func dropFramesOfOtherCaps() {
         // Only for the thread that pushes.
-        var video: VideoInfo?
+        nonisolated(unsafe) var video: VideoInfo?
         addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }

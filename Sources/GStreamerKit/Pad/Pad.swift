@@ -113,6 +113,15 @@ public final class GhostPad: Pad, @unchecked Sendable {
     @discardableResult public func setTarget(_ target: Pad?) -> Bool {
         gst_ghost_pad_set_target(raw.assumingMemoryBound(to: GstGhostPad.self), target?.pad) != 0
     }
+
+    /// Passes a buffer on from a sink pad to its target, past the probes of this pad. On the thread that pushes into it.
+    @discardableResult package func passOn(_ buffer: Buffer) -> FlowReturn {
+        let proxy = raw.assumingMemoryBound(to: GstProxyPad.self)
+        guard let inner = gst_proxy_pad_get_internal(proxy) else { return .error }
+        defer { gst_object_unref(inner) }
+        guard let owned = buffer.release() else { return .error }
+        return FlowReturn(gst_pad_push(UnsafeMutableRawPointer(inner).assumingMemoryBound(to: GstPad.self), owned))
+    }
 }
 
 extension GValueBox {

@@ -96,6 +96,11 @@ package final class AudioInput: @unchecked Sendable {
     private func watch(_ onTag: @escaping @Sendable (Event) -> Void, _ onEnd: @escaping @Sendable () -> Void) {
         // `own` is unretained: the pad owns the probe, so a reference would be a cycle.
         let (own, gate, element) = (pad.unowned, gate, element)
+        gate.onKept { [weak self] buffer, _ in
+            guard let self else { return }
+            guard self.state.withLock(\.takesPackets) != true else { return self.deliver(packet: buffer) }
+            own.passOn(buffer)
+        }
         pad.splitBufferLists()
         pad.addProbe([.buffer, .downstreamEvent, .flushEvent]) { [weak self, weak gate] item in
             guard let self, let gate else { return .drop }
@@ -121,6 +126,7 @@ package final class AudioInput: @unchecked Sendable {
                 // Other Opus reaches the pad, which refuses it.
                 let isPacket = event.caps.map(Self.arePackets) ?? false
                 self.state.withLock { $0.takesPackets = isPacket }
+                gate.beginCaps(keeps: true)
                 // The elements behind the pad are for samples and do not get other caps.
                 guard !isPacket else { return .drop }
                 return event.caps.flatMap(AudioFormat.positioned).map { .replaceEvent(.caps($0)) } ?? .pass
@@ -135,6 +141,7 @@ package final class AudioInput: @unchecked Sendable {
             case .tag: onTag(event)
             // EOS ends the audio, not the session: audio that follows behind another STREAM_START is sent again.
             case .eos:
+                gate.finish(element.unowned)
                 onEnd()
                 return .drop
             default: break

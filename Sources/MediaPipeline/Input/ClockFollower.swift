@@ -74,7 +74,7 @@ package struct ClockFollower: Sendable {
 
 /// Tells by the first frames from another program if that program follows the clock: while a frame waits here, nothing
 /// shows whether more arrive. A value.
-package struct PaceProbe {
+package struct PaceProbe: Sendable {
     package enum Verdict { case undecided, followsClock, asFastAsTaken }
     private var idle = 0
     private var busy = 0

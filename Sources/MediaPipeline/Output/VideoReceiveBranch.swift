@@ -231,7 +231,8 @@ package final class VideoReceiveBranch: @unchecked Sendable {
     }
 
     private func read(_ decoded: Pad, _ markers: LatencyMarkers) {
-        var video: VideoInfo?
+        // Only for the decoder's thread.
+        nonisolated(unsafe) var video: VideoInfo?
         decoded.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }

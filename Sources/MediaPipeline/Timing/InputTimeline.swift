@@ -2,7 +2,7 @@
 // with the clock, and upstream's time stamps may go back, jump, repeat or be missing.
 package import GStreamerKit
 
-package struct InputTimeline {
+package struct InputTimeline: Sendable {
     /// The last frame: its time here, its time upstream, and its arrival.
     private var last: (time: ClockTime, upstream: ClockTime?, arrival: Duration)?
     /// Added to upstream's times; changes at a discontinuity only.

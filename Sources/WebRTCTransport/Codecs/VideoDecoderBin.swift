@@ -53,7 +53,8 @@ package enum VideoDecoderBin {
     }
 
     private static func joinLayers(_ depayloader: Element) {
-        var joiner = VP9LayerJoiner()
+        // Both probes run on the stream's thread.
+        nonisolated(unsafe) var joiner = VP9LayerJoiner()
         depayloader.staticPad("sink")?.addProbe(.buffer) { item in
             guard case .buffer(let packet) = item, let bytes = packet.withBytes({ joiner.correct($0) }) ?? nil else {
                 return .pass
@@ -82,12 +83,12 @@ package enum VideoDecoderBin {
         guard let packets = depayloader.staticPad("sink"), let frames = depayloader.staticPad("src") else { return }
         let interval: ClockTime = 1_000_000_000
         // Both probes run on the stream's thread.
-        var waitingSince: ClockTime?
-        var isFirstFrame = true
+        nonisolated(unsafe) var waitingSince: ClockTime?
+        nonisolated(unsafe) var isFirstFrame = true
         // A sequence parameter set (type 7, H.265: 33) precedes the other set and the frame.
-        var hasSequenceSet = false
-        var gate = AccessUnitGate(codec: codec)
-        var lastTime: ClockTime?
+        nonisolated(unsafe) var hasSequenceSet = false
+        nonisolated(unsafe) var gate = AccessUnitGate(codec: codec)
+        nonisolated(unsafe) var lastTime: ClockTime?
         frames.addProbe(.buffer) { [own = frames.unowned] item in
             if case .buffer(let frame) = item {
                 switch frame.withBytes({ gate.judge($0, time: frame.pts) }) ?? .pass {
@@ -156,7 +157,8 @@ package enum VideoDecoderBin {
     /// three oversized frames in a row the depayloader posts an error.
     static func limitFrames(_ codec: VideoCodec, _ depayloader: Element) {
         guard let frames = depayloader.staticPad("src") else { return }
-        var gate = FrameGate(codec: codec)
+        // Only for the stream's thread.
+        nonisolated(unsafe) var gate = FrameGate(codec: codec)
         frames.addProbe(.buffer) { [own = frames.unowned, owner = depayloader.unowned] item in
             guard case .buffer(let buffer) = item else { return .pass }
             switch buffer.withBytes({ gate.judge($0) }) ?? .drop {

@@ -130,8 +130,8 @@ package final class VideoEncoderBin: VideoSender {
     /// Puts the parameter sets in front of each keyframe whose encoder does not repeat them. The payloader would put them in
     /// front of each slice of a keyframe, where they begin another frame, so that a receiver shows the slices one by one.
     private static func repeatParameterSets(at payloader: Element) {
-        // nil: the AVC format, in which the sets are known to the payloader alone.
-        var reader: EncodedVideoReader?
+        // Only for the encoder's thread. nil: the AVC format, in which the sets are known to the payloader alone.
+        nonisolated(unsafe) var reader: EncodedVideoReader?
         payloader.staticPad("sink")?.addProbe([.buffer, .downstreamEvent]) { [owner = payloader.unowned] item in
             switch item {
             case .event(let event):
@@ -154,8 +154,8 @@ package final class VideoEncoderBin: VideoSender {
 
     /// Appends the trailer that a raw frame had as `attachment`, which the encoder has copied to the encoded frame.
     private static func appendTrailers(at payloader: Element) {
-        // In the AVC format, a length precedes each NAL unit.
-        var takesTrailers = true
+        // Only for the encoder's thread. In the AVC format, a length precedes each NAL unit.
+        nonisolated(unsafe) var takesTrailers = true
         payloader.staticPad("sink")?.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event):
@@ -184,8 +184,8 @@ package final class VideoEncoderBin: VideoSender {
             request.make(event.wantsAllHeaders ? .immediate : .paced)
             return .handled
         }
-        // The first frame is a keyframe anyway.
-        var last: ClockTime?
+        // Only for the stream's thread. The first frame is a keyframe anyway.
+        nonisolated(unsafe) var last: ClockTime?
         frames.addProbe(.buffer) { [source = source.unowned] item in
             guard case .buffer(let frame) = item, let time = frame.pts else { return .pass }
             let isDue = last.map { time < $0 || time - $0 >= keyframeInterval } ?? true

@@ -73,8 +73,9 @@ extension ElementTests {
         }
 
         private func watchFlashes(_ pipeline: TransformPipeline, _ flashes: Watched<[UInt64]>) throws {
-            var video: VideoInfo?
-            var wasOn = true
+            // Only for the thread that pushes.
+            nonisolated(unsafe) var video: VideoInfo?
+            nonisolated(unsafe) var wasOn = true
             try #require(pipeline.transform.staticPad("src")).addProbe([.buffer, .downstreamEvent]) { item in
                 if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
                 guard case .buffer(let buffer) = item, let video, let time = buffer.pts,
@@ -89,7 +90,8 @@ extension ElementTests {
 
         private func watchBeeps(_ pipeline: TransformPipeline, _ beeps: Watched<[UInt64]>) throws {
             let pad = try #require(pipeline.pipeline.child(named: "audio-out")?.staticPad("sink"))
-            var quiet = 0
+            // Only for the thread that pushes.
+            nonisolated(unsafe) var quiet = 0
             pad.addProbe(.buffer) { item in
                 guard case .buffer(let buffer) = item, let time = buffer.pts else { return .pass }
                 // S16LE, stereo.

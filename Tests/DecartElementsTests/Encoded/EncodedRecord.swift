@@ -23,8 +23,9 @@ final class EncodedRecord: Sendable {
     private let seen = Watched(Seen())
 
     init(_ pad: Pad) {
-        var lengthSize: Int?
-        var isH264 = false
+        // Only for the thread that pushes.
+        nonisolated(unsafe) var lengthSize: Int?
+        nonisolated(unsafe) var isH264 = false
         pad.addProbe([.buffer, .downstreamEvent, .upstreamEvent]) { [seen] item in
             switch item {
             case .event(let event):

@@ -168,7 +168,8 @@ extension ElementTests {
                 standIn: { ($0.media.delay, $0.rooms.carriesTrailers) = (.milliseconds(Self.delay), false) }
             ) { pipeline, _ in
                 let corners = Watched<[Double]>([])
-                var video: VideoInfo?
+                // Only for the thread that pushes.
+                nonisolated(unsafe) var video: VideoInfo?
                 try #require(pipeline.transform.staticPad("src")).addProbe([.buffer, .downstreamEvent]) { item in
                     if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
                     guard case .buffer(let buffer) = item, let video, let image = CopiedFrame(buffer, video),

@@ -284,7 +284,8 @@ extension ElementTests {
             try withSession { standIn, owner, token in
                 try TransformPipeline.run(try viewer(standIn, token)) { viewer in
                     var said = ""
-                    var notified = false
+                    // The handlers run on this thread.
+                    nonisolated(unsafe) var notified = false
                     let handlers = [owner, viewer].map { pipeline in
                         pipeline.transform.connect("notify::subscribe-token") { _ in
                             notified = true

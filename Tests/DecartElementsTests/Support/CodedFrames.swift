@@ -53,9 +53,10 @@ final class CodedFrames: Sendable {
         }
     }
 
-    private func watch(_ pad: Pad, _ replacement: @escaping (Buffer, VideoInfo, UInt64) -> Buffer?) {
-        var video: VideoInfo?
-        var segment: Event?
+    private func watch(_ pad: Pad, _ replacement: @escaping @Sendable (Buffer, VideoInfo, UInt64) -> Buffer?) {
+        // Only for the thread that pushes.
+        nonisolated(unsafe) var video: VideoInfo?
+        nonisolated(unsafe) var segment: Event?
         pad.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event):

@@ -21,7 +21,8 @@ enum Reference {
         defer { pipeline.setState(.null) }
         let pad = try #require(pipeline.child(named: "out")?.staticPad("sink"))
         let frame = Watched<CopiedFrame?>(nil)
-        var video: VideoInfo?
+        // Only for the thread that pushes.
+        nonisolated(unsafe) var video: VideoInfo?
         pad.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event): if let caps = event.caps { video = VideoInfo(caps: caps) }

@@ -122,8 +122,9 @@ final class TransformPipeline: @unchecked Sendable {
     }
 
     private func watch() {
-        var video: VideoInfo?
-        var capsText = ""
+        // Only for the thread that pushes.
+        nonisolated(unsafe) var video: VideoInfo?
+        nonisolated(unsafe) var capsText = ""
         let transformSource = transform.staticPad("src")
         // The probe is on the element's own pad, so that downstream elements cannot alter what it sees.
         transformSource?.addProbe([.buffer, .downstreamEvent]) { [weak self] item in

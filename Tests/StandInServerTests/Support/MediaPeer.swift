@@ -107,7 +107,8 @@ final class MediaPeer: @unchecked Sendable {
         else { throw TestClient.TimedOut() }
         try encoded.link(sendPad)
         try receivePad.link(encodedIn)
-        var video: VideoInfo?
+        // Only for the thread that pushes.
+        nonisolated(unsafe) var video: VideoInfo?
         decoded.addProbe([.buffer, .downstreamEvent]) { [weak self] item in
             if case .event(let event) = item, let caps = event.caps { video = VideoInfo(caps: caps) }
             if case .buffer(let buffer) = item, let video { self?.receive(buffer, video) }

@@ -1,10 +1,12 @@
 /* Random operations of an application, all of them legal, on a pipeline with decarttransform and one with decartsrc.
  *
  *   random_operations SECONDS SEED URL     URL: of a stand-in with both transports
+ *   random_operations SECONDS SEED own     GStreamer's own elements instead: a failure of these is one of this program
  *
- * check_field.py runs it with G_DEBUG=fatal-criticals. The first line of a failure is "hang in OPERATION"; the stacks of
- * all threads follow it if gdb is installed. The last line of a run counts the operations. The seed decides on the
- * operations, but not on how the threads interleave. */
+ * check_field.py runs it with G_DEBUG=fatal-criticals. It prints each operation with its time. A failure ends with "hang in
+ * OPERATION" and, if gdb is installed, the stacks of all threads, or with the message of GLib; a run ends with the count of
+ * the operations. The seed decides on the operations, each by itself, but not on how the threads interleave. */
+#include <dirent.h>
 #include <gst/gst.h>
 #include <gst/video/video.h>
 #include <signal.h>
@@ -15,13 +17,15 @@
 
 /* Seconds. It only guards against a hang. */
 enum { LONGEST_OPERATION = 60 };
+/* What is left when all pipelines are gone: threads of pools, descriptors of the process itself. */
+enum { MOST_THREADS = 24, MOST_DESCRIPTORS = 48 };
 
 #define ONE_OF(list) ((list)[below (G_N_ELEMENTS (list))])
 
 typedef struct {
     gboolean is_source; /* decartsrc, else decarttransform */
     gboolean is_live;
-    GstElement *pipeline, *source, *caps, *mirror, *element;
+    GstElement *pipeline, *source, *caps, *mirror, *element, *queue, *sink;
     GstElement *audio; /* the source of the pad audio_sink or talkback */
     GstPad *audio_pad;
     GstElement *preview;
@@ -31,34 +35,53 @@ typedef struct {
     int is_blocked;
 } Line;
 
-static const char *url;
+static const char *url; /* NULL: GStreamer's own elements */
 static guint seed;
-static GMutex seed_lock;
 static int operations, restarts;
+static gint64 started;
+static GMutex line_lock; /* of the field `element` of both lines, a reference that the other thread takes too */
+static Line lines[2] = { { .is_source = FALSE }, { .is_source = TRUE } };
 
 /* --- Watchdog ---------------------------------------------------------------------------------------------------- */
 
-static GMutex begun_lock;
-static const char *operation = "";
-static gint64 begun;
+/* The operation of a thread of the application. */
+typedef struct {
+    const char *operation;
+    gint64 begun; /* 0: none */
+} Task;
+
+enum { TASKS = 16 };
+static Task tasks[TASKS];
+static GMutex tasks_lock;
+static __thread int own_task;
 
 static void begin (const char *name)
 {
-    g_mutex_lock (&begun_lock);
-    operation = name;
-    begun = g_get_monotonic_time ();
-    g_mutex_unlock (&begun_lock);
+    gint64 now = g_get_monotonic_time ();
+    g_mutex_lock (&tasks_lock);
+    tasks[own_task] = (Task) { name, now };
+    printf ("%8.3f %d %s\n", (double) (now - started) / G_USEC_PER_SEC, own_task, name);
+    g_mutex_unlock (&tasks_lock);
+}
+
+static void end_task (void)
+{
+    g_mutex_lock (&tasks_lock);
+    tasks[own_task].begun = 0;
+    g_mutex_unlock (&tasks_lock);
 }
 
 static gpointer watch (gpointer unused G_GNUC_UNUSED)
 {
     for (;;) {
         g_usleep (G_USEC_PER_SEC / 2);
-        g_mutex_lock (&begun_lock);
-        gboolean hangs = begun != 0 && g_get_monotonic_time () - begun > LONGEST_OPERATION * G_USEC_PER_SEC;
-        const char *name = operation;
-        g_mutex_unlock (&begun_lock);
-        if (!hangs)
+        const char *name = NULL;
+        g_mutex_lock (&tasks_lock);
+        for (int i = 0; i < TASKS; i++)
+            if (tasks[i].begun != 0 && g_get_monotonic_time () - tasks[i].begun > LONGEST_OPERATION * G_USEC_PER_SEC)
+                name = tasks[i].operation;
+        g_mutex_unlock (&tasks_lock);
+        if (name == NULL)
             continue;
         printf ("hang in %s\n", name);
         fflush (stdout);
@@ -74,18 +97,31 @@ static gpointer watch (gpointer unused G_GNUC_UNUSED)
 
 /* --- Chance ------------------------------------------------------------------------------------------------------ */
 
-/* 0 to limit - 1. Signal handlers and streaming threads call it too. */
+/* Signal handlers and streaming threads have numbers of their own. */
+static __thread guint own_seed;
+
+/* 0 to limit - 1. */
 static int below (int limit)
 {
-    g_mutex_lock (&seed_lock);
-    int value = limit <= 1 ? 0 : (rand_r (&seed) >> 4) % limit;
-    g_mutex_unlock (&seed_lock);
-    return value;
+    if (own_seed == 0)
+        own_seed = seed + 1;
+    return limit <= 1 ? 0 : (rand_r (&own_seed) >> 4) % limit;
+}
+
+static gboolean has (gpointer object, const char *name)
+{
+    return g_object_class_find_property (G_OBJECT_GET_CLASS (object), name) != NULL;
+}
+
+static void set_arg (gpointer object, const char *name, const char *value)
+{
+    if (has (object, name))
+        gst_util_set_object_arg (G_OBJECT (object), name, value);
 }
 
 static void set (Line *line, const char *name, const char *value)
 {
-    gst_util_set_object_arg (G_OBJECT (line->element), name, value);
+    set_arg (line->element, name, value);
 }
 
 /* --- Handlers of the application --------------------------------------------------------------------------------- */
@@ -136,7 +172,7 @@ static void notified (GObject *object, GParamSpec *property)
 {
     get (object, property);
     if (below (30) == 0)
-        g_object_set (object, "mute-video", below (2), NULL);
+        set_arg (object, "mute-video", below (2) ? "true" : "false");
 }
 
 /* --- Pipelines --------------------------------------------------------------------------------------------------- */
@@ -221,8 +257,18 @@ static GstPadProbeReturn inject (GstPad *pad, GstPadProbeInfo *info, gpointer da
     return GST_PAD_PROBE_OK;
 }
 
+static GstElement *make (const char *text)
+{
+    return gst_parse_bin_from_description (text, TRUE, NULL);
+}
+
 static void make_element (Line *line)
 {
+    if (url == NULL) {
+        line->element = make (line->is_source ? "videotestsrc is-live=true ! queue ! videoconvert ! queue"
+                                              : "queue ! videoconvert ! queue");
+        return;
+    }
     static const char *const transports[] = { "webrtc", "livekit", "auto" };
     static const char *const processors[] = { "identity", "videobalance saturation=0 ! videoconvert", "queue ! identity",
                                               "tee name=t ! queue", "nonsense !" };
@@ -257,18 +303,19 @@ static void set_caps (Line *line, const char *text)
     g_object_set (line->caps, "caps", caps, NULL);
 }
 
-static void build (Line *line)
+static void build_locked (Line *line)
 {
     gboolean is_source = line->is_source;
     memset (line, 0, sizeof *line);
     line->is_source = is_source;
     line->pipeline = gst_pipeline_new (NULL);
-    GstElement *sink = gst_element_factory_make ("fakesink", NULL), *queue = gst_element_factory_make ("queue", NULL);
-    g_object_set (sink, "sync", below (3) > 0, "qos", below (2), NULL);
+    line->sink = gst_element_factory_make ("fakesink", NULL);
+    line->queue = gst_element_factory_make ("queue", NULL);
+    g_object_set (line->sink, "sync", below (3) > 0, "qos", below (2), NULL);
     make_element (line);
     if (line->is_source) {
-        gst_bin_add_many (GST_BIN (line->pipeline), line->element, queue, sink, NULL);
-        gst_element_link_many (line->element, queue, sink, NULL);
+        gst_bin_add_many (GST_BIN (line->pipeline), line->element, line->queue, line->sink, NULL);
+        gst_element_link_many (line->element, line->queue, line->sink, NULL);
         return;
     }
     line->is_live = below (3) > 0;
@@ -276,19 +323,68 @@ static void build (Line *line)
     g_object_set (line->source, "is-live", line->is_live, NULL);
     line->caps = gst_element_factory_make ("capsfilter", NULL);
     set_caps (line, "video/x-raw,width=320,height=240,framerate=25/1");
-    line->mirror = gst_element_factory_make ("decartmirror", NULL);
-    gst_bin_add_many (GST_BIN (line->pipeline), line->source, line->caps, line->mirror, line->element, queue, sink, NULL);
-    gst_element_link_many (line->source, line->caps, line->mirror, line->element, queue, sink, NULL);
+    line->mirror = gst_element_factory_make (url != NULL ? "decartmirror" : "identity", NULL);
+    gst_bin_add_many (GST_BIN (line->pipeline), line->source, line->caps, line->mirror, line->element, line->queue,
+                      line->sink, NULL);
+    gst_element_link_many (line->source, line->caps, line->mirror, line->element, line->queue, line->sink, NULL);
     g_autoptr (GstPad) pad = gst_element_get_static_pad (line->mirror, "src");
     gst_pad_add_probe (pad, GST_PAD_PROBE_TYPE_BUFFER, inject, line, NULL);
 }
 
+static void build (Line *line)
+{
+    g_mutex_lock (&line_lock);
+    build_locked (line);
+    g_object_ref (line->element);
+    g_mutex_unlock (&line_lock);
+}
+
+typedef struct {
+    GstElement *element;
+    int task;
+} Leaver;
+
+static int leavers;
+
+static gpointer leave (gpointer data)
+{
+    Leaver *leaver = data;
+    own_task = leaver->task;
+    begin ("an element to NULL, on another thread");
+    gst_element_set_state (leaver->element, GST_STATE_NULL);
+    begin ("the last reference to an element, on another thread");
+    g_object_unref (leaver->element);
+    end_task ();
+    g_free (leaver);
+    g_atomic_int_add (&leavers, -1);
+    return NULL;
+}
+
+/* Stops an element on a thread of its own and drops its last reference there. */
+static void leave_elsewhere (GstElement *element)
+{
+    static int last;
+    Leaver *leaver = g_new (Leaver, 1);
+    last = last >= TASKS - 1 ? 2 : last < 2 ? 2 : last + 1;
+    *leaver = (Leaver) { element, last };
+    g_atomic_int_inc (&leavers);
+    g_thread_unref (g_thread_new ("leaver", leave, leaver));
+}
+
 static void remove_pipeline (Line *line)
 {
-    begin ("the pipeline to NULL, at its end");
-    gst_element_set_state (line->pipeline, GST_STATE_NULL);
     g_clear_object (&line->audio_pad);
     g_clear_object (&line->preview_pad);
+    g_mutex_lock (&line_lock);
+    GstElement *element = g_steal_pointer (&line->element);
+    g_mutex_unlock (&line_lock);
+    g_object_unref (element);
+    if (below (3) == 0) {
+        leave_elsewhere (g_steal_pointer (&line->pipeline));
+        return;
+    }
+    begin ("the pipeline to NULL, at its end");
+    gst_element_set_state (line->pipeline, GST_STATE_NULL);
     begin ("the last reference to the pipeline");
     g_clear_object (&line->pipeline);
 }
@@ -337,7 +433,7 @@ static void set_property (Line *line)
         break;
     case 6:
         if (line->mirror != NULL)
-            gst_util_set_object_arg (G_OBJECT (line->mirror), "mode", below (2) ? "on" : "off");
+            set_arg (line->mirror, "mode", below (2) ? "on" : "off");
         break;
     case 7:
         if (line->is_source && below (2))
@@ -346,7 +442,7 @@ static void set_property (Line *line)
             set (line, "crop", ONE_OF (crops));
         break;
     default:
-        g_object_set (line->element, ONE_OF (switches), below (2), NULL);
+        set (line, ONE_OF (switches), below (2) ? "true" : "false");
     }
 }
 
@@ -383,7 +479,7 @@ static void change_audio (Line *line)
         "audiotestsrc is-live=true ! audioconvert", "audiotestsrc is-live=true ! audio/x-raw,rate=44100,channels=1",
         "audiotestsrc is-live=true ! audioconvert ! audioresample ! opusenc"
     };
-    if (line->is_source && below (2))
+    if (url == NULL || (line->is_source && below (2)))
         return;
     if (line->audio == NULL) {
         begin ("a request of an audio pad");
@@ -417,7 +513,7 @@ static void change_audio (Line *line)
 
 static void change_preview (Line *line)
 {
-    if (!line->is_source)
+    if (url == NULL || !line->is_source)
         return;
     if (line->preview == NULL) {
         begin ("a request of the preview");
@@ -469,13 +565,25 @@ static void replace_element (Line *line)
     gst_pad_unlink (before, sink);
     if (after != NULL)
         gst_pad_unlink (src, after);
-    begin ("a replacement: NULL");
-    stop_child (line->element);
-    begin ("a replacement: remove");
-    gst_bin_remove (GST_BIN (line->pipeline), line->element);
     g_clear_object (&sink);
     g_clear_object (&src);
+    if (below (2)) {
+        begin ("a replacement: remove, in PLAYING");
+        gst_bin_remove (GST_BIN (line->pipeline), line->element);
+        leave_elsewhere (g_object_ref (line->element));
+    } else {
+        begin ("a replacement: NULL");
+        stop_child (line->element);
+        begin ("a replacement: remove");
+        gst_bin_remove (GST_BIN (line->pipeline), line->element);
+    }
+    g_mutex_lock (&line_lock);
+    GstElement *former = line->element;
     make_element (line);
+    g_object_ref_sink (line->element);
+    g_mutex_unlock (&line_lock);
+    begin ("a replacement: the reference to the former element");
+    g_object_unref (former);
     begin ("a replacement: add");
     gst_bin_add (GST_BIN (line->pipeline), line->element);
     sink = gst_element_get_static_pad (line->element, "sink");
@@ -487,6 +595,62 @@ static void replace_element (Line *line)
     gst_pad_link (before, sink);
     if (probe != 0)
         gst_pad_remove_probe (before, probe);
+}
+
+/* The element or the queue behind it alone. In PAUSED, the thread of the element may wait behind a sink that has prerolled, also
+ * with GStreamer's own elements. */
+static void restart_child (Line *line)
+{
+    GstElement *child = below (3) ? line->element : line->queue;
+    if (GST_STATE (line->pipeline) != GST_STATE_PLAYING)
+        return;
+    begin (child == line->element ? "the element alone down" : "the queue behind alone down");
+    gst_element_set_state (child, below (2) ? GST_STATE_READY : GST_STATE_NULL);
+    g_usleep (below (200000));
+    begin ("one element alone up");
+    gst_element_sync_state_with_parent (child);
+}
+
+static void flush_branch (Line *line)
+{
+    g_autoptr (GstPad) sink = gst_element_get_static_pad (line->queue, "sink");
+    begin ("a flush of the branch behind");
+    gst_pad_send_event (sink, gst_event_new_flush_start ());
+    g_usleep (below (30000));
+    gst_pad_send_event (sink, gst_event_new_flush_stop (below (2)));
+}
+
+static GstPadProbeReturn hold_up (GstPad *pad G_GNUC_UNUSED, GstPadProbeInfo *info G_GNUC_UNUSED, gpointer data G_GNUC_UNUSED)
+{
+    return GST_PAD_PROBE_OK;
+}
+
+static void block_output (Line *line)
+{
+    g_autoptr (GstPad) src = gst_element_get_static_pad (line->element, "src");
+    begin ("a block of src");
+    gulong probe = gst_pad_add_probe (src, GST_PAD_PROBE_TYPE_BLOCK_DOWNSTREAM, hold_up, NULL, NULL);
+    g_usleep (below (1000000));
+    if (below (3) == 0) {
+        begin ("state READY with a blocked src");
+        gst_element_set_state (line->pipeline, GST_STATE_READY);
+    }
+    gst_pad_remove_probe (src, probe);
+    begin ("state PLAYING after a block");
+    gst_element_set_state (line->pipeline, GST_STATE_PLAYING);
+}
+
+static void change_clock (Line *line)
+{
+    begin ("another clock");
+    gst_element_set_state (line->pipeline, GST_STATE_PAUSED);
+    if (below (2)) {
+        g_autoptr (GstClock) clock = g_object_new (GST_TYPE_SYSTEM_CLOCK, "clock-type", below (2), NULL);
+        gst_pipeline_use_clock (GST_PIPELINE (line->pipeline), clock);
+    } else {
+        gst_pipeline_auto_clock (GST_PIPELINE (line->pipeline));
+    }
+    gst_element_set_state (line->pipeline, GST_STATE_PLAYING);
 }
 
 static void emit_camera_signal (Line *line)
@@ -518,6 +682,8 @@ static void emit_camera_signal (Line *line)
 static void emit_signal (Line *line)
 {
     guint64 id = 0;
+    if (url == NULL)
+        return;
     switch (below (7)) {
     case 2: {
         begin ("set-image");
@@ -695,8 +861,16 @@ static void operate (Line *line)
         change_preview (line);
     } else if (kind < 84) {
         read_properties (line);
-    } else if (kind < 92) {
+    } else if (kind < 89) {
         g_atomic_int_set (&line->injection, 1 + below (15));
+    } else if (kind < 90) {
+        restart_child (line);
+    } else if (kind < 91) {
+        flush_branch (line);
+    } else if (kind < 92) {
+        block_output (line);
+    } else if (kind < 93) {
+        change_clock (line);
     } else if (kind < 94) {
         replace_element (line);
     } else if (kind < 95) {
@@ -740,30 +914,91 @@ static void restart_if_ended (Line *line)
     restarts++;
 }
 
+/* Another thread of the application, which reads and sets what may be read and set on any thread. */
+static gpointer work_beside (gpointer data)
+{
+    gint64 end = *(gint64 *) data;
+    own_task = 1;
+    for (guint count = 0; g_get_monotonic_time () < end; count++) {
+        own_seed = seed * 7919 + count;
+        Line copy = { .is_source = below (2) };
+        g_mutex_lock (&line_lock);
+        copy.element = lines[copy.is_source].element;
+        if (copy.element != NULL)
+            g_object_ref (copy.element);
+        g_mutex_unlock (&line_lock);
+        if (copy.element == NULL)
+            continue;
+        switch (below (4)) {
+        case 0:
+            read_properties (&copy);
+            break;
+        case 1:
+            emit_signal (&copy);
+            break;
+        default:
+            set_property (&copy);
+        }
+        begin ("the reference of the other thread");
+        g_object_unref (copy.element);
+        g_usleep (below (120000));
+    }
+    end_task ();
+    return NULL;
+}
+
+static int entries (const char *path)
+{
+    int count = 0;
+    DIR *folder = opendir (path);
+    while (folder != NULL && readdir (folder) != NULL)
+        count++;
+    if (folder != NULL)
+        closedir (folder);
+    return count - 2;
+}
+
 int main (int argc, char **argv)
 {
     gst_init (&argc, &argv);
+    setvbuf (stdout, NULL, _IOLBF, 0);
     if (argc != 4) {
-        fprintf (stderr, "usage: random_operations SECONDS SEED URL\n");
+        fprintf (stderr, "usage: random_operations SECONDS SEED URL|own\n");
         return 2;
     }
-    gint64 end = g_get_monotonic_time () + atoi (argv[1]) * G_USEC_PER_SEC;
-    seed = (guint) atoi (argv[2]);
-    url = argv[3];
+    started = g_get_monotonic_time ();
+    gint64 end = started + atoi (argv[1]) * G_USEC_PER_SEC;
+    seed = own_seed = (guint) atoi (argv[2]);
+    url = strcmp (argv[3], "own") == 0 ? NULL : argv[3];
     g_thread_unref (g_thread_new ("watchdog", watch, NULL));
-    Line lines[2] = { { .is_source = FALSE }, { .is_source = TRUE } };
     for (int i = 0; i < 2; i++) {
         build (&lines[i]);
         begin ("the first state PLAYING");
         gst_element_set_state (lines[i].pipeline, GST_STATE_PLAYING);
     }
+    GThread *other = g_thread_new ("beside", work_beside, &end);
     while (g_get_monotonic_time () < end) {
+        own_seed = seed * 104729 + (guint) operations;
         Line *line = &lines[below (2)];
         operate (line);
         restart_if_ended (line);
     }
+    begin ("the end of the other thread");
+    g_thread_join (other);
     for (int i = 0; i < 2; i++)
         remove_pipeline (&lines[i]);
-    printf ("%d operations, %d restarts\n", operations, restarts);
-    return 0;
+    begin ("the ends of what leaves on other threads");
+    while (g_atomic_int_get (&leavers) > 0)
+        g_usleep (10000);
+    begin ("the last threads");
+    int threads = 0, descriptors = 0;
+    for (int i = 0; i < 300; i++) {
+        threads = entries ("/proc/self/task");
+        descriptors = entries ("/proc/self/fd");
+        if (threads <= MOST_THREADS && descriptors <= MOST_DESCRIPTORS)
+            break;
+        g_usleep (100000);
+    }
+    printf ("%d operations, %d restarts, %d threads, %d descriptors\n", operations, restarts, threads, descriptors);
+    return threads > MOST_THREADS || descriptors > MOST_DESCRIPTORS;
 }

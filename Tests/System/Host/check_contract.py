@@ -363,7 +363,8 @@ def an_end_that_is_sent_before_the_first_frame_ends():
 
 @case()
 def a_program_behind_a_pipe_is_not_held_up():
-    host = Host("fdsrc name=s ! rawvideoparse width=320 height=176 framerate=25/1 ! decarttransform name=d ! fakesink name=out")
+    host = Host("fdsrc name=s ! rawvideoparse width=320 height=176 framerate=25/1 ! decarttransform name=d auto-connect=false ! "
+                "fakesink name=out")
     reading, writing = os.pipe()
     host["s"].set_property("fd", reading)
     ended = threading.Event()
@@ -373,11 +374,31 @@ def a_program_behind_a_pipe_is_not_held_up():
             os.write(writing, bytes(320 * 176 * 3 // 2))
     threading.Thread(target=write, daemon=True).start()
     host.play()
-    # A frame that no session takes waits for none, as the program follows the clock.
-    host.wait("frames without a session", lambda: host.stat("frames-dropped") > 10)
+    # A frame that no session takes waits for none, as the program follows the clock; others would wait for a second each.
+    host.wait("frames without a session", lambda: host.stat("frames-in") > 80)
+    host.element.emit("connect")
     host.connected()
     ended.set()
     os.close(writing)
+    host.end()
+
+
+@case(in_gate=True)
+def a_file_through_a_pipe_loses_nothing():
+    host = Host("fdsrc name=s ! rawvideoparse width=320 height=176 framerate=25/1 ! decarttransform name=d ! fakesink name=out")
+    reading, writing = os.pipe()
+    host["s"].set_property("fd", reading)
+
+    def write():
+        for _ in range(40):
+            os.write(writing, bytes(320 * 176 * 3 // 2))
+        os.close(writing)
+    threading.Thread(target=write, daemon=True).start()
+    host.play()
+    host.wait("EOS", lambda: host.ended or host.errors)
+    counts = {name: host.stat(name) for name in ("frames-in", "frames-dropped")}
+    if host.errors or list(counts.values()) != [40, 0]:
+        raise Problem(f"{counts}, errors {host.errors}")
     host.end()
 
 

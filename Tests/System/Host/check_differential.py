@@ -5,8 +5,9 @@ what comes of it: what calls return, which events pass, and whether frames go on
     check_differential.py [WORD...]
 
 Without words: a part of the rows, and all of them under scripts/verify. With words: the rows whose names contain one. Each
-difference stands in REASONS, or it is a failure, as is a reason without a difference. No service is needed: without a session,
-the element shows its input (fallback=passthrough).
+difference stands in REASONS, or it is a failure, as is a reason without a difference. The rows of `sink` and `src` need no
+service: without a session, the element shows its input (fallback=passthrough). Those of `audio_src`, the preview and encoded
+output compare a branch that ends in a sink of the row, with a stand-in.
 """
 
 import concurrent.futures
@@ -18,7 +19,8 @@ import sys
 import tempfile
 import threading
 
-from checks import PLUGIN, VERIFYING, Problem, Results, gstreamer, wait_until
+from checks import PLUGIN, STANDIN, VERIFYING, Problem, Results, gstreamer, wait_until
+from standin import running_standin
 
 ELEMENTS = {
     "ours": "decarttransform auto-connect=false fallback=passthrough width=320 height=176 framerate=25 api-key=x",
@@ -29,6 +31,7 @@ DIGITS = 48
 LIMIT = 40  # s for a row, on any machine; half of it for a wait
 KEPT = "it concerns the input's timeline, and the output has one of its own"
 LIVE = "a live stream cannot seek"
+AGAIN = "a branch that was flushed or restarted gets frames again"
 NO_SESSION = "no encoder would make the keyframe, as there is no session"
 # Where the element differs: what comes of the row, and why.
 REASONS = {
@@ -47,10 +50,18 @@ REASONS = {
     "query latency of upstream": ([False, "frames"], "downstream has no part in the input's latency"),
     "query scheduling of downstream": ([False, "frames"], "the pad cannot be pulled from, which is the default"),
     "query allocation of upstream": ([True, "frames"], "the element takes frames of any strides, whatever downstream takes"),
-    "flow FLUSHING of downstream": (["frames"], "a branch that was flushed or restarted gets frames again"),
+    "flow FLUSHING of downstream": (["frames"], AGAIN),
+    "audio: flow FLUSHING of downstream": (["frames", "main"], AGAIN),
+    **{f"audio: event {name}": ([True, "frames", "main"], "audiotestsrc takes no events, and here the input of `sink` may")
+       for name in ("navigation", "custom upstream")},
+    "audio: event seek FLUSH": ([False, "frames", "main"], LIVE),
+    "audio: query seeking of downstream": ([True, False, "frames", "main"], LIVE),
+    "audio: query duration of downstream": ([False, "frames", "main"], LIVE),
+    **{f"preview: flow {flow} of downstream": (["frames", "main"], "a consumer of the preview can neither stop nor end the camera")
+       for flow in ("EOS", "FLUSHING", "NOT_NEGOTIATED", "ERROR")},
 }
 # Rows in which GStreamer's own elements stand still.
-STANDS = {"flow FLUSHING of downstream"}
+STANDS = {name for name in REASONS if "flow FLUSHING" in name}
 ROWS = {}
 
 
@@ -448,6 +459,154 @@ for name in ("no PTS", "a PTS that stands", "a PTS that goes back"):
         return [host.outcome()]
 
 
+# --- audio_src and the preview ------------------------------------------------------------------------------------------
+
+VIDEO = "videotestsrc is-live=true ! video/x-raw,format=I420,width=320,height=176,framerate=25/1"
+SESSION = "api-key=x prompt=lego width=320 height=176 framerate=25"
+BRANCHES = {
+    ("audio", "ours"): f"{VIDEO} ! decarttransform name=e {SESSION} ! fakesink name=main "
+                       "audiotestsrc is-live=true ! e.audio_sink",
+    ("audio", "reference"): f"{VIDEO} ! fakesink name=main audiotestsrc is-live=true ! queue ! audioconvert ! queue name=e",
+    ("preview", "ours"): f"decartsrc name=e source=test auto-connect=false {SESSION} ! fakesink name=main",
+    ("preview", "reference"): f"{VIDEO} ! tee name=t ! queue ! fakesink name=main t. ! queue name=e leaky=downstream",
+}
+
+
+class Branch:
+    """A pipeline of which one branch ends in a sink that returns what a row wants, and another one in `main`."""
+
+    def __init__(self, kind, element):
+        Stage.latest = self
+        self.pipeline, self.counter, self.passed, self.errors = Gst.parse_launch(BRANCHES[kind, element]), Counter(), 0, 0
+        self.pipeline.add(self.counter)
+        self.behind, middle = self.counter.pad, self.pipeline.get_by_name("e")
+        self.source = None
+        if (kind, element) == ("audio", "ours"):
+            middle.connect("pad-added", lambda _, pad: self.link(pad))
+        else:
+            self.link(middle.request_pad_simple("preview") if element == "ours" else middle.get_static_pad("src"))
+
+        def count(_buffer):
+            self.passed += 1
+        on_buffer(self.pipeline.get_by_name("main").get_static_pad("sink"), count)
+        self.pipeline.set_state(Gst.State.PLAYING)
+        if (what := self.outcome()) != ["frames", "main"]:
+            raise Problem(f"it begins with {what}")
+
+    def link(self, pad):
+        self.source = pad
+        pad.link(self.behind)
+
+    def outcome(self):
+        """What comes first in the branch, and whether the main one goes on."""
+        first, passed = self.counter.count, self.passed
+
+        def found():
+            while message := self.pipeline.get_bus().pop():
+                self.errors += message.type == Gst.MessageType.ERROR
+            if self.errors:
+                return ["error"]
+            branch = "eos" if self.counter.ended else "frames" if self.counter.count > first + 1 else ""
+            return branch and self.passed > passed + 1 and [branch, "main"]
+        return wait_until("buffers, EOS or an ERROR", found, LIMIT / 2)
+
+    def end(self):
+        self.pipeline.set_state(Gst.State.NULL)
+
+
+def branch_flow(element, kind, flow):
+    host = Branch(kind, element)
+    host.counter.give(getattr(Gst.FlowReturn, flow), 3)
+    return host.outcome()
+
+
+def branch_event(element, kind, make):
+    host = Branch(kind, element)
+    return [host.behind.push_event(make()), *host.outcome()]
+
+
+def branch_query(element, kind, make):
+    host = Branch(kind, element)
+    query = make()
+    return [*answer(query, host.behind.peer_query(query)), *host.outcome()]
+
+
+def branch_relinked(element, kind):
+    host = Branch(kind, element)
+    host.source.unlink(host.behind)
+    return [host.source.link(host.behind) == Gst.PadLinkReturn.OK, *host.outcome()]
+
+
+for kind in ("audio", "preview"):
+    for flow in ("OK", "EOS", "FLUSHING", "NOT_NEGOTIATED", "ERROR"):
+        row(f"{kind}: flow {flow} of downstream", kind, flow)(branch_flow)
+    for name in ("navigation", "custom upstream", "qos", "latency", "reconfigure", "seek FLUSH"):
+        row(f"{kind}: event {name}", kind, UP[name])(branch_event)
+    for name in ("latency", "seeking", "position", "duration", "caps"):
+        row(f"{kind}: query {name} of downstream", kind, QUERIES[name])(branch_query)
+    row(f"{kind}: downstream is unlinked and linked again", kind)(branch_relinked)
+
+
+# --- Encoded output in containers ---------------------------------------------------------------------------------------
+
+class Film:
+    """A recording of H.264 that ends by EOS."""
+
+    def __init__(self, element, muxer, path):
+        Stage.latest = self
+        middle = f"decarttransform {SESSION} codec=h264" if element == "ours" else "x264enc tune=zerolatency key-int-max=25"
+        self.pipeline = Gst.parse_launch(
+            f"{VIDEO} ! {middle} ! video/x-h264 ! h264parse name=p ! {muxer} ! filesink location={path}")
+        self.count = 0
+
+        def count(_buffer):
+            self.count += 1
+        on_buffer(self.pipeline.get_by_name("p").get_static_pad("src"), count)
+        self.pipeline.set_state(Gst.State.PLAYING)
+
+    def more(self):
+        target = self.count + 30
+        wait_until("encoded frames", lambda: self.count >= target, LIMIT / 2)
+
+    def finish(self):
+        self.pipeline.send_event(Gst.Event.new_eos())
+        return ending_of(self.pipeline)
+
+    def end(self):
+        self.pipeline.set_state(Gst.State.NULL)
+
+
+def ending_of(pipeline):
+    kinds = Gst.MessageType.EOS | Gst.MessageType.ERROR
+    message = pipeline.get_bus().timed_pop_filtered(LIMIT // 2 * Gst.SECOND, kinds)
+    return message.type.value_nicks[0] if message else "nothing"
+
+
+def container(element, muxer, is_paused):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "film")
+        film = Film(element, muxer, path)
+        film.more()
+        if is_paused:
+            film.pipeline.set_state(Gst.State.PAUSED)
+            film.pipeline.set_state(Gst.State.PLAYING)
+            film.more()
+        found = [film.finish()]
+        film.end()
+        times = []
+        player = Gst.parse_launch(f"filesrc location={path} ! parsebin ! fakesink name=out")
+        on_buffer(player.get_by_name("out").get_static_pad("sink"), lambda buffer: times.append(buffer.pts))
+        player.set_state(Gst.State.PLAYING)
+        found.append(ending_of(player))
+        player.set_state(Gst.State.NULL)
+    return [*found, len(times) >= 30, all(before < after for before, after in zip(times, times[1:]))]
+
+
+for muxer in ("mp4mux", "mp4mux fragment-duration=500", "qtmux", "matroskamux", "flvmux", "mpegtsmux"):
+    row(f"{muxer} of encoded frames", muxer, False)(container)
+    row(f"{muxer} of encoded frames, PAUSED between", muxer, True)(container)
+
+
 # --- The program --------------------------------------------------------------------------------------------------------
 
 def make_elements():
@@ -574,7 +733,35 @@ def make_elements():
             elif event.type in (Gst.EventType.FLUSH_STOP, Gst.EventType.STREAM_START):
                 self.ended = False
             return True
-    return Source, Sink
+
+    class Counting(Gst.Element):
+        """Counts buffers, and notes EOS."""
+        __gtype_name__ = "DifferentialCounter"
+
+        def __init__(self):
+            super().__init__()
+            self.pad = Gst.Pad.new("sink", Gst.PadDirection.SINK)
+            self.pad.set_chain_function_full(self.chain)
+            self.pad.set_event_function_full(self.event)
+            self.add_pad(self.pad)
+            self.count, self.ended, self.flows = 0, False, []
+
+        def give(self, flow, count):
+            self.flows = [flow] * count
+
+        def chain(self, _pad, _parent, _buffer):
+            if self.flows:
+                return self.flows.pop()
+            self.count += 1
+            return Gst.FlowReturn.OK
+
+        def event(self, _pad, _parent, event):
+            if event.type == Gst.EventType.EOS:
+                self.ended = True
+            elif event.type in (Gst.EventType.FLUSH_STOP, Gst.EventType.STREAM_START):
+                self.ended = False
+            return True
+    return Source, Sink, Counting
 
 
 def perform(element, names):
@@ -592,9 +779,9 @@ def perform(element, names):
         print(json.dumps({"row": name, "found": found}), flush=True)
 
 
-def outcomes(element, names, folder):
+def outcomes(url, element, names, folder):
     """The outcome of each row; None for one that ended its process, with the rows behind it."""
-    environment = {**gstreamer(folder, os.environ), "DIFFERENTIAL": element, "G_DEBUG": "fatal-criticals"}
+    environment = {**gstreamer(folder, os.environ), "DIFFERENTIAL": element, "DECART_BASE_URL": url, "G_DEBUG": "fatal-criticals"}
     found, left = {}, list(names)
     while left:
         ended = subprocess.run([sys.executable, os.path.abspath(__file__), *left], env=environment, capture_output=True, text=True,
@@ -609,15 +796,19 @@ def outcomes(element, names, folder):
     return found
 
 
+def is_of_session(name):
+    return ":" in name or "encoded frames" in name
+
+
 def main():
     report = Results("differential")
-    report.require(PLUGIN)
+    report.require(PLUGIN, STANDIN)
     words = sys.argv[1:]
     names = [name for index, name in enumerate(ROWS) if (
-        any(word in name for word in words) if words else VERIFYING or index % 3 == 0)]
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        any(word in name for word in words) if words else VERIFYING or index % (9 if is_of_session(name) else 3) == 0)]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool, running_standin() as url:
         ours, reference = pool.map(lambda element: outcomes(
-            element, [name for name in names if element == "ours" or name not in STANDS], folder), ELEMENTS)
+            url, element, [name for name in names if element == "ours" or name not in STANDS], folder), ELEMENTS)
     for name in names:
         mine, other = ours.get(name), reference.get(name)
         if mine != (REASONS[name][0] if name in REASONS else other):
@@ -630,9 +821,9 @@ def main():
 
 if __name__ == "__main__":
     if chosen := os.environ.get("DIFFERENTIAL"):
-        from gst import GLib, Gst, GstVideo
+        from gst import GLib, Gst, GstVideo, on_buffer
         Gst.init(None)
-        Feeder, Catcher = make_elements()
+        Feeder, Catcher, Counter = make_elements()
         perform(chosen, sys.argv[1:])
         sys.stdout.flush()
         os._exit(0)

@@ -26,9 +26,9 @@ struct PaintingBin {
         self.painted = painted
         // These are used only by the one streaming thread that pushes into the bin's end.
         /// The frame that replaces later ones with the same caps.
-        var frozen: (frame: Buffer, caps: Caps)?
-        var isHalved = false
-        var isRounded = false
+        nonisolated(unsafe) var frozen: (frame: Buffer, caps: Caps)?
+        nonisolated(unsafe) var isHalved = false
+        nonisolated(unsafe) var isRounded = false
         let size = bin.child(named: "size")
         let behindQueue = bin.child(named: "convert")?.staticPad("sink")
         behindQueue?.dropFramesOfOtherCaps()
@@ -128,12 +128,12 @@ struct PaintingBin {
 extension Bin {
     /// Gives the buffers that arrive at the fakesink `end`, which drops them, to `handle`, with their caps. Their events go
     /// on to `pad`.
-    func divertEnd(to pad: Pad, _ handle: @escaping (Buffer, Caps) -> Void) throws {
+    func divertEnd(to pad: Pad, _ handle: @escaping @Sendable (Buffer, Caps) -> Void) throws {
         guard let end = child(named: "end")?.staticPad("sink") else {
             throw GStreamerError(.linkFailed, "the fakesink has no pad")
         }
         // Used only by the one streaming thread that pushes into this pad.
-        var caps: Caps?
+        nonisolated(unsafe) var caps: Caps?
         end.addProbe([.buffer, .downstreamEvent]) { item in
             switch item {
             case .event(let event):

@@ -156,7 +156,7 @@ final class Call: @unchecked Sendable {
     }
 
     /// Returns the function that finds the number of a received frame, as `captured` got it.
-    private var numberOfFrame: (UnsafeRawBufferPointer) -> Int? {
+    private var numberOfFrame: @Sendable (UnsafeRawBufferPointer) -> Int? {
         switch (receiving, sending) {
         case (.decode, _): TestPattern.number
         case (.discard, .clip(let clip)): clip.finder()

@@ -63,8 +63,8 @@ struct Clip: Sendable {
 
     /// Returns a function that finds the index of a frame by its first bytes and its size; nil for a frame that the clip does
     /// not have exactly once.
-    func finder() -> (UnsafeRawBufferPointer) -> Int? {
-        func key(_ frame: UnsafeRawBufferPointer) -> Int {
+    func finder() -> @Sendable (UnsafeRawBufferPointer) -> Int? {
+        @Sendable func key(_ frame: UnsafeRawBufferPointer) -> Int {
             var hasher = Hasher()
             hasher.combine(frame.count)
             hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: frame.prefix(64)))
@@ -75,7 +75,7 @@ struct Clip: Sendable {
             let key = frame.withUnsafeBytes(key)
             indices[key] = indices[key] == nil ? .some(index) : .some(nil)
         }
-        return { indices[key($0)] ?? nil }
+        return { [indices] in indices[key($0)] ?? nil }
     }
 
     /// Returns a function that loops over the clip's frames; it restarts at the keyframe after a gap or a keyframe

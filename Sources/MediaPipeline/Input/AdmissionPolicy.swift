@@ -1,0 +1,276 @@
+// Decides which input frames enter the element, and at what running time: the value that `InputGate` drives. It knows no
+// pad, clock or thread.
+package import GStreamerKit
+import WebRTCTransport
+
+package struct AdmissionPolicy<Frame: Sendable>: Sendable {
+    /// A frame at the gate.
+    package struct Arrival: Sendable {
+        package let at: Duration
+        /// The element's running time.
+        package let present: ClockTime?
+        /// Running time by the frame's own time stamp.
+        package let upstream: ClockTime?
+        /// Time to the next frame; nil: unknown.
+        package let step: ClockTime?
+        /// Running time that the frame has in the element.
+        package var time: ClockTime?
+        package let frame: Frame
+        package var isKept = false
+
+        package init(
+            at: Duration, present: ClockTime?, upstream: ClockTime?, step: ClockTime?, frame: Frame
+        ) {
+            (self.at, self.present, self.upstream, self.step, self.frame) = (at, present, upstream, step, frame)
+        }
+
+        package var lead: Int64? {
+            guard let upstream, let present else { return nil }
+            return Int64(clamping: upstream) &- Int64(clamping: present)
+        }
+    }
+
+    package enum Admission: Equatable, Sendable {
+        /// With the running time that the frame has in the element.
+        case passes(ClockTime?)
+        case dropped, refused
+    }
+
+    /// The media paths that take frames; a raw fallback counts as one.
+    package private(set) var open: Set<PathID> = []
+    package var playing = false
+    /// The application withholds its frames on purpose, so that their loss is not reported.
+    package var isWithheld = false
+    package private(set) var flushing = false
+    /// The element stops. Unlike `flushing`, no event from upstream clears this: a pad can be deactivated only while no
+    /// thread waits at the gate.
+    package var isStopping = false
+    /// The pad is being removed, for which the same holds.
+    package var isClosing = false
+
+    /// Liveness of the source, learnt with the first frame of a stream; an input that follows the clock becomes live
+    /// later.
+    package private(set) var isLive: Bool?
+    private var streamID: String?
+    /// The input counts as live because it was found to follow the clock.
+    package private(set) var isFollower = false
+    private var follower = ClockFollower()
+    /// Set for an input that another program paces, or may: one through a pipe.
+    private var probe: PaceProbe?
+    private var timeline = InputTimeline()
+    /// Nominal time between two frames without a duration of their own; nil: unknown.
+    package private(set) var step: ClockTime?
+    private var rate = RateLimit()
+    /// Frames a second: the most that are sent, and the most that the CPU carries by the judgement of each media path.
+    private var maximumRate = 0
+    private var carriedRates: [PathID: Int] = [:]
+    /// Running time of the latest frame, passed or not.
+    private var latest: ClockTime?
+    /// Later frames of an encoded input depend on each frame, so the rate limit drops none, and none is kept here.
+    package var isEncoded = false
+    /// Frames may be kept for a media path.
+    private var keeps = false
+    private var kept = KeptFrames<Arrival>()
+    package var counters = InputCounters()
+
+    package init() {}
+
+    package var refuses: Bool { flushing || isStopping || isClosing }
+    package var isOpen: Bool { !open.isEmpty && playing && !refuses }
+    package var hasKept: Bool { kept.count > 0 }
+    package var mayKeep: Bool { keeps && !isEncoded && (lacksPath || isJudging) }
+    /// Frames are kept of which it is not known yet if they are too late, because the input may be live: a path that opens
+    /// meanwhile takes none.
+    package var isJudging: Bool { probe != nil && hasKept && playing && !refuses && !isWithheld }
+    /// Running time of the frame that was not admitted just now, if only a media path is missing.
+    package var timeToHold: ClockTime? { lacksPath ? latest : nil }
+    private var lacksPath: Bool { open.isEmpty && playing && !refuses && !isWithheld }
+
+    // MARK: What surrounds the input
+
+    /// Adds a media path.
+    /// - Returns: true if the gate was not open.
+    package mutating func open(path: PathID) -> Bool {
+        defer { open.insert(path) }
+        return !isOpen
+    }
+
+    package mutating func close(path: PathID) { open.remove(path) }
+
+    package mutating func set(maximumRate rate: Int) {
+        maximumRate = rate
+        setLimit()
+    }
+
+    /// Lowers the rate to what the CPU carries while this path is open; nil: it carries all frames.
+    package mutating func set(carriedRate rate: Int?, path: PathID) {
+        carriedRates[path] = rate
+        setLimit()
+    }
+
+    private mutating func setLimit() {
+        let rates = [maximumRate] + Array(carriedRates.values)
+        rate.set(framesPerSecond: rates.filter { $0 > 0 }.min())
+    }
+
+    package mutating func set(flushing isBegun: Bool) {
+        flushing = isBegun
+        kept = KeptFrames()
+        if !isBegun { rate.restart() }
+    }
+
+    package mutating func prepare() {
+        (isStopping, flushing, kept) = (false, false, KeptFrames())
+        rate.restart()
+    }
+
+    /// Forgets the stream.
+    package mutating func reset() {
+        let former = self
+        self = AdmissionPolicy()
+        (open, isWithheld) = (former.open, former.isWithheld)
+        (isStopping, isClosing) = (former.isStopping, former.isClosing)
+        (maximumRate, carriedRates, counters) = (former.maximumRate, former.carriedRates, former.counters)
+        setLimit()
+    }
+
+    /// Begins with a new pad, whose source may be another.
+    package mutating func renew() {
+        (isLive, flushing, isClosing, probe) = (nil, false, false, nil)
+        (timeline, follower, kept, keeps) = (InputTimeline(), ClockFollower(), KeptFrames(), false)
+    }
+
+    // MARK: The stream
+
+    /// Another stream may come from a source of the other kind; the same one again, as after a seek, keeps its liveness.
+    /// - Returns: true if it is another stream.
+    package mutating func begin(stream id: String?) -> Bool {
+        guard id == nil || id != streamID else { return false }
+        (streamID, isLive, isFollower, follower, probe) = (id, nil, false, ClockFollower(), nil)
+        return true
+    }
+
+    /// Takes caps: the kept frames are of other ones.
+    /// - Parameter keeps: frames of these caps may be kept.
+    package mutating func beginCaps(keeps: Bool) {
+        dropKept()
+        self.keeps = keeps
+    }
+
+    /// Sets the nominal frame rate; 30 frames a second without one.
+    package mutating func set(framerate: (Int, Int)?) {
+        let (frames, seconds) = framerate ?? (0, 1)
+        let isKnown = frames > 0 && seconds > 0
+        let time = isKnown ? Double(seconds) / Double(frames) : 1.0 / 30
+        step = ClockTime(min(time, 10) * 1_000_000_000)
+    }
+
+    package mutating func set(live: Bool, isFollower follows: Bool) {
+        (isLive, isFollower, follower) = (live, follows, ClockFollower())
+        // They are too late for an input that goes on with the clock.
+        if live { dropKept() }
+    }
+
+    /// The first frames of an input through a pipe show who paces it.
+    package mutating func set(isPipe: Bool) { probe = isPipe ? PaceProbe() : nil }
+
+    // MARK: Frames
+
+    /// Takes a frame of any input.
+    /// - Returns: its running time in the element.
+    package mutating func arrive(_ arrival: Arrival, isLive: Bool) -> ClockTime? {
+        latest = arrival.upstream
+        guard let step = arrival.step else { return latest }
+        latest = timeline.next(
+            arrival.upstream, arrival: arrival.at, isLive: isLive, step: step, present: arrival.present)
+        return latest
+    }
+
+    /// Takes a frame of an input that was found to follow the clock.
+    /// - Returns: true if it runs ahead: from here on it waits again.
+    package mutating func overtakes(_ arrival: Arrival) -> Bool {
+        // The frames of a pipe have no stamps, or those of a parser, which counts.
+        if probe != nil { return follower.rushes(at: arrival.at, step: arrival.step ?? Self.defaultStep) }
+        return arrival.lead.map { follower.overtakes(lead: $0) } ?? false
+    }
+
+    private static var defaultStep: ClockTime { 33_000_000 }
+
+    package mutating func admitLive(at time: ClockTime?) -> Admission {
+        guard isOpen else {
+            countUntaken()
+            return refuses || isWithheld ? .refused : .dropped
+        }
+        return isDue(time) ? .passes(time) : .refused
+    }
+
+    /// Applies the rate limit.
+    package mutating func isDue(_ time: ClockTime?) -> Bool {
+        guard let time, !isEncoded, !rate.passes(time) else { return true }
+        counters.framesRateLimited &+= 1
+        return false
+    }
+
+    /// Takes one of the first frames from another program, before one waits; nil: it comes from none.
+    package mutating func probe(_ arrival: Arrival) -> PaceProbe.Verdict? {
+        guard probe != nil, follower.hasReturned else { return probe.map { _ in .undecided } }
+        let wasIdle = follower.wasIdle(at: arrival.at, step: arrival.step ?? Self.defaultStep)
+        let verdict = probe?.add(wasIdle: wasIdle)
+        if verdict == .asFastAsTaken { probe = nil }
+        return verdict
+    }
+
+    /// Decides if a frame waits for its time.
+    /// - Parameter early: time until it is due, ns.
+    package mutating func waits(_ arrival: Arrival, early: Int64) -> Bool {
+        guard !refuses, early > 0, !isAtPace(arrival, early) else { return false }
+        follower.restart()
+        return true
+    }
+
+    /// The frames of an input that follows the clock arrive at its pace, and so wait for no other one. A slow decoder's
+    /// frames gain on the clock then, until they have to wait.
+    private func isAtPace(_ arrival: Arrival, _ early: Int64) -> Bool {
+        guard let step = arrival.step, !arrival.isKept else { return false }
+        return early <= Int64(clamping: step) && follower.wasIdle(at: arrival.at, step: step)
+    }
+
+    /// Takes a frame that passed at once.
+    /// - Returns: true if the input follows the clock.
+    package mutating func follows(_ arrival: Arrival) -> Bool {
+        guard let lead = arrival.lead, let present = arrival.present, let step = arrival.step, !arrival.isKept,
+            follower.wasIdle(at: arrival.at, step: step)
+        else {
+            follower.restart()
+            return false
+        }
+        return follower.follows(lead: lead, present: present)
+    }
+
+    /// A frame had to wait: upstream cannot be judged by it.
+    package mutating func waited() { follower.restart() }
+
+    /// The streaming thread goes back upstream.
+    package mutating func returns(at time: Duration) { follower.returns(at: time) }
+
+    // MARK: Kept frames
+
+    /// Keeps a frame for which upstream's thread is not to wait any longer; it is lost if there is no room.
+    /// - Parameter copy: nil if it cannot be kept.
+    package mutating func keep(_ copy: Arrival?, bytes: Int) {
+        guard var copy else { return countUntaken() }
+        copy.isKept = true
+        if !kept.append(copy, bytes: bytes) { countUntaken() }
+    }
+
+    package mutating func takeKept() -> Arrival? { kept.takeFirst() }
+    package mutating func putBack(_ arrival: Arrival, bytes: Int) { kept.putBack(arrival, bytes: bytes) }
+
+    package mutating func dropKept() {
+        for _ in 0..<kept.count { countUntaken() }
+        kept = KeptFrames()
+    }
+
+    /// Counts a frame that no media path took.
+    package mutating func countUntaken() { counters.dropClosed(hasSession: !open.isEmpty) }
+}

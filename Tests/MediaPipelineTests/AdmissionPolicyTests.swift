@@ -1,0 +1,172 @@
+import GStreamerKit
+import MediaPipeline
+import Testing
+
+@Suite struct AdmissionPolicyTests {
+    private typealias Policy = AdmissionPolicy<Int>
+    private static let ms: ClockTime = 1_000_000
+
+    private func arrival(_ index: Int, at: Int? = nil, step: ClockTime? = 40 * ms) -> Policy.Arrival {
+        let time = ClockTime(index * 40) * Self.ms
+        return Policy.Arrival(
+            at: .milliseconds(at ?? index * 40), present: time, upstream: time, step: step, frame: index)
+    }
+
+    private func playing(path: Bool = true) -> Policy {
+        var policy = Policy()
+        policy.playing = true
+        if path { _ = policy.open(path: 1) }
+        return policy
+    }
+
+    @Test func aLiveFrameThatNoPathTakesIsReported() {
+        var policy = playing(path: false)
+        var seen = [policy.admitLive(at: 0)]
+        policy.isWithheld = true
+        seen.append(policy.admitLive(at: 0))
+        policy.isWithheld = false
+        let wasClosed = policy.open(path: 1)
+        seen.append(policy.admitLive(at: 0))
+        let isFirst = policy.open(path: 2)
+        #expect(wasClosed && !isFirst)
+        policy.playing = false
+        seen.append(policy.admitLive(at: 0))
+        #expect(seen == [.dropped, .refused, .passes(0), .dropped])
+        #expect(policy.counters.droppedWithoutSession == 2 && policy.counters.droppedNotPlaying == 1)
+    }
+
+    @Test func aFlushAStopAndARemovalRefuse() {
+        let begins: [(inout Policy) -> Void] = [
+            { $0.set(flushing: true) }, { $0.isStopping = true }, { $0.isClosing = true },
+        ]
+        for begin in begins {
+            var policy = playing()
+            begin(&policy)
+            let admission = policy.admitLive(at: 0)
+            #expect(policy.refuses && admission == .refused)
+        }
+        var policy = playing()
+        policy.set(flushing: true)
+        policy.isStopping = true
+        policy.prepare()
+        #expect(!policy.refuses && policy.isOpen)
+    }
+
+    @Test func theLowestRateHolds() {
+        func passed(_ change: (inout Policy) -> Void) -> Int {
+            var policy = playing()
+            policy.set(maximumRate: 25)
+            change(&policy)
+            return (0..<50).filter { policy.admitLive(at: ClockTime($0 * 20) * Self.ms) != .refused }.count
+        }
+        #expect(passed { _ in } == 25)
+        #expect(passed { $0.set(carriedRate: 5, path: 1) } == 6, "one may be early")
+        #expect(
+            passed {
+                $0.set(carriedRate: 5, path: 1)
+                $0.set(carriedRate: nil, path: 1)
+            } == 25)
+        #expect(passed { $0.isEncoded = true } == 50, "later frames depend on each one")
+    }
+
+    @Test func theCallsThatFollowAStopForgetTheStreamOnly() {
+        var policy = playing()
+        policy.set(live: false, isFollower: false)
+        policy.set(framerate: (25, 1))
+        _ = policy.arrive(arrival(3), isLive: false)
+        policy.counters.framesSent = 7
+        policy.isWithheld = true
+        policy.reset()
+        #expect(policy.isLive == nil && policy.step == nil && policy.timeToHold == nil && !policy.playing)
+        #expect(policy.open == [1] && policy.isWithheld && policy.counters.framesSent == 7)
+    }
+
+    @Test func anotherStreamHasAnotherLiveness() {
+        var policy = playing()
+        let isFirst = policy.begin(stream: "a")
+        policy.set(live: true, isFollower: true)
+        let isSame = !policy.begin(stream: "a")
+        #expect(isFirst && isSame && policy.isLive == true && policy.isFollower)
+        let isOther = policy.begin(stream: "b")
+        #expect(isOther && policy.isLive == nil && !policy.isFollower)
+        let isNameless = policy.begin(stream: nil)
+        #expect(isNameless, "a stream without a name may be any")
+    }
+
+    @Test func aFrameWaitsForItsTimeUnlessItComesAtThePaceOfTheClock() {
+        var policy = playing()
+        func waits(_ arrival: Policy.Arrival, _ early: Int64, _ why: Comment, not: Bool = false) {
+            policy.returns(at: .milliseconds(0))
+            let waits = policy.waits(arrival, early: early)
+            #expect(waits != not, why)
+        }
+        waits(arrival(0), 1, "early")
+        waits(arrival(0), 0, "due", not: true)
+        waits(arrival(1), 30_000_000, "upstream was idle", not: true)
+        waits(arrival(1), 50_000_000, "more than a frame early")
+        waits(arrival(1, at: 1), 30_000_000, "upstream was busy")
+        policy.set(flushing: true)
+        waits(arrival(0), 1, "a flush", not: true)
+    }
+
+    @Test func aProgramBehindAPipeIsJudgedByItsFirstFrames() {
+        func judge(_ pace: Int) -> [PaceProbe.Verdict?] {
+            var policy = playing(path: false)
+            policy.set(isPipe: true)
+            return (0..<6).map { index in
+                let verdict = policy.probe(arrival(index, at: index * pace))
+                policy.returns(at: .milliseconds(index * pace))
+                return verdict
+            }
+        }
+        #expect(judge(40).last == .followsClock)
+        #expect(judge(0) == [.undecided, .undecided, .undecided, .asFastAsTaken, nil, nil])
+        var late = playing(path: false)
+        late.beginCaps(keeps: true)
+        late.set(isPipe: true)
+        late.keep(arrival(0), bytes: 1)
+        _ = late.open(path: 1)
+        #expect(late.isJudging && late.mayKeep, "the frames from before would delay a live input for good")
+        var file = playing(path: false)
+        let verdict = file.probe(arrival(0))
+        #expect(verdict == nil)
+    }
+
+    @Test func framesAreKeptOnlyIfNothingButAPathIsMissing() {
+        var policy = playing(path: false)
+        #expect(!policy.mayKeep)
+        policy.beginCaps(keeps: true)
+        #expect(policy.mayKeep)
+        policy.isWithheld = true
+        #expect(!policy.mayKeep)
+        (policy.isWithheld, policy.playing) = (false, false)
+        #expect(!policy.mayKeep)
+        policy.playing = true
+        policy.isEncoded = true
+        #expect(!policy.mayKeep)
+        policy.isEncoded = false
+        policy.keep(arrival(0), bytes: 1)
+        let kept = policy.takeKept()
+        #expect(kept?.isKept == true && kept?.frame == 0 && policy.counters.framesDropped == 0)
+        policy.keep(nil, bytes: 0)
+        #expect(policy.counters.droppedWithoutSession == 1 && !policy.hasKept)
+    }
+
+    /// Each with a frame that is kept: the number that counts as lost. A flush loses on purpose.
+    @Test func whatEndsTheStreamDropsWhatIsKept() {
+        func lost(_ end: (inout Policy) -> Void) -> UInt64? {
+            var policy = playing(path: false)
+            policy.beginCaps(keeps: true)
+            policy.keep(arrival(0), bytes: 1)
+            end(&policy)
+            return policy.hasKept ? nil : policy.counters.framesDropped
+        }
+        #expect(lost { $0.beginCaps(keeps: true) } == 1)
+        #expect(lost { $0.set(live: true, isFollower: true) } == 1)
+        #expect(lost { $0.set(live: false, isFollower: false) } == nil)
+        #expect(lost { $0.dropKept() } == 1)
+        #expect(lost { $0.set(flushing: true) } == 0)
+        #expect(lost { $0.renew() } == 0)
+        #expect(lost { $0.reset() } == 0)
+    }
+}
