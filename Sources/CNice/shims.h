@@ -32,6 +32,9 @@ static inline void gst_decart_nice_configure(NiceAgent *agent, gboolean controll
                  "stun-max-retransmissions", retransmissions, NULL);
 }
 
+// The role, which g_object_set of gst_decart_nice_configure sets too, may have changed meanwhile.
+static inline void gst_decart_nice_force_relay(NiceAgent *agent) { g_object_set(agent, "force-relay", TRUE, NULL); }
+
 static inline void gst_decart_nice_set_stun_server(NiceAgent *agent, const char *host, guint port) {
     g_object_set(agent, "stun-server", host, "stun-server-port", port, NULL);
 }

@@ -38,9 +38,19 @@ package final class ICEAgent: Sendable {
     deinit { close() }
 
     /// Starts gathering. Only the first call takes effect. Candidates follow as events.
-    /// - Parameter later: servers and policy that became known later, in place of the configuration's.
-    package func gatherCandidates(with later: (servers: [ICEServer], policy: ICETransportPolicy)? = nil) {
-        network.async { [core] in core.gatherCandidates(with: later) }
+    /// - Parameters:
+    ///   - later: servers and policy that became known later, in place of the configuration's.
+    ///   - awaitsServers: gathering does not end before `addServers`.
+    package func gatherCandidates(
+        with later: (servers: [ICEServer], policy: ICETransportPolicy)? = nil, awaitsServers: Bool = false
+    ) {
+        network.async { [core] in core.gatherCandidates(with: later, awaitsServers: awaitsServers) }
+    }
+
+    /// Gathers from the last servers too, TURN servers only.
+    /// - Parameter relayOnly: No other path is used any more; candidates that were found before are of no use then.
+    package func addServers(_ servers: [ICEServer], relayOnly: Bool) {
+        network.async { [core] in core.addServers(servers, relayOnly: relayOnly) }
     }
 
     /// Sets the peer's `ice-ufrag` and `ice-pwd`. Only the first call takes effect; it also passes the candidates

@@ -201,7 +201,7 @@ final class ICEAgentCore: @unchecked Sendable {
 
     // MARK: - Gathering
 
-    func gatherCandidates(with later: (servers: [ICEServer], policy: ICETransportPolicy)?) {
+    func gatherCandidates(with later: (servers: [ICEServer], policy: ICETransportPolicy)?, awaitsServers: Bool) {
         network.preconditionOnThread()
         guard !isClosed, servers == nil else { return }
         if let later {
@@ -226,8 +226,23 @@ final class ICEAgentCore: @unchecked Sendable {
             }
         }
         servers = setup
+        if !awaitsServers { limitGathering() }
+        setup.start(configuration.servers, awaitsMore: awaitsServers)
+    }
+
+    private func limitGathering() {
         gathering.timer = network.schedule(after: Self.gatheringLimit) { [weak self] in self?.completeGathering() }
-        setup.start(configuration.servers)
+    }
+
+    func addServers(_ more: [ICEServer], relayOnly: Bool) {
+        network.preconditionOnThread()
+        guard !isClosed, let servers, !gathering.isComplete else { return }
+        if relayOnly {
+            configuration.policy = .relay
+            gst_decart_nice_force_relay(agent)
+        }
+        limitGathering()
+        servers.add(more)
     }
 
     private func beginGathering() {

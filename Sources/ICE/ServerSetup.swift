@@ -18,7 +18,7 @@ package final class ServerSetup: @unchecked Sendable {
         case warn(String)
         /// Comes once, when gathering may start.
         case begin
-        /// Comes once, never before `begin`: no server follows.
+        /// Comes once, never before `begin`: no server follows. Not before `add`, if that is awaited.
         case finish
     }
 
@@ -33,6 +33,7 @@ package final class ServerSetup: @unchecked Sendable {
     /// The servers whose name is being looked up, or whose tunnel is being opened.
     private var pending: [ICEServer] = []
     private var hasBegun = false
+    private var awaitsMore = false
     private var timer: NetworkTimer?
     private var lookupTimer: NetworkTimer?
 
@@ -49,10 +50,26 @@ package final class ServerSetup: @unchecked Sendable {
         self.perform = perform
     }
 
-    package func start(_ servers: [ICEServer]) {
+    /// - Parameter awaitsMore: `add` follows.
+    package func start(_ servers: [ICEServer], awaitsMore: Bool = false) {
+        self.awaitsMore = awaitsMore
+        announce(servers)
+        guard !pending.isEmpty else { return begin() }
+        timer = network.schedule(after: Self.headStart) { [weak self] in self?.begin() }
+    }
+
+    /// Adds the last servers, after `start`.
+    package func add(_ servers: [ICEServer]) {
+        guard awaitsMore, perform != nil else { return }
+        awaitsMore = false
+        announce(servers)
+        if pending.isEmpty { finished() }
+    }
+
+    private func announce(_ servers: [ICEServer]) {
         var (tunnelled, named): ([ICEServer], [ICEServer]) = ([], [])
         for server in servers where accept(server) {
-            if server.transport == .tls || server.kind == .turn && server.transport == .tcp && tunnelsTCP {
+            if isTunnelled(server) {
                 tunnelled.append(server)
             } else if IPAddress(server.host) != nil {
                 announce(server, addresses: [server.host])
@@ -60,8 +77,7 @@ package final class ServerSetup: @unchecked Sendable {
                 named.append(server)
             }
         }
-        pending = tunnelled + named
-        guard !pending.isEmpty else { return begin() }
+        pending += tunnelled + named
         for server in tunnelled { perform?(.openTunnel(server)) }
         for server in named {
             HostLookup.resolve(server.host) { [weak self, network] result in
@@ -69,10 +85,16 @@ package final class ServerSetup: @unchecked Sendable {
                 network.async { [weak self] in self?.resolved(server, addresses) }
             }
         }
-        timer = network.schedule(after: Self.headStart) { [weak self] in self?.begin() }
-        lookupTimer = network.schedule(after: Self.lookupLimit) { [weak self, named] in
-            for server in named { self?.resolved(server, []) }
+        guard !named.isEmpty else { return }
+        let names = pending.filter { !isTunnelled($0) }
+        lookupTimer?.cancel()
+        lookupTimer = network.schedule(after: Self.lookupLimit) { [weak self] in
+            for server in names { self?.resolved(server, []) }
         }
+    }
+
+    private func isTunnelled(_ server: ICEServer) -> Bool {
+        server.transport == .tls || server.kind == .turn && server.transport == .tcp && tunnelsTCP
     }
 
     /// Stops everything; no action is called afterwards.
@@ -135,7 +157,7 @@ package final class ServerSetup: @unchecked Sendable {
     private func finished() {
         guard pending.isEmpty else { return }
         lookupTimer?.cancel()
-        if hasBegun { perform?(.finish) } else { begin() }
+        if !hasBegun { begin() } else if !awaitsMore { perform?(.finish) }
     }
 
     /// Adds the server with one of its addresses, of a family that this host has.
@@ -164,6 +186,6 @@ package final class ServerSetup: @unchecked Sendable {
         hasBegun = true
         timer?.cancel()
         perform?(.begin)
-        if pending.isEmpty { perform?(.finish) }
+        if pending.isEmpty, !awaitsMore { perform?(.finish) }
     }
 }

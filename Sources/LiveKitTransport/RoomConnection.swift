@@ -89,6 +89,8 @@ package final class RoomConnection: @unchecked Sendable {
     private var hasOpened = false
     /// The server refused the request to join with one peer connection.
     private var hasFallenBack = false
+    /// Distinguishes events of present peer connections from those of a dropped one.
+    private var peerVersion = 0
     /// One network thread for both connections.
     private var place: NetworkThreads.Place?
     private var publisher: PeerConnection?
@@ -365,8 +367,8 @@ package final class RoomConnection: @unchecked Sendable {
         }
     }
 
-    private func peer(_ target: LiveKitSignalTarget, _ event: PeerConnectionEvent) {
-        guard !isStopped else { return }
+    private func peer(_ target: LiveKitSignalTarget, _ version: Int, _ event: PeerConnectionEvent) {
+        guard !isStopped, version == peerVersion else { return }
         switch event {
         case .localCandidate(let candidate): handle(.candidateFound(CandidateMessage(candidate), target))
         case .gatheringComplete: handle(.candidateFound(nil, target))
@@ -401,6 +403,7 @@ package final class RoomConnection: @unchecked Sendable {
             useServers(servers, relayOnly: relayOnly)
         case .dropPeer:
             hasFallenBack = true
+            peerVersion += 1
             configuration.logger.info("the room's server does not take one connection, so there will be two")
             subscriber?.close()
             subscriber?.dismantle()
@@ -496,6 +499,11 @@ package final class RoomConnection: @unchecked Sendable {
             return configuration.logger.warning("ignored an unusable answer to a later offer: \(error.message)")
         }
         isPublished = true
+        // Encoder and decoder take long to start: what the server sent with the answer comes first.
+        scheduler.async { [weak self] in self?.reportNegotiated() }
+    }
+
+    private func reportNegotiated() {
         if publisher != nil { emit(.published(sid: machine.trackSID)) }
         if machine.usesOneConnection { emit(.subscribed) }
     }
@@ -514,7 +522,7 @@ package final class RoomConnection: @unchecked Sendable {
             var peer = self.publisherConfiguration
             let room = self.configuration.room
             if !room.publishes { peer.direction = nil }
-            (peer.offersEachDirection, peer.holdsGathering) = (true, true)
+            (peer.offersEachDirection, peer.awaitsServers) = (true, true)
             peer.alternatives = room.encodable.filter { $0 != self.codec }
             peer.receivableCodecs = peer.receivableCodecs ?? Set(VideoCodec.decodable)
             let subscriber = try self.makePeer(peer, .publisher)
@@ -529,10 +537,9 @@ package final class RoomConnection: @unchecked Sendable {
             peer.iceServers = self.iceServers(with: servers)
             if relayOnly { peer.iceTransportPolicy = .relay }
             try peer.checkRelays()
-            subscriber.setServers(peer.iceServers, policy: peer.iceTransportPolicy)
+            subscriber.addServers(peer.iceServers, policy: peer.iceTransportPolicy)
             self.ownerHasPeers = true
             self.emit(.peer(subscriber))
-            subscriber.startGathering()
         }
     }
 
@@ -560,11 +567,12 @@ package final class RoomConnection: @unchecked Sendable {
     ) throws(PeerConnectionError) -> PeerConnection {
         let latest = LatestBitrateTarget()
         var configuration = configuration
-        place = place ?? NetworkThreads.shared.assign()
+        place = place ?? configuration.early?.place ?? NetworkThreads.shared.assign()
         configuration.place = place
         if !configuration.offersEachDirection {
             configuration.loggers = configuration.loggers.naming(target == .publisher ? "publisher" : "subscriber")
         }
+        let version = peerVersion
         return try PeerConnection(configuration: configuration) { [weak self, scheduler] event in
             switch event {
             case .iceConnected, .codecArrived, .streamArrived: break
@@ -572,16 +580,16 @@ package final class RoomConnection: @unchecked Sendable {
                 // A remote peer may send feedback at any rate, so at most one work item waits for it on the queue.
                 guard latest.put(bitrate) else { return }
                 scheduler.async { [weak self] in
-                    if let bitrate = latest.take() { self?.peer(target, .bitrateTarget(bitrate)) }
+                    if let bitrate = latest.take() { self?.peer(target, version, .bitrateTarget(bitrate)) }
                 }
             case .localCandidate, .gatheringComplete, .relaysMissing, .disconnected, .reconnected, .iceRestarted,
                 .stateChanged:
-                scheduler.async { [weak self] in self?.peer(target, event) }
+                scheduler.async { [weak self] in self?.peer(target, version, event) }
             }
         }
     }
 
-    /// Joins our ICE servers and the room's. The agent uses only one STUN server, preferably the room's.
+    /// Joins our ICE servers and the room's. The agent uses only one STUN server, preferably the room's if it is known.
     private func iceServers(with roomServers: [LiveKitICEServer]) -> [ICEServer] {
         let room = roomServers.flatMap { server in
             server.urls.prefix(8).compactMap { url in

@@ -59,9 +59,9 @@ package enum RoomAction: Sendable, Equatable {
     case connect
     /// Joins with one connection, whose first offer the request holds.
     case join(LiveKitJoinRequest)
-    /// Creates the connection for both directions. It gathers candidates after `useServers`.
+    /// Creates the connection for both directions.
     case makePeer
-    /// The room has taken our request: gathers candidates with its ICE servers.
+    /// The room has taken our request: gathers candidates from its TURN servers too.
     case useServers([LiveKitICEServer], relayOnly: Bool)
     /// The server knows two connections only: closes the one for both directions.
     case dropPeer

@@ -47,6 +47,8 @@ package struct RoomMachine: Sendable {
     /// The latest complete exchange of descriptions on the connection that receives, and its offer without an answer.
     private var descriptions: (offer: LiveKitSessionDescription, answer: LiveKitSessionDescription)?
     private var openOffer: LiveKitSessionDescription?
+    /// Candidates behind the first offer, before there is a signalling connection.
+    private var early: [LiveKitTrickleRequest] = []
     private var publisher: RoomPublisher
     private var keepalive = RoomKeepalive()
     private var subscriptions = RoomSubscriptions()
@@ -99,6 +101,7 @@ package struct RoomMachine: Sendable {
             actions += publisher.offerEarly()
         case .opened:
             if phase == .opening { phase = .joining }
+            for candidate in exchange(&early, with: []) { emit(.send(.trickle(candidate))) }
             if resume?.step == .opening {
                 resume?.step = .joining
                 emit(.schedule(.restore, after: RoomResume.answerTimeout))
@@ -127,7 +130,8 @@ package struct RoomMachine: Sendable {
             if let openOffer { descriptions = (openOffer, answer) }
             emit(.send(.answer(answer)))
         case .candidateFound(let candidate, let target):
-            if let message = CandidateText.write(candidate, target) { emit(.send(.trickle(message))) }
+            guard let message = CandidateText.write(candidate, target) else { return }
+            if phase == .opening { early.append(message) } else { emit(.send(.trickle(message))) }
         case .peerConnected(let target):
             connected.insert(target)
             checkConnected()
@@ -390,7 +394,7 @@ package struct RoomMachine: Sendable {
             openLater(resume, after: error)
         case .opening where fallsBack(after: error):
             usesOneConnection = false
-            openOffer = nil
+            (openOffer, early) = (nil, [])
             publisher.beginAgain()
             emit(.dropPeer)
             emit(.connect)

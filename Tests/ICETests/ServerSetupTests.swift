@@ -17,7 +17,11 @@ struct ServerSetupTests {
             }
         }
 
-        func start(_ servers: [ICEServer]) { NetworkThread.shared.sync { setup.start(servers) } }
+        func start(_ servers: [ICEServer], awaitsMore: Bool = false) {
+            NetworkThread.shared.sync { setup.start(servers, awaitsMore: awaitsMore) }
+        }
+
+        func add(_ servers: [ICEServer]) { NetworkThread.shared.sync { setup.add(servers) } }
 
         var warnings: [String] { actions.elements.compactMap { if case .warn(let text) = $0 { text } else { nil } } }
     }
@@ -57,6 +61,34 @@ struct ServerSetupTests {
         #expect(fixture.actions.elements == [.openTunnel(server), .begin])
         NetworkThread.shared.sync { fixture.setup.tunnelSettled(server, port: 4711) }
         #expect(fixture.actions.elements.dropFirst(2) == [.addTURN(server, address: "127.0.0.1", port: 4711), .finish])
+    }
+
+    /// Gathering begins with the first servers, and ends behind the last ones.
+    @Test(arguments: [true, false])
+    func furtherServersFollow(hasMore: Bool) throws {
+        let fixture = Fixture()
+        let stun = try ICEServer(url: "stun:192.0.2.1")
+        let turn = try ICEServer(url: "turn://u:p@192.0.2.2:3478")
+        fixture.start([stun], awaitsMore: true)
+        #expect(fixture.actions.elements == [.setSTUN(host: "192.0.2.1", port: 3478), .begin])
+        fixture.add(hasMore ? [turn] : [])
+        let added = hasMore ? [ServerSetup.Action.addTURN(turn, address: "192.0.2.2", port: 3478)] : []
+        #expect(fixture.actions.elements.dropFirst(2) == (added + [.finish])[...])
+        // Only the first call counts.
+        fixture.add([turn])
+        #expect(fixture.actions.elements.count == added.count + 3)
+    }
+
+    /// Further servers are known before the first ones are ready.
+    @Test
+    func furtherServersComeFirst() throws {
+        let fixture = Fixture()
+        let tunnelled = try ICEServer(url: "turns:u:p@192.0.2.1")
+        fixture.start([tunnelled], awaitsMore: true)
+        fixture.add([])
+        #expect(fixture.actions.elements == [.openTunnel(tunnelled)])
+        NetworkThread.shared.sync { fixture.setup.tunnelSettled(tunnelled, port: nil) }
+        #expect(fixture.actions.elements.dropFirst() == [.begin, .finish])
     }
 
     /// Cancels during a name lookup, while a tunnel opens, and before the head start's timer fires.

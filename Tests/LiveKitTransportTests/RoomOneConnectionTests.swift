@@ -69,6 +69,21 @@ struct RoomOneConnectionTests {
         #expect(driver.failures() == [error])
     }
 
+    @Test("Candidates that are found behind the offer wait for the signalling connection", arguments: [true, false])
+    func candidates(isTaken: Bool) {
+        var driver = joining()
+        driver.handle(.candidateFound(CandidateMessage(candidate: "candidate:1"), .publisher))
+        #expect(driver.sent().isEmpty)
+        var error = SessionError(.server, "not found", stage: .media)
+        error.httpStatus = 404
+        // Those of the dropped connection go nowhere.
+        if !isTaken { driver.handle(.failed(error)) }
+        driver.handle(.opened)
+        let trickled = driver.sent().compactMap { if case .trickle(let message) = $0 { message } else { nil } }
+        #expect(trickled.map(\.target) == (isTaken ? [.publisher] : []))
+        #expect(trickled.allSatisfy { $0.candidateInit.contains("candidate:1") })
+    }
+
     @Test("Another refusal ends the stay")
     func refused() {
         var driver = joining()

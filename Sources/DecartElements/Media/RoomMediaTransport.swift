@@ -20,13 +20,13 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     private var muted: Set<MediaKind> = []
     private var mutedByRoom: Set<MediaKind> = []
 
-    private let early: EarlyConnection?
+    private let early: RoomHeadStart
     private let onServer: @Sendable (ServerPlace) -> Void
 
     /// - Parameters:
-    ///   - early: a connection to the server that probably has the room.
+    ///   - early: what was prepared for the room.
     ///   - onServer: called when the room is connected, on the session's queue.
-    init(_ path: MediaPath, early: EarlyConnection?, onServer: @escaping @Sendable (ServerPlace) -> Void) {
+    init(_ path: MediaPath, early: RoomHeadStart, onServer: @escaping @Sendable (ServerPlace) -> Void) {
         (self.path, self.early, self.onServer) = (path, early, onServer)
     }
 
@@ -56,13 +56,14 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
         }
         configuration.room.decodable = VideoCodec.decodable
         configuration.room.usesTrailers = path.host.timing != nil
-        configuration.early = early
+        configuration.early = early.connection
         configuration.trust = settings.servers.trust
         configuration.route = settings.servers.route
         configuration.refusesLocal = settings.servers.refusesLocal
         configuration.userAgent = DecartElements.userAgent
         configuration.allowsInsecure = settings.servers.allowsInsecure
         configuration.peer = settings.connection
+        configuration.peer.early = early.gathering
         configuration.peer.loggers = path.host.loggers.transport
         configuration.logger = path.host.loggers.room
         configuration.signallingLogger = path.host.loggers.signalling

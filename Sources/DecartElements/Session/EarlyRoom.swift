@@ -1,19 +1,25 @@
 import Signalling
 import Synchronization
+import WebRTCTransport
 
-/// The connection of one session to the server of the last room.
+/// Prepares the room of one attempt while the control channel is dialled.
 final class EarlyRoom: Sendable {
-    private let connection = Mutex<EarlyConnection?>(nil)
+    private let prepared = Mutex(RoomHeadStart())
+
+    deinit { prepared.withLock { $0 }.close() }
 
     /// Call when a control channel is made that may name a room.
     func open(_ plan: SessionPlan) {
         let servers = plan.room.servers
-        let next = RoomServers.shared.place(of: plan.service).map {
+        let connection = RoomServers.shared.place(of: plan.service).map {
             EarlyConnection(to: $0, trust: servers.trust, route: servers.route, refusesLocal: servers.refusesLocal)
         }
-        connection.withLock { exchange(&$0, with: next) }?.close()
-        next?.open()
+        let next = RoomHeadStart(connection: connection, gathering: EarlyGathering(plan.room.connection))
+        replace(with: next).close()
+        connection?.open()
     }
 
-    func take() -> EarlyConnection? { connection.withLock { exchange(&$0, with: nil) } }
+    func take() -> RoomHeadStart { replace(with: RoomHeadStart()) }
+
+    private func replace(with next: RoomHeadStart) -> RoomHeadStart { prepared.withLock { exchange(&$0, with: next) } }
 }

@@ -77,7 +77,7 @@ final class ElementSession: @unchecked Sendable {
                     onEvent(event)
                 }
                 let early = earlyRoom.take()
-                if start.transport == .webrtc { early?.close() }
+                if start.transport == .webrtc { early.close() }
                 let transport: any ElementMedia =
                     switch start.transport {
                     case .webrtc: PeerMediaTransport(path)

@@ -9,9 +9,9 @@ public final class ElementFactory: GObject, @unchecked Sendable {
         gst_element_factory_find(name).map { ElementFactory(taking: UnsafeMutableRawPointer($0)) }
     }
 
-    /// Installed decoders of video, with GStreamer's rank at least MARGINAL: `GST_PLUGIN_FEATURE_RANK` counts.
+    /// Installed decoders of video, of any rank.
     public static var videoDecoders: [ElementFactory] {
-        guard let list = gst_element_factory_list_get_elements(decart_video_decoder_type(), GST_RANK_MARGINAL) else {
+        guard let list = gst_element_factory_list_get_elements(decart_video_decoder_type(), GST_RANK_NONE) else {
             return []
         }
         defer { gst_plugin_feature_list_free(list) }
@@ -22,7 +22,11 @@ public final class ElementFactory: GObject, @unchecked Sendable {
 
     public var name: String { String(taking: gst_object_get_name(raw.assumingMemoryBound(to: GstObject.self))) }
 
+    /// Can change at any time; `GST_PLUGIN_FEATURE_RANK` counts.
     public var rank: Int { Int(gst_plugin_feature_get_rank(factory)) }
+
+    /// Below it, GStreamer takes no element by itself.
+    public static let lowestRank = Int(GST_RANK_MARGINAL.rawValue)
 
     public func accepts(_ caps: Caps) -> Bool { gst_element_factory_can_sink_all_caps(factory, caps.pointer) != 0 }
 
@@ -42,5 +46,8 @@ public final class ElementFactory: GObject, @unchecked Sendable {
 }
 
 extension GStreamerRuntime {
+    /// Another number whenever elements were added to the registry or removed from it; ranks do not count.
+    public static var registryVersion: UInt32 { gst_registry_get_feature_list_cookie(gst_registry_get()) }
+
     public static func hasElement(_ factory: String) -> Bool { ElementFactory.named(factory) != nil }
 }

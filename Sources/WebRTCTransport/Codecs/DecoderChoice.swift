@@ -1,5 +1,9 @@
 // The choice of a decoder, by GStreamer's ranks among those that accept the stream.
 package import GStreamerKit
+import Synchronization
+
+/// What is installed, by codec and whatever its rank. To compare the caps of all decoders takes some 10 ms.
+private let installed = Mutex<(version: UInt32, choices: [VideoCodec: [DecoderChoice]])>((0, [:]))
 
 package struct DecoderChoice: Sendable, Equatable {
     package let factory: String
@@ -53,14 +57,25 @@ extension VideoCodec {
         }
     }
 
-    private func choice(_ factory: ElementFactory) -> DecoderChoice? {
-        if let caps = try? Caps(depayloadedCaps), factory.accepts(caps) {
-            return DecoderChoice(factory: factory.name, parser: nil)
+    /// The caps of frames behind the depayloader, and behind the parser if that is installed.
+    private struct Stream {
+        var depayloaded: Caps?
+        var parsed: (parser: String, caps: [Caps])?
+
+        func choice(_ factory: ElementFactory) -> DecoderChoice? {
+            if let depayloaded, factory.accepts(depayloaded) {
+                return DecoderChoice(factory: factory.name, parser: nil)
+            }
+            guard let parsed, parsed.caps.contains(where: factory.accepts) else { return nil }
+            return DecoderChoice(factory: factory.name, parser: parsed.parser)
         }
-        guard let parsed, GStreamerRuntime.hasElement(parsed.parser),
-            parsed.caps.contains(where: { (try? Caps($0)).map(factory.accepts) ?? false })
-        else { return nil }
-        return DecoderChoice(factory: factory.name, parser: parsed.parser)
+    }
+
+    private var stream: Stream {
+        let parser = parsed.flatMap { GStreamerRuntime.hasElement($0.parser) ? $0 : nil }
+        return Stream(
+            depayloaded: try? Caps(depayloadedCaps),
+            parsed: parser.map { ($0.parser, $0.caps.compactMap { try? Caps($0) }) })
     }
 
     /// Installed decoders, best first: by rank, then our own order, then name. vp9dec precedes others of VP9, because they
@@ -69,8 +84,10 @@ extension VideoCodec {
         let own = decoders
         func joinsLayers(_ name: String) -> Int { name == "vp9dec" ? 1 : 0 }
         func order(_ name: String) -> Int { own.firstIndex(of: name) ?? own.count }
-        return ElementFactory.videoDecoders
-            .compactMap { factory in choice(factory).map { (choice: $0, rank: factory.rank) } }
+        return
+            installedChoices
+            .compactMap { choice in ElementFactory.named(choice.factory).map { (choice: choice, rank: $0.rank) } }
+            .filter { $0.rank >= ElementFactory.lowestRank }
             .sorted {
                 (joinsLayers($1.choice.factory), $1.rank, order($0.choice.factory), $0.choice.factory)
                     < (joinsLayers($0.choice.factory), $0.rank, order($1.choice.factory), $1.choice.factory)
@@ -78,10 +95,22 @@ extension VideoCodec {
             .map(\.choice)
     }
 
+    private var installedChoices: [DecoderChoice] {
+        let version = GStreamerRuntime.registryVersion
+        let known = installed.withLock { $0.version == version ? $0.choices[self] : nil }
+        if let known { return known }
+        let choices = ElementFactory.videoDecoders.compactMap(stream.choice)
+        installed.withLock {
+            if $0.version != version { $0 = (version, [:]) }
+            $0.choices[self] = choices
+        }
+        return choices
+    }
+
     package var standardDecoder: DecoderChoice {
         get throws(GStreamerError) {
             let factory = decoders.lazy.compactMap { ElementFactory.named($0) }.first
-            guard let choice = factory.flatMap(choice) else { throw noDecoder }
+            guard let choice = factory.flatMap(stream.choice) else { throw noDecoder }
             return choice
         }
     }

@@ -29,10 +29,13 @@ final class ICESession: @unchecked Sendable {
     /// The agent reported a failure; for a session that waits for the end of a restart.
     var hasFailed = false
 
+    /// The agent has gathered already; see `EarlyGathering`.
+    let early: EarlyGathering?
+
     static let numbers = Atomic<Int>(0)
 
-    init(agent: ICEAgent, number: Int) {
-        (self.agent, self.number) = (agent, number)
+    init(agent: ICEAgent, number: Int, early: EarlyGathering? = nil) {
+        (self.agent, self.number, self.early) = (agent, number, early)
     }
 
     func setRemote(_ transport: TransportParameters) {

@@ -38,8 +38,10 @@ final class ICETransport: @unchecked Sendable {
     /// The round-trip time of the last consent check that was answered; nil before the first answer.
     private(set) var roundTrip: Duration?
     private var gatheringStartedAt: ContinuousClock.Instant?
-    /// The servers are not known yet.
-    private var holdsGathering: Bool
+    /// Not all servers are known yet.
+    private var awaitsServers: Bool
+    /// Candidates for the first offer, until it is made; nil: each one is signalled.
+    private var offered: [String]?
     private var connectedAt: ContinuousClock.Instant?
     private var restarts = 0
     /// The connection has failed or is closed.
@@ -60,7 +62,8 @@ final class ICETransport: @unchecked Sendable {
         (self.videoSent, self.onEvent) = (videoSent, onEvent)
         log = ICELog(configuration.loggers.ice)
         servers = (configuration.iceServers, configuration.iceTransportPolicy)
-        holdsGathering = configuration.holdsGathering
+        awaitsServers = configuration.awaitsServers
+        if configuration.awaitsServers { offered = [] }
     }
 
     // MARK: Any thread
@@ -69,14 +72,13 @@ final class ICETransport: @unchecked Sendable {
     var agent: ICEAgent? { selectedAgent.withLock { $0 } }
 
     func makeSession(isControlling: Bool) throws(PeerConnectionError) -> ICESession {
-        var settings = ICEConfiguration(
-            servers: configuration.iceServers, policy: configuration.iceTransportPolicy, isControlling: isControlling,
-            openTunnel: configuration.openTunnel, tunnelsTCP: configuration.tunnelsTCP, network: configuration.network)
-        settings.permitsRemote = configuration.permitsRemote
         let number = ICESession.numbers.wrappingAdd(1, ordering: .relaxed).newValue
+        if isControlling, let early = configuration.early, early.place.thread === network, early.take() {
+            return ICESession(agent: early.agent, number: number, early: early)
+        }
         do {
             let agent = try ICEAgent(
-                configuration: settings, network: network,
+                configuration: configuration.ice(isControlling: isControlling), network: network,
                 onEvent: { [weak self] event in self?.handle(event, of: number) },
                 onDatagram: onDatagram, onBatchEnd: onBatchEnd)
             return ICESession(agent: agent, number: number)
@@ -98,7 +100,7 @@ final class ICETransport: @unchecked Sendable {
         if current == nil {
             sessions.append(session)
             selectedAgent.withLock { $0 = session.agent }
-            gather(session)
+            if session.early == nil { gather(session) } else { takeOver(session) }
         } else {
             begin(restart: session, reason)
         }
@@ -108,19 +110,40 @@ final class ICETransport: @unchecked Sendable {
 
     func setServers(_ servers: [ICEServer], policy: ICETransportPolicy) { self.servers = (servers, policy) }
 
-    /// Gathers with the servers that were set last.
-    func startGathering() {
-        guard holdsGathering else { return }
-        holdsGathering = false
-        if let current { gather(current) }
+    /// Gathers from the last servers too.
+    func addServers(_ servers: [ICEServer], policy: ICETransportPolicy) {
+        let known = self.servers
+        self.servers = (servers, policy)
+        guard exchange(&awaitsServers, with: false), let current else { return }
+        // What came before took no time of the connection's.
+        gatheringStartedAt = nil
+        guard known.policy == .all else { return gather(current) }
+        began()
+        let relays = servers.filter { $0.kind == .turn && !known.list.contains($0) }
+        current.agent.addServers(relays, relayOnly: policy == .relay)
     }
 
     private func gather(_ session: ICESession) {
-        guard !holdsGathering else { return }
+        if awaitsServers, servers.policy == .relay { return }
+        began()
+        session.agent.gatherCandidates(with: (servers.list, servers.policy), awaitsServers: awaitsServers)
+    }
+
+    private func began() {
         if gatheringStartedAt == nil { gatheringStartedAt = .now }
         log.gatheringStarts()
-        session.agent.gatherCandidates(with: (servers.list, servers.policy))
     }
+
+    /// Its agent has gathered, and goes on.
+    private func takeOver(_ session: ICESession) {
+        began()
+        session.early?.deliver(
+            onEvent: { [weak self, number = session.number] in self?.handle($0, of: number) },
+            onDatagram: onDatagram, onBatchEnd: onBatchEnd)
+    }
+
+    /// The candidates for the first offer; later ones are signalled.
+    func takeOffered() -> [String] { offered.take() ?? [] }
 
     private func end(_ session: ICESession) {
         sessions.removeAll { $0 === session }
@@ -225,6 +248,7 @@ final class ICETransport: @unchecked Sendable {
         case .localCandidate(let text):
             log.gathered(local: text)
             families.add(local: text)
+            if offered?.append(text) != nil { return }
             onEvent(
                 .localCandidate(
                     ICECandidate(

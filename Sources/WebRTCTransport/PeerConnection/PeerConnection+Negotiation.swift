@@ -45,7 +45,9 @@ extension PeerConnection {
             let text =
                 restartsICE ? try negotiation.makeRestartOffer(transport) : try negotiation.makeOffer(transport)
             try start(session, reason: reason)
-            return text
+            // A second visit of the network thread: gathering begins behind the first, and finds host candidates at once.
+            let candidates = configuration.awaitsServers ? network.sync { [self] in ice.takeOffered() } : []
+            return LocalDescription.adding(candidates, to: text)
         }
     }
 

@@ -78,9 +78,10 @@ package final class PeerConnection: @unchecked Sendable {
         network.async { [self] in ice.setServers(servers, policy: policy) }
     }
 
-    /// Gathers the candidates that `holdsGathering` has held back, with the servers that were set last.
-    package func startGathering() {
-        network.async { [self] in ice.startGathering() }
+    /// Sets the servers of this and later ICE sessions, with `awaitsServers`. Only the first call counts; of further
+    /// servers, the ICE session that runs takes TURN servers alone.
+    package func addServers(_ servers: [ICEServer], policy: ICETransportPolicy) {
+        network.async { [self] in ice.addServers(servers, policy: policy) }
     }
 
     /// Drops each frame whose payload ends with these bytes from now on, video and audio, and counts it in

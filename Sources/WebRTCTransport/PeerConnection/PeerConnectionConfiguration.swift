@@ -44,8 +44,11 @@ package struct PeerConnectionConfiguration: Sendable {
     /// `direction` and `audio` are those of the m-lines that send, in `codec` or one of `alternatives`, of which the answer
     /// chooses; `addReceivers` adds m-lines that receive `receivableCodecs`.
     package var offersEachDirection = false
-    /// The first ICE session gathers no candidates before `startGathering`, because its servers are not known yet.
-    package var holdsGathering = false
+    /// Further servers follow by `addServers`: the first ICE session gathers from those that are known, and with relays
+    /// only, from none before. The first offer holds the candidates that are found at once.
+    package var awaitsServers = false
+    /// Has gathered for the first ICE session of the first connection that offers.
+    package var early: EarlyGathering?
     /// RIDs of the simulcast layers that we offer, highest resolution first, at most `SimulcastLayer.maximumCount`;
     /// empty: one stream. The answer decides which are sent: `RTPSendParameters.layers`.
     package var simulcast: [String] = []
@@ -77,6 +80,14 @@ package struct PeerConnectionConfiguration: Sendable {
     package var loggers = TransportLoggers.none
 
     package init() {}
+
+    func ice(isControlling: Bool) -> ICEConfiguration {
+        var ice = ICEConfiguration(
+            servers: iceServers, policy: iceTransportPolicy, isControlling: isControlling, openTunnel: openTunnel,
+            tunnelsTCP: tunnelsTCP, network: network)
+        ice.permitsRemote = permitsRemote
+        return ice
+    }
 
     /// Throws if relays alone may be used and no server can give one: no candidate would ever be found.
     package func checkRelays() throws(PeerConnectionError) {

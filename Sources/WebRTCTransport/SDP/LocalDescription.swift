@@ -99,6 +99,16 @@ struct LocalDescription: Sendable {
         return media
     }
 
+    /// A description of ours with candidates at its first m-line, which carries the transport of all.
+    static func adding(_ candidates: [String], to text: String) -> String {
+        guard !candidates.isEmpty else { return text }
+        var lines = text.split(separator: "\r\n" as Character, omittingEmptySubsequences: false)
+        let media = lines.indices.filter { lines[$0].hasPrefix("m=") }
+        let end = media.dropFirst().first ?? (lines.lastIndex { !$0.isEmpty } ?? lines.count - 1) + 1
+        lines.insert(contentsOf: candidates.map { "a=\($0)" }, at: end)
+        return lines.joined(separator: "\r\n")
+    }
+
     static func refused(kind: String, mid: String) -> SDPMedia {
         var refused = SDPMedia(
             kind: kind, port: 0, transport: kind == "application" ? "UDP/DTLS/SCTP" : "UDP/TLS/RTP/SAVPF",

@@ -136,7 +136,10 @@ extension ElementTests {
         @Test(arguments: [true, false]) func aDecoderThatFailsGivesWay(failsToStart: Bool) throws {
             try #require(ElementTests.isReady)
             let name = failsToStart ? "nodevicedec" : "lostdevicedec"
+            // The choices are remembered until another element is installed.
+            #expect(VideoCodec.vp8.isDecodable)
             try #require(BrokenDecoder.register(name, failsToStart: failsToStart))
+            #expect(try withRank(1000, name) { VideoCodec.vp8.decoderChoices.first?.factory } == name)
             #expect(try withRank(1000, name) { try run() } == MediaWay.current.decoder)
         }
     }

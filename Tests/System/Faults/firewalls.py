@@ -99,7 +99,8 @@ def no_udp(way):
 
 
 for _way in ("webrtc", "livekit"):
-    row(f"no UDP, ICE-TCP, {_way}", 18, f"no UDP passes, the service accepts TCP ({_way})")(no_udp(_way))
+    row(f"no UDP, ICE-TCP, {_way}", 18, f"no UDP passes, the service accepts TCP ({_way})",
+        older="verify" if _way == "livekit" else "")(no_udp(_way))
 
 
 @row("ICE-TCP, room resumed", 30, "no UDP passes; a room over TCP is resumed three times, whose server closes its TCP connections first",

@@ -174,7 +174,8 @@ def closes_first(run):
 
 def sends(codec):
     """Adds a row for a room whose service sends `codec`, while its offer lists fourteen payload types."""
-    @row(f"room sends {codec}", 15, f"the element sends its default codec, the service {codec}", measures=codec == "h265")
+    @row(f"room sends {codec}", 15, f"the element sends its default codec, the service {codec}", older="verify",
+         measures=codec == "h265")
     def sent(run):
         if codec == "h265" and subprocess.run(["gst-inspect-1.0", "--exists", "x265enc"], check=False).returncode:
             raise Skipped("x265enc is not installed (gstreamer1.0-plugins-bad)")
@@ -214,7 +215,7 @@ def states(run):
 
 
 @row("room, 300 kbit/s down", 45, "3.5 Mbit/s of a room meet a downlink of 300 kbit/s for 20 s, which carries everything again then",
-     measures=True)
+     measures=True, older="verify")
 def narrow_downlink(run):
     """Another session would meet the same network: the stay goes on, says so, and asks for no more than the path carries."""
     run.network(link=dict(delay=.02), seed=7)
@@ -244,7 +245,7 @@ def narrow_downlink(run):
 
 
 @row("room that adapts, 300 kbit/s down", 45, "the same with a room that lowers the bitrate to what the element's REMB says",
-     measures=True)
+     measures=True, older="verify")
 def adapted_downlink(run):
     run.network(link=dict(delay=.02), seed=7)
     client = run.start(*ROOM, "pattern=smpte", standin=(*STANDIN, "--bitrate", "3500000"), look=None)

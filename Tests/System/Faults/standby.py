@@ -80,6 +80,6 @@ def dead_path(run):
 
 LENGTHS = (50, 60) if VERIFYING else (2, 4)
 row("standby", 120, "standby for a minute, and 50 times back: same session, nothing billed")(standby(*LENGTHS, 0.15))
-row("standby, room", 120, "the same in a room")(in_room(*LENGTHS, 0.15))
-row("standby, withdrawn output", 30, "the same in a room that withdraws its output meanwhile")(
+row("standby, room", 120, "the same in a room", older="verify")(in_room(*LENGTHS, 0.15))
+row("standby, withdrawn output", 30, "the same in a room that withdraws its output meanwhile", older="verify")(
     in_room(2, 4, 1, "--idle-output", "new_mid"))

@@ -30,13 +30,14 @@ URL = f"ws://{netlab.SERVER}:{netlab.PORT}"
 ROWS = [
     ("element", "`decarttransform`", ()),
     ("two", "`decarttransform`, two connections", ("--no-single-connection",)),
+    ("tls", "`decarttransform`, `wss://`", ("--tls-cert", "CERTIFICATE", "--tls-key", "KEY")),
     ("sdk", "SDK", ()),
 ]
 
 
 # --- Our element --------------------------------------------------------------------------------------------------------
 
-def run_element():
+def run_element(url, *properties):
     import gi
     gi.require_version("Gst", "1.0")
     from gi.repository import Gst
@@ -45,7 +46,7 @@ def run_element():
     for _ in range(2):
         pipeline = Gst.parse_launch(
             f"videotestsrc is-live=true ! video/x-raw,width={WIDTH},height={HEIGHT},framerate={RATE}/1 ! decarttransform name=t"
-            f" base-url={URL} insecure=true api-key=x transport=livekit codec=vp8 stun-server=\"\" fallback=none prompt=Lego"
+            f" base-url={url} {' '.join(properties)} insecure=true api-key=x transport=livekit codec=vp8 stun-server=\"\" fallback=none prompt=Lego"
             " max-retries=0 ! fakesink sync=false async=false")
         element = pipeline.get_by_name("t")
         pipeline.set_state(Gst.State.PLAYING)
@@ -116,8 +117,18 @@ async def feed(source):
 
 # --- The table ----------------------------------------------------------------------------------------------------------
 
-def measure(role, options, round_trip, folder):
-    environment = {**os.environ, **gstreamer(folder)}
+def make_certificate(folder):
+    """A certificate for the server's address, which vouches for itself."""
+    files = {"CERTIFICATE": os.path.join(folder, "server.pem"), "KEY": os.path.join(folder, "server.key")}
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                    "/CN=server", "-addext", f"subjectAltName=IP:{netlab.SERVER}", "-days", "2", "-out",
+                    files["CERTIFICATE"], "-keyout", files["KEY"]], check=True, capture_output=True)
+    return files
+
+
+def measure(role, options, round_trip, folder, files):
+    environment = {**os.environ, **gstreamer(folder), "CONNECT_CERTIFICATE": files["CERTIFICATE"]}
+    options = [files.get(option, option) for option in options]
     with netlab.Lab(link={"delay": round_trip / 2000}) as lab, contextlib.ExitStack() as stack:
         standin = lab.start(lab.server, [STANDIN, "--port", str(netlab.PORT), "--host", netlab.SERVER, "--transport", "livekit",
                                          "--server-codec", "vp8", *options],
@@ -138,7 +149,13 @@ def main():
     parser.add_argument("--role", choices=[row[0] for row in ROWS], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.role:
-        print(json.dumps(asyncio.run(run_sdk()) if options.role == "sdk" else run_element()), flush=True)
+        if options.role == "sdk":
+            found = asyncio.run(run_sdk())
+        elif options.role == "tls":
+            found = run_element(URL.replace("ws:", "wss:"), f"ca-file={os.environ['CONNECT_CERTIFICATE']}")
+        else:
+            found = run_element(URL)
+        print(json.dumps(found), flush=True)
         # The SDK's threads may outlive its rooms.
         os._exit(0)
     if (why := netlab.available()):
@@ -147,11 +164,12 @@ def main():
           "| round trip | process | connected | first frame | again: connected | first frame | fds | threads |\n"
           "|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
+        files = make_certificate(folder)
         for round_trip in options.round_trips:
             results = {name: [] for name, *_ in ROWS}
             for _ in range(options.rounds):
                 for name, _, more in ROWS:
-                    results[name].append(measure(name, more, round_trip, folder))
+                    results[name].append(measure(name, more, round_trip, folder, files))
             for name, words, _ in ROWS:
                 found = [each for each in results[name] if each]
                 if not found:

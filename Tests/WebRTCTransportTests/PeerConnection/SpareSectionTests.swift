@@ -1,4 +1,6 @@
 import GStreamerKit
+import ICE
+import TestSupport
 import Testing
 import WebRTCTransport
 
@@ -29,7 +31,7 @@ extension Transport {
         @Test("An m-line receives once it carries a track that is wanted, though the server would send on it before")
         func spare() throws {
             try withConnection({
-                ($0.direction, $0.offersEachDirection, $0.holdsGathering) = (.sendonly, true, true)
+                ($0.direction, $0.offersEachDirection, $0.awaitsServers) = (.sendonly, true, true)
             }) { connection in
                 connection.addReceivers([.video: 1, .audio: 1])
                 let offer = try connection.createOffer()
@@ -46,6 +48,59 @@ extension Transport {
                     let next = try connection.createOffer()
                     try connection.setAnswer(answer(to: next, tracks: tracks)) { _ in isWanted }
                     #expect(connection.videoDirection == video && connection.audioDirection == audio)
+                }
+            }
+        }
+
+        @Test("The first offer holds the candidates, also of a gathering that began before the connection")
+        func earlyCandidates() throws {
+            for isEarly in [false, true] {
+                var configuration = PeerConnectionConfiguration()
+                configuration.awaitsServers = true
+                if isEarly {
+                    let early = try #require(EarlyGathering(configuration))
+                    (configuration.early, configuration.place) = (early, early.place)
+                }
+                let (a, b) = (try TestPeer(configuration), try TestPeer())
+                defer { TestPeer.stop(a, b) }
+                let offer = try a.connection.createOffer()
+                let counts = try SDPDescription(parsing: offer).media.map { media in
+                    media.attributes.count { $0.name == "candidate" }
+                }
+                #expect(counts[0] > 0 && counts.dropFirst().allSatisfy { $0 == 0 })
+                try a.connection.setAnswer(b.connection.createAnswer(to: offer))
+                b.trickle { [weak a] in a?.connection.addRemoteCandidate($0) }
+                #expect(a.waitForConnected() && b.waitForConnected())
+                // None of them was signalled besides, and their end comes with the last servers.
+                #expect(a.seen.value.candidates.isEmpty)
+                a.connection.addServers([], policy: .all)
+                #expect(a.seen.wait { $0.candidates == [nil] })
+            }
+        }
+
+        @Test("No candidate but those of relays is found where only relays may be used")
+        func relaysAlone() throws {
+            var configuration = PeerConnectionConfiguration()
+            (configuration.awaitsServers, configuration.iceTransportPolicy) = (true, .relay)
+            #expect(EarlyGathering(configuration) == nil)
+            let peer = try TestPeer(configuration)
+            defer { peer.stop() }
+            #expect(try !peer.connection.createOffer().contains("a=candidate"))
+        }
+
+        @Test("A gathering that nobody takes ends, and one connection takes it")
+        func untaken() throws {
+            let closed = try #require(EarlyGathering(PeerConnectionConfiguration()))
+            closed.close()
+            let taken = try #require(EarlyGathering(PeerConnectionConfiguration()))
+            for (early, uses) in [(closed, [false]), (taken, [true, false])] {
+                for isUsed in uses {
+                    try withConnection({
+                        ($0.early, $0.place, $0.awaitsServers) = (early, early.place, true)
+                    }) { connection in
+                        let offer = try connection.createOffer()
+                        #expect(offer.contains("a=ice-ufrag:\(early.usernameFragment)\r\n") == isUsed)
+                    }
                 }
             }
         }

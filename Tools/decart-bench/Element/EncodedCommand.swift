@@ -8,6 +8,8 @@ struct EncodedCommand: Command {
     private var sessions = 16
     private var seconds = 8
     private var rounds = 3
+    private var usesRooms = false
+    private var usesTwo = false
 
     static var table: OptionTable<EncodedCommand> {
         .bench(
@@ -23,6 +25,8 @@ struct EncodedCommand: Command {
                 .number("sessions", "number", \.sessions, in: 1...200, "Sessions in the process."),
                 .number("seconds", "seconds", \.seconds, in: 1...600, "Duration of one measurement."),
                 .number("rounds", "number", \.rounds, in: 1...100, "Times that all is measured."),
+                .flag("rooms", \.usesRooms, "Sessions in rooms instead of direct connections."),
+                .flag("two-connections", \.usesTwo, "Rooms take two peer connections only."),
             ])
     }
 
@@ -31,7 +35,7 @@ struct EncodedCommand: Command {
         GStreamerRuntime.initialise()
         try Plugin.load(plugin)
         let clip = try Clip(encoding: 120)
-        let standIn = try StandInProcess(["--echo-encoded"])
+        let standIn = try StandInProcess(["--echo-encoded"] + (usesTwo ? ["--no-single-connection"] : []))
         defer { standIn.end() }
         var (source, all, rate) = (Samples(), Samples(), Samples())
         var process = ProcessStatistics.now()
@@ -40,7 +44,7 @@ struct EncodedCommand: Command {
             source.add(try measure(clip, "identity").cpu)
             let element = try measure(
                 clip,
-                "decarttransform base-url=\(standIn.url) api-key=bench transport=webrtc codec=vp8 width=1280 height=720 "
+                "decarttransform base-url=\(standIn.url) api-key=bench transport=\(transport) codec=vp8 width=1280 height=720 "
                     + "framerate=30 congestion-control=off prompt=bench ! video/x-vp8")
             all.add(element.cpu)
             rate.add(element.rate)
@@ -62,6 +66,8 @@ struct EncodedCommand: Command {
 
             """, to: STDOUT_FILENO)
     }
+
+    private var transport: String { usesRooms || usesTwo ? "livekit" : "webrtc" }
 
     /// Runs all sessions with this chain between source and sink.
     /// - Returns: per cent of a core, and the frames a second that reach the end of one session.
