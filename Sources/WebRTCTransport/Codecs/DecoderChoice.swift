@@ -99,7 +99,9 @@ extension VideoCodec {
         let version = GStreamerRuntime.registryVersion
         let known = installed.withLock { $0.version == version ? $0.choices[self] : nil }
         if let known { return known }
-        let choices = ElementFactory.videoDecoders.compactMap(stream.choice)
+        let factories = ElementFactory.videoDecoders
+        // Before GStreamer is initialised there are none, and no caps can be read.
+        let choices = factories.isEmpty ? [] : factories.compactMap(stream.choice)
         installed.withLock {
             if $0.version != version { $0 = (version, [:]) }
             $0.choices[self] = choices
@@ -110,7 +112,7 @@ extension VideoCodec {
     package var standardDecoder: DecoderChoice {
         get throws(GStreamerError) {
             let factory = decoders.lazy.compactMap { ElementFactory.named($0) }.first
-            guard let choice = factory.flatMap(stream.choice) else { throw noDecoder }
+            guard let factory, let choice = stream.choice(factory) else { throw noDecoder }
             return choice
         }
     }

@@ -47,6 +47,8 @@ final class ICETransport: @unchecked Sendable {
     /// The connection has failed or is closed.
     private var isOver = false
 
+    /// An offer may be part of a URL, whose length proxies limit.
+    private static let maximumOffered = 16
     /// Time for an ICE restart from its offer or answer to a path.
     private static let restartTimeout = Duration.seconds(15)
     private static let retirement = Duration.seconds(2)
@@ -248,7 +250,10 @@ final class ICETransport: @unchecked Sendable {
         case .localCandidate(let text):
             log.gathered(local: text)
             families.add(local: text)
-            if offered?.append(text) != nil { return }
+            if let count = offered?.count, count < Self.maximumOffered {
+                offered?.append(text)
+                return
+            }
             onEvent(
                 .localCandidate(
                     ICECandidate(
