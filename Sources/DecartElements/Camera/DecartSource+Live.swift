@@ -19,6 +19,12 @@ extension DecartSource {
             let url = try settings.whepURL.map { text throws(ProtocolError) in try HTTPURL(whep: text) }
             access = try transform.mediaAccess(isLocal: url?.isLocal ?? false)
             if let rtsp {
+                guard !rtsp.isSecure || GStreamerRuntime.supportsTLS else {
+                    throw ElementProblem(
+                        .coreMissingPlugin,
+                        "source=rtsps:// needs TLS, which GStreamer has from GLib: install the package glib-networking."
+                    )
+                }
                 service = .rtsp(
                     RTSPCamera(url: rtsp, caFile: transform.caFile, userAgent: DecartElements.userAgent))
                 label = "the RTSP camera at \(rtsp.host)"

@@ -86,7 +86,9 @@ final class MediaPath: @unchecked Sendable {
         self.host = host
         self.settings = settings
         self.onEvent = onEvent
-        audio = AudioPath(path: id, track: host.audio, perform: { scheduler.async($0) })
+        audio = AudioPath(
+            path: id, track: host.audio, isDiscontinuous: settings.sendsAudioDiscontinuously,
+            perform: { scheduler.async($0) })
         receiveBranch = VideoReceiveBranch(
             path: id, output: host.output, followsReceived: settings.followsReceived,
             encoding: settings.encoding, logger: host.loggers.media)

@@ -149,6 +149,7 @@ extension SessionPlan {
         // No simulcast with VP9, which has layers of its own (SVC).
         media.video.simulcast = encoding.simulcast && transport == .livekit && codec != .vp9
         media.connection.codec = codec
+        media.sendsAudioDiscontinuously = settings.audioDTX
         media.take(limits)
         media.connection.adaptsBitrate = encoding.congestionControl == .auto
         media.connection.maximumReceiveBitrate = max(limits.bitrates.upperBound, 2_500_000)

@@ -38,6 +38,7 @@ struct TransformSettings: Sendable {
     var muteVideo = false
     var standby = false
     var muteAudio = false
+    var audioDTX = false
     var publishAudio = true
     var publishVideo = true
     /// Pipeline description; nil: no processor. Checked only when the processor is built.

@@ -77,7 +77,8 @@ enum ConnectionStructure {
         Structure(
             "inbound-rtp", ("packets-received", GValueBox(uint64: from.packetsReceived)),
             ("bytes-received", GValueBox(uint64: from.bytesReceived)),
-            ("packets-lost", from.packetsLost.map { GValueBox(int64: $0) }), ("jitter", seconds(from.jitter)))
+            ("packets-lost", from.packetsLost.map { GValueBox(int64: $0) }),
+            ("packets-recovered", GValueBox(uint64: from.packetsRecovered)), ("jitter", seconds(from.jitter)))
     }
 
     private static func seconds(_ time: Duration?) -> GValueBox? { time.map { GValueBox(double: $0 / .seconds(1)) } }

@@ -205,6 +205,10 @@ enum TransformProperties {
             blurb: "Send silence instead of the input of audio_sink; track and session stay"
         ).playing { $0.applyAudioMute() },
         .boolean(
+            "audio-dtx", \.audioDTX, nick: "Audio DTX",
+            blurb: "Send hardly any packets in silence of a raw audio_sink (discontinuous transmission)"
+        ),
+        .boolean(
             "publish-audio", \.publishAudio, nick: "Publish audio",
             blurb: "Offer the audio track; false withdraws it, the session stays and audio_src has silence"
         ).playing { $0.updatePublishedAudio() },

@@ -11,6 +11,9 @@ public enum GStreamerRuntime {
     }()
 
     public static func initialise() { _ = initialised }
+
+    /// GLib has an implementation of TLS, which elements of protocols need.
+    package static var supportsTLS: Bool { g_tls_backend_supports_tls(g_tls_backend_get_default()) != 0 }
 }
 
 /// A failed GStreamer call, with what was attempted.

@@ -10,6 +10,7 @@ package import WebRTCTransport
 package final class AudioPath: @unchecked Sendable {
     private let path: PathID
     private let track: AudioTrack
+    private let isDiscontinuous: Bool
     /// Runs work on the session's queue.
     private let perform: @Sendable (@escaping @Sendable () -> Void) -> Void
     /// Kept for the lifetime of its connection: a new payloader would restart the sequence numbers of the SSRC, and SRTP
@@ -30,11 +31,14 @@ package final class AudioPath: @unchecked Sendable {
     }
     private let entry = Mutex<Entry?>(nil)
 
+    /// - Parameter isDiscontinuous: as in `AudioSendParameters`, for raw input.
     package init(
-        path: PathID, track: AudioTrack, perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
+        path: PathID, track: AudioTrack, isDiscontinuous: Bool = false,
+        perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void
     ) {
         self.path = path
         self.track = track
+        self.isDiscontinuous = isDiscontinuous
         self.perform = perform
     }
 
@@ -43,6 +47,8 @@ package final class AudioPath: @unchecked Sendable {
     /// - Parameter sink: accepts RTP.
     package func send(_ parameters: AudioSendParameters, to sink: Pad, in bin: Bin) throws {
         if sender.map({ $0.sink.raw != sink.raw }) ?? true {
+            var parameters = parameters
+            parameters.isDiscontinuous = isDiscontinuous
             let payloader = try OpusPayloader.make(parameters)
             try bin.insert([payloader], before: sink)
             removeEntry()
@@ -65,7 +71,7 @@ package final class AudioPath: @unchecked Sendable {
         if takesPackets {
             try pad.link(sink)
         } else {
-            let encoder = try AudioEncoderBin.make()
+            let encoder = try AudioEncoderBin.make(isDiscontinuous: isDiscontinuous)
             self.encoder = encoder
             try pad.link(try bin.insert([encoder], before: sink))
         }

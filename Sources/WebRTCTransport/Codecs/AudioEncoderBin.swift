@@ -1,4 +1,5 @@
 package import GStreamerKit
+internal import Synchronization
 
 package enum OpusPayloader {
     /// Opus packets in, RTP out.
@@ -9,13 +10,37 @@ package enum OpusPayloader {
         // Start in the lower half: a lost packet at the wrap would desynchronise the SRTP rollover counter (RFC 3711
         // 3.3.1).
         payloader.set("seqnum-offset", Int.random(in: 0..<32768))
+        // Sends nothing for frames that the encoder left out, and marks the next packet.
+        if parameters.isDiscontinuous { payloader.set("dtx", true) }
+        if let type = parameters.redundancyType, let exit = payloader.staticPad("src") {
+            let redundancy = Redundancy(payloadType: type)
+            exit.addProbe(.buffer) { item in
+                guard case .buffer(let packet) = item else { return .pass }
+                return redundancy.write(packet).map(ProbeVerdict.replace) ?? .pass
+            }
+        }
         return payloader
+    }
+
+    private final class Redundancy: Sendable {
+        private let writer: Mutex<RedundancyWriter>
+
+        init(payloadType: Int) { writer = Mutex(RedundancyWriter(payloadType: payloadType)) }
+
+        func write(_ packet: Buffer) -> Buffer? {
+            let written = packet.withBytes { bytes in writer.withLock { $0.write(bytes) } }
+            guard let written, let written else { return nil }
+            let buffer = written.withUnsafeBytes { Buffer(copying: $0) }
+            (buffer.pts, buffer.dts) = (packet.pts, packet.dts)
+            return buffer
+        }
     }
 }
 
 /// Raw audio in ("sink"), Opus packets out ("src"), tuned for a live conversation.
 package enum AudioEncoderBin {
-    package static func make() throws(GStreamerError) -> Bin {
+    /// - Parameter isDiscontinuous: in silence, one frame of 400 ms is encoded and the others are left out (RFC 7587 3.1.3).
+    package static func make(isDiscontinuous: Bool = false) throws(GStreamerError) -> Bin {
         let bin = Bin()
         let convert = try Element(factory: "audioconvert")
         let resample = try Element(factory: "audioresample")
@@ -30,6 +55,7 @@ package enum AudioEncoderBin {
         encoder.set("bitrate", 48_000)
         encoder.set("frame-size", "20")
         encoder.set("inband-fec", true)
+        encoder.set("dtx", isDiscontinuous)
         // Expected loss in percent; with 0 the encoder adds no in-band FEC.
         encoder.set("packet-loss-percentage", 5)
         try bin.hold([convert, resample, format, encoder])

@@ -77,6 +77,8 @@ package struct NegotiatedAudio: Sendable {
     package var codec = AudioCodec.opus
     /// Codecs beside `codec` in which the remote peer may send.
     package var alternatives: [NegotiatedAudioCodec] = []
+    /// RFC 2198, in both directions; nil: without.
+    package var redundancy: AudioRedundancy?
     package var extensions: HeaderExtensionIDs
     package var direction: MediaDirection
     package var ssrcs: [UInt32] = []

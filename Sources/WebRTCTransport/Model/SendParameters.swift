@@ -1,8 +1,14 @@
 package struct AudioSendParameters: Sendable, Equatable {
     package var payloadType: Int
     package var ssrc: UInt32
+    /// The payload type of redundant audio, in which the packets leave; nil: the remote peer takes none.
+    package var redundancyType: Int?
+    /// Discontinuous transmission: silence is hardly sent.
+    package var isDiscontinuous = false
 
-    package init(payloadType: Int, ssrc: UInt32) { (self.payloadType, self.ssrc) = (payloadType, ssrc) }
+    package init(payloadType: Int, ssrc: UInt32, redundancyType: Int? = nil) {
+        (self.payloadType, self.ssrc, self.redundancyType) = (payloadType, ssrc, redundancyType)
+    }
 }
 
 package struct RTPSendParameters: Sendable, Equatable {

@@ -94,6 +94,7 @@ extension Negotiation {
                 NegotiatedAudio(
                     mid: line.mid, payloadType: LocalDescription.offeredAudioPayloadType,
                     alternatives: line.direction.receives ? offeredAlternatives : [],
+                    redundancy: LocalDescription.offeredRedundancy,
                     extensions: LocalDescription.offeredAudioExtensions, direction: line.direction))
         }
     }

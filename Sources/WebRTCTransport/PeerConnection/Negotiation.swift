@@ -63,8 +63,8 @@ struct Negotiation: Sendable {
                 + extensions).joined(separator: ", ")
         }
         let audio = audio.map { audio in
-            (["audio \(audio.direction)"] + audio.codecs.map { "\($0.codec.encodingName)/\($0.payloadType)" }).joined(
-                separator: " ")
+            (["audio \(audio.direction)"] + audio.codecs.map { "\($0.codec.encodingName)/\($0.payloadType)" }
+                + (audio.redundancy.map { ["RED/\($0.payloadType)"] } ?? [])).joined(separator: " ")
         }
         return "\(video ?? "no video"); \(audio ?? "no audio"); \(transceivers.count) m-lines"
     }

@@ -137,7 +137,8 @@ extension PeerConnection {
     /// Negotiated audio parameters; nil without audio, also if the remote peer rejected it.
     package var audioSendParameters: AudioSendParameters? {
         negotiated.audio.map {
-            AudioSendParameters(payloadType: $0.payloadType, ssrc: identity.audioSSRC)
+            AudioSendParameters(
+                payloadType: $0.payloadType, ssrc: identity.audioSSRC, redundancyType: $0.redundancy?.payloadType)
         }
     }
 
@@ -214,9 +215,12 @@ extension PeerConnection {
                     rtp.video.startWithKeyframe()
                 }
             }
-            if let audio = negotiation.audio, rtp.audio == nil {
-                try sender.configure(audio)
-                network.async { [self] in receiver.configure(audio) }
+            if let audio = negotiation.audio {
+                let isFirst = rtp.audio == nil
+                if isFirst { try sender.configure(audio) }
+                network.async { [self] in
+                    if isFirst { receiver.configure(audio) } else { receiver.update(audio) }
+                }
             }
             _ = rtp.audio?.setSending(negotiation.audio?.direction.sends ?? false)
             let received = MediaKind.allCases.filter { negotiation.direction(of: $0).receives }

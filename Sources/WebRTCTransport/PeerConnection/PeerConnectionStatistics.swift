@@ -8,6 +8,8 @@ package struct AudioStatistics: Sendable, Equatable {
     package var packetsReceived: UInt64 = 0
     package var bytesReceived: UInt64 = 0
     package var packetsLost: Int?
+    /// Packets that redundancy has replaced (RFC 2198).
+    package var packetsRecovered: UInt64 = 0
     package var jitter: Duration?
 }
 

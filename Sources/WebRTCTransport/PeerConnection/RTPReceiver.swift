@@ -36,6 +36,7 @@ final class RTPReceiver: @unchecked Sendable {
     private var demuxer = BundleDemuxer()
     private var videoTypes = PayloadTypeChoice()
     private var audioTypes = PayloadTypeChoice()
+    private var redundancy: AudioRedundancy?
     /// Codecs in which video may arrive, by payload type.
     private var codecs: [Int: VideoCodec] = [:]
     /// The layers of a received simulcast, highest resolution first; `rids` is empty without simulcast.
@@ -91,11 +92,18 @@ final class RTPReceiver: @unchecked Sendable {
     func admit(_ sources: OfferedSources) { offered = sources }
 
     func configure(_ audio: NegotiatedAudio) {
-        demuxer.configure(audio)
+        update(audio)
         audioTypes = PayloadTypeChoice(
             expected: audio.payloadType, alternatives: audio.alternatives.map(\.payloadType))
         rtp.audio?.setFiller(filler)
         if hasKeys { rtp.startReports() }
+    }
+
+    /// Call after each later negotiation.
+    func update(_ audio: NegotiatedAudio) {
+        demuxer.configure(audio)
+        redundancy = audio.redundancy
+        rtp.audio?.setRedundancy(redundancy)
     }
 
     /// Drops the server's own frames from now on: they choose neither stream nor codec.
@@ -205,6 +213,7 @@ final class RTPReceiver: @unchecked Sendable {
         switch kind {
         case .audio:
             counters.audio = (counters.audio.packets &+ 1, counters.audio.bytes &+ UInt64(packet.count))
+            let type = redundancy.map { $0.payloadType == type ? $0.mediaType : type } ?? type
             // Each packet of audio can be decoded by itself.
             let verdict =
                 filler.ends(packet, endsFrame: true) ? .other : audioTypes.classify(type, canFollow: true, now: now)
@@ -264,6 +273,7 @@ final class RTPReceiver: @unchecked Sendable {
         var audio = AudioStatistics()
         (audio.packetsReceived, audio.bytesReceived) = counters.audio
         (audio.packetsLost, audio.jitter) = (session.packetsLost, session.jitter)
+        audio.packetsRecovered = session.packetsRecovered
         statistics.audio = audio
     }
 

@@ -28,7 +28,8 @@ package struct BundleDemuxer {
     package mutating func configure(_ audio: NegotiatedAudio) {
         isSplit = true
         self.audio = Section(
-            types: Set(audio.codecs.map(\.payloadType)), mid: Array(audio.mid.utf8), midExtension: audio.extensions.mid)
+            types: Set(audio.codecs.map(\.payloadType) + (audio.redundancy.map { [$0.payloadType] } ?? [])),
+            mid: Array(audio.mid.utf8), midExtension: audio.extensions.mid)
         for ssrc in audio.ssrcs { map(ssrc, .audio) }
     }
 

@@ -62,6 +62,8 @@ package struct InboundRTP<Packet: PacketStorage> {
         stream.update(parameters)
     }
 
+    package mutating func setRedundancy(_ redundancy: AudioRedundancy?) { parameters.redundancy = redundancy }
+
     package mutating func end() { (isActive, nextReport, nextKeyframeRequest) = (false, nil, nil) }
 
     /// When `wake` must be called, if no packet arrives before.
@@ -152,6 +154,9 @@ package struct InboundRTP<Packet: PacketStorage> {
                     running: running, act)
             }
             request(wanted, act)
+        } else if let redundancy = parameters.redundancy, type == redundancy.payloadType {
+            guard ssrc == selected else { return }
+            unpack(packet, redundancy, activeType: activeType, now: now, running: running, act)
         } else if ssrc == selected, parameters.caps[type] != nil {
             let before = unshown.removeValue(forKey: ssrc)?.packets.dropLast() ?? []
             for earlier in before {
@@ -160,6 +165,26 @@ package struct InboundRTP<Packet: PacketStorage> {
             insert(packet, activeType: activeType, now: now, running: running, act)
         } else if kind == .audio, parameters.caps[type] != nil, stream.filler.ends(packet, endsFrame: true) {
             counters.fillerFrames &+= 1
+        }
+    }
+
+    /// Takes the copies of missing packets, and then the packet itself.
+    private mutating func unpack(
+        _ packet: UnsafeRawBufferPointer, _ redundancy: AudioRedundancy, activeType: Int?, now: Duration,
+        running: () -> Int64?, _ act: (Action) -> Void
+    ) {
+        let own = packet.bigEndian16(at: 2)
+        for (bytes, sequence) in RedundantAudio.packets(in: packet, redundancy) {
+            let isCopy = sequence != own
+            guard !isCopy || stream.lacks(sequence) else { continue }
+            if isCopy { counters.packetsRecovered &+= 1 }
+            // A copy is as late as a retransmission, so its arrival says nothing about the path.
+            let wanted = bytes.withUnsafeBytes {
+                stream.insert(
+                    $0, type: redundancy.mediaType, isStray: redundancy.mediaType != activeType,
+                    isRetransmission: isCopy, sequence: sequence, now: now, running: running, act)
+            }
+            request(wanted, act)
         }
     }
 

@@ -105,6 +105,7 @@ struct InboundStream<Packet: PacketStorage> {
     var isWaiting: Bool { buffer.isWaiting }
     var isBeyondRepair: Bool { buffer.isBeyondRepair }
     func isMissing(_ sequence: UInt16) -> Bool { buffer.isMissing(sequence) }
+    func lacks(_ sequence: UInt16) -> Bool { buffer.lacks(sequence) }
     /// When `drain` must be called, if no packet arrives before.
     var nextWake: Duration? { buffer.nextWake }
 

@@ -77,6 +77,13 @@ package struct JitterBuffer<Packet> {
         return tail?.number == number || place(of: number) != nil
     }
 
+    /// True if a copy of the packet would be of use: it has not arrived, and was not given up.
+    package func lacks(_ sequence: UInt16) -> Bool {
+        guard let highest = sequences.highest else { return false }
+        let number = sequences.extended(sequence)
+        return number > highest ? number - highest <= Self.longestReordering : place(of: number) != nil
+    }
+
     /// - Parameters:
     ///   - endsFrame: nothing has to follow soon.
     ///   - isRetransmission: the packet is RTX (RFC 4588).

@@ -204,6 +204,9 @@ final class RTPSession: @unchecked Sendable {
         inbound.received(rtp: packet, activeType: activeType, now: now, running: { runningTime }) { perform($0) }
     }
 
+    /// Takes redundant audio from now on, or none.
+    func setRedundancy(_ redundancy: AudioRedundancy?) { inbound.setRedundancy(redundancy) }
+
     /// Takes over the codecs and RTX that were negotiated since `configure`; what is sent stays as it is.
     func update(_ parameters: RTPSessionParameters) {
         guard active != nil else { return }

@@ -7,6 +7,8 @@ package struct RTPSessionParameters: Sendable {
     package var clockRate: Int
     /// The clock rates of further codecs of inbound audio, by payload type.
     package var clockRates: [Int: Int] = [:]
+    /// Redundant inbound audio.
+    package var redundancy: AudioRedundancy?
     /// Our SSRC, as in the local description.
     package var ssrc: UInt32
     package var cname: String
@@ -57,6 +59,7 @@ extension RTPSessionParameters {
 
     init(_ audio: NegotiatedAudio, _ identity: LocalIdentity) {
         self.init(clockRate: audio.codec.clockRate, ssrc: identity.audioSSRC, cname: identity.cname)
+        redundancy = audio.redundancy
         for (codec, payloadType) in audio.codecs.map({ ($0.codec, $0.payloadType) }) {
             // rtpopusdepay takes dynamic types alone (96 to 127), and peers use 35 to 63 too (RFC 8843); it reads that of no
             // packet.
@@ -79,6 +82,8 @@ package struct RTPSessionStatistics: Sendable {
     package var retransmissions: UInt64 = 0
     /// Frames of the server's own, which were dropped: see `FillerTrailer`.
     package var fillerFrames: UInt64 = 0
+    /// Packets of audio that did not arrive, or came later than the copy that was taken (RFC 2198).
+    package var packetsRecovered: UInt64 = 0
     /// Packets of the stream that is shown that did not arrive, retransmissions not counted; nil: no stream is shown yet.
     package var packetsLost: Int?
     package var jitter: Duration?

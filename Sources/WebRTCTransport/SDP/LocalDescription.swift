@@ -8,6 +8,7 @@ struct LocalDescription: Sendable {
 
     static let offeredFeedback: Set<String> = ["nack", "nack pli", "ccm fir", "transport-cc", "goog-remb"]
     static let offeredAudioPayloadType = 111
+    static let offeredRedundancy = AudioRedundancy(payloadType: 63, mediaType: offeredAudioPayloadType)
 
     static func offeredCodec(_ codec: VideoCodec, _ h264: H264Acceptance, at index: Int = 0) -> NegotiatedCodec {
         NegotiatedCodec(
@@ -188,6 +189,12 @@ struct LocalDescription: Sendable {
         for (codec, type) in audio.codecs.map({ ($0.codec, $0.payloadType) }) {
             media.attributes.append(SDPAttribute("rtpmap", "\(type) \(codec.encoding)"))
             if codec == .opus { media.attributes.append(SDPAttribute("fmtp", "\(type) minptime=10;useinbandfec=1")) }
+        }
+        if let redundancy = audio.redundancy {
+            let (type, repeated) = (redundancy.payloadType, redundancy.mediaType)
+            media.formats.insert("\(type)", at: redundancy.comesFirst ? 0 : 1)
+            media.attributes.append(SDPAttribute("rtpmap", "\(type) red/48000/2"))
+            media.attributes.append(SDPAttribute("fmtp", "\(type) \(repeated)/\(repeated)"))
         }
         if audio.direction.sends { media.attributes += sourceLines(identity.audioName, [identity.audioSSRC]) }
         return media

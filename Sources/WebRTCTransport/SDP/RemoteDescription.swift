@@ -280,14 +280,15 @@ package struct RemoteDescription: Sendable {
     /// Returns nil if the m-line was rejected or has none of the codecs, so that video continues without it.
     func audio(at index: Int, codecs: Set<AudioCodec> = [.opus]) -> NegotiatedAudio? {
         guard usable.contains(index), case let media = sdp.media[index], Self.isSecure(media),
-            case let found = PayloadTypes(media).audioCodecs(codecs), let first = found.first
+            case let types = PayloadTypes(media), case let found = types.audioCodecs(codecs), let first = found.first
         else { return nil }
         var extensions = HeaderExtensionIDs()
         extensions.mid = HeaderExtensionIDs(extmap: sdp.values("extmap") + media.values("extmap")).mid
         return NegotiatedAudio(
             mid: mids[index], payloadType: first.payloadType, codec: first.codec,
-            alternatives: Array(found.dropFirst()), extensions: extensions, direction: direction(at: index).reversed,
-            ssrcs: Self.ssrcs(of: media))
+            alternatives: Array(found.dropFirst()),
+            redundancy: first.codec == .opus ? types.redundancy(of: first.payloadType) : nil, extensions: extensions,
+            direction: direction(at: index).reversed, ssrcs: Self.ssrcs(of: media))
     }
 
     /// Transport attributes may be at session or media level, or on another m-line of the bundle, usually the first.
@@ -402,6 +403,20 @@ private struct PayloadTypes {
             found.append(NegotiatedAudioCodec(codec: codec, payloadType: type))
         }
         return all.filter { $0.codec == .opus } + all.filter { $0.codec != .opus }
+    }
+
+    /// Redundant audio whose blocks are all of this type; nil: there is none.
+    func redundancy(of media: Int) -> AudioRedundancy? {
+        let found = types.first { type in
+            guard type != media, encodings[type].map({ $0[...].trimmedASCII }) == "RED/48000/2" else { return false }
+            let blocks = (parameters[type] ?? "").split(separator: "/").map { Int($0.trimmedASCII) }
+            return blocks.count >= 2 && blocks.allSatisfy { $0 == media }
+        }
+        return found.map { type in
+            var redundancy = AudioRedundancy(payloadType: type, mediaType: media)
+            redundancy.comesFirst = types.firstIndex(of: type) ?? 0 < types.firstIndex(of: media) ?? 0
+            return redundancy
+        }
     }
 }
 

@@ -10,7 +10,7 @@ extension ElementTests {
                 pipeline, standIn in
                 #expect(pipeline.play() == .failure)
                 let problem = try #require(pipeline.waitForError())
-                #expect(problem.text.hasPrefix("camera-encoded needs a camera that answers offers."))
+                #expect(problem.text.hasPrefix("camera-encoded needs a network camera."))
                 #expect(standIn.sessions.isEmpty)
                 pipeline.pipeline.setState(.null)
                 pipeline.transform.set("camera-encoded", false)

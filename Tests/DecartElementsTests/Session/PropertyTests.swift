@@ -43,7 +43,7 @@ extension ElementTests {
             #expect(element.int(name) == value)
         }
 
-        @Test(arguments: ["insecure", "enrich", "mute-audio"]) func aSwitchReadsBack(name: String) throws {
+        @Test(arguments: ["insecure", "enrich", "mute-audio", "audio-dtx"]) func aSwitchReadsBack(name: String) throws {
             let element = try element()
             #expect(element.bool(name) == false)
             element.set(name, true)

@@ -131,30 +131,8 @@ struct ClientOfferTests {
     @Test func redundantAudioStaysInTheAnswer() throws {
         GStreamerRuntime.initialise()
         let offer = try ClientOffer(parsing: Self.offer(Self.audio), PublishedCodecs(), isSingle: false)
-        #expect(offer.redundantAudioType == 63)
         let line = try Self.answer(offer).media[0]
         #expect(line.formats == ["63", "111", "0", "8"] && line.has("rtcp-rsize"))
         #expect(line.values("fmtp") == ["63 111/111", "111 minptime=10;useinbandfec=1;usedtx=1"])
-    }
-}
-
-struct REDPayloadTests {
-    private static let header: [UInt8] = [0x80, 63, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3]
-
-    private static func opus(_ payload: [UInt8]) -> [UInt8]? {
-        (header + payload).withUnsafeBytes { REDPayload.opus(ofPacket: $0, payloadType: 63) }
-    }
-
-    @Test func theLatestBlockIsTaken() {
-        #expect(Self.opus([111, 1, 2]) == Self.header + [1, 2])
-        #expect(Self.opus([0xEF, 0, 0, 2, 111, 9, 9, 1, 2]) == Self.header + [1, 2])
-    }
-
-    @Test(arguments: [[], [111], [0x80 | 111, 0, 0], [0x80 | 111, 0, 3, 255, 111, 1]] as [[UInt8]])
-    func aMalformedPacketIsNotTaken(payload: [UInt8]) { #expect(Self.opus(payload) == nil) }
-
-    @Test func anotherPayloadTypePasses() {
-        let taken = (Self.header + [111, 1]).withUnsafeBytes { REDPayload.opus(ofPacket: $0, payloadType: 62) }
-        #expect(taken == nil)
     }
 }

@@ -14,8 +14,10 @@ import concurrent.futures
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -324,6 +326,60 @@ def check_basic(case):
     report("WHEP: they are in no message, property and dot file", "canary" in text and text)
 
 
+NGINX = """
+user root;
+daemon off;
+pid {folder}/pid;
+error_log stderr;
+events {{ worker_connections 64; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{
+        listen 127.0.0.1:{port};
+        location / {{
+            auth_basic "cameras";
+            auth_basic_user_file {folder}/users;
+            proxy_pass {upstream};
+        }}
+    }}
+}}
+"""
+
+
+def check_nginx(case):
+    """nginx as reverse proxy with Basic authentication, in front of a WHEP camera that knows nothing of it."""
+    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if not nginx:
+        report.skip("nginx: not installed")
+        return
+    camera = case.camera("--no-trickle")
+    server = case.server(lambda number, offer: camera.answer(offer))
+    folder, port = case.ends.enter_context(tempfile.TemporaryDirectory()), rtsp_server.free_port()
+    digest = subprocess.run(["openssl", "passwd", "-apr1", "canary:word"], capture_output=True, text=True, check=True).stdout
+    for name, text in (("users", f"us@er:{digest}"), ("conf", NGINX.format(folder=folder, port=port, upstream=server.base))):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    proxy = subprocess.Popen([nginx, "-c", f"{folder}/conf"], stderr=subprocess.DEVNULL)
+    case.ends.callback(proxy.wait)
+    case.ends.callback(proxy.terminate)
+    # The first view may come before nginx listens, and is repeated.
+    bare = case.element(f"source=whep:http://127.0.0.1:{port}/camera").play()
+    told = bare.wait(lambda own: any("Basic" in text and "source=whep:" in text for text in own.warnings))
+    report("WHEP behind nginx: its authentication is told of", "" if told and not server.offers() else bare.summary())
+    bare.stop()
+    element = case.element(f"source=whep:http://us%40er:canary%3Aword@127.0.0.1:{port}/camera").play()
+    shown = element.shows_camera()
+    element.stop()
+    removed = server.wait(lambda own: own.named("DELETE"))
+    report("WHEP behind nginx: user name and password open a view, and end it",
+           "" if shown and removed and "canary" not in str(element.warnings) else (element.summary(), server.requests))
+
+
 def check_extensions(case):
     """A duration of 6 s, extended."""
     element = case.element("source=live-view", more="audiotestsrc is-live=true freq=880 ! camera.talkback")
@@ -488,6 +544,11 @@ def check_rtsps(case):
     report("RTSPS: with ca-file the camera is shown", "" if element.shows_camera() else element.summary())
 
 
+    told = subprocess.run(["gst-launch-1.0", "decartsrc", source, "api-key=x", "base-url=ws://127.0.0.1:9", "!", "fakesink"],
+                          env={**os.environ, "GIO_USE_TLS": "dummy"}, capture_output=True, text=True, check=False, timeout=LIMIT)
+    report("RTSPS: without TLS in GLib, the error names the package", "" if "glib-networking" in told.stderr else told.stderr)
+
+
 def check_links(case):
     """A WHEP server that names its TURN server: the offer is made again with it."""
     camera = case.camera("--no-trickle")
@@ -595,6 +656,31 @@ def check_next_view(element, camera, codecs_of_both, stays):
            "" if good else f"{session} -> {element.session()}")
 
 
+def check_encoded_rtsp(case):
+    """An RTSP camera, whose parameter sets are in the SDP alone and which takes no keyframe requests."""
+    port, other = rtsp_server.free_port(), rtsp_server.free_port()
+    server = case.rtsp(port)
+    element = case.element(f"source=rtsp://127.0.0.1:{port}/camera camera-encoded=true", decoder="h264parse ! avdec_h264 !",
+                           preview=False)
+    shown = element.play().shows_camera()
+    report("camera-encoded: the H.264 of an RTSP camera begins with a keyframe, without encoder and decoder", "" if (
+        shown and not element.coders() and element.inputs[0] == ("video/x-h264", True)) else (
+            element.coders(), element.inputs[:3], element.summary()))
+    server.kill()
+    lost = element.wait(element.has_state("waiting"))
+    sent = len(element.inputs)
+    case.rtsp(port)
+    back = element.wait(element.has_state("live", 2)) and element.shows_camera(after=time.monotonic())
+    report("camera-encoded: the next view of an RTSP camera begins with a keyframe", "" if (
+        lost and back and element.inputs[sent:sent + 1] == [("video/x-h264", True)]) else (
+            lost, back, element.inputs[sent:sent + 1], element.summary()))
+    element.stop()
+    case.rtsp(other, "--codec", "h265-b")
+    element = case.element(f"source=rtsp://127.0.0.1:{other}/camera camera-encoded=true", preview=False).play()
+    told = element.wait(lambda own: own.warnings) and "camera-encoded sends H264 or VP8 alone" in element.warnings[0]
+    report("camera-encoded: H.265 of an RTSP camera is named", "" if told else element.summary())
+
+
 def check_null(case):
     """NULL in each phase; a view that the service makes too late is ended too."""
     hold, answering = threading.Event(), threading.Event()
@@ -655,7 +741,7 @@ def check_mistakes(case):
                                ("source=live-view", "request-live-view"), ("source=rtsp://user:%zzcanary@x/", "Percent-encode"),
                                ("source=test audio-source=camera", "live-view"),
                                ("source=whep:http://camera.invalid/ whep-token=canary", "clear"),
-                               ("source=test camera-encoded=true", "camera-encoded needs a camera that answers offers"),
+                               ("source=test camera-encoded=true", "camera-encoded needs a network camera"),
                                (f"{encoded} mirror=on", "mirror=on needs raw"),
                                (f"{encoded} crop=1:1", "crop needs raw"),
                                (f"{encoded} processor=identity", "processor needs"),
@@ -669,8 +755,10 @@ def check_mistakes(case):
                "" if told and "secret" not in text and "canary" not in text else text)
 
 
-CASES = {"whep": check_whep, "g711": check_g711, "basic": check_basic, "extensions": check_extensions, "refused extension": check_refused_extension,
-         "encoded": check_encoded, "encoded in": check_encoded_in, "fingerprint": check_wrong_fingerprint, "trickle": check_trickle, "null": check_null,
+CASES = {"whep": check_whep, "g711": check_g711, "basic": check_basic, "nginx": check_nginx,
+         "extensions": check_extensions, "refused extension": check_refused_extension,
+         "encoded": check_encoded, "encoded in": check_encoded_in, "encoded rtsp": check_encoded_rtsp,
+         "fingerprint": check_wrong_fingerprint, "trickle": check_trickle, "null": check_null,
          "rtsp": check_rtsp, "rtsp streams": check_rtsp_streams, "rtsps": check_rtsps, "links": check_links,
          "encoded late": check_encoded_late,
          "mistakes": check_mistakes}

@@ -77,7 +77,8 @@ for _attempt in $(seq 1 100); do
 done
 ffplay() {
     ffmpeg -nostdin -loglevel warning "${@:1:$#-1}" -i "${@: -1}" -vf scale=16:16:flags=area -pix_fmt rgb24 \\
-        -fps_mode passthrough -f rawvideo pipe:1 >>frames
+        -fps_mode passthrough -f rawvideo pipe:1 \\
+        -map 0:v:0 -c copy -flush_packets 1 -f framecrc pipe:3 >>frames 3>>times
 }
 export -f ffplay
 repeat() {
@@ -148,6 +149,22 @@ def frames_of(path):
     except OSError:
         return []
     return [data[at:at + SIZE] for at in range(0, len(data) - SIZE + 1, SIZE)]
+
+
+def wrong_times(folder):
+    """Why the DTS of a muxer do not ascend, as a viewer's demuxer reads them; empty if they do."""
+    wrong, last, count = [], None, 0
+    with open(os.path.join(folder, "times"), encoding="utf-8") as file:
+        for line in file:
+            fields = line.split(",")
+            # A viewer that begins again has a header. The last line may not be complete.
+            if line.startswith("#") or len(fields) < 5:
+                last = None
+                continue
+            if last is not None and int(fields[1]) <= last:
+                wrong.append((last, int(fields[1])))
+            last, count = int(fields[1]), count + 1
+    return f"equal or backward DTS: {wrong[:5]}" if wrong else "" if count >= FRAMES // 2 else f"the DTS of {count} packets are known"
 
 
 class Run:
@@ -255,6 +272,8 @@ def check(name, blocks, work, environment):
         seconds = time.monotonic() - begun
         if untransformed := sum(is_input(frame) for frame in frames):
             why = f"{untransformed} of {len(frames)} frames are the input's"
+        elif re.search(r"\b(flv|mpegts)mux\b", str(blocks)) and "ffplay" in str(blocks) and (wrong := wrong_times(run.folder)):
+            why = wrong
         elif len(good) < FRAMES:
             seen = f", the last one has {[tuple(pixel) for pixel in bars(frames[-1])]}" if frames else ""
             why = f"{len(good)} of {len(frames)} frames have the look{seen}: {'; '.join(run.last_lines())}"

@@ -40,6 +40,8 @@ class Check:
     is_good: bool = True  # the peer succeeds
     # Number of simulcast layers that the SDK sends on an idle machine.
     layers: int = 0
+    # Every 20th packet of this row's media is lost, each way.
+    loses: bool = False
 
     def holds(self, report):
         try:
@@ -79,6 +81,14 @@ def has_tone(report):
     return report.get("tone_received")
 
 
+def has_redundancy(report):
+    """Returns True if both directions have redundant audio: copies of the SDK's packets replaced others at the stand-in, which
+    returns the same Opus packets in packets as long as the SDK's."""
+    audio = report["audio"]
+    mean = {way: audio[f"{way}_bytes"] / max(audio[way], 1) for way in ("sent", "received")}
+    return has_tone(report) and "redundant audio has replaced" in report["log"] and mean["received"] > 0.75 * mean["sent"]
+
+
 # Forces /rtc with two connections: the SDK first tries /rtc/v1, one connection for both directions.
 TWO = ["--no-single-connection"]
 # Frames to wait for. The slowest check begins first.
@@ -111,6 +121,10 @@ CHECKS = [
     # As Decart's SDK for Python 0.2.4 publishes VP9: `decart/realtime/livekit_connection.py` sets the codec and nothing else.
     Check("VP9 with layers by one connection", [], ["--frames", "60", "--codec", "vp9", "--simulcast"], has_layers),
     Check("audio by one connection", [], [*FEW, "--tone", "440"], has_tone),
+    # Seconds of audio: some twenty packets are lost in them, of which some are audio.
+    Check("redundant audio by one connection, with loss", [], [*FEW, "--tone", "440", "--packets", "100"], has_redundancy,
+          loses=True),
+    Check("redundant audio, with loss", TWO, [*FEW, "--tone", "440", "--packets", "100"], has_redundancy, loses=True),
     Check("only rooms", ["--transport", "livekit"], FEW),
     Check("frame metadata with VP8", TWO, [*FEW, "--metadata"], all_metadata),
     Check("frame metadata with VP9 by one connection", [], [*FEW, "--metadata", "--codec", "vp9"], all_metadata),
@@ -119,6 +133,15 @@ CHECKS = [
     Check("frame metadata that the room does not carry", ["--no-packet-trailers"], [*FEW, "--metadata", "--codec", "vp9"],
           lambda report: "with_metadata" not in report),
 ]
+
+
+LOSSY_PORTS = "45000-45099"
+
+
+def lose_packets():
+    """Loses every 20th packet of the rows that have `loses`."""
+    rules = "\n".join(f"udp {side} {LOSSY_PORTS} numgen inc mod 20 == 0 drop" for side in ("sport", "dport"))
+    subprocess.run(["nft", f"table inet rooms {{ chain loss {{ type filter hook input priority 0;\n{rules}\n }}; }}"], check=True)
 
 
 def enter_namespace():
@@ -137,7 +160,8 @@ def enter_namespace():
 def perform(check):
     """Returns the reason of the failure, or None."""
     log = tempfile.TemporaryFile("w+")
-    process, url = start_standin("--control", "0", *check.standin, stderr=log)
+    lossy = ["--rtp-ports", LOSSY_PORTS] if check.loses else []
+    process, url = start_standin("--control", "0", *lossy, *check.standin, stderr=log)
     control = line_of(process).split()[-1:]
     fault = ["--fault", check.fault, "--control", *control] if check.fault else []
     try:
@@ -152,6 +176,10 @@ def perform(check):
         if (done.returncode == 0 and "error" not in report) != check.is_good or not check.holds(report):
             seen = [line for line in report.pop("log").splitlines() if "generation_tick" not in line]
             return f"status {done.returncode}: {json.dumps(report)[:1500]} {seen[-40:]}"
+        if check.loses:
+            measured(f"rooms: {check.name}: concealed by the SDK",
+                     round(100 * report["audio"]["concealed"] / max(report["audio"]["samples"], 1), 1), "% of samples",
+                     at_most=3)
         if check.layers:
             # On a busy machine the SDK sends fewer.
             measured(f"rooms: {check.name}: layers", sum(f"stream {rid} of a simulcast" in report["log"] for rid in "fhq"), "layers",
@@ -274,6 +302,7 @@ def main():
     if problem:
         report.skip(f"no network namespace: {problem}")
         return 0
+    lose_packets()
     words = sys.argv[1:]
     jobs = OURS + [(check.name, lambda check=check: perform(check)) for check in CHECKS]
     jobs = [(name, body) for name, body in jobs if not words or any(word in name for word in words)]

@@ -37,6 +37,7 @@ def parse_arguments():
     parser.add_argument("--metadata", action="store_true", help="append a time and a frame number to each frame")
     parser.add_argument("--simulcast", action="store_true")
     parser.add_argument("--tone", type=int, help="Hz of a sine that is published after the video and must return")
+    parser.add_argument("--packets", type=int, default=0, help="number of packets of the tone to wait for, each way")
     parser.add_argument("--viewers", type=int, default=0, help="number of viewers that join by watch-stream")
     parser.add_argument("--mute", action="store_true", help="mute the video until its generation has ended, as a viewer sees")
     parser.add_argument("--resumes", type=int, default=0, help="number of reconnects to wait for, each with frames after it")
@@ -256,6 +257,21 @@ async def note_received(track, report):
     report["received"] = codecs.get(used)
 
 
+async def audio_statistics(sent, received):
+    """Returns counters of both directions, as far as there are any. The SDK's name of the codec is that within the redundancy."""
+    seen = {}
+    for each in await sent.get_stats():
+        if each.WhichOneof("stats") == "outbound_rtp":
+            counts = each.outbound_rtp.sent
+            seen["sent"], seen["sent_bytes"] = counts.packets_sent, counts.bytes_sent
+    for each in await received.get_stats():
+        if each.WhichOneof("stats") == "inbound_rtp":
+            counts = each.inbound_rtp
+            seen["received"], seen["received_bytes"] = counts.received.packets_received, counts.inbound.bytes_received
+            seen["samples"], seen["concealed"] = counts.inbound.total_samples_received, counts.inbound.concealed_samples
+    return seen
+
+
 async def run(options):
     # Tracks of the inference server: a resume keeps them.
     report = {"frames": 0, "tracks": 0}
@@ -263,6 +279,7 @@ async def run(options):
     done = asyncio.Event()
     tasks = []
     shown = []
+    heard = []
     started = time.monotonic()
 
     tone_received = asyncio.Event()
@@ -294,8 +311,7 @@ async def run(options):
         report["from"] = participant.identity
         is_audio = track.kind == rtc.TrackKind.KIND_AUDIO
         report["tracks"] += not is_audio
-        if not is_audio:
-            shown.append(track)
+        (heard if is_audio else shown).append(track)
         tasks.append(asyncio.ensure_future(measure_pitch(track) if is_audio else count(track)))
 
     @room.on("disconnected")
@@ -332,9 +348,9 @@ async def run(options):
         tasks.append(asyncio.ensure_future(publish(source, asyncio.Event(), sent)))
         if options.tone:
             voice = rtc.AudioSource(48000, 1)
+            spoken = rtc.LocalAudioTrack.create_audio_track("voice", voice)
             await room.local_participant.publish_track(
-                rtc.LocalAudioTrack.create_audio_track("voice", voice),
-                rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE))
+                spoken, rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE))
             tasks.append(asyncio.ensure_future(publish_tone(voice, options.tone)))
         try:
             await asyncio.wait_for(done.wait(), options.limit)
@@ -346,6 +362,16 @@ async def run(options):
             if options.tone:
                 await asyncio.wait_for(tone_received.wait(), options.limit)
                 report["tone_received"] = True
+            # The decoder conceals what is missing before the first packet too.
+            before = await audio_statistics(spoken, heard[-1]) if options.packets else {}
+            while options.packets:
+                now = await audio_statistics(spoken, heard[-1])
+                report["audio"] = {name: value - before.get(name, 0) for name, value in now.items()}
+                if min(report["audio"].get(direction, 0) for direction in ("sent", "received")) >= options.packets:
+                    break
+                if time.monotonic() - started > options.limit:
+                    raise asyncio.TimeoutError
+                await asyncio.sleep(0.2)
             if options.viewers:
                 report["viewers"] = []
                 await asyncio.gather(*(watch(options, info["room_name"], report) for _ in range(options.viewers)))

@@ -68,6 +68,9 @@ def packets():
     plain = b"\x80\x60" + be(1, 2) + be(2, 4) + be(3, 4)
     for extension in (b"", b"\xbe\xde\0\x02\x10f\x22\0\0\0\x31\0", b"\x10\0\0\x01\x01\x02\0\0", b"\xbe\xde\0\x01\xf0\0\0\0"):
         yield b"\0" + (bytes([plain[0] | (0x10 if extension else 0)]) + plain[1:]) + extension + b"payload"
+    # Redundant audio: one packet with a copy, and one with two that is cut off.
+    for payload in (b"\xef\x0f\0\x03\x6f\xf8\x01\x02\xf8\x03\x04", b"\xef\x1e\0\x03\xef\x0f\0\x08\x6f\xf8\x01\x02\xf8"):
+        yield b"\0\x80\x3f" + be(1, 2) + be(960, 4) + be(3, 4) + payload
     yield b"\x02" + b"\x90\x0c\0\x9d\x01\x2a" + le(640, 2) + le(352, 2) + bytes(8)
     yield b"\x03" + bytes.fromhex("82498342104ff01600") + bytes(8)
     yield b"\x03" + bytes.fromhex("86" "00" "4008") + bytes(8) + b"\xc1\x02\x02\xc1"

@@ -41,8 +41,8 @@ extension Transport {
             #expect(first.media.map(\.port) == [9, 9])
             #expect(first.values("group") == ["BUNDLE 0 1"])
             let tone = first.media[0]
-            #expect(tone.formats == ["111"] && tone.values("rtpmap") == ["111 opus/48000/2"])
-            #expect(tone.values("fmtp") == ["111 minptime=10;useinbandfec=1"])
+            #expect(tone.formats == ["63", "111"] && tone.values("rtpmap") == ["111 opus/48000/2", "63 red/48000/2"])
+            #expect(tone.values("fmtp") == ["111 minptime=10;useinbandfec=1", "63 111/111"])
             #expect(tone.has("sendrecv") && tone.has("rtcp-mux") && tone.values("ssrc").count == 1)
             // The remote peer synchronises audio and video (lip sync) only if they share a stream ID and a CNAME.
             let streams = first.media.map { $0.value("msid")?.split(separator: " ").first }
@@ -52,6 +52,19 @@ extension Transport {
             let second = try answer(SampleOffer.session + SampleOffer.video() + SampleOffer.audio, audio: .recvonly)
             #expect(second.media.map(\.kind) == ["video", "audio"] && second.media.map(\.port) == [9, 9])
             #expect(second.media[1].has("recvonly") && second.media[1].value("msid") == nil)
+        }
+
+        /// Redundancy of another codec, or without parameters, is none of ours; its place in the m-line is kept.
+        @Test(arguments: [
+            ("63 111", "63 111/111", ["63", "111"]), ("111 63", "63 111/111/111", ["111", "63"]),
+            ("111 63", "63 0/0", ["111"]), ("111 63", "63 111", ["111"]), ("111 63", "64 111/111", ["111"]),
+            ("111 63", "63 111/63", ["111"]), ("111 63", "63 /", ["111"]),
+        ])
+        func redundancyIsThatOfOpus(formats: String, parameters: String, taken: [String]) throws {
+            let audio = SampleOffer.audio.replacing("SAVPF 111", with: "SAVPF \(formats)")
+                .replacing("a=rtpmap:111 ", with: "a=rtpmap:63 red/48000/2\r\na=fmtp:\(parameters)\r\na=rtpmap:111 ")
+            let tone = try answer(SampleOffer.session + audio + SampleOffer.video(), audio: .sendrecv).media[0]
+            #expect(tone.formats == taken)
         }
 
         @Test(arguments: ["PCMU/8000", "opus/48000/1", "opus/8000/2", "opus"])

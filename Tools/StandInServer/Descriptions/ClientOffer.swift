@@ -1,6 +1,5 @@
 // An offer of a room's participant, and the room's answer to it, as LiveKit's servers write it: the announced codec first,
-// all other codecs of the offer that the room allows behind it. Our own peer connection receives one codec and one audio
-// format; it gets the offer as `normalised`, and its answer contributes the transport.
+// all other codecs of the offer that the room allows behind it. Our own peer connection receives one codec; it gets the offer as `normalised`, and its answer contributes the transport.
 package import GStreamerKit
 import WebRTCTransport
 
@@ -17,8 +16,8 @@ package struct ClientOffer {
 
     // MARK: For our peer connection
 
-    /// The same offer with the preferred format in front, the full-size layer of a simulcast first, RED named Opus, because
-    /// `REDPayload` takes the Opus out of it, and rejected m-lines of port 0.
+    /// The same offer with the preferred format in front, the full-size layer of a simulcast first, and rejected
+    /// m-lines of port 0.
     package var normalised: String {
         var copy = sdp
         for index in copy.media.indices { normalise(&copy.media[index]) }
@@ -35,7 +34,6 @@ package struct ClientOffer {
                 $0.name == name && $0.value?.hasPrefix("\(type) ") == true ? SDPAttribute(name, "\(type) \(value)") : $0
             }
         }
-        if first.name == "red" { replace("rtpmap", "opus/48000/2") }
         // Our decoder reads single NAL units as well.
         if first.name == "h264" { replace("fmtp", RoomFormat.h264(1)) }
         let layers = layers(of: media)
@@ -44,13 +42,6 @@ package struct ClientOffer {
             $0.name == "simulcast"
                 ? SDPAttribute("simulcast", "send \(ranked(layers, of: media).joined(separator: ";"))") : $0
         }
-    }
-
-    /// The payload type in which redundant audio arrives; nil: Opus arrives alone.
-    package var redundantAudioType: Int? {
-        let first = sdp.media.lazy.filter { $0.kind == "audio" && $0.port != 0 }.compactMap { formats(of: $0).first }
-            .first
-        return first.flatMap { $0.name == "red" ? $0.payloadType : nil }
     }
 
     // MARK: Codecs
@@ -62,11 +53,9 @@ package struct ClientOffer {
         var formats = RoomFormat.all(in: media).filter { offered in
             codecs.allows(offered.name) && known.contains { $0.matches(offered) }
         }
-        // Without Opus beside it, RED has nothing that could be carried.
-        let opus = formats.filter { $0.name == "opus" }
-        if opus.isEmpty { formats.removeAll { $0.name == "red" } }
-        // Our peer connection has one audio format for all m-lines of a single connection.
-        if isSingle { formats = opus + formats.filter { $0.name != "opus" } }
+        // Without Opus beside it, RED has nothing that could be carried. In front of it, it makes the client send it.
+        if !formats.contains(where: { $0.name == "opus" }) { formats.removeAll { $0.name == "red" } }
+        if sends(media) { formats = formats.filter { $0.name == "red" } + formats.filter { $0.name != "red" } }
         if media.kind == "video" {
             // Codecs that cannot be decoded here go to the end; an m-line with no other codec is rejected.
             let usable = formats.filter { Self.decodable.contains($0.name) }
@@ -187,9 +176,12 @@ package struct ClientOffer {
         }.compactMap { $0.value("mid") }
     }
 
+    /// The formats of an m-line that carries a track of ours.
+    func formats(at mid: String) -> [RoomFormat] { sdp.media.first { $0.value("mid") == mid }.map(formats) ?? [] }
+
     /// The payload type of a codec on an m-line; nil: the client does not take it.
     func payloadType(of codec: OutputCodec, at mid: String) -> Int? {
-        sdp.media.first { $0.value("mid") == mid }.flatMap { codec.format(in: formats(of: $0)) }?.payloadType
+        codec.format(in: formats(at: mid))?.payloadType
     }
 
     /// The m-lines that the client sends, by its IDs of the tracks, each with the codec of its answer.

@@ -30,6 +30,11 @@ package struct OutputCodec: Sendable, Equatable {
 
     package static let opus = OutputCodec("opus")
 
+    /// The payload type of redundant audio of this codec; nil: there is none.
+    func redundancyType(in formats: [RoomFormat]) -> Int? {
+        self == .opus ? formats.first { $0.name == "red" }?.payloadType : nil
+    }
+
     /// The format of an m-line that carries the codec; nil: there is none.
     func format(in formats: [RoomFormat]) -> RoomFormat? {
         let usable = formats.filter { $0.name == name && $0.profile == 0 }
@@ -44,8 +49,15 @@ package struct TrackBinding: Sendable, Equatable {
     package var stream: OutputStream
     /// The payload type to send; nil: the answer lacks the codec.
     package var payloadType: Int?
+    /// That of redundant audio; nil: the answer lacks it.
+    package var redundancyType: Int?
 
-    package init(_ track: OutputTrack, _ stream: OutputStream, payloadType: Int?) {
-        (self.track, self.stream, self.payloadType) = (track, stream, payloadType)
+    package init(_ track: OutputTrack, _ stream: OutputStream, payloadType: Int?, redundancyType: Int? = nil) {
+        (self.track, self.stream) = (track, stream)
+        (self.payloadType, self.redundancyType) = (payloadType, redundancyType)
+    }
+
+    var audio: AudioSendParameters? {
+        payloadType.map { AudioSendParameters(payloadType: $0, ssrc: stream.ssrc, redundancyType: redundancyType) }
     }
 }

@@ -23,7 +23,10 @@ package struct SingleLines: Sendable {
             else { return nil }
             mids[track] = mid
             used.insert(mid)
-            return TrackBinding(track, stream, payloadType: offer.payloadType(of: codec, at: mid))
+            let formats = offer.formats(at: mid)
+            return TrackBinding(
+                track, stream, payloadType: codec.format(in: formats)?.payloadType,
+                redundancyType: codec.redundancyType(in: formats))
         }
     }
 }

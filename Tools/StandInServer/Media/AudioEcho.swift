@@ -13,25 +13,14 @@ struct AudioEcho {
     /// - Parameters:
     ///   - delay: The delay of the video frames.
     ///   - viewers: They get the packets too.
-    ///   - redundantType: The payload type of redundant audio.
-    init(delay: Duration, viewers: Viewers, redundantType: Int? = nil) throws {
+    init(delay: Duration, viewers: Viewers) throws {
         let hold = max(0, Int(delay / .nanoseconds(1)))
         let waiting = hold > 0 ? "\(Self.holding(hold)) ! " : ""
         let bin = try Bin(
-            description: "rtpopusdepay name=depay ! \(waiting)fakesink name=end sync=false async=false",
+            description: "rtpopusdepay ! \(waiting)fakesink name=end sync=false async=false",
             ghostUnlinkedPads: true)
         let echoed = Pad(name: "echoed", direction: .source)
         (self.bin, self.echoed) = (bin, echoed)
-        if let redundantType {
-            bin.child(named: "depay")?.staticPad("sink")?.addProbe(.buffer) { item in
-                guard case .buffer(let packet) = item else { return .pass }
-                let bytes = packet.withBytes { REDPayload.opus(ofPacket: $0, payloadType: redundantType) }
-                guard let bytes, let bytes else { return .pass }
-                let opus = bytes.withUnsafeBytes { Buffer(copying: $0) }
-                (opus.pts, opus.dts) = (packet.pts, packet.dts)
-                return .replace(opus)
-            }
-        }
         try bin.divertEnd(to: echoed) { buffer, caps in
             guard let copy = buffer.copyOfMetadata() else { return }
             copy.pts = copy.pts.map { $0 &+ UInt64(hold) }

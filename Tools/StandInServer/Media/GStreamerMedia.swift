@@ -32,6 +32,8 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     private let answerID = UInt64.random(in: 1...UInt64(Int64.max))
     private var answerVersion = UInt32(1)
     private var meters = (received: BitrateMeter(), sent: BitrateMeter())
+    /// Packets that redundancy has replaced, as logged.
+    private var replacedPackets: UInt64 = 0
 
     init(
         options: MediaOptions, painter: FramePainter, faults: MediaFaults, room: RoomTracks?,
@@ -77,8 +79,7 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
         // Build the receive chain before the answer is sent: packets must not arrive without it.
         if let codec = connection.negotiatedCodec, self.codec == nil { try receiveVideo(codec, from: connection) }
         if connection.audioDirection != nil, echo == nil {
-            let echo = try AudioEcho(
-                delay: painter.delay, viewers: painter.viewers, redundantType: offered?.redundantAudioType)
+            let echo = try AudioEcho(delay: painter.delay, viewers: painter.viewers)
             self.echo = echo
             own(echo.echoed)
             try echo.receive(from: connection, in: pipeline)
@@ -155,9 +156,8 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
                 video = (binding, sender)
                 sender.onFirstFrame { [onEvent] in onEvent(.started(binding.track)) }
             case .audio:
-                guard audio?.binding != binding, let echo else { continue }
+                guard audio?.binding != binding, let echo, let sent = binding.audio else { continue }
                 if let former = audio?.payloader { echo.stop(former, in: pipeline) }
-                let sent = AudioSendParameters(payloadType: type, ssrc: binding.stream.ssrc)
                 audio = (binding, try echo.send(to: connection, sent, in: pipeline))
             }
         }
@@ -312,6 +312,10 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
     override func secondPassed() {
         guard let source = publisher?.statistics(), let target = isSingle ? source : subscriber?.statistics() else {
             return
+        }
+        if let replaced = source.audio?.packetsRecovered, replaced != replacedPackets {
+            onEvent(.logged("redundant audio has replaced \(replaced) packets"))
+            replacedPackets = replaced
         }
         let received = meters.received.rate(source.allBytesReceived)
         let sent = meters.sent.rate(target.allBytesSent)

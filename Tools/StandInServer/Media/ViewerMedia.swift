@@ -156,8 +156,7 @@ final class ViewerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
                     TrackParameters(codec: codec(of: binding.track), payloadType: type, ssrc: binding.stream.ssrc),
                     to: connection)
             case .audio:
-                try sendAudio(
-                    AudioSendParameters(payloadType: type, ssrc: binding.stream.ssrc), to: connection)
+                if let parameters = binding.audio { try sendAudio(parameters, to: connection) }
             }
         }
     }

@@ -67,8 +67,8 @@ final class LiveCamera: @unchecked Sendable {
     /// The view for other threads.
     private let current = Mutex<(any LiveView)?>(nil)
 
-    /// TURN servers that the WHEP server names. Some give new credentials with each answer.
-    private let relays = Mutex<[ICEServer]>([])
+    /// STUN and TURN servers that the WHEP server names. Some give new credentials with each answer.
+    private let named = Mutex<[ICEServer]>([])
 
     private static let origin = ContinuousClock.now
 
@@ -178,14 +178,14 @@ final class LiveCamera: @unchecked Sendable {
             exchange = SignalExchange(host.element, requests, view: number, onEvent: onEvent)
         case .whep(let configuration):
             let hasRelays = settings.access.connection.iceServers.contains { $0.kind == .turn }
-            let isFirst = relays.withLock(\.isEmpty) && !hasRelays
+            let isFirst = !hasRelays && !named.withLock { $0.contains { $0.kind == .turn } }
             exchange = WHEPExchange(
                 try configuration(), view: number,
                 onServers: { [weak self] in self?.learn($0) == true && isFirst }, onEvent: onEvent)
         case .rtsp(let camera):
             return try RTSPView(
-                camera, number: number, in: bin, joints, logger: loggers.media,
-                perform: { [host] in host.perform(nil, $0) }, onEvent: onEvent)
+                camera, number: number, in: bin, joints, encodedCodecs: settings.encodedCodecs?(),
+                logger: loggers.media, perform: { [host] in host.perform(nil, $0) }, onEvent: onEvent)
         }
         let talkback = withAudio && settings.talkback.isWanted ? settings.talkback : nil
         var takesAudio = withAudio && settings.takesAudio
@@ -195,22 +195,31 @@ final class LiveCamera: @unchecked Sendable {
             audio: talkback == nil ? takesAudio ? .recvonly : nil : takesAudio ? .sendrecv : .sendonly,
             encoded: settings.encodedCodecs?())
         configuration.offersAudioVideoData = offersAudioVideoData
-        configuration.iceServers = Array((configuration.iceServers + relays.withLock { $0 }).prefix(16))
+        configuration.iceServers = iceServers(configuration.iceServers)
         configuration.loggers = loggers.transport.naming("camera")
         return try OfferedView(
             configuration, number: number, in: bin, joints, decodes: settings.encodedCodecs == nil, talkback: talkback,
             exchange: exchange, logger: loggers.media, host: host, onEvent: onEvent)
     }
 
-    /// Keeps the relays for the next view. Any thread.
-    /// - Returns: false if there are none.
+    /// Joins our ICE servers and the camera's, as in a room: the agent uses only one STUN server, preferably the camera's, and
+    /// without one of our own, none is to be asked.
+    private func iceServers(_ own: [ICEServer]) -> [ICEServer] {
+        let named = named.withLock { $0 }
+        let ownSTUN = own.first { $0.kind == .stun }
+        let stun = ownSTUN == nil ? nil : named.first { $0.kind == .stun } ?? ownSTUN
+        return Array(([stun].compactMap(\.self) + (own + named).filter { $0.kind == .turn }).prefix(16))
+    }
+
+    /// Keeps the servers for the next view. Any thread.
+    /// - Returns: false if no TURN server is among them.
     private func learn(_ links: [ICEServerLink]) -> Bool {
         let permits = settings.access.connection.permitsRemote
         let named = links.compactMap {
             try? ICEServer(url: $0.url, username: $0.username, credential: $0.credential?.reveal())
-        }.filter { $0.kind == .turn && permits($0.host) }
-        if !named.isEmpty { relays.withLock { $0 = named } }
-        return !named.isEmpty
+        }.filter { permits($0.host) }
+        if !named.isEmpty { self.named.withLock { $0 = named } }
+        return named.contains { $0.kind == .turn }
     }
 
     private func connect(_ number: Int, _ grant: LiveViewGrant) {

@@ -31,6 +31,8 @@ final class RTSPView: LiveView, @unchecked Sendable {
     private let source: Element
     private let receivers: CameraReceivers
     private let takesAudio: Bool
+    /// The codecs in which video is forwarded encoded; nil: it is decoded.
+    private let encodedCodecs: [VideoCodec]?
     private let state = Mutex(State())
     private let onEvent: @Sendable (LiveViewMachine.Event) -> Void
 
@@ -40,17 +42,20 @@ final class RTSPView: LiveView, @unchecked Sendable {
     private static let refusedDelay = Duration.seconds(30)
 
     /// - Parameters:
+    ///   - encodedCodecs: in which video is forwarded encoded; nil: it is decoded.
     ///   - perform: runs work on the camera's queue.
     ///   - onEvent: called on any thread.
     init(
-        _ camera: RTSPCamera, number: Int, in parent: Bin, _ joints: CameraReceivers.Joints, logger: Logger,
+        _ camera: RTSPCamera, number: Int, in parent: Bin, _ joints: CameraReceivers.Joints,
+        encodedCodecs: [VideoCodec]?, logger: Logger,
         perform: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void,
         onEvent: @escaping @Sendable (LiveViewMachine.Event) -> Void
     ) throws(GStreamerError) {
         (self.number, self.camera, self.parent, self.onEvent) = (number, camera, parent, onEvent)
+        self.encodedCodecs = encodedCodecs
         takesAudio = joints.audio != nil
         receivers = CameraReceivers(
-            in: bin, joints, decodes: true, logger: logger, perform: perform,
+            in: bin, joints, decodes: encodedCodecs == nil, logger: logger, perform: perform,
             onVideo: { result in
                 guard case .failure(let error) = result else { return }
                 onEvent(.failed(view: number, LiveViewFailure(reason: error.message)))
@@ -128,6 +133,10 @@ final class RTSPView: LiveView, @unchecked Sendable {
         }
         let state = state.withLock(\.self)
         if state.isDescribed, state.video == nil {
+            if let encodedCodecs, !state.unusable.isEmpty {
+                let taken = encodedCodecs.map(\.encodingName).joined(separator: " or ")
+                return "its video is \(state.unusable.joined(separator: ", ")), and camera-encoded sends \(taken) alone"
+            }
             let packages = VideoCodec.decoderPackages(ofEncodings: state.unusable)
             return state.unusable.isEmpty
                 ? "it has no video"
@@ -144,7 +153,8 @@ final class RTSPView: LiveView, @unchecked Sendable {
     private func select(_ caps: Caps) -> Bool {
         guard let format = caps.first, let name = format.string("encoding-name") else { return false }
         let isVideo = format.string("media") == "video"
-        let codec = isVideo ? VideoCodec.receivable.first { $0.encodingName == name } : nil
+        let usable = encodedCodecs ?? VideoCodec.receivable
+        let codec = isVideo ? usable.first { $0.encodingName == name } : nil
         let (isSelected, isFirstVideo) = state.withLock { state in
             state.isDescribed = true
             if isVideo {

@@ -10,9 +10,9 @@ extension SourceSettings {
     ///   - property: of the transform; nil: none of them is in the way.
     ///   - hasPreview: the pad `preview` exists.
     func conflictWithEncodedCamera(transform property: String?, hasPreview: Bool) -> String? {
-        guard answersOffers else {
+        guard isLiveCamera else {
             return
-                "camera-encoded needs a camera that answers offers. Set source=live-view or source=whep:URL, or "
+                "camera-encoded needs a network camera. Set source=live-view, source=whep:URL or source=rtsp://…, or "
                 + "camera-encoded=false."
         }
         let name = conflictingProperty() ?? property ?? (hasPreview ? "The pad preview" : nil)

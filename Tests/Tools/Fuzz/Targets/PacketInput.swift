@@ -21,6 +21,15 @@ private func packet(_ bytes: UnsafeRawBufferPointer, _ demuxer: inout BundleDemu
     }
 }
 
+private func redundant(_ bytes: UnsafeRawBufferPointer) {
+    let packets = RedundantAudio.packets(in: bytes, AudioRedundancy(payloadType: 63, mediaType: 111))
+    precondition(packets.count <= 17 && packets.reduce(0) { $0 + $1.packet.count - 12 } <= bytes.count)
+    var writer = RedundancyWriter(payloadType: 63)
+    for _ in 0..<2 {
+        if let written = writer.write(bytes) { precondition(written.count <= max(1150, bytes.count + 1)) }
+    }
+}
+
 private func compound(_ bytes: UnsafeRawBufferPointer) {
     let compound = RTCPCompound(parsing: bytes)
     if let bitrate = compound.remoteBitrateEstimate { precondition(bitrate >= 0) }
@@ -116,6 +125,7 @@ func packetInput(_ bytes: [UInt8]) {
         case 0:
             var demuxer = BundleDemuxer()
             packet(bytes, &demuxer)
+            redundant(bytes)
         case 1: compound(bytes)
         case 5: trailer(bytes)
         case 6: opus(bytes)
