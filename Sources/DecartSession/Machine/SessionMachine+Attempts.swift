@@ -1,5 +1,6 @@
 // The roles of attempts: how one begins and ends, and which one is the session.
 import DecartProtocol
+import Recovery
 
 extension SessionMachine {
     var current: Attempt? { attempts.first(.current) }
@@ -129,7 +130,7 @@ extension SessionMachine {
         if attempts[id]?.offers.rollback() == true { emit(.rollbackOffer(id)) }
         leave(attempt)
         attempts[id]?.role = .suspended(Attempt.Suspension(isGone: isGone))
-        emit(.schedule(.suspension(id), after: configuration.suspensionTimeout))
+        emit(.schedule(.suspension(id), after: RecoveryPlan.Session.suspensionTimeout))
     }
 
     mutating func endSuspended() {
@@ -147,7 +148,7 @@ extension SessionMachine {
         attempts[id]?.resume(now, watchdog: configuration.watchdog)
         pauseIfSilent(id)
         limitChanged()
-        emit(.schedule(.stable(id), after: configuration.stableAfter))
+        emit(.schedule(.stable(id), after: RecoveryPlan.Session.stableAfter))
         report(.note("Packets arrive again: the session continues"))
         return true
     }

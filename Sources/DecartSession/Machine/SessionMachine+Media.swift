@@ -1,5 +1,6 @@
 // Events and samples of the media path.
 import DecartProtocol
+import Recovery
 
 extension SessionMachine {
     mutating func media(_ event: MediaEvent, _ id: AttemptID) {
@@ -52,7 +53,7 @@ extension SessionMachine {
             if let cause = attempt.causeOfEnd { return attemptFailed(id, cause) }
             let error = attempt.causeOfRejoin(else: error)
             attempts[id]?.mediaClosed = error
-            emit(.schedule(.mediaClosed(id), after: configuration.mediaClosedDelay))
+            emit(.schedule(.mediaClosed(id), after: RecoveryPlan.Channel.mediaClosedDelay))
         case .stopped: break
         }
     }
@@ -81,7 +82,7 @@ extension SessionMachine {
         emit(.cancel(.mediaConnect(id)))
         pauseIfSilent(id)
         emit(.schedule(.mediaSample(id), after: configuration.mediaSampleInterval))
-        emit(.schedule(.stable(id), after: configuration.stableAfter))
+        emit(.schedule(.stable(id), after: RecoveryPlan.Session.stableAfter))
     }
 
     /// No media are due while we send none.
@@ -99,7 +100,7 @@ extension SessionMachine {
     private mutating func rejoin(_ attempt: Attempt, after error: SessionError, _ again: MediaStart) {
         let id = attempt.id
         if let cause = attempt.causeOfEnd { return attemptFailed(id, cause) }
-        let isRepeated = attempt.rejoin.map { now - $0.at < configuration.rejoinInterval } ?? false
+        let isRepeated = attempt.rejoin.map { now - $0.at < RecoveryPlan.Room.rejoinInterval } ?? false
         guard attempt.step == .connected, !isRepeated else { return attemptFailed(id, error) }
         report(.note("Joins the room again: \(error.message)"))
         attempts[id]?.beginRejoin(now, after: error, watchdog: configuration.watchdog)
@@ -107,7 +108,7 @@ extension SessionMachine {
         emit(.stopMedia(id))
         emit(.startMedia(id, again))
         for timer in [TimerID.mediaSample(id), .stable(id)] { emit(.cancel(timer)) }
-        emit(.schedule(.mediaConnect(id), after: configuration.rejoinTimeout))
+        emit(.schedule(.mediaConnect(id), after: RecoveryPlan.Room.rejoinTimeout))
     }
 
     /// Sets another session up beside one whose media flow, in case that these end too.
@@ -135,13 +136,13 @@ extension SessionMachine {
     private mutating func holdChanged(since before: Attempt) {
         guard let after = attempts[before.id], after.holdMessage != before.holdMessage else { return }
         let timer = TimerID.held(after.id)
-        emit(after.holdMessage == nil ? .cancel(timer) : .schedule(timer, after: configuration.holdNotice.first))
+        emit(after.holdMessage == nil ? .cancel(timer) : .schedule(timer, after: RecoveryPlan.Session.holdNotice.first))
     }
 
     mutating func announceHold(_ id: AttemptID) {
         guard let error = live(id)?.holdMessage else { return }
         warn(error, id)
-        emit(.schedule(.held(id), after: configuration.holdNotice.next))
+        emit(.schedule(.held(id), after: RecoveryPlan.Session.holdNotice.next))
     }
 
     // MARK: Samples
