@@ -53,7 +53,6 @@ struct RecoveryModel {
     private(set) var warnings: [Duration] = []
     private(set) var dials = 0
     private(set) var longestGap = Duration.zero
-    private(set) var showsTwoSessions = false
     private(set) var endedAt: Duration?
 
     var state: SessionState { machine.snapshot.state }
@@ -78,7 +77,6 @@ struct RecoveryModel {
     private mutating func beginLoss() {
         (lossAt, lastFrame, longestGap, dials) = (now, now, .zero, 0)
         (states, warnings, lostAt, endedAt) = ([state], [], nil, nil)
-        showsTwoSessions = false
     }
 
     // MARK: Losses
@@ -108,13 +106,12 @@ struct RecoveryModel {
     private mutating func advance() {
         if let time = cableReturnsAt, now >= time { (udp, tcp, cableReturnsAt) = (Link(), true, nil) }
         for id in channels.keys.sorted() { advanceChannel(id) }
-        var framesFrom = 0
-        for id in paths.keys.sorted() where advancePath(id) { framesFrom += 1 }
-        if framesFrom > 0 {
+        var hasFrame = false
+        for id in paths.keys.sorted() where advancePath(id) { hasFrame = true }
+        if hasFrame {
             longestGap = max(longestGap, now - lastFrame)
             lastFrame = now
         }
-        if framesFrom > 1 { showsTwoSessions = true }
         while let (timer, due) = timers.min(by: { $0.value < $1.value }), due <= now {
             timers[timer] = nil
             handle(.timerFired(timer))

@@ -36,14 +36,9 @@ extension SessionMachine {
             holdChanged(since: attempt)
         case .pathLost:
             guard attempt.step == .connected else { return }
-            attempts[id]?.pathIsLost = true
-            attempts[id]?.channelAnswers = false
-            attempts[id]?.watchdog.pathLost()
+            attempts[id]?.pathLost()
             emit(.probeChannel(id))
-        case .pathRecovered:
-            attempts[id]?.pathIsLost = false
-            attempts[id]?.recoveredAt = now
-            attempts[id]?.watchdog.pathRecovered()
+        case .pathRecovered: attempts[id]?.pathRecovered(now)
         case .lost(let error, let again): rejoin(attempt, after: error, again)
         case .isolated(let error?): beginSuccessor(beside: attempt, after: error)
         case .isolated(nil): endSuccessor()
@@ -150,7 +145,7 @@ extension SessionMachine {
     mutating func sampled(_ traffic: MediaTraffic, _ id: AttemptID) {
         guard attempts[id]?.step == .connected else { return }
         // Only packets can tell if a lost path has media.
-        let isHeld = attempts[id].map { $0.snapshot.hold != nil && !$0.pathIsLost } ?? false
+        let isHeld = attempts[id].map { $0.snapshot.hold != nil && $0.path == .passes } ?? false
         let before = attempts[id]
         attempts[id]?.watchdog.sample(traffic, isHeld: isHeld, now: now)
         if let before { holdChanged(since: before) }
@@ -182,9 +177,9 @@ extension SessionMachine {
         // A service in a room starts only once it has found our track there, so its first media may take longer.
         let first = attempt.transport == .livekit && !hasMedia ? configuration.connectionTimeout : .zero
         guard attempt.watchdog.expectsMedia else {
-            return max(attempt.pathIsLost ? configuration.stallTimeout : configuration.generationTimeout, first)
+            return max(attempt.path == .passes ? configuration.generationTimeout : configuration.stallTimeout, first)
         }
-        let isHealthy = attempt.role == .current && hasMedia && !attempt.pathIsLost
+        let isHealthy = attempt.role == .current && hasMedia && attempt.path == .passes
         return isHealthy ? configuration.mediaTimeout : max(configuration.stallTimeout, first)
     }
 
@@ -211,8 +206,7 @@ extension SessionMachine {
 
     /// The media path is lost, but messages arrive: the service may restart ICE with us. A room does so by itself.
     mutating func channelAnswered(_ id: AttemptID) {
-        guard let attempt = live(id), attempt.pathIsLost, !attempt.channelAnswers else { return }
-        attempts[id]?.channelAnswers = true
+        guard let attempt = live(id), attempts[id]?.channelAnswered() == true else { return }
         if attempt.transport == .webrtc { restartICE(attempt) }
     }
 }
