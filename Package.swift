@@ -50,13 +50,14 @@ let package = Package(
         .target(name: "DecartProtocol", swiftSettings: swiftSettings),
         .target(name: "LiveKitProtocol", swiftSettings: swiftSettings),
         .target(name: "Log", swiftSettings: swiftSettings),
+        .target(name: "Recovery", swiftSettings: swiftSettings),
         .target(name: "EventLoopThreads", dependencies: ["CGIO"], swiftSettings: swiftSettings),
 
         // Floor 1: one concern each.
         .target(
             name: "GStreamerKit", dependencies: ["CGStreamer", "Log"],
             swiftSettings: swiftSettings),
-        .target(name: "ICE", dependencies: ["CNice", "EventLoopThreads"], swiftSettings: swiftSettings),
+        .target(name: "ICE", dependencies: ["CNice", "EventLoopThreads", "Recovery"], swiftSettings: swiftSettings),
         .target(
             name: "MediaSecurity", dependencies: ["COpenSSL", "CSRTP", "EventLoopThreads"],
             swiftSettings: swiftSettings),
@@ -64,14 +65,14 @@ let package = Package(
             name: "Network", dependencies: ["CGIO", "EventLoopThreads", "MediaSecurity"], swiftSettings: swiftSettings),
         .target(
             name: "DecartSession",
-            dependencies: ["DecartProtocol", "EventLoopThreads", "Log"],
+            dependencies: ["DecartProtocol", "EventLoopThreads", "Log", "Recovery"],
             swiftSettings: swiftSettings),
 
         // Floor 2: the outside that a session talks to, and command lines.
         .target(
             name: "WebRTCTransport",
             dependencies: [
-                "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity", "Log",
+                "EventLoopThreads", "GStreamerKit", "ICE", "MediaSecurity", "Log", "Recovery",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -81,7 +82,7 @@ let package = Package(
             name: "Signalling",
             dependencies: [
                 "DecartSession", "DecartProtocol", "EventLoopThreads", "MediaSecurity", "Network",
-                "Log",
+                "Log", "Recovery",
             ],
             swiftSettings: swiftSettings),
 
@@ -90,7 +91,7 @@ let package = Package(
             dependencies: [
                 "LiveKitProtocol", "DecartProtocol", "DecartSession", "EventLoopThreads", "Signalling", "ICE",
                 "Network", "WebRTCTransport",
-                "Log",
+                "Log", "Recovery",
             ],
             swiftSettings: swiftSettings),
 
@@ -112,7 +113,7 @@ let package = Package(
                 "MediaPipeline", "MirrorElement", "GStreamerKit", "DecartProtocol", "DecartSession", "ICE",
                 "EventLoopThreads", "MediaSecurity", "Network", "WebRTCTransport", "Signalling", "LiveKitTransport",
                 "CRelease",
-                "Log",
+                "Log", "Recovery",
             ],
             swiftSettings: swiftSettings),
         .target(
@@ -187,12 +188,12 @@ let package = Package(
             name: "LiveKitTransportTests",
             dependencies: [
                 "LiveKitTransport", "LiveKitProtocol", "WebRTCTransport", "DecartSession", "DecartProtocol",
-                "TestSupport",
+                "Recovery", "TestSupport",
             ],
             exclude: ["Exchanges"], swiftSettings: testSettings),
         .testTarget(
             name: "DecartSessionTests",
-            dependencies: ["DecartSession", "DecartProtocol", "EventLoopThreads", "Log", "TestSupport"],
+            dependencies: ["DecartSession", "DecartProtocol", "EventLoopThreads", "Log", "Recovery", "TestSupport"],
             swiftSettings: testSettings),
         .testTarget(
             name: "SignallingTests",

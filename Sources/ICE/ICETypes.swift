@@ -1,3 +1,5 @@
+import Recovery
+
 package enum ICETransportPolicy: Sendable { case all, relay }
 
 package struct ICEConfiguration: Sendable {
@@ -15,7 +17,7 @@ package struct ICEConfiguration: Sendable {
     /// How often a check without a response is sent again; tests shorten the checks.
     package var checkRetransmissions: UInt32 = 5
     /// Time that UDP has for a pair before TCP is tried.
-    package var tcpHeadStart = Duration.seconds(2)
+    package var tcpHeadStart = RecoveryPlan.ICE.tcpHeadStart
 
     package init(
         servers: [ICEServer] = [], policy: ICETransportPolicy = .all, isControlling: Bool,

@@ -2,6 +2,7 @@
 // and in place of a relay. This file decides when and to which candidate. Each connection uses the credentials of the session,
 // so that the remote peer sees one agent that is reached over TCP as well.
 import EventLoopThreads
+import Recovery
 
 /// The TCP connections of an ICE session, one after the other. Belongs to the network thread.
 // @unchecked: used only on the network thread.
@@ -15,8 +16,6 @@ final class TCPFallback: @unchecked Sendable {
         case exhausted
     }
 
-    /// A connection to a dead address would take minutes to fail.
-    private static let limit = Duration.seconds(4)
     /// A peer may name any addresses; servers offer one or two.
     private static let maximumCandidates = 4
 
@@ -85,7 +84,7 @@ final class TCPFallback: @unchecked Sendable {
             phase = .exhausted
             return onEvent(.exhausted)
         }
-        timer = network.schedule(after: Self.limit) { [weak self] in self?.connectNext() }
+        timer = network.schedule(after: RecoveryPlan.ICE.tcpTimeout) { [weak self] in self?.connectNext() }
     }
 
     private func handle(_ event: TCPConnection.Event, of number: Int) {

@@ -8,6 +8,7 @@ import EventLoopThreads
 import ICE
 import LiveKitProtocol
 package import Log
+import Recovery
 package import Signalling
 import Synchronization
 package import WebRTCTransport
@@ -26,7 +27,7 @@ package struct RoomConnectionConfiguration: Sendable {
     package var allowsInsecure = false
     /// Settings of the peer connections; codec and bitrates apply to the publisher.
     package var peer = PeerConnectionConfiguration()
-    package var openTimeout: Duration = .seconds(15)
+    package var openTimeout = RecoveryPlan.Session.connectionTimeout
     /// INFO: one line for each phase. DEBUG: the kind of each signal message.
     package var logger = Logger.none
     package var signallingLogger = Logger.none
@@ -184,7 +185,7 @@ package final class RoomConnection: @unchecked Sendable {
             return scheduler.async { [weak self] in self?.handle(.failed(error)) }
         }
         configuration.logger.debug("opens the signalling connection again at \(url.host)")
-        openChannel(timeout: min(configuration.openTimeout, RoomResume.openTimeout))
+        openChannel(timeout: min(configuration.openTimeout, RecoveryPlan.Room.openTimeout))
     }
 
     private func makeURL(

@@ -1,10 +1,11 @@
 // Pings of a room's signalling connection, as a value: any message from the server shows that it is alive.
 import LiveKitProtocol
+import Recovery
 
 struct RoomKeepalive: Sendable {
     /// nil: the server wants no pings.
     private var interval: Duration?
-    private var timeout: Duration = .seconds(15)
+    private var timeout = RecoveryPlan.Room.pongTimeout
     private var lastPing: Duration?
     private var awaitsPong = false
     private var roundTrip: Duration = .zero

@@ -16,6 +16,7 @@
 package import DecartProtocol
 import DecartSession
 import LiveKitProtocol
+import Recovery
 import WebRTCTransport
 
 package struct RoomMachine: Sendable {
@@ -104,7 +105,7 @@ package struct RoomMachine: Sendable {
             for candidate in exchange(&early, with: []) { emit(.send(.trickle(candidate))) }
             if resume?.step == .opening {
                 resume?.step = .joining
-                emit(.schedule(.restore, after: RoomResume.answerTimeout))
+                emit(.schedule(.restore, after: RecoveryPlan.Room.answerTimeout))
             }
         case .message(let response):
             if resume.map({ $0.step < .joining }) ?? false { return }
@@ -408,7 +409,7 @@ package struct RoomMachine: Sendable {
         // At each resume the server restarts ICE on the connection for which it makes the offers, and closes its TCP
         // connections before the offer.
         case .connected where target == .subscriber && now < restartsUntil:
-            emit(.schedule(.restore, after: RoomResume.answerTimeout))
+            emit(.schedule(.restore, after: RecoveryPlan.Room.answerTimeout))
         case .connected:
             beginResume(
                 "No packets pass on a media path of the room.",
@@ -448,7 +449,9 @@ package struct RoomMachine: Sendable {
 
     /// The session may set another one up beside this stay.
     private mutating func reportIsolation(_ resume: RoomResume, _ error: SessionError?) {
-        guard resume.isOverdue(now: now), isolatedAt.map({ now - $0 >= RoomResume.limit }) ?? true else { return }
+        guard resume.isOverdue(now: now), isolatedAt.map({ now - $0 >= RecoveryPlan.Room.resumeLimit }) ?? true else {
+            return
+        }
         isolatedAt = now
         emit(.reportIsolated(error ?? self.error(resume.cause)))
     }
@@ -469,7 +472,7 @@ package struct RoomMachine: Sendable {
             emit(.setServers(Array(answer.iceServers.prefix(16)), relayOnly: relayOnly))
         }
         resume?.step = .restoring
-        emit(.schedule(.restore, after: RoomResume.restoreTimeout))
+        emit(.schedule(.restore, after: RecoveryPlan.Room.restoreTimeout))
         emit(.send(.syncState(syncState)))
         restartICEIfNeeded()
     }
@@ -494,7 +497,7 @@ package struct RoomMachine: Sendable {
     private mutating func checkRestored() {
         guard let resume, resume.step == .restoring, lostPaths.isEmpty, !publisher.isOffering else { return }
         phase = .connected
-        restartsUntil = now + RoomResume.restartTime
+        restartsUntil = now + RecoveryPlan.Room.restartTime
         emit(.cancel(.restore))
         if isolatedAt.take() != nil { emit(.reportIsolated(nil)) }
         emit(.reportResumed(after: now - resume.startedAt, attempts: resume.attempts))
@@ -535,7 +538,7 @@ package struct RoomMachine: Sendable {
         guard !isClosedByServer else { return }
         isClosedByServer = true
         if let resume, resume.step < .joining { return lose(error(resume.cause)) }
-        emit(.schedule(.farewell, after: RoomResume.farewellTimeout))
+        emit(.schedule(.farewell, after: RecoveryPlan.Room.farewellTimeout))
     }
 
     private var leaveRequest: LiveKitLeaveRequest {

@@ -2,6 +2,7 @@
 import DecartProtocol
 import DecartSession
 import LiveKitProtocol
+import Recovery
 import WebRTCTransport
 
 struct RoomPublisher: Sendable {
@@ -40,8 +41,6 @@ struct RoomPublisher: Sendable {
     /// The room carries the trailers of our frames.
     private(set) var carriesTrailers = false
     private var codecs: RoomCodecs
-
-    private static let renegotiationTimeout: Duration = .seconds(10)
 
     init(_ configuration: RoomConfiguration) {
         self.configuration = configuration
@@ -249,7 +248,7 @@ struct RoomPublisher: Sendable {
         else { return [] }
         // The session's own timeout for connecting media covers the answer to the first offer.
         let limit: [RoomAction] =
-            isConnected || offered != nil ? [.schedule(.answer, after: Self.renegotiationTimeout)] : []
+            isConnected || offered != nil ? [.schedule(.answer, after: RecoveryPlan.Room.renegotiationTimeout)] : []
         (isOffering, needsOffer) = (true, false)
         offered = known
         return limit + [.makeOffer(known)]
@@ -295,7 +294,7 @@ struct RoomPublisher: Sendable {
         guard !isOffering, offered != nil else { return [] }
         let known = offerable
         (isOffering, needsOffer, offered) = (true, false, known)
-        return [.schedule(.answer, after: Self.renegotiationTimeout), .restartICE(known)]
+        return [.schedule(.answer, after: RecoveryPlan.Room.renegotiationTimeout), .restartICE(known)]
     }
 
     // MARK: Requests

@@ -5,6 +5,7 @@
 //      ↑                                                       │ lost again
 //      └───────────────────────────────────────────────────────┘
 package import LiveKitProtocol
+import Recovery
 
 struct RoomResume: Sendable, Equatable {
     enum Step: Int, Sendable, Comparable {
@@ -31,25 +32,8 @@ struct RoomResume: Sendable, Equatable {
     /// Other URLs of the room, the nearest first.
     private let regions: [String]
 
-    /// Beyond this time the stay ends, unless its media flow.
-    static let limit: Duration = .seconds(30)
-    static let openTimeout: Duration = .seconds(5)
-    /// Limits the wait for the server's first message.
-    static let answerTimeout: Duration = .seconds(5)
-    /// Limits the restart of ICE.
-    static let restoreTimeout: Duration = .seconds(10)
-    /// Time after a resume in which the server may restart ICE.
-    static let restartTime: Duration = .seconds(5)
-    /// Wait for the reason of an end.
-    static let farewellTimeout: Duration = .milliseconds(250)
     private static let maximumHeldCount = 256
     private static let maximumRegionCount = 4
-    /// Waits before the attempts; the last one repeats. A jitter of 1 shortens a wait by a fifth.
-    private static let waits: [Duration] = [
-        .zero, .milliseconds(250), .milliseconds(500), .seconds(1), .seconds(2),
-    ]
-    /// Limits the waits while no media pass: the first attempt that gets through ends an outage.
-    private static let maximumWaitWithoutMedia: Duration = .milliseconds(500)
 
     init(
         cause: String, reason: LiveKitReconnectReason, restartsICE: Bool = false, regions: [String] = [],
@@ -60,11 +44,12 @@ struct RoomResume: Sendable, Equatable {
     }
 
     /// Begins the next attempt.
-    /// - Returns: the wait before it; nil: too much time has passed without media.
+    /// - Returns: the wait before it, which a jitter of 1 shortens by a fifth; nil: too much time has passed without media.
     mutating func nextWait(mediaPass: Bool, now: Duration, jitter: Double) -> Duration? {
         let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
-        var wait = Self.waits[min(attempts, Self.waits.count - 1)] * (1 - 0.2 * share)
-        if !mediaPass { wait = min(wait, Self.maximumWaitWithoutMedia) }
+        let waits = RecoveryPlan.Room.waits
+        var wait = waits[min(attempts, waits.count - 1)] * (1 - 0.2 * share)
+        if !mediaPass { wait = min(wait, RecoveryPlan.Room.longestWaitWithoutMedia) }
         guard mediaPass || !isOverdue(now: now + wait) else { return nil }
         attempts += 1
         step = .waiting
@@ -72,7 +57,7 @@ struct RoomResume: Sendable, Equatable {
     }
 
     /// True once a session should not rely on this resume alone.
-    func isOverdue(now: Duration) -> Bool { now - startedAt >= Self.limit }
+    func isOverdue(now: Duration) -> Bool { now - startedAt >= RecoveryPlan.Room.resumeLimit }
 
     /// The URL of the present attempt: the regions in turn, then the room's own, which is nil.
     var url: String? {

@@ -3,6 +3,7 @@ import DecartProtocol
 import DecartSession
 import GStreamerKit
 import MediaPipeline
+import Recovery
 import Signalling
 import WebRTCTransport
 
@@ -96,12 +97,12 @@ struct TransformSettings: Sendable {
     /// When the session begins, how long it waits, and when it ends.
     struct Session: Sendable {
         var autoConnect = true
-        var connectionTimeout: Duration = .seconds(15)
+        var connectionTimeout = RecoveryPlan.Session.connectionTimeout
         /// Zero: never.
-        var mediaTimeout: Duration = .seconds(15)
+        var mediaTimeout = RecoveryPlan.Session.mediaTimeout
         /// -1 = unlimited.
         var maxRetries = 5
-        var maxRetryDelay: Duration = .seconds(10)
+        var maxRetryDelay = RecoveryPlan.Session.longestRetryDelay
         /// Zero: never.
         var renewBefore: Duration = .seconds(10)
         /// Seconds; -1 = for ever.

@@ -1,4 +1,5 @@
 package import DecartProtocol
+import Recovery
 
 /// The failure of a session, an attempt or a request.
 /// The message is for the user: it names host and cause, and never contains a key, a token or a URL's query.
@@ -22,7 +23,7 @@ package struct SessionError: Error, Sendable, Equatable, CustomStringConvertible
     /// Wait that the service requests before a retry (Retry-After, `retry_after`).
     package var retryAfter: Duration?
     /// Longest wait that counts: a service, or a middlebox on the way, may ask for any (RFC 9110 §10.2.3 makes it advice).
-    package static let longestRequestedWait: Duration = .seconds(60)
+    package static let longestRequestedWait = RecoveryPlan.Session.longestRequestedWait
     /// The wait that counts; zero: none was requested.
     package var requestedWait: Duration { min(max(retryAfter ?? .zero, .zero), Self.longestRequestedWait) }
 

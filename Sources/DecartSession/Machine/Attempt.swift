@@ -106,12 +106,14 @@ struct Attempt: Sendable {
     private(set) var rejoin: (at: Duration, cause: SessionError)?
     /// Set once the service has closed the media path.
     var mediaClosed: SessionError?
-    /// Nothing arrives on the media path any more.
-    var pathIsLost = false
-    /// The control channel has answered since the path was lost.
-    var channelAnswers = false
+    enum Path: Sendable, Equatable {
+        case passes
+        /// Packets do not pass in one direction, or in both. The control channel may have answered since then.
+        case lost(channelAnswers: Bool)
+    }
+    private(set) var path = Path.passes
     /// Packets have arrived again since this time.
-    var recoveredAt: Duration?
+    private(set) var recoveredAt: Duration?
 
     var transport: MediaTransportKind? { snapshot.transport }
 
@@ -188,7 +190,7 @@ struct Attempt: Sendable {
         rejoin = (now, cause)
         snapshot.hold = nil
         snapshot.isMutedByService = false
-        (pathIsLost, channelAnswers, recoveredAt, mediaClosed) = (false, false, nil, nil)
+        (path, recoveredAt, mediaClosed) = (.passes, nil, nil)
         self.watchdog = watchdog
         if case .ended = generation { self.watchdog.pause() }
     }
@@ -203,10 +205,28 @@ struct Attempt: Sendable {
         if snapshot.phases.firstFrame == nil { snapshot.phases.firstFrame = now - startedAt }
     }
 
+    mutating func pathLost() {
+        path = .lost(channelAnswers: false)
+        watchdog.pathLost()
+    }
+
+    mutating func pathRecovered(_ now: Duration) {
+        (path, recoveredAt) = (.passes, now)
+        watchdog.pathRecovered()
+    }
+
+    /// - Returns: true for the first answer since the path was lost.
+    mutating func channelAnswered() -> Bool {
+        guard path == .lost(channelAnswers: false) else { return false }
+        path = .lost(channelAnswers: true)
+        return true
+    }
+
     /// Ends the suspension.
-    mutating func resume(_ now: Duration, watchdog: MediaWatchdog) {
+    /// - Parameter hasPackets: false if only messages pass so far.
+    mutating func resume(_ now: Duration, hasPackets: Bool, watchdog: MediaWatchdog) {
         role = .current
-        (pathIsLost, channelAnswers, recoveredAt) = (false, false, now)
+        (path, recoveredAt) = (hasPackets ? .passes : .lost(channelAnswers: false), now)
         self.watchdog = watchdog
         if case .ended = generation { self.watchdog.pause() }
     }

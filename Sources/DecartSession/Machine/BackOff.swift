@@ -1,4 +1,5 @@
 // The waits before the next attempt: after a failure, and while the account's limit is reached.
+import Recovery
 
 /// Retry policy for lost and failed connections.
 package struct RetryPolicy: Sendable, Equatable {
@@ -7,7 +8,7 @@ package struct RetryPolicy: Sendable, Equatable {
     /// Upper bound of each wait, unless the service requests a longer one.
     package var maximumDelay: Duration
 
-    package init(maximumRetries: Int? = 5, maximumDelay: Duration = .seconds(10)) {
+    package init(maximumRetries: Int? = 5, maximumDelay: Duration = RecoveryPlan.Session.longestRetryDelay) {
         self.maximumRetries = maximumRetries
         self.maximumDelay = maximumDelay
     }
@@ -37,7 +38,7 @@ package struct BackOff: Sendable, Equatable {
     /// - Parameter jitter: 0…1, a random number from the caller.
     package mutating func next(jitter: Double) -> Duration {
         // The property's maximum is below 2^12 s.
-        let wait = Duration.seconds(1 << min(count, 12))
+        let wait = RecoveryPlan.Session.firstRetryDelay * (1 << min(count, 12))
         count = min(count &+ 1, Int(Int32.max))
         let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
         return min(wait, maximumDelay) * (1 - 0.2 * share)

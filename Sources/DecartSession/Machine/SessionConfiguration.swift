@@ -1,4 +1,5 @@
 package import DecartProtocol
+import Recovery
 
 /// The media path that the user chooses.
 package enum TransportChoice: String, Sendable, CaseIterable {
@@ -26,7 +27,7 @@ package struct SessionConfiguration: Sendable, Equatable {
     /// Limit from sending the initial state to its ack; does not run in the queue.
     package var initialAckTimeout: Duration = .seconds(30)
     /// Limit for the answer to an offer that renegotiates a connected path.
-    package var renegotiationTimeout: Duration = .seconds(10)
+    package var renegotiationTimeout = RecoveryPlan.Session.renegotiationTimeout
     package var promptAckTimeout: Duration = .seconds(15)
     package var imageAckTimeout: Duration = .seconds(30)
     /// Time to wait for the service to report that there is a queue. An attempt loses this time if the service reports
@@ -34,31 +35,16 @@ package struct SessionConfiguration: Sendable, Equatable {
     package var statusTimeout: Duration = .milliseconds(250)
     /// If frames were sent for this long and none arrived, a lost path, or one without any frame so far, is dead; media
     /// on any other path have stalled.
-    package var stallTimeout: Duration = .seconds(5)
+    package var stallTimeout = RecoveryPlan.Session.stallTimeout
     /// Length of a stall after which another session begins; nil: never.
-    package var mediaTimeout: Duration? = .seconds(15)
+    package var mediaTimeout: Duration? = RecoveryPlan.Session.mediaTimeout
     /// The session is dead if, after a generation ended, frames were sent for this long and neither another generation
     /// nor media came.
-    package var generationTimeout: Duration = .seconds(15)
-    /// Limits joining a room again; then another session begins.
-    package var rejoinTimeout: Duration = .seconds(5)
-    /// A room that is lost again within this time is not joined again.
-    package var rejoinInterval: Duration = .seconds(10)
-    /// Time until the first message about a hold of the media, and between further ones.
-    package var holdNotice: (first: Duration, next: Duration) { (.seconds(5), .seconds(60)) }
-    package var mediaSampleInterval: Duration = .milliseconds(500)
+    package var generationTimeout = RecoveryPlan.Session.generationTimeout
+    package var mediaSampleInterval = RecoveryPlan.Session.mediaSampleInterval
     /// If the channel is lost but frames still arrive, keeps that media path until the first frame of the next one. The
     /// factory of media paths must then support two at a time, and show the older one until it is stopped.
     package var keepsMediaWhileReconnecting = false
-    /// An attempt whose path is lost continues if packets pass again within this time; the next attempt is made beside it.
-    package var suspensionTimeout: Duration = .seconds(15)
-    /// Time for packets of a suspended attempt once the channel of the next attempt is open.
-    package var takeoverDelay: Duration = .milliseconds(300)
-    /// Wait for the control channel once the service has closed the media path. If the service ends both at once, either
-    /// end may arrive first.
-    package var mediaClosedDelay: Duration = .milliseconds(250)
-    /// A connection of this length resets the count of retries.
-    package var stableAfter: Duration = .seconds(30)
 
     /// Requests passthrough of a room although there is a prompt or an image.
     package var requestsPassthrough = false
@@ -78,7 +64,8 @@ package struct SessionConfiguration: Sendable, Equatable {
     package var maximumDuration: Duration?
 
     package init(
-        initial: SessionContent, retry: RetryPolicy = RetryPolicy(), connectionTimeout: Duration = .seconds(15)
+        initial: SessionContent, retry: RetryPolicy = RetryPolicy(),
+        connectionTimeout: Duration = RecoveryPlan.Session.connectionTimeout
     ) {
         self.initial = initial
         self.retry = retry

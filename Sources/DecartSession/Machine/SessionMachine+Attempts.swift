@@ -1,5 +1,6 @@
 // The roles of attempts: how one begins and ends, and which one is the session.
 import DecartProtocol
+import Recovery
 
 extension SessionMachine {
     var current: Attempt? { attempts.first(.current) }
@@ -118,8 +119,8 @@ extension SessionMachine {
 
     /// True if a dead service and a network that drops everything look the same.
     func canSuspend(_ attempt: Attempt) -> Bool {
-        configuration.keepsMediaWhileReconnecting && attempt.step == .connected && attempt.pathIsLost
-            && !attempt.channelAnswers && attempt.causeOfEnd == nil
+        configuration.keepsMediaWhileReconnecting && attempt.step == .connected
+            && attempt.path == .lost(channelAnswers: false) && attempt.causeOfEnd == nil
     }
 
     mutating func suspend(_ attempt: Attempt, isGone: Bool) {
@@ -129,7 +130,7 @@ extension SessionMachine {
         if attempts[id]?.offers.rollback() == true { emit(.rollbackOffer(id)) }
         leave(attempt)
         attempts[id]?.role = .suspended(Attempt.Suspension(isGone: isGone))
-        emit(.schedule(.suspension(id), after: configuration.suspensionTimeout))
+        emit(.schedule(.suspension(id), after: RecoveryPlan.Session.suspensionTimeout))
     }
 
     mutating func endSuspended() {
@@ -139,15 +140,15 @@ extension SessionMachine {
     /// Packets of the suspended attempt arrive: it is current again, and the next one ends. Too late once that has sent
     /// its initial state, because prompts then belong to its channel.
     @discardableResult
-    mutating func resumeSuspended() -> Bool {
+    mutating func resumeSuspended(hasPackets: Bool = true) -> Bool {
         guard let id = suspended?.id, (current?.step ?? .opening) <= .open else { return false }
         for attempt in attempts.all where attempt.id > id { end(attempt.id) }
         for timer in [TimerID.retry, .suspension(id)] { emit(.cancel(timer)) }
         phase = .running
-        attempts[id]?.resume(now, watchdog: configuration.watchdog)
+        attempts[id]?.resume(now, hasPackets: hasPackets, watchdog: configuration.watchdog)
         pauseIfSilent(id)
         limitChanged()
-        emit(.schedule(.stable(id), after: configuration.stableAfter))
+        emit(.schedule(.stable(id), after: RecoveryPlan.Session.stableAfter))
         report(.note("Packets arrive again: the session continues"))
         return true
     }

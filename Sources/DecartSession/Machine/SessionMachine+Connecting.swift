@@ -6,6 +6,7 @@
 //
 // A viewer (`isViewer`) knows its path from its token, requests nothing, and only negotiates or joins.
 import DecartProtocol
+import Recovery
 
 extension SessionMachine {
     mutating func opened(_ id: AttemptID, _ transport: Duration?, _ upgrade: Duration?) {
@@ -15,7 +16,7 @@ extension SessionMachine {
         if let suspended, suspended.suspension?.isGone == false {
             // Packets pass, so those of the suspended attempt arrive now, or its service is gone.
             emit(.sampleMedia(suspended.id))
-            emit(.schedule(.takeover(id), after: configuration.takeoverDelay))
+            emit(.schedule(.takeover(id), after: RecoveryPlan.Session.takeoverDelay))
         } else {
             proceed(id)
         }

@@ -1,5 +1,6 @@
 // Events and samples of the media path.
 import DecartProtocol
+import Recovery
 
 extension SessionMachine {
     mutating func media(_ event: MediaEvent, _ id: AttemptID) {
@@ -35,14 +36,9 @@ extension SessionMachine {
             holdChanged(since: attempt)
         case .pathLost:
             guard attempt.step == .connected else { return }
-            attempts[id]?.pathIsLost = true
-            attempts[id]?.channelAnswers = false
-            attempts[id]?.watchdog.pathLost()
+            attempts[id]?.pathLost()
             emit(.probeChannel(id))
-        case .pathRecovered:
-            attempts[id]?.pathIsLost = false
-            attempts[id]?.recoveredAt = now
-            attempts[id]?.watchdog.pathRecovered()
+        case .pathRecovered: attempts[id]?.pathRecovered(now)
         case .lost(let error, let again): rejoin(attempt, after: error, again)
         case .isolated(let error?): beginSuccessor(beside: attempt, after: error)
         case .isolated(nil): endSuccessor()
@@ -52,7 +48,7 @@ extension SessionMachine {
             if let cause = attempt.causeOfEnd { return attemptFailed(id, cause) }
             let error = attempt.causeOfRejoin(else: error)
             attempts[id]?.mediaClosed = error
-            emit(.schedule(.mediaClosed(id), after: configuration.mediaClosedDelay))
+            emit(.schedule(.mediaClosed(id), after: RecoveryPlan.Channel.mediaClosedDelay))
         case .stopped: break
         }
     }
@@ -81,7 +77,7 @@ extension SessionMachine {
         emit(.cancel(.mediaConnect(id)))
         pauseIfSilent(id)
         emit(.schedule(.mediaSample(id), after: configuration.mediaSampleInterval))
-        emit(.schedule(.stable(id), after: configuration.stableAfter))
+        emit(.schedule(.stable(id), after: RecoveryPlan.Session.stableAfter))
     }
 
     /// No media are due while we send none.
@@ -99,7 +95,7 @@ extension SessionMachine {
     private mutating func rejoin(_ attempt: Attempt, after error: SessionError, _ again: MediaStart) {
         let id = attempt.id
         if let cause = attempt.causeOfEnd { return attemptFailed(id, cause) }
-        let isRepeated = attempt.rejoin.map { now - $0.at < configuration.rejoinInterval } ?? false
+        let isRepeated = attempt.rejoin.map { now - $0.at < RecoveryPlan.Room.rejoinInterval } ?? false
         guard attempt.step == .connected, !isRepeated else { return attemptFailed(id, error) }
         report(.note("Joins the room again: \(error.message)"))
         attempts[id]?.beginRejoin(now, after: error, watchdog: configuration.watchdog)
@@ -107,7 +103,7 @@ extension SessionMachine {
         emit(.stopMedia(id))
         emit(.startMedia(id, again))
         for timer in [TimerID.mediaSample(id), .stable(id)] { emit(.cancel(timer)) }
-        emit(.schedule(.mediaConnect(id), after: configuration.rejoinTimeout))
+        emit(.schedule(.mediaConnect(id), after: RecoveryPlan.Room.rejoinTimeout))
     }
 
     /// Sets another session up beside one whose media flow, in case that these end too.
@@ -135,13 +131,13 @@ extension SessionMachine {
     private mutating func holdChanged(since before: Attempt) {
         guard let after = attempts[before.id], after.holdMessage != before.holdMessage else { return }
         let timer = TimerID.held(after.id)
-        emit(after.holdMessage == nil ? .cancel(timer) : .schedule(timer, after: configuration.holdNotice.first))
+        emit(after.holdMessage == nil ? .cancel(timer) : .schedule(timer, after: RecoveryPlan.Session.holdNotice.first))
     }
 
     mutating func announceHold(_ id: AttemptID) {
         guard let error = live(id)?.holdMessage else { return }
         warn(error, id)
-        emit(.schedule(.held(id), after: configuration.holdNotice.next))
+        emit(.schedule(.held(id), after: RecoveryPlan.Session.holdNotice.next))
     }
 
     // MARK: Samples
@@ -149,7 +145,7 @@ extension SessionMachine {
     mutating func sampled(_ traffic: MediaTraffic, _ id: AttemptID) {
         guard attempts[id]?.step == .connected else { return }
         // Only packets can tell if a lost path has media.
-        let isHeld = attempts[id].map { $0.snapshot.hold != nil && !$0.pathIsLost } ?? false
+        let isHeld = attempts[id].map { $0.snapshot.hold != nil && $0.path == .passes } ?? false
         let before = attempts[id]
         attempts[id]?.watchdog.sample(traffic, isHeld: isHeld, now: now)
         if let before { holdChanged(since: before) }
@@ -181,9 +177,9 @@ extension SessionMachine {
         // A service in a room starts only once it has found our track there, so its first media may take longer.
         let first = attempt.transport == .livekit && !hasMedia ? configuration.connectionTimeout : .zero
         guard attempt.watchdog.expectsMedia else {
-            return max(attempt.pathIsLost ? configuration.stallTimeout : configuration.generationTimeout, first)
+            return max(attempt.path == .passes ? configuration.generationTimeout : configuration.stallTimeout, first)
         }
-        let isHealthy = attempt.role == .current && hasMedia && !attempt.pathIsLost
+        let isHealthy = attempt.role == .current && hasMedia && attempt.path == .passes
         return isHealthy ? configuration.mediaTimeout : max(configuration.stallTimeout, first)
     }
 
@@ -210,8 +206,7 @@ extension SessionMachine {
 
     /// The media path is lost, but messages arrive: the service may restart ICE with us. A room does so by itself.
     mutating func channelAnswered(_ id: AttemptID) {
-        guard let attempt = live(id), attempt.pathIsLost, !attempt.channelAnswers else { return }
-        attempts[id]?.channelAnswers = true
+        guard let attempt = live(id), attempts[id]?.channelAnswered() == true else { return }
         if attempt.transport == .webrtc { restartICE(attempt) }
     }
 }

@@ -1,11 +1,10 @@
 // Failures of attempts, and when the next attempt begins. The first connection and a lost one fail in the same way: only
 // `attemptFailed` decides whether to retry. If no retries are allowed, the session fails at once.
 import DecartProtocol
+import Recovery
 
 extension SessionMachine {
     enum Loss { case connection, path, address }
-
-    private static let retransmissionTime = Duration.seconds(10)
 
     /// Ends an attempt that failed or whose connection was lost.
     /// - Parameter loss: a lost path suspends the attempt for the case that packets pass again; after the loss of its
@@ -137,8 +136,7 @@ extension SessionMachine {
 
     mutating func channelSilent(_ id: AttemptID, _ error: SessionError) {
         guard let attempt = live(id) else { return }
-        // TCP retransmits late after a loss, because its timer has doubled each time.
-        if let recoveredAt = attempt.recoveredAt, now - recoveredAt < Self.retransmissionTime { return }
+        if let recoveredAt = attempt.recoveredAt, now - recoveredAt < RecoveryPlan.Channel.retransmissionTime { return }
         attemptFailed(id, error, loss: canSuspend(attempt) ? .path : .connection)
     }
 
@@ -151,7 +149,9 @@ extension SessionMachine {
         if phase == .backingOff, mayRetryEarly {
             guard backOff.endWait() else { return }
             emit(.cancel(.retry))
-        } else if let current, current.step == .opening, now - current.startedAt >= .seconds(1), backOff.endWait() {
+        } else if let current, current.step == .opening, now - current.startedAt >= RecoveryPlan.Session.dialAge,
+            backOff.endWait()
+        {
             // A dial into a network that is gone would only wait for its timeout.
             end(current.id)
         } else {

@@ -101,11 +101,7 @@ package struct SessionMachine: Sendable {
         case .channelOpened(let id, let transport, let upgrade):
             opened(id, transport, upgrade)
         case .channelMessage(let id, let message):
-            if suspended?.id == id, resumeSuspended() {
-                // Only messages pass so far.
-                attempts[id]?.pathIsLost = true
-                channelAnswered(id)
-            }
+            if suspended?.id == id, resumeSuspended(hasPackets: false) { channelAnswered(id) }
             received(message, id)
         case .channelMalformed(let id, let reason):
             // A malformed message never ends the session.

@@ -6,6 +6,7 @@ import EventLoopThreads
 package import Log
 import MediaSecurity
 import Network
+import Recovery
 import Synchronization
 
 package final class WebSocketChannel: SignallingChannel {
@@ -22,7 +23,7 @@ package final class WebSocketChannel: SignallingChannel {
         package var refusesLocal = false
         package var userAgent = "gst-decart"
         /// Interval between pings. The peer is silent if no frame arrives for one interval after a ping.
-        package var pingInterval: Duration = .seconds(5)
+        package var pingInterval = RecoveryPlan.Channel.pingInterval
         /// Timeout for the peer's part of the closing handshake.
         package var closeLimit: Duration = .milliseconds(250)
         /// Timeout for the name lookup, within the timeout of `open`.

@@ -2,6 +2,7 @@
 // the path. It must not know DTLS or RTP.
 import EventLoopThreads
 import ICE
+import Recovery
 import Synchronization
 
 // @unchecked: `agent` and `makeSession` may be used on any thread; all else that is not constant belongs to the network
@@ -49,11 +50,7 @@ final class ICETransport: @unchecked Sendable {
 
     /// An offer may be part of a URL, whose length proxies limit.
     private static let maximumOffered = 16
-    /// Time for an ICE restart from its offer or answer to a path.
-    private static let restartTimeout = Duration.seconds(15)
     private static let retirement = Duration.seconds(2)
-    /// Time for the offer of a remote peer that has closed its TCP connections to restart ICE.
-    private static let closedPathTimeout = Duration.seconds(5)
 
     /// - Parameter videoSent: counts the RTP packets of our video, which require feedback.
     init(
@@ -160,8 +157,8 @@ final class ICETransport: @unchecked Sendable {
         }
         session.role = .restart
         sessions.append(session)
-        session.limit = network.schedule(after: Self.restartTimeout) { [weak self] in
-            self?.restartFailed(session, "no path within \(Self.restartTimeout.components.seconds) s")
+        session.limit = network.schedule(after: RecoveryPlan.ICE.restartTimeout) { [weak self] in
+            self?.restartFailed(session, "no path within \(RecoveryPlan.ICE.restartTimeout.components.seconds) s")
         }
         log.restartBegins(reason)
         gather(session)
@@ -307,7 +304,7 @@ final class ICETransport: @unchecked Sendable {
             log.pathClosed()
             onEvent(.disconnected)
         }
-        session.limit = network.schedule(after: Self.closedPathTimeout) { [weak self] in
+        session.limit = network.schedule(after: RecoveryPlan.ICE.closedPathTimeout) { [weak self] in
             guard let self, self.restart == nil, self.current === session else { return }
             self.failPath()
         }

@@ -1,6 +1,7 @@
 // Judges a connected path by what arrives authenticated. What arrives proves the downlink only; the uplink is proven by
 // responses to consent checks (RFC 7675) and by RTCP that acknowledges our video. A value: `now` and randomness are
 // arguments.
+import Recovery
 
 package struct PathMonitor: Sendable {
     package enum Verdict: Sendable, Equatable {
@@ -12,39 +13,9 @@ package struct PathMonitor: Sendable {
         case expired
     }
 
-    /// RFC 7675 §5.1.
-    package static let consentTimeout = Duration.seconds(30)
-    /// Silence after which a path that was busy is suspicious, and then lost.
-    private static let suspicion = Duration.seconds(1)
-    private static let busyLimit = Duration.seconds(2)
-    /// Silence of media and feedback, while we send and the peer answers checks, after which the path is lost. A peer
-    /// that pauses its media still sends feedback: where that came often, its absence means more.
-    private static let mediaLimit = Duration.milliseconds(2500)
-    private static let feedbackLimit = Duration.milliseconds(1200)
-    /// Time without a proof of the uplink, while we send, after which the path is suspicious, and then lost; where
-    /// acknowledgements came often, and elsewhere.
-    private static let uplinkSuspicion = (busy: Duration.seconds(1), other: Duration.seconds(2))
-    private static let uplinkLimit = (busy: Duration.milliseconds(2500), other: Duration.seconds(4))
-    /// Time without acknowledgements, while we send and the peer answers checks, after which the path carries our checks
-    /// and not our media; longer where reports are rare.
-    private static let acknowledgementLimit = (least: Duration.seconds(4), longest: Duration.seconds(16))
-    /// Time for a proof after `suspect`.
-    private static let suspectLimit = Duration.milliseconds(1500)
-    /// Silence after which a path without media is lost: at least three checks in a row have failed.
-    private static let idleLimit = Duration.seconds(18)
-    /// RFC 7675 §5.1 recommends 5 s. With 10 s, a session in standby costs less; a check without an answer is repeated,
-    /// and soon again and again: a response must pass in time for consent.
-    private static let interval = Duration.seconds(10)
-    private static let repetition = Duration.seconds(2)
-    private static let probeInterval = Duration.milliseconds(250)
-    private static let lostInterval = Duration.seconds(1)
-    private static let urgency = Duration.seconds(16)
+    private typealias Plan = RecoveryPlan.Path
     /// Packets a second from which on silence means something.
     private static let busyRate = 5
-    /// A longer time between two ticks means that this process was suspended.
-    private static let longestTick = Duration.seconds(2)
-    /// A longer time without a sent packet is a pause, in which no acknowledgement is due.
-    private static let longestSendGap = Duration.seconds(1)
 
     package enum Arrival: Sendable {
         case media
@@ -104,7 +75,7 @@ package struct PathMonitor: Sendable {
 
     private let consentTimeout: Duration
 
-    package init(now: Duration, consentTimeout: Duration = PathMonitor.consentTimeout) {
+    package init(now: Duration, consentTimeout: Duration = RecoveryPlan.Path.consentTimeout) {
         self.consentTimeout = consentTimeout
         (lastArrival, lastMedia, lastConsent, lastTick, sendingSince) = (now, now, now, now, now)
         (packets, feedback, acknowledgements) = (Rate(now: now), Rate(now: now), Rate(now: now))
@@ -168,10 +139,10 @@ package struct PathMonitor: Sendable {
     package mutating func tick(now: Duration, jitter: Double, sends: Bool = false) -> [Verdict] {
         guard !isExpired else { return [] }
         // Packets that arrived meanwhile have not been read yet.
-        if now - lastTick > Self.longestTick { shift(by: now - lastTick) }
+        if now - lastTick > Plan.longestTick { shift(by: now - lastTick) }
         lastTick = now
         if sends {
-            if lastSent.map({ now - $0 > Self.longestSendGap }) ?? true { sendingSince = now }
+            if lastSent.map({ now - $0 > Plan.longestSendGap }) ?? true { sendingSince = now }
             lastSent = now
         }
         let silence = now - lastArrival
@@ -204,21 +175,21 @@ package struct PathMonitor: Sendable {
     // MARK: Judgement
 
     private mutating func judge(_ silence: Duration, _ sends: Bool, _ now: Duration) -> Loss? {
-        if isBusy || !cannotCheck, silence >= (isBusy ? Self.busyLimit : Self.idleLimit) { return .silence }
-        if sends, isBusy, now - lastMedia >= (feedback.isBusy ? Self.feedbackLimit : Self.mediaLimit) { return .media }
-        let limit = acknowledgements.isBusy ? Self.uplinkLimit.busy : Self.uplinkLimit.other
+        if isBusy || !cannotCheck, silence >= (isBusy ? Plan.busyLimit : Plan.idleLimit) { return .silence }
+        if sends, isBusy, now - lastMedia >= (feedback.isBusy ? Plan.feedbackLimit : Plan.mediaLimit) { return .media }
+        let limit = acknowledgements.isBusy ? Plan.uplinkLimit.busy : Plan.uplinkLimit.other
         if unproven(now) >= limit { return .uplink }
         let unacknowledged = unacknowledged(now)
-        let due = min(max(acknowledgementGap * 3, Self.acknowledgementLimit.least), Self.acknowledgementLimit.longest)
+        let due = min(max(acknowledgementGap * 3, Plan.acknowledgementLimit.least), Plan.acknowledgementLimit.longest)
         if unacknowledged >= due { return .acknowledgements }
-        guard let suspectedAt, now - suspectedAt >= Self.suspectLimit else { return nil }
+        guard let suspectedAt, now - suspectedAt >= Plan.suspectLimit else { return nil }
         self.suspectedAt = nil
         if lastConsent < suspectedAt { return .uplink }
-        let isDue = acknowledgementGap < Self.suspectLimit / 2
-        return isDue && unacknowledged > Self.suspectLimit ? .acknowledgements : nil
+        let isDue = acknowledgementGap < Plan.suspectLimit / 2
+        return isDue && unacknowledged > Plan.suspectLimit ? .acknowledgements : nil
     }
 
-    private func isSending(_ now: Duration) -> Bool { lastSent.map { now - $0 <= Self.longestSendGap } ?? false }
+    private func isSending(_ now: Duration) -> Bool { lastSent.map { now - $0 <= Plan.longestSendGap } ?? false }
 
     /// Time without a proof that the uplink carries anything, although we send.
     private func unproven(_ now: Duration) -> Duration {
@@ -235,17 +206,17 @@ package struct PathMonitor: Sendable {
     // MARK: Checks
 
     private mutating func mustCheck(_ silence: Duration, _ jitter: Double, _ now: Duration) -> Bool {
-        let suspicion = acknowledgements.isBusy ? Self.uplinkSuspicion.busy : Self.uplinkSuspicion.other
+        let suspicion = acknowledgements.isBusy ? Plan.uplinkSuspicion.busy : Plan.uplinkSuspicion.other
         let probes =
-            loss == nil && (suspectedAt != nil || isBusy && silence >= Self.suspicion || unproven(now) >= suspicion)
-        let isUrgent = now - lastConsent >= Self.urgency
+            loss == nil && (suspectedAt != nil || isBusy && silence >= Plan.suspicion || unproven(now) >= suspicion)
+        let isUrgent = now - lastConsent >= Plan.urgency
         let interval =
             probes
-            ? Self.probeInterval
-            : isDisconnected || isUrgent ? Self.lostInterval : Self.interval * (0.8 + 0.4 * jitter)
+            ? Plan.probeInterval
+            : isDisconnected || isUrgent ? Plan.lostInterval : Plan.interval * (0.8 + 0.4 * jitter)
         // The check that is planned may lie seconds ahead when the silence begins.
         if probes || isDisconnected || isUrgent { nextCheck = min(nextCheck, lastCheck + interval) }
-        if lastConsent < lastCheck { nextCheck = min(nextCheck, lastCheck + Self.repetition) }
+        if lastConsent < lastCheck { nextCheck = min(nextCheck, lastCheck + Plan.repetition) }
         guard now >= nextCheck else { return false }
         (lastCheck, nextCheck) = (now, now + interval)
         return true

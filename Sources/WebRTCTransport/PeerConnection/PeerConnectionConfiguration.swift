@@ -1,5 +1,6 @@
 package import EventLoopThreads
 package import ICE
+import Recovery
 
 package struct PeerConnectionConfiguration: Sendable {
     package var iceServers: [ICEServer] = []
@@ -76,7 +77,7 @@ package struct PeerConnectionConfiguration: Sendable {
     /// False: the target stays at the first one, whatever the network carries.
     package var adaptsBitrate = true
     /// Time without an arrival after which the path has failed (RFC 7675 §5.1); tests shorten it.
-    package var consentTimeout = PathMonitor.consentTimeout
+    package var consentTimeout = RecoveryPlan.Path.consentTimeout
     package var loggers = TransportLoggers.none
 
     package init() {}
