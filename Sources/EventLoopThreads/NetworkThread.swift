@@ -24,6 +24,23 @@ package final class NetworkThread: Sendable {
         return process != 0 && process != getpid()
     }
 
+    private static let started = Mutex<[NetworkThread]>([])
+
+    /// Stops all threads for good, because the process exits and what they use will be freed. Waits until each has ended
+    /// what it does, but no longer than `limit`.
+    package static func haltAll(within limit: Duration) {
+        let halted = DispatchSemaphore(value: 0)
+        let others = started.withLock { $0 }.filter { !$0.isCurrent }
+        for thread in others {
+            thread.async {
+                halted.signal()
+                while true { pause() }
+            }
+        }
+        let end = DispatchTime.now() + .nanoseconds(Int(limit / .nanoseconds(1)))
+        for _ in others { _ = halted.wait(timeout: end) }
+    }
+
     /// A `GMainContext`; nil if the thread has not started.
     package var context: OpaquePointer? { loop.context }
     private let name: String
@@ -63,7 +80,12 @@ package final class NetworkThread: Sendable {
             thread.loop.run()
             return nil
         }
-        if isStarted { Self.process.store(getpid(), ordering: .relaxed) } else { thread.release() }
+        if isStarted {
+            Self.process.store(getpid(), ordering: .relaxed)
+            Self.started.withLock { $0.append(self) }
+        } else {
+            thread.release()
+        }
         return isStarted
     }
 

@@ -28,6 +28,7 @@ package final class DTLSCertificate: @unchecked Sendable {
     }
 
     package static func generate(_ kind: KeyKind = .p256) throws(DTLSError) -> DTLSCertificate {
+        guard OpenSSLLibrary.isPrepared else { throw .drained(.setup, "OpenSSL could not be initialised") }
         ERR_clear_error()
         let key =
             switch kind {

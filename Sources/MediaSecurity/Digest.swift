@@ -5,8 +5,8 @@ private import COpenSSL
 package func sha1(_ bytes: [UInt8]) -> [UInt8] {
     var digest = [UInt8](repeating: 0, count: 20)
     var length = digest.count
-    guard EVP_Q_digest(nil, "SHA1", nil, bytes, bytes.count, &digest, &length) == 1, length == digest.count else {
-        return []
-    }
+    guard OpenSSLLibrary.isPrepared,
+        EVP_Q_digest(nil, "SHA1", nil, bytes, bytes.count, &digest, &length) == 1, length == digest.count
+    else { return [] }
     return digest
 }

@@ -4,6 +4,7 @@ private import COpenSSL
 package enum MessageAuthentication {
     /// Computes HMAC-SHA-256, 32 bytes; nil if OpenSSL fails.
     package static func sha256(key: [UInt8], message: [UInt8]) -> [UInt8]? {
+        guard OpenSSLLibrary.isPrepared else { return nil }
         var output = [UInt8](repeating: 0, count: 32)
         var length = 0
         let made = EVP_Q_mac(

@@ -96,7 +96,7 @@ private let ciphers =
 private func makeContext(
     _ method: OpaquePointer?, minimum: TLSVersion, maximum: TLSVersion
 ) throws(TLSError) -> OpaquePointer {
-    guard let context = SSL_CTX_new(method) else { throw .drained(.setup) }
+    guard OpenSSLLibrary.isPrepared, let context = SSL_CTX_new(method) else { throw .drained(.setup) }
     gst_decart_ctx_set_tls_options(context)
     gst_decart_ctx_set_tls_mode(context)
     gst_decart_ctx_disable_cache(context)
@@ -123,7 +123,7 @@ private final class TrustStore: @unchecked Sendable {
     let pointer: OpaquePointer
 
     private init?() {
-        guard let pointer = X509_STORE_new() else { return nil }
+        guard OpenSSLLibrary.isPrepared, let pointer = X509_STORE_new() else { return nil }
         self.pointer = pointer
     }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Ends Python programs whose session still plays, in standby after EOS, and checks that each of them exits cleanly.
+"""Ends programs whose session still plays and checks that each of them exits cleanly: in Python, in standby after EOS; in C, with
+what OpenSSL does at the end.
 
 The interpreter ends by pthread_exit each thread that calls into it while it finalises. Prints "ok NAME" or "not ok NAME:
 why". Uses loopback only.
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from checks import Results, gstreamer
+from checks import Results, compile_c, gstreamer
 from standin import running_standin
 
 EXITS = 12
@@ -46,6 +47,13 @@ def main():
             ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
             if ended.returncode or "ends" not in ended.stdout:
                 ends.append(f"{ended.returncode} {ended.stdout[-100:]}{ended.stderr[-200:]}".strip())
+        probe = compile_c(os.path.join(os.path.dirname(os.path.abspath(__file__)), "exit_probe.c"), os.path.join(folder, "probe"),
+                          "-Wall", "-Wextra", "-Werror", packages=("gstreamer-1.0", "libcrypto"))
+        for when in ("before", "after"):
+            ended = subprocess.run([probe, when], env={**environment, "DECART_BASE_URL": url}, capture_output=True, text=True,
+                                   timeout=120, check=False)
+            report(f"a program that uses OpenSSL {when} the element may end while its session plays",
+                   f"status {ended.returncode} {ended.stdout}{ended.stderr[-200:]}" if ended.returncode else "")
     report("a Python program may end while its session plays", f"{len(ends)} of {EXITS} exits: {ends[0]}" if ends else "")
     return report.failed
 

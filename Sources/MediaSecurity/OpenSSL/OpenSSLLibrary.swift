@@ -1,0 +1,12 @@
+private import COpenSSL
+private import EventLoopThreads
+
+/// OpenSSL's own `atexit` handler frees what our threads use. A host may exit at any time, also with sessions that play.
+enum OpenSSLLibrary {
+    /// Everything that may be the first to use OpenSSL reads this before.
+    static let isPrepared: Bool = {
+        // Without effect if the host has used OpenSSL before; then its handler calls ours first.
+        OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) == 1
+            && OPENSSL_atexit { NetworkThread.haltAll(within: .seconds(1)) } == 1
+    }()
+}
