@@ -11,7 +11,9 @@ enum DTLSContext {
     static func make(
         certificate: DTLSCertificate, profiles: [SRTPProfile], verifier: PeerVerifier
     ) throws(DTLSError) -> OpaquePointer {
-        guard OpenSSLLibrary.isPrepared, let context = SSL_CTX_new(DTLS_method()) else { throw .drained(.setup, "no DTLS context") }
+        guard OpenSSLLibrary.isPrepared, let context = SSL_CTX_new(DTLS_method()) else {
+            throw .drained(.setup, "no DTLS context")
+        }
         gst_decart_ctx_set_options(context)
         gst_decart_ctx_disable_cache(context)
         gst_decart_ctx_set_max_cert_list(context, 32 * 1_024)
