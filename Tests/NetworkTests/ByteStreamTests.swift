@@ -179,6 +179,17 @@ struct ByteStreamTests {
         #expect(!pair.onThread { $0.isOpen })
     }
 
+    @Test func theLastBytesComeBeforeAResetThatAWriteFinds() async throws {
+        let pair = try StreamPair()
+        pair.onThread { stream in
+            #expect(pair.peer.send([7, 8, 9]))
+            pair.peer.reset()
+            stream.write([1, 2])
+        }
+        #expect(await pair.log.end() == .system(ECONNRESET))
+        #expect(pair.log.value.bytes == [7, 8, 9])
+    }
+
     // MARK: Paused reading
 
     @Test func pausedBytesWaitAtThePeer() async throws {

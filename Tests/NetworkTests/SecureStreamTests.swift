@@ -119,6 +119,18 @@ struct SecureStreamTests {
         ends.onThread { #expect(!ends.client.isOpen) }
     }
 
+    @Test func theLastBytesComeBeforeAResetThatAWriteFinds() async throws {
+        let ends = try Ends()
+        await ends.secured()
+        ends.onThread {
+            ends.server.write([7, 8, 9])
+            ends.server.reset()
+            ends.client.write([1, 2])
+        }
+        #expect(await ends.clientLog.end() == .system(ECONNRESET))
+        #expect(ends.clientLog.value.bytes == [7, 8, 9])
+    }
+
     @Test(arguments: [true, false]) func aPaceReachesThePeer(isBelowTLS: Bool) async throws {
         let ends = try Ends()
         await ends.secured()

@@ -63,6 +63,8 @@ package final class ByteStream: @unchecked Sendable {
     private var completions: [(at: Int, body: () -> Void)] = []
     private var isFlushing = false
     private var isReceiving = false
+    /// The error of a write: nothing more is sent.
+    private var sendError: NetworkError?
     /// While `finishing`: the peer has ended its direction.
     private var hasPeerEnded = false
     private var timer: NetworkTimer?
@@ -119,7 +121,7 @@ package final class ByteStream: @unchecked Sendable {
     }
 
     private func flush() {
-        guard !isFlushing, phase == .open || phase == .finishing else { return }
+        guard !isFlushing, sendError == nil, phase == .open || phase == .finishing else { return }
         isFlushing = true
         flushTurn()
         isFlushing = false
@@ -135,7 +137,7 @@ package final class ByteStream: @unchecked Sendable {
         while budget > 0, phase != .closed, paceTimer == nil {
             if let tls { encrypt(tls) }
             let (number, code) = tls == nil ? send(&plain) : send(&ciphertext)
-            guard code == 0 else { return end(.system(code)) }
+            guard code == 0 else { return sendFailed(.system(code)) }
             if tls == nil { take(number) }
             guard number > 0 else { return }
             budget -= number
@@ -145,6 +147,17 @@ package final class ByteStream: @unchecked Sendable {
                     self?.flush()
                 }
             }
+        }
+    }
+
+    /// A peer that resets the connection may have said why before: that is read first.
+    private func sendFailed(_ error: NetworkError) {
+        guard phase == .open, isReading else { return end(error) }
+        sendError = error
+        // The caller may be in the middle of what was received before.
+        thread.later { [self] in
+            receive()
+            if phase == .open { end(error) }
         }
     }
 
@@ -295,7 +308,7 @@ package final class ByteStream: @unchecked Sendable {
     }
 
     private var waitsForSocket: Bool {
-        guard paceTimer == nil else { return false }
+        guard paceTimer == nil, sendError == nil else { return false }
         return tls == nil ? !plain.isEmpty : !ciphertext.isEmpty || (isSecured && !plain.isEmpty)
     }
 
@@ -330,7 +343,7 @@ package final class ByteStream: @unchecked Sendable {
 
     private func end(_ error: NetworkError?) {
         guard isOpen else { return closeDescriptor() }
-        let onEvent = onEvent
+        let (onEvent, error) = (onEvent, sendError ?? error)
         // An alert tells the peer the reason.
         if let tls, tls.hasOutput {
             ciphertext.append(tls.takeOutput())

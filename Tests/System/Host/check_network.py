@@ -275,7 +275,7 @@ def session(network):
     answer = json.loads(output)
     found = next((probe for probe in answer["probes"] if probe["probe"] == "session"), {})
     say("--deep: all sessions of the account are in use", "" if status == 7 and found.get("cause") == "limit" and any(
-        "1013" in message["text"] for message in answer["session"]["messages"]) else output)
+        "1013" in message["text"] for message in answer["session"]["messages"]) else f"{found} {answer['session']}")
     url = f"wss://{HOST}:{netlab.PORT}/?fault=room_ice_none"
     status, output, _ = network.check("--deep", "--timeout", "1", url=url)
     say("--deep: no media", "" if status == 10 and "No transformed frame arrived" in output else output)
