@@ -21,18 +21,44 @@ extension DecartTransform {
         }
         guard run?.isDraining != true else { return }
         guard let session = run?.session, isConnected else { return finish() }
-        drainStep(session, output, left: 10, last: output?.counters.received ?? 0)
+        awaitRest(session, { output?.counters.received ?? 0 }) { [weak self] in self?.videoEnded(session, output) }
     }
 
-    /// Checks up to ten times, after 200 ms and then every 100 ms, and ends once no frame came between two checks.
-    private func drainStep(_ session: ElementSession, _ output: VideoOutput?, left: Int, last: UInt64) {
+    /// Checks up to ten times, after 200 ms and then every 100 ms, and ends once nothing came between two checks.
+    private func awaitRest(
+        _ session: ElementSession, left: Int = 10, last: UInt64? = nil, _ received: @escaping @Sendable () -> UInt64,
+        then end: @escaping @Sendable () -> Void
+    ) {
+        let last = last ?? received()
         session.after(.milliseconds(left == 10 ? 200 : 100)) { [weak self] in
-            let now = output?.counters.received ?? 0
-            if left > 1, now != last {
-                self?.drainStep(session, output, left: left - 1, last: now)
-            } else {
-                self?.finish()
+            let now = received()
+            guard left > 1, now != last else { return end() }
+            self?.awaitRest(session, left: left - 1, last: now, received, then: end)
+        }
+    }
+
+    /// The audio of a file may go on after its last frame: then `src` ends, and the session with the audio.
+    private func videoEnded(_ session: ElementSession, _ output: VideoOutput?) {
+        guard let run = state.withLock(\.run), run.isDraining, !run.isEndedByApplication, audio.goesOn else {
+            return finish()
+        }
+        reportEmptyOutput(output)
+        output?.finish()
+        awaitAudio(session, last: audio.gate.counters.framesIn)
+    }
+
+    /// Looks again every 200 ms. Audio of which nothing comes for five seconds has ended too: the session is billed.
+    private func awaitAudio(_ session: ElementSession, last: UInt64, silent: Int = 0) {
+        session.after(.milliseconds(200)) { [weak self] in
+            guard let self, let run = self.state.withLock(\.run), run.isDraining else { return }
+            let now = self.audio.gate.counters.framesIn
+            let silent = now == last && self.audio.gate.isPlaying ? silent + 1 : 0
+            guard !run.isEndedByApplication, self.audio.goesOn, silent < 25 else {
+                return self.awaitRest(session, { [audio = self.audio] in audio.counters.received }) { [weak self] in
+                    self?.end()
+                }
             }
+            self.awaitAudio(session, last: now, silent: silent)
         }
     }
 
@@ -54,6 +80,11 @@ extension DecartTransform {
         let (run, output) = state.withLock { ($0.run, $0.output) }
         guard run?.isDraining != false else { return }
         reportEmptyOutput(output)
+        end()
+    }
+
+    private func end() {
+        let output = state.withLock(\.output)
         // A branch behind `audio_src` that waits for a pad which has not come gets one.
         if let identity = output?.identity { audio.show(as: identity) }
         state.withLock { state in

@@ -31,6 +31,8 @@ package final class AudioInput: @unchecked Sendable {
         var channels = 1
         /// Opus packets come; nil: no caps have come.
         var takesPackets: Bool?
+        /// A stream has begun, and not ended.
+        var isComing = false
     }
     private let state = StateLock(State())
     private let deliver: @Sendable (AudioFrame) -> Void
@@ -86,6 +88,9 @@ package final class AudioInput: @unchecked Sendable {
             && possible.structures.allSatisfy { $0.name == OpusPacket.capsName }
     }
 
+    /// Upstream is linked, and its stream has not ended.
+    var isComing: Bool { pad.isLinked && state.withLock(\.isComing) }
+
     func add(isActive: Bool) {
         for element in elements.reversed() { element.syncStateWithParent() }
         if isActive { pad.setActive(true) }
@@ -132,16 +137,20 @@ package final class AudioInput: @unchecked Sendable {
                 return event.caps.flatMap(AudioFormat.positioned).map { .replaceEvent(.caps($0)) } ?? .pass
             // The time of the next packet says the same.
             case .gap: return takesPackets ? .drop : .pass
-            case .streamStart: gate.apply(streamStart: event)
+            case .streamStart:
+                gate.apply(streamStart: event)
+                self.state.withLock { $0.isComing = true }
             case .segment: gate.set(segment: event)
             case .flushStart: gate.set(flushing: true)
             case .flushStop:
                 guard !gate.isLeaving else { return .drop }
                 gate.set(flushing: false)
+                self.state.withLock { $0.isComing = true }
             case .tag: onTag(event)
             // EOS ends the audio, not the session: audio that follows behind another STREAM_START is sent again.
             case .eos:
                 gate.finish(element.unowned)
+                self.state.withLock { $0.isComing = false }
                 onEnd()
                 return .drop
             default: break

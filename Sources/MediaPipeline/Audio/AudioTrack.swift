@@ -180,6 +180,12 @@ package final class AudioTrack: @unchecked Sendable {
     package var isUnlinked: Bool { state.withLock(\.output).map { !$0.hasEnded && !$0.isLinked } ?? false }
     /// `audio_src` exists and has not ended.
     package var isGiving: Bool { state.withLock(\.output).map { !$0.hasEnded } ?? false }
+    /// Audio of an input that is not live still comes, and leaves.
+    package var goesOn: Bool {
+        let (input, output) = state.withLock { ($0.input, $0.output) }
+        guard let input, let output else { return false }
+        return input.isComing && !gate.isLive && output.isLinked && !output.hasEnded
+    }
     package func clockChanged() { gate.clockChanged() }
     package func resume() { state.withLock(\.output)?.resume() }
 

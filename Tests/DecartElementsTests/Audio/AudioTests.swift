@@ -234,6 +234,44 @@ extension ElementTests {
             }
         }
 
+        /// At the end of a film.
+        @Test func theAudioOfAFileGoesOnAfterItsLastFrame() throws {
+            try TransformPipeline.runWell(with: {
+                try .withAudio(
+                    $0,
+                    audio: "audiotestsrc samplesperbuffer=960 num-buffers=150 ! audio/x-raw,rate=48000,channels=2",
+                    source: TransformPipeline.source("num-buffers=20"))
+            }) { pipeline, standIn in
+                let audioOut = try pipeline.watchAudio()
+                pipeline.play()
+                #expect(pipeline.wait { $0.isEnded })
+                #expect(!audioOut.seen.value.isEnded && standIn.sessions.contains { $0.isOpen })
+                #expect(audioOut.wait(until: \.isEnded))
+                #expect(pipeline.waitForMessage { $0.kind == .eos } != nil)
+                // The video ends after a second, the audio after three.
+                let seen = audioOut.seen.value
+                let (first, end) = (try #require(seen.first), try #require(seen.end))
+                #expect(end - first > 2_000_000_000, "\(first) to \(end)")
+                #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } }, "the session stays open")
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
+        /// The pad that has lost its source gives nothing any more, and the session is billed.
+        @Test func audioWithoutASourceDoesNotKeepTheSession() throws {
+            try TransformPipeline.run(with: {
+                try .withAudio(
+                    $0, audio: "audiotestsrc samplesperbuffer=960 ! audio/x-raw,rate=48000,channels=2",
+                    source: TransformPipeline.source("num-buffers=20"))
+            }) { pipeline, standIn in
+                pipeline.play()
+                #expect(pipeline.wait { $0.isEnded })
+                let pad = try #require(pipeline.transform.staticPad("audio_sink"))
+                if let peer = pad.peer { peer.unlink(pad) }
+                #expect(standIn.wait { $0.allSatisfy { !$0.isOpen } }, "the session stays open")
+            }
+        }
+
         @Test func theEndOfTheInputsSoundEndsNothingElse() throws {
             try TransformPipeline.run(with: { try .withAudio($0) }) { pipeline, _ in
                 let audioOut = try pipeline.watchAudio()
