@@ -169,11 +169,11 @@ class Application:
         camera.connect("live-view-ended", lambda _element, view: self.ended.append((time.monotonic(), view)))
 
     def on_request(self, _element, number, offer):
-        self.offers.append((time.monotonic(), offer))
+        self.element.note(self.offers, (time.monotonic(), offer))
         threading.Thread(target=self.answer, args=(number, offer), daemon=True).start()
 
     def on_extension(self, _element, number, view):
-        self.asked.append((time.monotonic(), view))
+        self.element.note(self.asked, (time.monotonic(), view))
         reply = Gst.Structure.new_empty("extension")
         extension = self.extensions.pop(0) if self.extensions else None
         if extension is None:
@@ -822,13 +822,12 @@ def check_mistakes(case):
                "" if told and "secret" not in text and "canary" not in text else text)
 
 
-CASES = {"whep": check_whep, "g711": check_g711, "basic": check_basic, "nginx": check_nginx,
-         "extensions": check_extensions, "refused extension": check_refused_extension,
-         "encoded": check_encoded, "encoded in": check_encoded_in, "encoded rtsp": check_encoded_rtsp,
-         "fingerprint": check_wrong_fingerprint, "restarts": check_restarts, "guide": check_guide, "trickle": check_trickle,
-         "null": check_null,
-         "rtsp": check_rtsp, "rtsp streams": check_rtsp_streams, "rtsps": check_rtsps, "links": check_links,
-         "encoded late": check_encoded_late,
+# The longest ones begin first.
+CASES = {"extensions": check_extensions, "rtsp": check_rtsp, "refused extension": check_refused_extension,
+         "encoded late": check_encoded_late, "whep": check_whep, "g711": check_g711, "encoded": check_encoded,
+         "rtsp streams": check_rtsp_streams, "trickle": check_trickle, "restarts": check_restarts, "basic": check_basic,
+         "nginx": check_nginx, "null": check_null, "encoded in": check_encoded_in, "encoded rtsp": check_encoded_rtsp,
+         "fingerprint": check_wrong_fingerprint, "rtsps": check_rtsps, "guide": check_guide, "links": check_links,
          "mistakes": check_mistakes}
 
 
