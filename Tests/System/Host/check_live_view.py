@@ -304,6 +304,20 @@ def check_g711(case):
         [("video", "recvonly"), ("audio", "recvonly")], [("video", "recvonly")]] else (offers, element.summary()))
 
 
+def check_refusals(case):
+    """The answers of media servers to an offer, as MediaMTX 1.20 and go2rtc write them."""
+    for status, body, wanted in ((400, '{"error":"codecs not supported by client"}', "codecs not supported by client"),
+                                 (500, "codecs not matched: H265 => H264, VP8, VP9", "codecs not matched: H265"),
+                                 (404, "no stream is available on path 'cam'", "no such stream")):
+        kind = "application/json; charset=utf-8" if body.startswith("{") else "text/plain; charset=utf-8"
+        server = case.server(lambda number, offer, answer=(status, body, {"Content_Type": kind}): answer)
+        element = case.element(f"source=whep:{server.base}/camera").play()
+        told = element.wait(lambda own: own.warnings)
+        report(f"WHEP: the cause of HTTP {status} is told", "" if told and wanted in element.warnings[0] and not element.errors
+               else element.summary())
+        element.stop()
+
+
 def check_basic(case):
     """User name and password in the URL."""
     camera = case.camera("--no-trickle")
@@ -342,6 +356,9 @@ http {{
     scgi_temp_path {folder}/scgi;
     server {{
         listen 127.0.0.1:{port};
+        location /moved {{
+            return 308 /camera;
+        }}
         location / {{
             auth_basic "cameras";
             auth_basic_user_file {folder}/users;
@@ -373,11 +390,11 @@ def check_nginx(case):
     told = bare.wait(lambda own: any("Basic" in text and "source=whep:" in text for text in own.warnings))
     report("WHEP behind nginx: its authentication is told of", "" if told and not server.offers() else bare.summary())
     bare.stop()
-    element = case.element(f"source=whep:http://us%40er:canary%3Aword@127.0.0.1:{port}/camera").play()
+    element = case.element(f"source=whep:http://us%40er:canary%3Aword@127.0.0.1:{port}/moved").play()
     shown = element.shows_camera()
     element.stop()
     removed = server.wait(lambda own: own.named("DELETE"))
-    report("WHEP behind nginx: user name and password open a view, and end it",
+    report("WHEP behind nginx: user name and password follow a redirect, open a view, and end it",
            "" if shown and removed and "canary" not in str(element.warnings) else (element.summary(), server.requests))
 
 
@@ -826,6 +843,7 @@ def check_mistakes(case):
 CASES = {"extensions": check_extensions, "rtsp": check_rtsp, "refused extension": check_refused_extension,
          "encoded late": check_encoded_late, "whep": check_whep, "g711": check_g711, "encoded": check_encoded,
          "rtsp streams": check_rtsp_streams, "trickle": check_trickle, "restarts": check_restarts, "basic": check_basic,
+         "refusals": check_refusals,
          "nginx": check_nginx, "null": check_null, "encoded in": check_encoded_in, "encoded rtsp": check_encoded_rtsp,
          "fingerprint": check_wrong_fingerprint, "rtsps": check_rtsps, "guide": check_guide, "links": check_links,
          "mistakes": check_mistakes}
