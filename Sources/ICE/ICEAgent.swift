@@ -108,7 +108,7 @@ package final class ICEAgent: Sendable {
     /// - Parameter onReleased: called on the network thread after the last socket is closed. Only the first `close`
     ///   counts; the closures of later calls are dropped.
     package func close(onReleased: (@Sendable () -> Void)? = nil) {
-        guard core.beginClose() else { return }
-        network.async { [core] in core.finishClose(onReleased: onReleased) }
+        guard let last = core.beginClose() else { return }
+        network.async { [core] in core.finishClose(sending: last, onReleased: onReleased) }
     }
 }

@@ -168,12 +168,17 @@ final class ICEAgentCore: @unchecked Sendable {
     }
 
     private func sendWaiting() {
-        let waiting = output.withLock { output in
-            defer { output?.waiting = [] }
-            return output?.waiting ?? []
-        }
+        deliver(
+            output.withLock { output in
+                defer { output?.waiting = [] }
+                return output?.waiting ?? []
+            })
+    }
+
+    /// Sends over TCP, or through libnice.
+    private func deliver(_ datagrams: [[UInt8]]) {
         let connection = tcp?.connected
-        for datagram in waiting {
+        for datagram in datagrams {
             // One that the socket does not take is lost, as on the network.
             datagram.withUnsafeBytes { bytes in
                 if let connection {
@@ -192,11 +197,15 @@ final class ICEAgentCore: @unchecked Sendable {
     var counters: ICECounters { shared.withLock { $0.counters } }
     var localFailure: String? { shared.withLock { $0.localFailure } }
 
-    /// Stops sending. Returns true for the first call only: that caller must continue with `finishClose`.
-    func beginClose() -> Bool {
-        guard !closed.exchange(true, ordering: .sequentiallyConsistent) else { return false }
-        output.withLock { $0 = nil }
-        return true
+    /// Stops sending.
+    /// - Returns: for the first call only, the datagrams that wait for the network thread, such as a DTLS alert: that
+    ///   caller must continue with `finishClose`.
+    func beginClose() -> [[UInt8]]? {
+        guard !closed.exchange(true, ordering: .sequentiallyConsistent) else { return nil }
+        return output.withLock { output in
+            defer { output = nil }
+            return output?.waiting ?? []
+        }
     }
 
     // MARK: - Gathering
@@ -631,8 +640,10 @@ final class ICEAgentCore: @unchecked Sendable {
 
     /// Releases the agent in the order that libnice requires, on its own thread: detach receiving, disconnect the
     /// signals, close and wait for completion, remove the stream, unref.
-    func finishClose(onReleased: (@Sendable () -> Void)?) {
+    /// - Parameter last: datagrams to send before.
+    func finishClose(sending last: [[UInt8]], onReleased: (@Sendable () -> Void)?) {
         network.preconditionOnThread()
+        deliver(last)
         gathering.timer?.cancel()
         remote.timer?.cancel()
         servers?.cancel()

@@ -114,6 +114,19 @@ struct ICETCPTests {
         #expect(left.agent.selectedPair == nil)
     }
 
+    /// As a DTLS alert.
+    @Test func whatWasSentLastArrives() async throws {
+        let (left, right) = try peers(controlling: true)
+        defer { TestPeer.close(left, right) }
+        #expect(await connect(left, right) { $0.filter(Self.isPassive) })
+        #expect(await left.state(.ready))
+        #expect(await right.state(.ready))
+        let last: [UInt8] = [21, 1, 2]
+        #expect(left.send(last))
+        left.agent.close()
+        #expect(await right.receives(last))
+    }
+
     @Test func aClosedConnection() async throws {
         let (left, right) = try peers(controlling: true)
         defer { TestPeer.close(left) }

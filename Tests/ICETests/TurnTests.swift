@@ -23,7 +23,12 @@ struct TurnTests {
         #expect(right.send([0x81]))
         #expect(await right.receives(media))
         #expect(await left.receives([0x81]))
-        await TestPeer.release(left, right)
+        // What is sent last arrives, as a DTLS alert.
+        let last: [UInt8] = [21, 1, 2]
+        #expect(left.send(last))
+        await TestPeer.release(left)
+        #expect(await right.receives(last))
+        await TestPeer.release(right)
     }
 
     /// One peer uses relay candidates only, the other has no relay.

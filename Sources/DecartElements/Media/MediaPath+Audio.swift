@@ -13,9 +13,13 @@ extension MediaPath {
         let sends = isWanted && sender?.audioDirection?.sends ?? false
         let receives = isWanted && receiver.audioDirection?.receives ?? false
         if isSendingAudio && !sends || isReceivingAudio && !receives { stopAudio() }
-        if sends, !isSendingAudio, let sender {
-            isSendingAudio = true
-            try sendAudio(through: sender)
+        if sends, let sender {
+            if isSendingAudio {
+                sender.audioSendParameters.map(audio.update)
+            } else {
+                isSendingAudio = true
+                try sendAudio(through: sender)
+            }
         }
         if receives, !isReceivingAudio {
             isReceivingAudio = true

@@ -71,7 +71,7 @@ package struct LiveKitTrackInfo: WireMessage {
     package static let fields: Fields = [
         Field(1, \.sid), Field(2, \.type), Field(3, \.name), Field(4, \.muted), Field(5, \.width), Field(6, \.height),
         Field(7, \.simulcast), Field(9, \.source), Field(10, \.layers), Field(11, \.mimeType), Field(12, \.mid),
-        Field(13, \.codecs), Field(17, \.stream), Field(21, \.packetTrailerFeatures),
+        Field(13, \.codecs), Field(15, \.disableRED), Field(17, \.stream), Field(21, \.packetTrailerFeatures),
     ]
     package var sid = ""
     package var type = LiveKitTrackType.audio
@@ -86,6 +86,8 @@ package struct LiveKitTrackInfo: WireMessage {
     package var mid = ""
     /// To the publisher: the codecs to publish, the main one first.
     package var codecs: [LiveKitSimulcastCodecInfo] = []
+    /// Audio without redundancy (RFC 2198).
+    package var disableRED = false
     package var stream = ""
     package var packetTrailerFeatures: [LiveKitPacketTrailerFeature] = []
     package var unknownFields: [UInt8] = []
@@ -97,8 +99,8 @@ package struct LiveKitTrackInfo: WireMessage {
 package struct LiveKitAddTrackRequest: WireMessage {
     package static let fields: Fields = [
         Field(1, \.cid), Field(2, \.name), Field(3, \.type), Field(4, \.width), Field(5, \.height), Field(6, \.muted),
-        Field(8, \.source), Field(9, \.layers), Field(10, \.simulcastCodecs), Field(11, \.sid), Field(15, \.stream),
-        Field(18, \.packetTrailerFeatures),
+        Field(8, \.source), Field(9, \.layers), Field(10, \.simulcastCodecs), Field(11, \.sid), Field(13, \.disableRED),
+        Field(15, \.stream), Field(18, \.packetTrailerFeatures),
     ]
     package var cid = ""
     package var name = ""
@@ -109,6 +111,8 @@ package struct LiveKitAddTrackRequest: WireMessage {
     package var layers: [LiveKitVideoLayer] = []
     package var simulcastCodecs: [LiveKitSimulcastCodec] = []
     package var sid = ""
+    /// Audio without redundancy (RFC 2198).
+    package var disableRED = false
     package var stream = ""
     package var packetTrailerFeatures: [LiveKitPacketTrailerFeature] = []
     package init() {}

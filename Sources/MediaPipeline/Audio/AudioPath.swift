@@ -16,6 +16,8 @@ package final class AudioPath: @unchecked Sendable {
     /// Kept for the lifetime of its connection: a new payloader would restart the sequence numbers of the SSRC, and SRTP
     /// would drop the packets as replays.
     private var sender: (payloader: Element, sink: Pad, bin: Bin)?
+    /// That of the payloader's packets.
+    private var redundancy = SentRedundancy()
     /// Exists while the input is raw.
     private var encoder: Bin?
     private var receiver: (elements: [Element], exit: Pad, source: Pad)?
@@ -49,13 +51,20 @@ package final class AudioPath: @unchecked Sendable {
         if sender.map({ $0.sink.raw != sink.raw }) ?? true {
             var parameters = parameters
             parameters.isDiscontinuous = isDiscontinuous
-            let payloader = try OpusPayloader.make(parameters)
+            let redundancy = SentRedundancy()
+            let payloader = try OpusPayloader.make(parameters, redundancy)
             try bin.insert([payloader], before: sink)
             removeEntry()
-            sender = (payloader, sink, bin)
+            (sender, self.redundancy) = ((payloader, sink, bin), redundancy)
         }
+        update(parameters)
         try makeEntry(takesPackets: track.takesPackets)
         track.addDelivery(path: path) { [weak self] in self?.deliver($0) }
+    }
+
+    /// Follows a later negotiation of the connection through which audio is sent.
+    package func update(_ parameters: AudioSendParameters) {
+        redundancy.set(payloadType: parameters.redundancyType)
     }
 
     /// Builds what the input needs in front of the payloader, in place of what another input has needed.

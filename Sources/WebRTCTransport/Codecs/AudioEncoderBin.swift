@@ -3,7 +3,10 @@ internal import Synchronization
 
 package enum OpusPayloader {
     /// Opus packets in, RTP out.
-    package static func make(_ parameters: AudioSendParameters) throws(GStreamerError) -> Element {
+    /// - Parameter redundancy: may change while the payloader runs; nil: the one of the parameters stays.
+    package static func make(
+        _ parameters: AudioSendParameters, _ redundancy: SentRedundancy? = nil
+    ) throws(GStreamerError) -> Element {
         let payloader = try Element(factory: "rtpopuspay")
         payloader.set("pt", parameters.payloadType)
         payloader.set("ssrc", Int(parameters.ssrc))
@@ -12,28 +15,40 @@ package enum OpusPayloader {
         payloader.set("seqnum-offset", Int.random(in: 0..<32768))
         // Sends nothing for frames that the encoder left out, and marks the next packet.
         if parameters.isDiscontinuous { payloader.set("dtx", true) }
-        if let type = parameters.redundancyType, let exit = payloader.staticPad("src") {
-            let redundancy = Redundancy(payloadType: type)
-            exit.addProbe(.buffer) { item in
-                guard case .buffer(let packet) = item else { return .pass }
-                return redundancy.write(packet).map(ProbeVerdict.replace) ?? .pass
-            }
+        let redundancy = redundancy ?? SentRedundancy()
+        redundancy.set(payloadType: parameters.redundancyType)
+        payloader.staticPad("src")?.addProbe(.buffer) { item in
+            guard case .buffer(let packet) = item else { return .pass }
+            return redundancy.write(packet).map(ProbeVerdict.replace) ?? .pass
         }
         return payloader
     }
+}
 
-    private final class Redundancy: Sendable {
-        private let writer: Mutex<RedundancyWriter>
+/// The redundancy of a payloader's packets, which a later description of the remote peer may withdraw. Any thread.
+package final class SentRedundancy: Sendable {
+    private struct State {
+        var payloadType: Int?
+        var writer: RedundancyWriter?
+    }
+    private let state = Mutex(State())
 
-        init(payloadType: Int) { writer = Mutex(RedundancyWriter(payloadType: payloadType)) }
+    package init() {}
 
-        func write(_ packet: Buffer) -> Buffer? {
-            let written = packet.withBytes { bytes in writer.withLock { $0.write(bytes) } }
-            guard let written, let written else { return nil }
-            let buffer = written.withUnsafeBytes { Buffer(copying: $0) }
-            (buffer.pts, buffer.dts) = (packet.pts, packet.dts)
-            return buffer
+    /// - Parameter payloadType: that of redundant audio; nil: the remote peer takes none.
+    package func set(payloadType: Int?) {
+        state.withLock { state in
+            guard state.payloadType != payloadType else { return }
+            state = State(payloadType: payloadType, writer: payloadType.map(RedundancyWriter.init(payloadType:)))
         }
+    }
+
+    fileprivate func write(_ packet: Buffer) -> Buffer? {
+        let written = packet.withBytes { bytes in state.withLock { $0.writer?.write(bytes) } }
+        guard let written, let written else { return nil }
+        let buffer = written.withUnsafeBytes { Buffer(copying: $0) }
+        (buffer.pts, buffer.dts) = (packet.pts, packet.dts)
+        return buffer
     }
 }
 

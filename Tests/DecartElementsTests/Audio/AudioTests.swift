@@ -47,6 +47,36 @@ extension ElementTests {
             }
         }
 
+        /// With DTX, silence costs hardly any packets, and what is heard behind it is one stream with what came before it.
+        @Test func silenceIsHardlySent() throws {
+            try TransformPipeline.runWell(with: { try .withAudio($0, "audio-dtx=true") }) { pipeline, _ in
+                let audioOut = try pipeline.watchAudio()
+                let tone = try #require(pipeline.pipeline.child(named: "tone"))
+                /// Frames of 20 ms that came, and the packets that left.
+                func counts() throws -> (frames: Int, packets: Int) {
+                    let frames = pipeline.count("audio-buffers-in") / 2
+                    let connections = pipeline.stats?["connections"]?.structure
+                    let sending = ["direct", "room", "publisher"].compactMap { connections?[$0]?.structure }.first
+                    let packets = sending?["audio-outbound-rtp"]?.structure?.int("packets-sent")
+                    return (frames, try #require(packets))
+                }
+                pipeline.play()
+                #expect(audioOut.waitForTone(440))
+                tone.set("wave", "silence")
+                #expect(audioOut.waitForSilence())
+                let before = try counts()
+                #expect(eventually { pipeline.count("audio-buffers-in") / 2 >= before.frames + 100 })
+                let after = try counts()
+                // One packet each 400 ms, and a few until the encoder is sure.
+                let (frames, packets) = (after.frames - before.frames, after.packets - before.packets)
+                #expect(packets * 4 < frames, "\(packets) packets for \(frames) frames")
+                tone.set("wave", "sine")
+                #expect(audioOut.waitForTone(440))
+                #expect(audioOut.seen.value.unsaidHoles.isEmpty)
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
         /// Adds and removes audio in PLAYING several times: video continues, the session stays, and no pad or thread is
         /// left.
         @Test func itComesAndGoes() throws {

@@ -105,6 +105,7 @@ extension ElementTests {
         @Test(arguments: [
             ("error_type:type=insufficient_credits", "INSUFFICIENT_CREDITS", "Top up the account's credits."),
             ("http_422", "INVALID_OPTIONS", "query.model"),
+            ("close_1008_at_join:reason=policy", "WEBSOCKET_ERROR", "(1008: policy)"),
         ])
         func aRefusalIsDialledOnce(fault: String, code: String, excerpt: String) throws {
             let faults = [try Fault(parsing: fault)]

@@ -135,4 +135,19 @@ struct ClientOfferTests {
         #expect(line.formats == ["63", "111", "0", "8"] && line.has("rtcp-rsize"))
         #expect(line.values("fmtp") == ["63 111/111", "111 minptime=10;useinbandfec=1;usedtx=1"])
     }
+
+    /// Behind Opus, RED stays a format of the m-line that the client does not send.
+    @Test func aTrackWithoutRedundancyIsSentAsOpus() throws {
+        GStreamerRuntime.initialise()
+        for (cid, formats) in [
+            ("microphone", ["111", "63", "0", "8"]), ("another", ["63", "111", "0", "8"]),
+        ] {
+            var codecs = PublishedCodecs()
+            codecs.withoutRedundancy = [cid]
+            let audio = Self.audio.replacing("SAVPF 63 111", with: "SAVPF 111 63")
+            let offer = try ClientOffer(parsing: Self.offer(audio), codecs, isSingle: false)
+            #expect(try Self.answer(offer).media[0].formats == formats)
+            #expect(offer.published["microphone"]?.codec == (cid == "microphone" ? "opus" : "red"))
+        }
+    }
 }

@@ -81,6 +81,19 @@ struct SubscriberLinesTests {
         }
     }
 
+    @Test(arguments: [true, false]) func redundancyIsThatOfTheTrack(isRedundant: Bool) throws {
+        var lines = try Self.lines()
+        let track = OutputTrack(.audio, sid: "TR_AM", isRedundant: isRedundant)
+        lines.set([Self.output(track, .opus)])
+        let offer = try SDPDescription(parsing: lines.offer())
+        let whole = try #require(lines.answered(offer).first)
+        #expect(whole.payloadType == 111 && whole.redundancyType == (isRedundant ? 63 : nil))
+        lines = try Self.lines()
+        lines.set([Self.output(track, .opus)])
+        _ = lines.offer()
+        #expect(lines.answered(Self.answer(offer, [["111"]])).first?.redundancyType == nil)
+    }
+
     @Test func anAnswerWithoutTheCodecRefusesTheTrack() throws {
         var lines = try Self.lines()
         lines.set([Self.output(Self.video, OutputCodec("h264"))])

@@ -108,6 +108,25 @@ struct RoomTests {
         }
     }
 
+    /// The client's wish is in both descriptions of its audio, and holds for the way back.
+    @Test(arguments: [true, false]) func redundancyOfAudio(isDisabled: Bool) throws {
+        try TestServer.run { server in
+            let room = try server.enterRoom().room
+            try room.answer(try room.offer())
+            try room.send {
+                $0.addTrack = .with {
+                    ($0.cid, $0.type, $0.source, $0.disableRED) = ("voice-1", .audio, .microphone, isDisabled)
+                }
+            }
+            let published = try room.next { if case .trackPublished(let answer) = $0 { answer.track } else { nil } }
+            #expect(published.disableRED == isDisabled)
+            try room.send { $0.offer = .with { ($0.type, $0.sdp, $0.id) = ("offer", "video audio", 8) } }
+            let tracks = try room.announcedTracks()
+            #expect(tracks.last?.type == .audio && tracks.last?.disableRED == isDisabled)
+            #expect(tracks.first?.type == .video && tracks.first?.disableRED == false)
+        }
+    }
+
     /// The output has trailers if the client announced them for its track and supports them itself, and the server does.
     @Test(arguments: [(true, true), (false, true), (true, false)])
     func trailers(client: Bool, server: Bool) throws {

@@ -14,6 +14,7 @@ import concurrent.futures
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -24,7 +25,7 @@ import threading
 import time
 
 from certificates import Certificates
-from checks import VERIFYING, Results, gstreamer, measured
+from checks import REPO, VERIFYING, Results, gstreamer, measured, read
 from gst import GObject, Gst, GstVideo, text_of
 from offered_camera import COLOUR, Camera, WHEPServer, codecs, directions, peer_python
 from standin import running_standin
@@ -168,11 +169,11 @@ class Application:
         camera.connect("live-view-ended", lambda _element, view: self.ended.append((time.monotonic(), view)))
 
     def on_request(self, _element, number, offer):
-        self.offers.append((time.monotonic(), offer))
+        self.element.note(self.offers, (time.monotonic(), offer))
         threading.Thread(target=self.answer, args=(number, offer), daemon=True).start()
 
     def on_extension(self, _element, number, view):
-        self.asked.append((time.monotonic(), view))
+        self.element.note(self.asked, (time.monotonic(), view))
         reply = Gst.Structure.new_empty("extension")
         extension = self.extensions.pop(0) if self.extensions else None
         if extension is None:
@@ -303,6 +304,20 @@ def check_g711(case):
         [("video", "recvonly"), ("audio", "recvonly")], [("video", "recvonly")]] else (offers, element.summary()))
 
 
+def check_refusals(case):
+    """The answers of media servers to an offer, as MediaMTX 1.20 and go2rtc write them."""
+    for status, body, wanted in ((400, '{"error":"codecs not supported by client"}', "codecs not supported by client"),
+                                 (500, "codecs not matched: H265 => H264, VP8, VP9", "codecs not matched: H265"),
+                                 (404, "no stream is available on path 'cam'", "no such stream")):
+        kind = "application/json; charset=utf-8" if body.startswith("{") else "text/plain; charset=utf-8"
+        server = case.server(lambda number, offer, answer=(status, body, {"Content_Type": kind}): answer)
+        element = case.element(f"source=whep:{server.base}/camera").play()
+        told = element.wait(lambda own: own.warnings)
+        report(f"WHEP: the cause of HTTP {status} is told", "" if told and wanted in element.warnings[0] and not element.errors
+               else element.summary())
+        element.stop()
+
+
 def check_basic(case):
     """User name and password in the URL."""
     camera = case.camera("--no-trickle")
@@ -341,6 +356,9 @@ http {{
     scgi_temp_path {folder}/scgi;
     server {{
         listen 127.0.0.1:{port};
+        location /moved {{
+            return 308 /camera;
+        }}
         location / {{
             auth_basic "cameras";
             auth_basic_user_file {folder}/users;
@@ -372,11 +390,11 @@ def check_nginx(case):
     told = bare.wait(lambda own: any("Basic" in text and "source=whep:" in text for text in own.warnings))
     report("WHEP behind nginx: its authentication is told of", "" if told and not server.offers() else bare.summary())
     bare.stop()
-    element = case.element(f"source=whep:http://us%40er:canary%3Aword@127.0.0.1:{port}/camera").play()
+    element = case.element(f"source=whep:http://us%40er:canary%3Aword@127.0.0.1:{port}/moved").play()
     shown = element.shows_camera()
     element.stop()
     removed = server.wait(lambda own: own.named("DELETE"))
-    report("WHEP behind nginx: user name and password open a view, and end it",
+    report("WHEP behind nginx: user name and password follow a redirect, open a view, and end it",
            "" if shown and removed and "canary" not in str(element.warnings) else (element.summary(), server.requests))
 
 
@@ -433,6 +451,58 @@ def check_wrong_fingerprint(case):
     report("the next live view comes by back-off", "" if element.shows_camera() else element.summary())
 
 
+def check_restarts(case):
+    """A camera that comes back with B-frames, which its server refuses after it has connected, and then as VP9."""
+    cameras = (case.camera("--no-trickle"), case.camera("--no-trickle", "--closes"),
+               case.camera("--no-trickle", kind="webrtcbin", codec="vp9"))
+    element = case.element(f"source=whep:{case.server_of(*cameras).base}/camera").play()
+    shown, session = element.shows_camera(), element.session()
+    cameras[0].end()
+    told = element.wait(lambda own: any("before its first frame" in text and "B-frames" in text for text in own.warnings))
+    report("WHEP: a close before the first frame names B-frames", "" if shown and told and not any(
+        "B-frames" in text for text in element.warnings[:1]) else element.summary())
+    back = element.wait(element.has_state("live", 2)) and element.shows_camera(after=time.monotonic())
+    report("WHEP: a camera that comes back as VP9 is shown, and the session stays", "" if (
+        back and session and element.session() == session and not element.errors) else (session, element.session(), element.summary()))
+
+
+def guide_lines():
+    """GUIDE's pipelines for network cameras, as they are written there."""
+    return [line.partition("  #")[0] for line in read(os.path.join(REPO, "docs", "GUIDE.md")).splitlines()
+            if re.match(r"gst-launch-1.0 decartsrc source=(rtsp|whep):", line)]
+
+
+def check_guide(case):
+    """GUIDE's lines, with another address, token and window."""
+    port = rtsp_server.free_port()
+    case.rtsp(port, "--user", "user", "--password", "password")
+    camera = case.camera("--no-trickle", "--tone", "440")
+    server = case.server(lambda number, offer: camera.answer(offer))
+    server.authorization = f"Bearer {TOKEN}"
+    changes = (("camera.example/stream", f"127.0.0.1:{port}/camera"), ("https://media.example/front/whep", f"{server.base}/camera"),
+               ("whep-token=…", f"whep-token={TOKEN}"), ("autovideosink", "fakesink"), ("gst-launch-1.0", "gst-launch-1.0 -m"))
+    lines = guide_lines()
+    if len(lines) != 2:
+        report("GUIDE has a line for each kind of network camera", lines)
+    for line in lines:
+        for before, after in changes:
+            line = line.replace(before, after)
+        process = subprocess.Popen(shlex.split(line), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={
+            **os.environ, "DECART_BASE_URL": case.url, "DECART_API_KEY": "x"})
+        watchdog = threading.Timer(LIMIT, process.kill)
+        watchdog.start()
+        wanted, seen = {"decart-live-view, state=(string)live", "decart-state, state=(string)generating"}, []
+        for text in process.stdout:
+            seen.append(text.strip())
+            wanted = {each for each in wanted if each not in text}
+            if not wanted:
+                break
+        watchdog.cancel()
+        process.kill()
+        process.wait()
+        report(f"GUIDE: {line.split('=')[1].partition(':')[0]} as written", (wanted, seen[-8:]) if wanted else "")
+
+
 def check_trickle(case):
     """Candidates of either side after the descriptions."""
     element = case.element("source=live-view")
@@ -470,7 +540,8 @@ def leaks(element):
 
 
 def check_rtsp(case):
-    """A camera that is not there yet, falls silent and is killed; digest, H.264 whose parameter sets are in the SDP, AAC."""
+    """A camera that is not there yet, falls silent and is killed, each time to come back with another codec; digest, H.264 whose
+    parameter sets are in the SDP, AAC."""
     port = rtsp_server.free_port()
     options = ("--audio", "aac", "--user", "us@er", "--password", "canary:p", "--digest")
     element = case.element(f"source=rtsp://us%40er:canary%3Ap@127.0.0.1:{port}/camera audio-source=camera", audio=True).play()
@@ -482,25 +553,27 @@ def check_rtsp(case):
     heard = element.wait(lambda own: sum(abs(tone - 440) < 60 for tone in own.tones[-50:]) > 20)
     report("RTSP: its AAC comes beside", "" if heard else element.tones[-20:])
     session = element.session()
-    for what, number, reason in (("falls silent", signal.SIGSTOP, "no frame within 5 s"),
-                                 ("is killed", signal.SIGKILL, "the camera ended its stream")):
+    for what, number, reason, codec in (("falls silent", signal.SIGSTOP, "no frame within 5 s", "vp9"),
+                                        ("is killed", signal.SIGKILL, "the camera ended its stream", "h264-b")):
         waited, live = (sum(state == name for state, _ in element.states) for name in ("waiting", "live"))
         server.send(number)
         lost = element.wait(element.has_state("waiting", waited + 1))
         told = [text for state, text in element.states if state == "waiting"][waited:][:1]
         server.kill()
-        server = case.rtsp(port, *options)
+        server = case.rtsp(port, "--codec", codec, *options)
         back = element.wait(element.has_state("live", live + 1)) and element.shows_camera(after=time.monotonic())
-        report(f"RTSP: a camera that {what} comes back, and the session stays", "" if (
-            lost and told == [reason] and back and session and element.session() == session and not element.errors) else (
-                told, session, element.session(), element.summary()))
+        # However short a view was, the first wait behind it is a second, less a fifth at most.
+        is_soon = any(re.search(rf"{reason}\. A new one begins in (0\.[89]|1\.0) s", text) for text in element.warnings)
+        report(f"RTSP: a camera that {what} comes back as {codec}, and the session stays", "" if (
+            lost and told == [reason] and is_soon and back and session and element.session() == session
+            and not element.errors) else (told, session, element.session(), element.warnings, element.summary()))
     report("RTSP: nothing shows the password", leaks(element))
     element.stop("NULL with an RTSP camera")
 
 
 def check_rtsp_streams(case):
     """What cameras send, and what they refuse."""
-    for options in (("--codec", "h265-b"), ("--codec", "h264-b", "--audio", "pcma")):
+    for options in (("--codec", "h265-b"), ("--codec", "h264-b", "--audio", "pcma"), ("--codec", "vp8")):
         port = rtsp_server.free_port()
         case.rtsp(port, *options)
         element = case.element(f"source=rtsp://127.0.0.1:{port}/camera").play()
@@ -528,6 +601,11 @@ def check_rtsp_streams(case):
     source = element.camera.get_property("source")
     report("a described rtspsrc names its password in no message", "" if shown and "canary" not in source and not element.leaks
            else (source, element.leaks, element.summary()))
+    element.stop()
+    port = rtsp_server.free_port()
+    case.rtsp(port)
+    element = case.element(f"source=\"uridecodebin uri=rtsp://127.0.0.1:{port}/camera\"").play()
+    report("a described uridecodebin shows an RTSP camera", "" if element.shows_camera() else element.summary())
 
 
 def check_rtsps(case):
@@ -564,12 +642,13 @@ def check_links(case):
 
 def check_encoded_late(case):
     """A reader of a server that comes when the only keyframe of the input is long gone, and the times in front of a muxer."""
-    port, changed, times = rtsp_server.free_port(), threading.Condition(), []
+    port, other, changed, times = rtsp_server.free_port(), rtsp_server.free_port(), threading.Condition(), []
     pipeline = Gst.parse_launch(
         "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=15/1 ! x264enc tune=zerolatency key-int-max=100000"
         f" ! video/x-h264,profile=constrained-baseline ! decarttransform base-url={case.url} api-key=x stun-server=\"\""
-        " width=320 height=176 framerate=15 ! h264parse ! flvmux name=mux streamable=true"
-        f" ! tcpserversink host=127.0.0.1 port={port} sync=false")
+        " width=320 height=176 framerate=15 ! tee name=tee ! queue ! h264parse ! flvmux name=mux streamable=true"
+        f" ! tcpserversink host=127.0.0.1 port={port} sync=false"
+        f" tee. ! queue ! h264parse config-interval=-1 ! mpegtsmux ! udpsink host=127.0.0.1 port={other} sync=false")
     case.ends.callback(pipeline.set_state, Gst.State.NULL)
 
     def on_frame(_pad, info):
@@ -588,6 +667,11 @@ def check_encoded_late(case):
     reader.set_state(Gst.State.PLAYING)
     end = reader.get_bus().timed_pop_filtered(LIMIT * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
     report("keyframe-interval: a late reader begins", "" if flows and end and end.type == Gst.MessageType.EOS else (flows, end))
+    reader = Gst.parse_launch(f"uridecodebin uri=udp://127.0.0.1:{other} ! fakesink num-buffers=10 sync=false")
+    case.ends.callback(reader.set_state, Gst.State.NULL)
+    reader.set_state(Gst.State.PLAYING)
+    end = reader.get_bus().timed_pop_filtered(LIMIT * Gst.SECOND, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+    report("uridecodebin decodes the encoded output", "" if end and end.type == Gst.MessageType.EOS else text_of(end) if end else "no frames")
     with changed:
         wrong = [pair for pair in zip(times, times[1:]) if pair[0] >= pair[1]]
     report("no two encoded frames have one time for FLV", wrong)
@@ -755,12 +839,13 @@ def check_mistakes(case):
                "" if told and "secret" not in text and "canary" not in text else text)
 
 
-CASES = {"whep": check_whep, "g711": check_g711, "basic": check_basic, "nginx": check_nginx,
-         "extensions": check_extensions, "refused extension": check_refused_extension,
-         "encoded": check_encoded, "encoded in": check_encoded_in, "encoded rtsp": check_encoded_rtsp,
-         "fingerprint": check_wrong_fingerprint, "trickle": check_trickle, "null": check_null,
-         "rtsp": check_rtsp, "rtsp streams": check_rtsp_streams, "rtsps": check_rtsps, "links": check_links,
-         "encoded late": check_encoded_late,
+# The longest ones begin first.
+CASES = {"extensions": check_extensions, "rtsp": check_rtsp, "refused extension": check_refused_extension,
+         "encoded late": check_encoded_late, "whep": check_whep, "g711": check_g711, "encoded": check_encoded,
+         "rtsp streams": check_rtsp_streams, "trickle": check_trickle, "restarts": check_restarts, "basic": check_basic,
+         "refusals": check_refusals,
+         "nginx": check_nginx, "null": check_null, "encoded in": check_encoded_in, "encoded rtsp": check_encoded_rtsp,
+         "fingerprint": check_wrong_fingerprint, "rtsps": check_rtsps, "guide": check_guide, "links": check_links,
          "mistakes": check_mistakes}
 
 

@@ -20,6 +20,8 @@ VIDEO = {
     "h264": "x264enc tune=zerolatency key-int-max=15 ! rtph264pay config-interval=0",
     "h264-b": "x264enc speed-preset=veryfast bframes=2 b-adapt=false rc-lookahead=0 key-int-max=15 ! rtph264pay config-interval=0",
     "h265-b": "x265enc speed-preset=ultrafast key-int-max=15 option-string=bframes=2:b-adapt=0:rc-lookahead=4 ! h265parse ! rtph265pay",
+    "vp8": "vp8enc deadline=1 cpu-used=8 keyframe-max-dist=15 ! rtpvp8pay",
+    "vp9": "vp9enc deadline=1 cpu-used=8 keyframe-max-dist=15 ! rtpvp9pay",
     "jpeg": "jpegenc ! rtpjpegpay",
 }
 AUDIO = {

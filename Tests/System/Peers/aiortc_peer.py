@@ -53,7 +53,7 @@ class Pattern(VideoStreamTrack):
 
     def __init__(self, options):
         super().__init__()
-        self.width, self.height, self.fps = options.width, options.height, options.fps
+        self.width, self.height, self.fps, self.is_silent = options.width, options.height, options.fps, options.closes
         self.index, self.clock = 0, Clock()
         red, green, blue = common.BACKGROUND
         # BT.601, limited range: VP8's colour space 0 (RFC 6386 9.2).
@@ -62,6 +62,8 @@ class Pattern(VideoStreamTrack):
                        round(128 + 0.439 * red - 0.368 * green - 0.071 * blue))
 
     async def recv(self):
+        if self.is_silent:
+            await asyncio.Event().wait()
         frame = VideoFrame(self.width, self.height, "yuv420p")
         left = self.index * 8 % max(1, self.width - SQUARE) & ~1
         top = self.index * 2 % max(1, self.height - SQUARE) & ~1
@@ -128,6 +130,8 @@ class Peer:
     def report_state(self):
         emit("state", connectionState=self.connection.connectionState,
              iceConnectionState=self.connection.iceConnectionState)
+        if self.options.closes and self.connection.connectionState == "connected":
+            self.tasks.append(asyncio.ensure_future(self.connection.close()))
 
     # Description and candidates
 

@@ -37,6 +37,7 @@ def parse_arguments():
     parser.add_argument("--metadata", action="store_true", help="append a time and a frame number to each frame")
     parser.add_argument("--simulcast", action="store_true")
     parser.add_argument("--tone", type=int, help="Hz of a sine that is published after the video and must return")
+    parser.add_argument("--no-redundancy", action="store_true", help="publish the tone without RED")
     parser.add_argument("--packets", type=int, default=0, help="number of packets of the tone to wait for, each way")
     parser.add_argument("--viewers", type=int, default=0, help="number of viewers that join by watch-stream")
     parser.add_argument("--mute", action="store_true", help="mute the video until its generation has ended, as a viewer sees")
@@ -350,7 +351,8 @@ async def run(options):
             voice = rtc.AudioSource(48000, 1)
             spoken = rtc.LocalAudioTrack.create_audio_track("voice", voice)
             await room.local_participant.publish_track(
-                spoken, rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE))
+                spoken, rtc.TrackPublishOptions(
+                    source=rtc.TrackSource.SOURCE_MICROPHONE, red=not options.no_redundancy))
             tasks.append(asyncio.ensure_future(publish_tone(voice, options.tone)))
         try:
             await asyncio.wait_for(done.wait(), options.limit)

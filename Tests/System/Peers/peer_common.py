@@ -50,6 +50,7 @@ def parse_arguments(description, codecs):
     parser.add_argument("--tone", type=float, help="Hz of a sine that is sent as audio (aiortc)")
     parser.add_argument("--audio-codec", choices=["opus", "PCMU", "PCMA"], help="the only one for the tone (aiortc)")
     parser.add_argument("--balanced", action="store_true", help="bundle policy of a peer that answers any order of m-lines (aiortc)")
+    parser.add_argument("--closes", action="store_true", help="send nothing, and close once connected (aiortc)")
     parser.add_argument("--lifetime", type=float, default=120, help="seconds after which the peer ends")
     options = parser.parse_args()
     if options.codec not in codecs:

@@ -102,6 +102,19 @@ extension Transport {
             }
         }
 
+        /// A later offer may lack redundancy, which ends ours.
+        @Test func redundancyFollowsTheLatestOffer() throws {
+            let (a, b) = (try TestPeer(configuration(audio: .sendrecv)), try TestPeer(configuration(audio: .sendrecv)))
+            defer { TestPeer.stop(a, b) }
+            try join(a, b)
+            #expect(a.connection.audioSendParameters?.redundancyType == 63)
+            #expect(b.connection.audioSendParameters?.redundancyType == 63)
+            let offer = try a.connection.createOffer().replacing("red/48000/2", with: "x-red/48000/2")
+            try a.connection.setAnswer(b.connection.createAnswer(to: offer))
+            #expect(a.connection.audioSendParameters?.redundancyType == nil)
+            #expect(b.connection.audioSendParameters?.redundancyType == nil)
+        }
+
         @Test func theVideoIsWithdrawnAndRestored() throws {
             try withPair(.sendrecv, .sendrecv) { a, b in
                 try a.startAudio(frequency: 440)

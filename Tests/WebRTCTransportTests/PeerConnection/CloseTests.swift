@@ -12,12 +12,14 @@ extension Transport {
     struct CloseTests {
         /// Runs `body` and expects both peers' objects to be freed afterwards.
         private func withPair(
-            test: String = #function, _ body: (TestPeer, TestPeer) throws -> Void
+            listensForTCP: Bool = false, test: String = #function, _ body: (TestPeer, TestPeer) throws -> Void
         ) throws {
             let connections = Mutex<[Weak]>([])
             try autoreleased {
                 let a = try TestPeer()
-                let b = try TestPeer()
+                var configuration = PeerConnectionConfiguration()
+                configuration.network.listensForTCP = listensForTCP
+                let b = try TestPeer(configuration)
                 connections.withLock { $0 = [Weak(a.connection), Weak(b.connection)] }
                 defer {
                     let start = ContinuousClock.now
@@ -65,9 +67,10 @@ extension Transport {
             }
         }
 
-        @Test func whileMediaFlows() throws {
-            try withPair { a, b in
-                try join(a, b)
+        /// Over TCP the alert must leave before the socket is closed, which has unread media.
+        @Test(arguments: [false, true]) func whileMediaFlows(overTCP: Bool) throws {
+            try withPair(listensForTCP: overTCP) { a, b in
+                try join(a, b, keep: { !overTCP || $0.candidate.hasSuffix("tcptype passive") })
                 try TestPeer.startMedia(a, b)
                 #expect(a.waitForFrames(10) && b.waitForFrames(10))
                 let start = ContinuousClock.now
@@ -76,7 +79,7 @@ extension Transport {
                 // The DTLS alert close_notify informs the remote peer, long before it would notice the silence.
                 #expect(b.seen.wait(.seconds(20)) { $0.failed != nil })
                 measure("time until the remote peer knows", ContinuousClock.now - start, atMost: .seconds(1))
-                #expect(b.error?.code == .dtls)
+                #expect(b.error == .closedByPeer)
                 // Statistics of a closed connection still return its last values.
                 #expect(a.connection.statistics().packetsSent > 0)
             }

@@ -49,13 +49,16 @@ package struct ClientOffer {
     /// The formats of the answer, the announced codec first; empty: the room allows none of the m-line.
     private func formats(of media: SDPMedia) -> [RoomFormat] {
         let known = RoomFormat.ofServers(media.kind) + (media.kind == "video" ? [RoomFormat.highProfile] : [])
-        let announced = track(of: media).flatMap { codecs.announced[$0] } ?? codecs.preferred
+        let track = track(of: media)
+        let announced = track.flatMap { codecs.announced[$0] } ?? codecs.preferred
         var formats = RoomFormat.all(in: media).filter { offered in
             codecs.allows(offered.name) && known.contains { $0.matches(offered) }
         }
         // Without Opus beside it, RED has nothing that could be carried. In front of it, it makes the client send it.
         if !formats.contains(where: { $0.name == "opus" }) { formats.removeAll { $0.name == "red" } }
-        if sends(media) { formats = formats.filter { $0.name == "red" } + formats.filter { $0.name != "red" } }
+        if sends(media), !(track.map(codecs.withoutRedundancy.contains) ?? false) {
+            formats = formats.filter { $0.name == "red" } + formats.filter { $0.name != "red" }
+        }
         if media.kind == "video" {
             // Codecs that cannot be decoded here go to the end; an m-line with no other codec is rejected.
             let usable = formats.filter { Self.decodable.contains($0.name) }

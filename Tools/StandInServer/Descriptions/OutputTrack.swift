@@ -10,12 +10,15 @@ package struct OutputTrack: Sendable, Hashable {
     package var isExtra = false
     /// Its publisher; nil: the inference server whose video is transformed.
     package var participantSID: String?
+    /// Audio: its packets may be redundant (RFC 2198).
+    package var isRedundant: Bool
 
     package init(
-        _ kind: MediaKind, sid: String, publication: Int = 1, isExtra: Bool = false, participantSID: String? = nil
+        _ kind: MediaKind, sid: String, publication: Int = 1, isExtra: Bool = false, participantSID: String? = nil,
+        isRedundant: Bool = true
     ) {
         (self.kind, self.sid, self.publication) = (kind, sid, publication)
-        (self.isExtra, self.participantSID) = (isExtra, participantSID)
+        (self.isExtra, self.participantSID, self.isRedundant) = (isExtra, participantSID, isRedundant)
     }
 }
 
@@ -29,11 +32,6 @@ package struct OutputCodec: Sendable, Equatable {
     package init(_ name: String, isSingleUnit: Bool = false) { (self.name, self.isSingleUnit) = (name, isSingleUnit) }
 
     package static let opus = OutputCodec("opus")
-
-    /// The payload type of redundant audio of this codec; nil: there is none.
-    func redundancyType(in formats: [RoomFormat]) -> Int? {
-        self == .opus ? formats.first { $0.name == "red" }?.payloadType : nil
-    }
 
     /// The format of an m-line that carries the codec; nil: there is none.
     func format(in formats: [RoomFormat]) -> RoomFormat? {
@@ -52,9 +50,16 @@ package struct TrackBinding: Sendable, Equatable {
     /// That of redundant audio; nil: the answer lacks it.
     package var redundancyType: Int?
 
-    package init(_ track: OutputTrack, _ stream: OutputStream, payloadType: Int?, redundancyType: Int? = nil) {
-        (self.track, self.stream) = (track, stream)
-        (self.payloadType, self.redundancyType) = (payloadType, redundancyType)
+    package init(_ track: OutputTrack, _ stream: OutputStream, payloadType: Int?) {
+        (self.track, self.stream, self.payloadType) = (track, stream, payloadType)
+    }
+
+    /// - Parameter formats: those of the track's m-line.
+    init(_ track: OutputTrack, _ stream: OutputStream, _ codec: OutputCodec, in formats: [RoomFormat]) {
+        self.init(track, stream, payloadType: codec.format(in: formats)?.payloadType)
+        if codec == .opus, track.isRedundant {
+            redundancyType = formats.first { $0.name == "red" }?.payloadType
+        }
     }
 
     var audio: AudioSendParameters? {

@@ -4,6 +4,8 @@ package struct PublishedCodecs: Sendable, Equatable {
     package var announced: [String: String] = [:]
     /// The announced simulcast layers of a track, by size, the largest first, as far as they name their RID.
     package var layers: [String: [String]] = [:]
+    /// The client's IDs of audio tracks that are published without redundancy.
+    package var withoutRedundancy: Set<String> = []
     /// The codec of the m-lines whose track is not announced; nil: the first one of the offer.
     var preferred: String?
     /// Nil: all.

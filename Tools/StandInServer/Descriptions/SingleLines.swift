@@ -23,10 +23,7 @@ package struct SingleLines: Sendable {
             else { return nil }
             mids[track] = mid
             used.insert(mid)
-            let formats = offer.formats(at: mid)
-            return TrackBinding(
-                track, stream, payloadType: codec.format(in: formats)?.payloadType,
-                redundancyType: codec.redundancyType(in: formats))
+            return TrackBinding(track, stream, codec, in: offer.formats(at: mid))
         }
     }
 }

@@ -155,10 +155,7 @@ package struct SubscriberLines: Sendable {
         }
         return lines.compactMap { line in
             guard let track = line.track, let output = outputs[track] else { return nil }
-            let format = output.codec.format(in: line.formats)
-            return TrackBinding(
-                track, output.stream, payloadType: format?.payloadType,
-                redundancyType: output.codec.redundancyType(in: line.formats))
+            return TrackBinding(track, output.stream, output.codec, in: line.formats)
         }
     }
 

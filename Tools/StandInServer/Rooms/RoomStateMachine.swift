@@ -207,9 +207,14 @@ package struct RoomStateMachine {
         if kind == .video {
             track.packetTrailerFeatures = trailerFeatures
             track.muted = isOutputMuted
+        } else {
+            track.disableRED = !isAudioRedundant
         }
         return track
     }
+
+    /// The audio comes back as the participant publishes it.
+    private var isAudioRedundant: Bool { !publishedTracks.values.contains { $0.type == .audio && $0.disableRED } }
 
     private static func message(of extra: OutputTrack) -> LiveKitTrackInfo {
         .with {
@@ -230,7 +235,9 @@ package struct RoomStateMachine {
     /// The inference server's tracks that the participant subscribes to.
     private var due: [OutputTrack] {
         MediaKind.allCases.filter { announced.contains($0) && wanted.contains($0) }.map { kind in
-            OutputTrack(kind, sid: sid(kind), publication: publications[kind] ?? 1)
+            OutputTrack(
+                kind, sid: sid(kind), publication: publications[kind] ?? 1,
+                isRedundant: kind == .video || isAudioRedundant)
         } + (wantsExtra ? extra.map { [$0.track] } ?? [] : [])
     }
 
@@ -320,6 +327,7 @@ package struct RoomStateMachine {
         track.height = request.height
         track.muted = request.muted
         track.layers = Array(request.layers.prefix(3))
+        track.disableRED = request.disableRED
         track.stream = request.stream
         track.layers.sort { $0.quality.varint < $1.quality.varint }
         track.codecs = codecs(of: request, track)
@@ -376,6 +384,7 @@ package struct RoomStateMachine {
             }
             let layers = track.layers.sorted { $0.width > $1.width }.map(\.rid)
             if !layers.contains("") { codecs.layers[cid] = layers }
+            if track.disableRED { codecs.withoutRedundancy.insert(cid) }
         }
         return codecs
     }
