@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """Run the steps of scripts/test, several at once, and count what passed.
 
-    run_tests.py --folder DIR [--quick] [--jobs N] [WORD...]
+    run_tests.py --folder DIR [--quick] [--swift] [--jobs N] [WORD...]
 
 A step is a process: Swift tests, or a script that prints "ok NAME", "not ok NAME: why" and "skip NAME: why". With words,
-only the steps whose name contains one of them run.
+only the steps whose name contains one of them run; with --swift, only Swift tests, without the element suites.
 
 Most steps wait for real time, so several of them run side by side; none asserts how fast it was. Each step has a time
 limit. A process that outlives its step is killed and counts as a failure. If a test process crashes, that is a failure
@@ -390,11 +390,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", required=True)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--swift", action="store_true")
     parser.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)))
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
 
     steps = [*script_steps(), *swift_steps(listed_tests())]
+    if options.swift:
+        steps = [step for step in steps if step.tests and not step.media]
     if options.words:
         steps = [step for step in steps if any(word in step.name for word in options.words)]
     elif options.quick:
