@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """Run the steps of scripts/test, several at once, and count what passed.
 
-    run_tests.py --folder DIR [--quick] [--jobs N] [WORD...]
+    run_tests.py --folder DIR [--quick] [--swift] [--jobs N] [WORD...]
 
 A step is a process: Swift tests, or a script that prints "ok NAME", "not ok NAME: why" and "skip NAME: why". With words,
-only the steps whose name contains one of them run.
+only the steps whose name contains one of them run. With --swift, only Swift tests run, without the element suites, and
+one after the other in each process: Swift 6.0 starts all at once, and their time limits then count the wait for a thread.
 
 Most steps wait for real time, so several of them run side by side; none asserts how fast it was. Each step has a time
 limit. A process that outlives its step is killed and counts as a failure. If a test process crashes, that is a failure
@@ -87,14 +88,14 @@ def swift_command(names, *options):
     return [RUNNER, "--testing-library", "swift-testing", *options, "--filter", f"^({names})"]
 
 
-def swift_steps(tests):
+def swift_steps(tests, *options):
     groups = {}
     for test in tests:
         groups.setdefault((test.split(".")[0], suite_of(test)), []).append(test)
     # Excludes the names of the suites too: a suite that the filter chooses brings its tests.
     others = "".join(f"(?!{parent}(?:/|$))" for parent in SERIAL)
     for (target, suite), own in sorted(groups.items(), key=lambda group: -len(group[1])):
-        command = swift_command(rf"{target}\.{suite}/" if suite else rf"{target}\.{others}")
+        command = swift_command(rf"{target}\.{suite}/" if suite else rf"{target}\.{others}", *options)
         for way in WAYS.get(target, ("",)):
             name = "/".join(filter(None, (target + (f"-{way}" if way else ""), suite.split("/")[-1])))
             yield Step(name, command, own, way,
@@ -390,11 +391,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", required=True)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--swift", action="store_true")
     parser.add_argument("--jobs", type=int, default=2 * len(os.sched_getaffinity(0)))
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
 
-    steps = [*script_steps(), *swift_steps(listed_tests())]
+    if options.swift:
+        steps = [step for step in swift_steps(listed_tests(), "--no-parallel") if not step.media]
+    else:
+        steps = [*script_steps(), *swift_steps(listed_tests())]
     if options.words:
         steps = [step for step in steps if any(word in step.name for word in options.words)]
     elif options.quick:

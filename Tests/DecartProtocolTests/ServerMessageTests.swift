@@ -22,6 +22,7 @@ struct ServerMessageTests {
         (#"{"type":"queue_position","position":3,"queue_size":-1}"#, .queuePosition(QueuePosition(position: 3))),
         (#"{"type":"queue_position","position":3,"queue_size":1e400}"#, .queuePosition(QueuePosition(position: 3))),
         (#"{"type":"ready"}"#, .ready),
+        (#"{"\u0074ype":"ready","\"\\\/\b\u00E9\ud83D\uDE00":"\ud800"}"#, .ready),
         (#"{"type":"session_id","session_id":"abc"}"#, .sessionID(SessionIdentity(id: "abc"))),
         (#"{"type":"session_id","sessionId":"abc"}"#, .sessionID(SessionIdentity(id: "abc"))),
         (
@@ -156,6 +157,8 @@ struct ServerMessageTests {
         #"{"type":"status","status":"\u12"}"#, #"{"type":"status","status":"\ud800"}"#,
         #"{"type":"status","status":"\udc00\ud800"}"#, #"{"type":"status","status":"abc}"#,
         #"{"type":"ready","x":+1}"#, #"{"type":"ready","x":.5}"#, #"{"type":"ready","x":0x10}"#,
+        #"{"type":"ready","\3":1}"#, #"{"type":"ready","x":[{"\ud800":1}]}"#, #"{"\ud800\n":1,"type":"ready"}"#,
+        #"{"type":"ready","\udc00\ud800":1}"#, #"{"type":"ready","\u12":1}"#, #"{"type":"ready","\u+123" :1}"#,
         #"{"type":"ready","x":Infinity}"#, #"{"type":"ready" /* hello */}"#,
     ]
 

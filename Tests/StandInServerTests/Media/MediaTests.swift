@@ -1,17 +1,12 @@
 import DecartProtocol
-import GStreamerKit
 import StandInServer
+import TestSupport
 import Testing
 import WebRTCTransport
 
 /// Real sessions over loopback: WebSocket, ICE, DTLS, SRTP, codecs and looks.
 @Suite(.serialized, .timeLimit(.minutes(2)))
 struct MediaTests {
-    private static let codecs: [VideoCodec] = {
-        GStreamerRuntime.initialise()
-        return VideoCodec.allCases.filter(\.isAvailable)
-    }()
-
     private func prompt(_ text: String) -> ClientMessage { .prompt(PromptMessage(text: text, enhance: false)) }
 
     /// Mean distance of the chroma planes from grey, in code values.
@@ -19,7 +14,7 @@ struct MediaTests {
         planes.count == 3 ? difference([planes[1]], [[UInt8](repeating: 128, count: planes[1].count)]) : -1
     }
 
-    @Test(arguments: codecs)
+    @Test(arguments: VideoCodec.available)
     func framesComeBackTransformedAndFollowThePrompt(codec: VideoCodec) throws {
         try withMedia { server, port in
             let peer = try MediaPeer(server: server, port: port, codec: codec)

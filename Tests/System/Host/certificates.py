@@ -14,7 +14,10 @@ class Certificates:
             self.openssl("req", "-x509", *self.key(name), "-days", "30", "-subj", f"/CN={name}", "-addext",
                          "keyUsage=critical,keyCertSign", "-out", self.path(name))
         self.sign("good", host)
-        self.sign("expired", host, days=-1)
+        try:
+            self.sign("expired", host, validity=("-not_before", "20200101000000Z", "-not_after", "20200201000000Z"))
+        except subprocess.CalledProcessError:  # OpenSSL before 3.4 has no such options, and later ones refuse this.
+            self.sign("expired", host, validity=("-days", "-1"))
         self.sign("host", "elsewhere.test")
         self.sign("authority", host, authority="other")
 
@@ -24,13 +27,13 @@ class Certificates:
     def key(self, name):
         return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.path(name, "key")]
 
-    def sign(self, name, host, days=30, authority="ca"):
+    def sign(self, name, host, validity=("-days", "30"), authority="ca"):
         with open(self.path(name, "ext"), "w", encoding="ascii") as file:
             addresses = self.addresses if host == self.host else ()
             file.write("subjectAltName=" + ",".join([f"DNS:{host}", *(f"IP:{address}" for address in addresses)]) + "\n")
         self.openssl("req", *self.key(name), "-out", self.path(name, "csr"), "-subj", "/CN=service")
         self.openssl("x509", "-req", "-in", self.path(name, "csr"), "-CA", self.path(authority), "-CAkey",
-                     self.path(authority, "key"), "-CAcreateserial", "-extfile", self.path(name, "ext"), "-days", str(days),
+                     self.path(authority, "key"), "-CAcreateserial", "-extfile", self.path(name, "ext"), *validity,
                      "-out", self.path(name))
 
     @staticmethod

@@ -217,7 +217,8 @@ extension Transport {
             #expect(line.times.value == [0, 2, 3])
         }
 
-        /// rtph265depay passes the frames behind a gap.
+        /// rtph265depay of GStreamer 1.22 passes the frames behind a gap. A later one does not, and asks for a keyframe
+        /// itself, as rtph264depay does at the start: one more request.
         @Test func behindALossH265WaitsForAKeyframe() throws {
             let line = try Line(.h265)
             line.push(Self.keyFrame(.h265, 640, 352), at: 0)
@@ -225,7 +226,8 @@ extension Transport {
             try #require(line.frames.wait(.seconds(20)) { $0 == 2 })
             line.push([Self.deltaFrame(.h265)], at: 2, isDiscontinuous: true)
             line.push([Self.deltaFrame(.h265)], at: 3)
-            #expect(line.frames.value == 2 && line.requests.value == 1, "\(line.frames.value) frames")
+            #expect(line.frames.value == 2, "\(line.frames.value) frames")
+            #expect((1...2).contains(line.requests.value), "\(line.requests.value) requests")
             line.push(Self.keyFrame(.h265, 640, 352), at: 4)
             #expect(line.frames.wait(.seconds(20)) { $0 == 3 })
         }
@@ -247,7 +249,7 @@ extension Transport {
         @Test func theFirstRequestGoesOutAtOnce() throws {
             let joining = try Line(.h264)
             for time in 0...2 { joining.push([Self.deltaFrame(.h264)], at: time) }
-            #expect(joining.requests.value == 1, "\(joining.requests.value) requests")
+            #expect((1...2).contains(joining.requests.value), "\(joining.requests.value) requests")
             let beginning = try Line(.h264)
             beginning.push(Self.keyFrame(.h264, 640, 352), at: 0)
             for time in 1...5 { beginning.push([Self.deltaFrame(.h264)], at: time) }

@@ -62,7 +62,7 @@ extension Transport {
         }
 
         /// NACK and RTX recover lost packets, and no datagram exceeds 1200 bytes, so that it fits into a tunnel's MTU.
-        @Test(arguments: Verification.isOn ? VideoCodec.allCases.filter(\.isAvailable) : [.vp8])
+        @Test(arguments: Verification.isOn ? VideoCodec.available : [.vp8])
         func mediaUnderFivePercentLoss(codec: VideoCodec) throws {
             let path = try LossyPath(seed: 7)
             var configuration = PeerConnectionConfiguration()

@@ -10,7 +10,7 @@ enum Transport {}
 extension Transport {
     @Suite(.timeLimit(.minutes(2)))
     struct PeerConnectionTests {
-        @Test(arguments: VideoCodec.allCases.filter(\.isAvailable))
+        @Test(arguments: VideoCodec.available)
         func mediaFlowsBothWays(codec: VideoCodec) throws {
             var configuration = PeerConnectionConfiguration()
             configuration.codec = codec

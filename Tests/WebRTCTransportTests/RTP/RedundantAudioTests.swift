@@ -6,6 +6,8 @@ import WebRTCTransport
 @Suite(.timeLimit(.minutes(1)))
 struct RedundantAudioTests {
     private static let redundancy = AudioRedundancy(payloadType: 63, mediaType: 111)
+    /// The first byte of a header of Opus that another one follows.
+    private static let copy: UInt8 = 0x80 | 111
 
     private static func opus(_ number: Int, _ payload: [UInt8], marker: UInt8 = 0, step: Int = 960) -> [UInt8] {
         let (high, low) = (UInt8(truncatingIfNeeded: number >> 8), UInt8(truncatingIfNeeded: number))
@@ -30,11 +32,13 @@ struct RedundantAudioTests {
     @Test func blocksAreRead() {
         #expect(Self.blocks([111, 1, 2]) == [.init(payloadType: 111, age: 0, range: 1..<3)])
         // 960 units, two bytes.
-        let two = Self.blocks([0x80 | 111, 0x0f, 0, 2, 111, 9, 8, 1])
-        #expect(
-            two == [.init(payloadType: 111, age: 960, range: 5..<7), .init(payloadType: 111, age: 0, range: 7..<8)])
+        let two = Self.blocks([Self.copy, 0x0f, 0, 2, 111, 9, 8, 1])
+        let expected: [RedundantAudio.Block] = [
+            .init(payloadType: 111, age: 960, range: 5..<7), .init(payloadType: 111, age: 0, range: 7..<8),
+        ]
+        #expect(two == expected)
         // The fields are full.
-        let widest = [0x80 | 111, 0xff, 0xff, 0xff, 111] + [UInt8](repeating: 3, count: 1024)
+        let widest: [UInt8] = [Self.copy, 0xff, 0xff, 0xff, 111] + [UInt8](repeating: 3, count: 1024)
         #expect(Self.blocks(widest)?.first == .init(payloadType: 111, age: 0x3fff, range: 5..<1028))
     }
 
@@ -48,7 +52,7 @@ struct RedundantAudioTests {
 
     @Test func tooManyBlocksAreRefused() {
         func payload(_ count: Int) -> [UInt8] {
-            [[UInt8]](repeating: [0x80 | 111, 0, 0, 1], count: count).flatMap { $0 } + [111]
+            [[UInt8]](repeating: [Self.copy, 0, 0, 1], count: count).flatMap { $0 } + [111]
                 + [UInt8](repeating: 1, count: count + 1)
         }
         #expect(Self.blocks(payload(16))?.count == 17)
@@ -59,8 +63,9 @@ struct RedundantAudioTests {
     @Test func onlyTheNegotiatedMediaAreTaken() {
         let header: [UInt8] = [0x80, 63, 0, 7] + UInt32(9600).bytes + UInt32(5).bytes
         let nested: [UInt8] = [0x80 | 63, 0x0f, 0, 1, 0x80 | 13, 0x0f, 0, 1, 0x80 | 111, 0, 0, 0, 111, 9, 8, 7]
-        #expect(Self.read(header + nested) == [[0x80, 111, 0, 7] + UInt32(9600).bytes + UInt32(5).bytes + [7]])
-        #expect(Self.read(header + [0x80 | 111, 0x0f, 0, 1, 63, 9, 8]).isEmpty)
+        let taken: [UInt8] = [0x80, 111, 0, 7] + UInt32(9600).bytes + UInt32(5).bytes + [7]
+        #expect(Self.read(header + nested) == [taken])
+        #expect(Self.read(header + [Self.copy, 0x0f, 0, 1, 63, 9, 8]).isEmpty)
         #expect(Self.read(header + [63, 111, 1]).isEmpty)
         #expect(Self.read([0x80, 63, 0, 7]).isEmpty)
     }

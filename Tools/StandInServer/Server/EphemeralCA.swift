@@ -53,13 +53,16 @@ struct EphemeralCA {
                     -subj "/CN=decart-standin throwaway authority $name" || return
             done
             own=DNS:localhost,IP:127.0.0.1,IP:0:0:0:0:0:0:0:1
-            sign good ca 30 $own && sign expired ca -1 $own && sign host ca 30 DNS:elsewhere.invalid &&
-                sign unknown other 30 $own
+            # OpenSSL before 3.4 has no option for the end, and later ones refuse one before the start.
+            sign good ca '-days 30' $own && sign host ca '-days 30' DNS:elsewhere.invalid &&
+                sign unknown other '-days 30' $own &&
+                { sign expired ca '-not_before 20200101000000Z -not_after 20200201000000Z' $own ||
+                    sign expired ca '-days -1' $own; }
         }
         sign() {
             echo "subjectAltName=$4" >$1.ext
             openssl req $new -keyout $1.key -out $1.csr -subj /CN=decart-standin &&
-                openssl x509 -req -in $1.csr -CA $2.pem -CAkey $2.key -CAcreateserial -extfile $1.ext -days $3 -out $1.pem
+                openssl x509 -req -in $1.csr -CA $2.pem -CAkey $2.key -CAcreateserial -extfile $1.ext $3 -out $1.pem
         }
         (cd "$1" && make) || exit
         cp "$1/ca.pem" "$2" || exit 3
