@@ -594,8 +594,8 @@ package final class RoomConnection: @unchecked Sendable {
     private func iceServers(with roomServers: [LiveKitICEServer]) -> [ICEServer] {
         let room = roomServers.flatMap { server in
             server.urls.prefix(8).compactMap { url in
-                try? ICEServer(
-                    url: url, username: server.username.isEmpty ? nil : server.username,
+                configuration.peer.serverNamedByPeer(
+                    url, username: server.username.isEmpty ? nil : server.username,
                     credential: server.credential.isEmpty ? nil : server.credential)
             }
         }
