@@ -379,7 +379,8 @@ package final class RoomConnection: @unchecked Sendable {
         case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error)))
         case .bitrateTarget(let target): emit(.bitrateTarget(target))
         case .disconnected: handle(.pathLost(target))
-        case .reconnected, .iceRestarted(succeeded: true): handle(.pathRestored(target))
+        case .reconnected: handle(.pathRestored(target))
+        case .iceRestarted(succeeded: true): handle(.iceRestarted(target))
         case .iceConnected, .iceRestarted, .stateChanged, .codecArrived, .streamArrived: break
         }
     }
