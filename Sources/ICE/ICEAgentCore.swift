@@ -221,7 +221,8 @@ final class ICEAgentCore: @unchecked Sendable {
         // The closure retains the core until `finishClose` cancels `servers`.
         let setup = ServerSetup(
             network: network, hasIPv4: families.hasIPv4, hasIPv6: families.hasIPv6,
-            opensTunnels: configuration.openTunnel != nil, tunnelsTCP: configuration.tunnelsTCP
+            opensTunnels: configuration.openTunnel != nil, tunnelsTCP: configuration.tunnelsTCP,
+            permits: configuration.permitsRemote
         ) { [self] action in
             switch action {
             case .setSTUN(let host, let port): gst_decart_nice_set_stun_server(agent, host, UInt32(port))

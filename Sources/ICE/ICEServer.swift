@@ -10,6 +10,9 @@ package struct ICEServer: Sendable, Equatable {
     package let port: UInt16
     package let username: String?
     package let credential: String?
+    /// A peer or service names it, and not the user: no address of it may be on this machine or its link, unless the
+    /// service is there itself (`ICEConfiguration.permitsRemote`).
+    package var isNamedByPeer = false
 
     /// - Parameters:
     ///   - url: `stun:host[:port]`, `turn:host[:port][?transport=udp|tcp]` or `turns:…`, each optionally with `//` and

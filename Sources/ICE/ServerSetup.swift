@@ -27,6 +27,7 @@ package final class ServerSetup: @unchecked Sendable {
     private let hasIPv6: Bool
     private let opensTunnels: Bool
     private let tunnelsTCP: Bool
+    private let permits: (String) -> Bool
     private var perform: ((Action) -> Void)?
     private var stun: ICEServer?
     private var turnCount = 0
@@ -37,9 +38,12 @@ package final class ServerSetup: @unchecked Sendable {
     private var timer: NetworkTimer?
     private var lookupTimer: NetworkTimer?
 
-    /// - Parameter opensTunnels: without tunnels, `turns:` servers are skipped.
+    /// - Parameters:
+    ///   - opensTunnels: without tunnels, `turns:` servers are skipped.
+    ///   - permits: decides on each address of the servers that a peer names, also on those of their names.
     package init(
         network: NetworkThread, hasIPv4: Bool, hasIPv6: Bool, opensTunnels: Bool, tunnelsTCP: Bool = false,
+        permits: @escaping (String) -> Bool = { _ in true },
         perform: @escaping (Action) -> Void
     ) {
         self.network = network
@@ -47,6 +51,7 @@ package final class ServerSetup: @unchecked Sendable {
         self.hasIPv6 = hasIPv6
         self.opensTunnels = opensTunnels
         self.tunnelsTCP = tunnelsTCP
+        self.permits = permits
         self.perform = perform
     }
 
@@ -162,7 +167,12 @@ package final class ServerSetup: @unchecked Sendable {
 
     /// Adds the server with one of its addresses, of a family that this host has.
     private func announce(_ server: ICEServer, addresses: [String]) {
-        let usable = addresses.first { text in
+        let permitted = addresses.filter { !server.isNamedByPeer || permits($0) }
+        guard !permitted.isEmpty else {
+            return warn(
+                "\(server.withoutAddress) is skipped: the service may not name servers on this machine or its link")
+        }
+        let usable = permitted.first { text in
             guard let address = IPAddress(text) else { return false }
             return address.isIPv6 ? hasIPv6 : hasIPv4
         }

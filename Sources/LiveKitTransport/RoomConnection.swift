@@ -379,7 +379,8 @@ package final class RoomConnection: @unchecked Sendable {
         case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error)))
         case .bitrateTarget(let target): emit(.bitrateTarget(target))
         case .disconnected: handle(.pathLost(target))
-        case .reconnected, .iceRestarted(succeeded: true): handle(.pathRestored(target))
+        case .reconnected: handle(.pathRestored(target))
+        case .iceRestarted(succeeded: true): handle(.iceRestarted(target))
         case .iceConnected, .iceRestarted, .stateChanged, .codecArrived, .streamArrived: break
         }
     }
@@ -594,8 +595,8 @@ package final class RoomConnection: @unchecked Sendable {
     private func iceServers(with roomServers: [LiveKitICEServer]) -> [ICEServer] {
         let room = roomServers.flatMap { server in
             server.urls.prefix(8).compactMap { url in
-                try? ICEServer(
-                    url: url, username: server.username.isEmpty ? nil : server.username,
+                configuration.peer.serverNamedByPeer(
+                    url, username: server.username.isEmpty ? nil : server.username,
                     credential: server.credential.isEmpty ? nil : server.credential)
             }
         }

@@ -41,6 +41,8 @@ package enum RoomEvent: Sendable, Equatable {
     /// No packets pass on a connected path, but ICE can restart it.
     case pathLost(LiveKitSignalTarget)
     case pathRestored(LiveKitSignalTarget)
+    /// ICE has restarted. This alone does not show that media pass where they did not before.
+    case iceRestarted(LiveKitSignalTarget)
     /// Packets pass on all paths, but no media arrive.
     case mediaStalled
     /// The addresses of this machine have changed.

@@ -45,6 +45,8 @@ package struct RoomMachine: Sendable {
     private var isolatedAt: Duration?
     /// Peer connections on which no packets pass.
     private var lostPaths: Set<LiveKitSignalTarget> = []
+    /// Those of them on which ICE has restarted since: a resume does not wait for their media.
+    private var restartedPaths: Set<LiveKitSignalTarget> = []
     /// The latest complete exchange of descriptions on the connection that receives, and its offer without an answer.
     private var descriptions: (offer: LiveKitSessionDescription, answer: LiveKitSessionDescription)?
     private var openOffer: LiveKitSessionDescription?
@@ -149,12 +151,17 @@ package struct RoomMachine: Sendable {
             if phase == .connected || resume != nil { lose(closedMedia) } else { fail(closedMedia) }
         case .pathLost(let target):
             guard lostPaths.insert(target).inserted else { return }
+            restartedPaths.remove(target)
             if lostPaths.count == 1 { emit(.reportPaths(areLost: true)) }
             pathLost(target)
         case .pathRestored(let target):
             guard lostPaths.remove(target) != nil else { return }
             if lostPaths.isEmpty { emit(.reportPaths(areLost: false)) }
             if lostPaths.isEmpty, phase == .connected { emit(.cancel(.restore)) }
+            checkRestored()
+        case .iceRestarted(let target):
+            restartedPaths.insert(target)
+            if waitingPaths.isEmpty, phase == .connected { emit(.cancel(.restore)) }
             checkRestored()
         case .mediaStalled:
             guard phase == .connected, !participantSID.isEmpty else { return }
@@ -174,7 +181,7 @@ package struct RoomMachine: Sendable {
         case .timerFired(.restore):
             guard let resume else {
                 // The server did not restart the path that its resume interrupted.
-                if let target = lostPaths.first { pathLost(target) }
+                if let target = waitingPaths.first { pathLost(target) }
                 return
             }
             guard resume.step == .joining else {
@@ -428,6 +435,7 @@ package struct RoomMachine: Sendable {
         let resume = RoomResume(
             cause: cause, reason: reason, restartsICE: restartsICE, regions: regions, now: now)
         phase = .resuming(resume)
+        restartedPaths = []
         emit(.reportResuming(cause: cause))
         openLater(resume, after: nil)
     }
@@ -494,8 +502,10 @@ package struct RoomMachine: Sendable {
         actions += publisher.restartICE()
     }
 
+    private var waitingPaths: Set<LiveKitSignalTarget> { lostPaths.subtracting(restartedPaths) }
+
     private mutating func checkRestored() {
-        guard let resume, resume.step == .restoring, lostPaths.isEmpty, !publisher.isOffering else { return }
+        guard let resume, resume.step == .restoring, waitingPaths.isEmpty, !publisher.isOffering else { return }
         phase = .connected
         restartsUntil = now + RecoveryPlan.Room.restartTime
         emit(.cancel(.restore))

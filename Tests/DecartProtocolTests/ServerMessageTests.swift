@@ -88,6 +88,10 @@ struct ServerMessageTests {
         ),
         (#"{"type":"turn_config","urls":[]}"#, .turnConfig(TURNConfig(urls: []))),
         (
+            #"{"type":"turn_config","urls":["1","2","3","4","5","6","7","8","9"]}"#,
+            .turnConfig(TURNConfig(urls: ["1", "2", "3", "4", "5", "6", "7", "8"]))
+        ),
+        (
             #"{"type":"livekit_room_info","livekit_url":"wss://l","token":"t","room_name":"r","session_id":"s"}"#,
             .livekitRoomInfo(LiveKitRoomInfo(url: "wss://l", token: Secret("t"), roomName: "r", sessionID: "s"))
         ),

@@ -14,7 +14,46 @@ struct TextRedactorTests {
             PercentEncoding.encode(String(text.prefix(6))) + text.dropFirst(6),
             text.replacing("+", with: "%2b"), Base64.encode(Array(text.utf8)),
             Base64.encode(Array(text.utf8), alphabet: .url),
+            // JSON within a string, and a character of it as its number.
+            text.replacing("/", with: "\\/"), text.replacing("a", with: "\\u0061").replacing(" ", with: "\\u0020"),
+            text.replacing("0", with: "\\\\u0030").replacing("c", with: "\\x63"),
+            // HTML and forms.
+            text.replacing("+", with: "&#43;").replacing("a", with: "&#x61;"), text.replacing(" ", with: "+"),
+            text.utf8.map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined(),
         ]
+    }
+
+    /// In base64 behind a name, which moves its digits.
+    @Test(arguments: ["", "k", "ke", "key", "user:"]) func inBase64BehindOtherBytes(before: String) {
+        let redact = TextRedactor([Self.secret])
+        for alphabet in [Base64.Alphabet.standard, .url] {
+            let text = Base64.encode(Array("\(before)\(Self.secret) end".utf8), alphabet: alphabet)
+            let inner = text.dropFirst(12).prefix(20)
+            #expect(!redact("header \(text)").contains(inner), "\(redact(text))")
+            #expect(redact("header \(text)").hasPrefix("header "))
+        }
+    }
+
+    /// Quotes, line feeds and characters beyond ASCII, as a service writes them that quotes its input.
+    @Test func escapedCharacters() {
+        let redact = TextRedactor(["My \"house\" & café\nwith 😀 and C:\\temp"])
+        let quoted = "My \\\"house\\\" & caf\\u00e9\\nwith \\ud83d\\ude00 and C:\\\\temp"
+        let page = "My &quot;house&quot; &amp; caf&#233;\nwith &#x1F600; and C:\\temp"
+        let python = "My \"house\" & caf\\xc3\\xa9\\nwith \\xf0\\x9f\\x98\\x80 and C:\\\\temp"
+        let printed = "My \"house\" & café with 😀 and C:\\temp"
+        for text in [quoted, page, python, printed] {
+            #expect(redact("refused: '\(text)'.") == "refused: '<redacted>'.")
+        }
+    }
+
+    /// Escapes of nothing that is hidden stay as they were.
+    @Test(arguments: [
+        "\\u00e4 \\ud83d \\ud83d\\u0041 \\uZZZZ \\u12", "\\", "\\x4", "&", "&;", "&#;", "&#x110000;", "&#99999999999;",
+        "&amp &unknown; &#x;", "%", "\\xff", "&#xD800; a+b\tc",
+    ])
+    func otherEscapesStay(text: String) {
+        #expect(TextRedactor([Self.secret])(text) == text)
+        #expect(TextRedactor([Self.secret])("\(text) \(Self.secret) \(text)") == "\(text) <redacted> \(text)")
     }
 
     @Test(arguments: [secret, prompt])
@@ -34,6 +73,12 @@ struct TextRedactorTests {
                 let shown = redact("refused: \(form.prefix(length))… (HTTP 503).")
                 #expect(shown.hasPrefix("refused: <redacted>") && shown.hasSuffix("… (HTTP 503)."), "\(shown)")
             }
+        }
+        // Some leave out the middle.
+        for mark in ["…", "..."] {
+            let shown = redact("input '\(Self.secret.prefix(9))\(mark)\(Self.secret.suffix(8))' is too long")
+            #expect(shown == "input '<redacted>\(mark)<redacted>' is too long")
+            #expect(redact("retrying\(mark) still 456789\(mark)") == "retrying\(mark) still 456789\(mark)")
         }
         #expect(redact("ek_Key+w and …") == "ek_Key+w and …")
         #expect(redact("ek_Ke…, sho…, %…, …") == "ek_Ke…, sho…, %…, …")

@@ -77,6 +77,7 @@ struct MachineDriver {
                 traffic.received += flow.received
                 traffic.packetsReceived += flow.packetsReceived
                 traffic.packetsLost += flow.packetsLost
+                traffic.oversizedFrames += flow.oversizedFrames
                 handle(.mediaSampled(id, traffic))
             default: break
             }

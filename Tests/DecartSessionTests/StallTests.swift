@@ -158,6 +158,21 @@ struct StallTests {
             ])
     }
 
+    /// The limit that drops a frame is named, until a frame passes it.
+    @Test func theLimitOfFramesIsNamed() throws {
+        var driver = try silent()
+        (driver.flow.packetsReceived, driver.flow.oversizedFrames) = (12, 1)
+        driver.wait(.seconds(4))
+        driver.flow.oversizedFrames = 0
+        driver.wait(.seconds(1.5))
+        let text = "The service's video arrived, but none of it could be decoded for 5 s while frames were sent"
+        let cause = ", because its frames are larger than the limit of 4 MiB."
+        #expect(driver.warnings().first?.message.hasPrefix(text + cause) == true)
+        driver.wait(.seconds(2), flow: .flowing)
+        driver.wait(.seconds(5.5), flow: MediaTraffic(sent: 12, received: 0, packetsReceived: 12))
+        #expect(driver.warnings().last?.message.hasPrefix(text + ".") == true)
+    }
+
     // MARK: A path that is too narrow
 
     /// Another session would meet the same network. The message comes after 5 s, and once a minute from then on.

@@ -11,10 +11,10 @@ struct ServerSetupTests {
         let setup: ServerSetup
         let actions = EventLog<ServerSetup.Action>()
 
-        init(hasIPv4: Bool = true, hasIPv6: Bool = true) {
-            setup = ServerSetup(network: .shared, hasIPv4: hasIPv4, hasIPv6: hasIPv6, opensTunnels: true) {
-                [actions] in actions.append($0)
-            }
+        init(hasIPv4: Bool = true, hasIPv6: Bool = true, permits: @escaping (String) -> Bool = { _ in true }) {
+            setup = ServerSetup(
+                network: .shared, hasIPv4: hasIPv4, hasIPv6: hasIPv6, opensTunnels: true, permits: permits
+            ) { [actions] in actions.append($0) }
         }
 
         func start(_ servers: [ICEServer], awaitsMore: Bool = false) {
@@ -49,6 +49,27 @@ struct ServerSetupTests {
         #expect(actions.contains(.addTURN(v4, address: "192.0.2.1", port: 3478)) == hasIPv4)
         #expect(actions.contains(.addTURN(v6, address: "2001:db8::1", port: 3478)) == hasIPv6)
         #expect(fixture.warnings.count { $0.contains("family") } == (hasIPv4 && hasIPv6 ? 0 : 1))
+    }
+
+    /// Of a peer's servers, no address may be here, also if a name leads to it; the user's may.
+    @Test(arguments: ["turn:127.0.0.1", "turn:localhost", "stun:localhost"])
+    func aPeerNamesNoServerOfThisMachine(url: String) async throws {
+        for isNamedByPeer in [true, false] {
+            let fixture = Fixture { !$0.hasPrefix("127.") && $0 != "::1" }
+            var server = try ICEServer(url: url, username: "u", credential: "canary")
+            server.isNamedByPeer = isNamedByPeer
+            fixture.start([server])
+            #expect(await fixture.actions.first { $0 == .finish } == .finish)
+            let added = fixture.actions.elements.count {
+                switch $0 {
+                case .addTURN, .setSTUN: true
+                default: false
+                }
+            }
+            #expect(added == (isNamedByPeer ? 0 : 1))
+            #expect(fixture.warnings.count == (isNamedByPeer ? 1 : 0), "\(fixture.warnings)")
+            #expect(fixture.warnings.allSatisfy { $0.contains("this machine") && !$0.contains("127.") })
+        }
     }
 
     /// A server that is not ready in time is added later; gathering host candidates does not wait for it.

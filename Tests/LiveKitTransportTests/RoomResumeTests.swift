@@ -390,6 +390,30 @@ struct RoomResumeTests {
         #expect(driver.timers[.restore] == nil)
     }
 
+    /// ICE restarts, and media still do not pass: the resume ends, and the session judges the path, which stays lost.
+    @Test func restartedICEProvesNoMedia() {
+        var driver = connected()
+        driver.handle(.pathLost(.publisher))
+        driver.reopen()
+        driver.handle(.offerMade(sdp: "new credentials"))
+        driver.server(.answer(.with { $0.sdp = "their credentials" }))
+        #expect(!driver.takeActions().contains(where: isResumed))
+        driver.handle(.iceRestarted(.publisher))
+        let end = driver.takeActions()
+        #expect(end.contains(where: isResumed) && !end.contains(.reportPaths(areLost: false)))
+        #expect(driver.timers[.restore] == nil)
+        // Another loss on the same path begins no second resume before its media pass again.
+        driver.handle(.pathLost(.publisher))
+        #expect(driver.takeActions().isEmpty)
+        driver.handle(.pathRestored(.publisher))
+        #expect(driver.takeActions() == [.reportPaths(areLost: false)])
+        driver.handle(.pathLost(.publisher))
+        #expect(driver.takeActions().contains(.reportPaths(areLost: true)))
+        // The restart before this loss does not count.
+        driver.reopen()
+        #expect(!driver.takeActions().contains(where: isResumed))
+    }
+
     @Test func aPathThatStaysDeadEndsTheStay() {
         var driver = connected()
         driver.handle(.pathLost(.subscriber))

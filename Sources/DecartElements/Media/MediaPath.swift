@@ -118,7 +118,8 @@ final class MediaPath: @unchecked Sendable {
         return MediaTraffic(
             sent: host.input.gate.counters.framesSent &- shared.withLock(\.sentBefore),
             received: receiveBranch.receivedFrames, packetsReceived: arrived?.packetsReceived ?? 0,
-            packetsLost: UInt64(clamping: arrived?.rtp.packetsLost ?? 0))
+            packetsLost: UInt64(clamping: arrived?.rtp.packetsLost ?? 0),
+            oversizedFrames: arrived?.rtp.oversizedFrames ?? 0)
     }
 
     /// With their names in statistics. The first one sends, if any does, and the last one receives. Any thread.

@@ -133,12 +133,12 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
     }
 
     private func servers(of relays: [TURNConfig]) -> [ICEServer] {
-        let servers = relays.flatMap { relay in
+        relays.flatMap { relay in
             relay.urls.compactMap { url in
-                try? ICEServer(url: url, username: relay.username, credential: relay.credential?.reveal())
+                path.settings.connection.serverNamedByPeer(
+                    url, username: relay.username, credential: relay.credential?.reveal())
             }
         }
-        return servers.filter { path.settings.connection.permitsRemote($0.host) }
     }
 
     func publish(_ desired: DesiredMedia) {

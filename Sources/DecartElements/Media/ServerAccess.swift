@@ -13,9 +13,10 @@ struct ServerAccess: Sendable {
 
     /// TURN over TLS or through an HTTP proxy: the ICE agent requests a tunnel, and the target Signalling opens it.
     var tunnelOpener: RelayTunnelOpener {
-        { [trust, route] server, onEvent in
+        { [trust, route, refusesLocal] server, onEvent in
             ServerTunnel(
-                host: server.host, port: server.port, trust: server.transport == .tls ? trust : nil, route: route
+                host: server.host, port: server.port, trust: server.transport == .tls ? trust : nil, route: route,
+                refusesLocal: refusesLocal && server.isNamedByPeer
             ) { event in
                 switch event {
                 case .listening(let port): onEvent(.open(port: port))

@@ -146,9 +146,12 @@ extension SetImageAck {
 }
 
 extension TURNConfig {
+    /// Each of a server that is not used costs a message in the log.
+    private static let maximumURLs = 8
+
     fileprivate init(_ container: KeyedDecodingContainer<WireKey>) throws {
         self.init(
-            urls: try container.decode([String].self, forKey: "urls"),
+            urls: Array(try container.decode([String].self, forKey: "urls").prefix(Self.maximumURLs)),
             username: container.text("username"),
             credential: container.text("credential").map(Secret.init))
     }

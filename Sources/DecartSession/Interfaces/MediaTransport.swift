@@ -69,10 +69,16 @@ package struct MediaTraffic: Sendable, Equatable {
     package var packetsReceived: UInt64
     /// RTP packets of the service's video that did not arrive at first; zero again with another stream.
     package var packetsLost: UInt64
+    /// Frames of the service's video that were dropped for their size.
+    package var oversizedFrames: UInt64
 
-    package init(sent: UInt64, received: UInt64, packetsReceived: UInt64 = 0, packetsLost: UInt64 = 0) {
+    package init(
+        sent: UInt64, received: UInt64, packetsReceived: UInt64 = 0, packetsLost: UInt64 = 0,
+        oversizedFrames: UInt64 = 0
+    ) {
         (self.sent, self.received) = (sent, received)
         (self.packetsReceived, self.packetsLost) = (packetsReceived, packetsLost)
+        self.oversizedFrames = oversizedFrames
     }
 }
 

@@ -12,6 +12,8 @@ struct MediaWatchdog: Sendable, Equatable {
     /// Packets arrive, but the network has lost too many of them to decode frames, except for a few. It lasts until a smaller
     /// share is lost.
     private(set) var isStarvedByLoss = false
+    /// A frame was dropped for its size since the last one that was received.
+    private(set) var dropsLargeFrames = false
     /// The present silence counts as a stall.
     private(set) var isStalled = false
     /// Consecutive samples without media since the generation ended; nil while media are due.
@@ -51,6 +53,11 @@ struct MediaWatchdog: Sendable, Equatable {
         defer {
             last = traffic
             lastAt = now
+        }
+        if traffic.oversizedFrames > last?.oversizedFrames ?? 0 {
+            dropsLargeFrames = true
+        } else if traffic.received != last?.received {
+            dropsLargeFrames = false
         }
         guard let last else { return }
         let arrived = traffic.packetsReceived &- last.packetsReceived

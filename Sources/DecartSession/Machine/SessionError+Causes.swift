@@ -57,7 +57,8 @@ extension SessionError {
         let cause =
             watchdog.receivesPackets
             ? "The service's video arrived, but none of it could be decoded" : "No media arrived from the service"
-        let text = "\(cause) for \(time.components.seconds) s while frames were sent."
+        let reason = watchdog.dropsLargeFrames ? ", because its frames are larger than the limit of 4 MiB." : "."
+        let text = "\(cause) for \(time.components.seconds) s while frames were sent\(reason)"
         return SessionError(.webRTC, text, stage: .media)
     }
 

@@ -29,7 +29,8 @@ package struct NetworkRoute: Sendable {
         _ host: String, _ port: Int, limit: Duration, resolveLimit: Duration? = nil, refusesLocal: Bool = false
     ) -> Destination {
         var destination = Destination(host: host, port: port, limit: limit, resolveLimit: resolveLimit)
-        if let proxy = proxy(to: host) {
+        // A proxy would ask its own machine and link instead.
+        if let proxy = proxy(to: host), !(refusesLocal && HTTPURL.isLocal(host: host)) {
             destination.proxy = .init(host: proxy.host, port: proxy.port, authorization: proxy.authorization?.reveal())
         }
         destination.source = source(to: destination.proxy?.host ?? host)

@@ -22,15 +22,17 @@ package final class ServerTunnel: Sendable {
     /// - Parameters:
     ///   - host: a host name or an address literal; IPv6 without brackets.
     ///   - trust: nil: no TLS.
+    ///   - refusesLocal: see `NetworkRoute.destination`.
     ///   - limit: timeout for connecting and again for the TLS handshake.
     ///   - onEvent: called on the network thread; must not block.
     package init(
         host: String, port: UInt16, trust: TLSTrust?, route: NetworkRoute = NetworkRoute(),
-        limit: Duration = .seconds(8),
+        refusesLocal: Bool = false, limit: Duration = .seconds(8),
         onEvent: @escaping @Sendable (Event) -> Void
     ) {
         let tunnel = Tunnel(
-            route.destination(host, Int(port), limit: limit), proxy: route.proxy(to: host), onEvent: onEvent)
+            route.destination(host, Int(port), limit: limit, refusesLocal: refusesLocal),
+            proxy: route.proxy(to: host), onEvent: onEvent)
         self.tunnel = tunnel
         TLSTrust.prepare(trust, protocols: [], on: tunnel.thread) { tunnel.open($0) }
     }

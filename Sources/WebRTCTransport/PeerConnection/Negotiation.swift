@@ -116,13 +116,16 @@ struct Negotiation: Sendable {
     /// Throws if the remote peer has another certificate: the DTLS association outlives a restart of ICE, and the new
     /// peer would have to begin another one (RFC 8842 9).
     mutating func checkTransport(_ remote: RemoteDescription) throws(PeerConnectionError) {
-        if let before = remoteTransport,
-            !remote.transport.fingerprints.contains(where: before.fingerprints.contains)
-        {
-            throw PeerConnectionError(
-                .changedCertificate, "the remote peer has changed its certificate in the middle of the connection")
+        var transport = remote.transport
+        if let before = remoteTransport {
+            // What was never in each description cannot be of the certificate in use.
+            transport.fingerprints.removeAll { !before.fingerprints.contains($0) }
+            guard !transport.fingerprints.isEmpty else {
+                throw PeerConnectionError(
+                    .changedCertificate, "the remote peer has changed its certificate in the middle of the connection")
+            }
         }
-        remoteTransport = remote.transport
+        remoteTransport = transport
     }
 
     mutating func describe(

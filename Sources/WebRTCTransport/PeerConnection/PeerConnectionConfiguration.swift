@@ -11,8 +11,8 @@ package struct PeerConnectionConfiguration: Sendable {
     package var tunnelsTCP = false
     /// Sends datagrams of at most 1000 bytes in place of 1200, for a path that loses longer ones without a word.
     package var sendsSmallPackets = false
-    /// Decides on the address of each remote candidate: a service must not lead packets to hosts that only this one can
-    /// reach.
+    /// Decides on the address of each remote candidate, and of each server that a peer names: a service must not lead
+    /// packets to hosts that only this one can reach.
     package var permitsRemote: @Sendable (String) -> Bool = { _ in true }
     /// Ports and addresses of host candidates, also after an ICE restart.
     package var network = ICENetwork()
@@ -88,6 +88,16 @@ package struct PeerConnectionConfiguration: Sendable {
             tunnelsTCP: tunnelsTCP, network: network)
         ice.permitsRemote = permitsRemote
         return ice
+    }
+
+    /// A server that the remote peer or its service names; nil: its URL is unusable, or names a host that `permitsRemote`
+    /// does not permit. The addresses of a name are judged once they are known.
+    package func serverNamedByPeer(_ url: String, username: String?, credential: String?) -> ICEServer? {
+        guard var server = try? ICEServer(url: url, username: username, credential: credential),
+            permitsRemote(server.host)
+        else { return nil }
+        server.isNamedByPeer = true
+        return server
     }
 
     /// Throws if relays alone may be used and no server can give one: no candidate would ever be found.

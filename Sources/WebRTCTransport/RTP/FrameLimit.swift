@@ -6,6 +6,8 @@ package struct FrameLimit {
     private var timestamp: UInt32?
     /// Bytes of that frame so far.
     private var count = 0
+    /// Frames that were dropped.
+    package private(set) var drops: UInt64 = 0
 
     package init() {}
 
@@ -14,7 +16,13 @@ package struct FrameLimit {
     package mutating func admit(timestamp: UInt32, size: Int, endsFrame: Bool) -> Bool {
         if timestamp != self.timestamp { count = 0 }
         self.timestamp = endsFrame ? nil : timestamp
+        let before = count
         count = min(count + size, Self.bytes + 1)
-        return count <= Self.bytes
+        guard count > Self.bytes else { return true }
+        if before <= Self.bytes { drops &+= 1 }
+        return false
     }
+
+    /// The next packet is of another stream.
+    package mutating func begin() { (timestamp, count) = (nil, 0) }
 }

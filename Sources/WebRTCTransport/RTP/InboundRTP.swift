@@ -344,6 +344,7 @@ package struct InboundRTP<Packet: PacketStorage> {
         let shown = selected.flatMap { received[$0] }
         (statistics.packetsLost, statistics.jitter) = (shown?.packetsLost, shown?.jitter)
         statistics.fillerFrames &+= stream.fillerFrames
+        statistics.oversizedFrames &+= stream.oversizedFrames
         return statistics
     }
 

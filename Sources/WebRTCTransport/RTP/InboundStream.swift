@@ -33,6 +33,8 @@ struct InboundStream<Packet: PacketStorage> {
     /// The server's own frames, which are dropped, and how many there were.
     var filler = FillerTrailer()
     private(set) var fillerFrames: UInt64 = 0
+    /// Frames that were dropped for their size.
+    var oversizedFrames: UInt64 { frameLimit.drops }
     /// The packets of a frame whose end has not come: it may say that the frame is the server's own. Empty without `filler`.
     private var held: [Received] = []
     /// Such frames are small.
@@ -89,7 +91,8 @@ struct InboundStream<Packet: PacketStorage> {
         clock = Self.makeClock(kind, parameters.clockRate)
         clock.delay = delay
         // The first stream begins with a keyframe, and at a discontinuity a depayloader would request another one.
-        (lastTime, hasLost, frameLimit) = (nil, announced != nil, FrameLimit())
+        (lastTime, hasLost) = (nil, announced != nil)
+        frameLimit.begin()
     }
 
     /// Audio of another codec follows, whose timestamps have this rate.

@@ -82,6 +82,8 @@ package struct RTPSessionStatistics: Sendable {
     package var retransmissions: UInt64 = 0
     /// Frames of the server's own, which were dropped: see `FillerTrailer`.
     package var fillerFrames: UInt64 = 0
+    /// Frames larger than `FrameLimit.bytes`, which were dropped.
+    package var oversizedFrames: UInt64 = 0
     /// Packets of audio that did not arrive, or came later than the copy that was taken (RFC 2198).
     package var packetsRecovered: UInt64 = 0
     /// Packets of the stream that is shown that did not arrive, retransmissions not counted; nil: no stream is shown yet.

@@ -161,10 +161,10 @@ package struct RemoteDescription: Sendable {
 
     package var candidates: [String] {
         // Signalling includes the attribute's name in a candidate.
-        sdp.media[transportIndex].values("candidate").prefix(64).map { "candidate:" + $0 }
+        transportValues("candidate").prefix(64).map { "candidate:" + $0 }
     }
     package var endOfCandidates: Bool {
-        sdp.media[transportIndex].has("end-of-candidates") || sdp.has("end-of-candidates")
+        sdp.has("end-of-candidates") || usable.contains { sdp.media[$0].has("end-of-candidates") }
     }
 
     func direction(at index: Int) -> MediaDirection {
@@ -291,13 +291,17 @@ package struct RemoteDescription: Sendable {
             direction: direction(at: index).reversed, ssrcs: Self.ssrcs(of: media))
     }
 
-    /// Transport attributes may be at session or media level, or on another m-line of the bundle, usually the first.
+    /// Transport attributes may be at session or media level, or on another m-line of the bundle, usually the first; those
+    /// of rejected ones count last.
+    private func transportValues(_ name: String) -> [String] {
+        let others = usable + sdp.media.indices.filter { !usable.contains($0) }
+        return [sdp.media[transportIndex].values(name), sdp.values(name)].first { !$0.isEmpty }
+            ?? others.lazy.map { sdp.media[$0].values(name) }.first { !$0.isEmpty } ?? []
+    }
+
     private mutating func readTransport(at index: Int, isOffer: Bool) throws(PeerConnectionError) {
-        let media = sdp.media[index]
-        func attributes(_ name: String) -> [String] {
-            [media.values(name), sdp.values(name)].first { !$0.isEmpty }
-                ?? sdp.media.lazy.map { $0.values(name) }.first { !$0.isEmpty } ?? []
-        }
+        transportIndex = index
+        let attributes = transportValues
         guard let fragment = attributes("ice-ufrag").first, let password = attributes("ice-pwd").first,
             (4...256).contains(fragment.utf8.count), (22...256).contains(password.utf8.count)
         else { throw PeerConnectionError(.badDescription, "the remote description has no ICE credentials") }
@@ -309,7 +313,6 @@ package struct RemoteDescription: Sendable {
         guard ["actpass", "active", "passive"].contains(setup), isOffer || setup != "actpass" else {
             throw PeerConnectionError(.badDescription, "the remote description has an unusable a=setup")
         }
-        transportIndex = index
         transport = TransportParameters(
             usernameFragment: fragment, password: password, fingerprints: fingerprints, setup: setup)
     }

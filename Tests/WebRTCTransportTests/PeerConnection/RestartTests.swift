@@ -145,6 +145,27 @@ extension Transport {
             }
         }
 
+        /// A fingerprint that was added beside the certificate's does not replace it later.
+        @Test func anAddedCertificateDoesNotTakeOver() throws {
+            try withPair(startsMedia: false) { a, b in
+                #expect(a.waitForConnected() && b.waitForConnected())
+                let offer = try a.connection.createOffer()
+                let fingerprint = try #require(try transport(offer)[2])
+                let digest = try #require(fingerprint.split(separator: " ").last)
+                let foreign = String(digest.dropLast(2)) + (digest.hasSuffix("00") ? "01" : "00")
+                let line = "a=fingerprint:sha-256 \(digest)"
+                let both = offer.replacing(line, with: "\(line)\r\na=fingerprint:sha-256 \(foreign)")
+                #expect(both != offer)
+                _ = try b.connection.createAnswer(to: both)
+                _ = try b.connection.createAnswer(to: both)
+                let error = thrown(PeerConnectionError.self) {
+                    try b.connection.createAnswer(to: offer.replacing(digest, with: foreign))
+                }
+                #expect(error?.code == .changedCertificate)
+                #expect(throws: Never.self) { try b.connection.createAnswer(to: offer) }
+            }
+        }
+
         @Test func aRestartNeedsAConnection() throws {
             let peer = try TestPeer()
             defer { peer.stop() }

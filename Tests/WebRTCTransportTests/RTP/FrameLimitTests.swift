@@ -30,5 +30,10 @@ struct FrameLimitTests {
         let first = passed(&limit, 1, packets: 10_000, isEnded: true)
         let next = passed(&limit, 2, packets: 10, isEnded: true)
         #expect(first == 4096 && next == 10)
+        #expect(limit.drops == 1)
+        // Another stream begins, and the count goes on.
+        limit.begin()
+        let other = passed(&limit, 2, packets: 5000, isEnded: false)
+        #expect(other == 4096 && limit.drops == 2)
     }
 }

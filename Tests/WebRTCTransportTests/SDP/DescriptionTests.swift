@@ -172,6 +172,25 @@ struct DescriptionTests {
         #expect(remote.candidates.first == "candidate:1 1 udp 2113937151 127.0.0.1 50000 typ host")
     }
 
+    /// Of one transport, candidates may be on the first m-line of the bundle alone, also if another one was chosen.
+    @Test func candidatesOfAnotherLineCount() throws {
+        let line = "a=candidate:1 1 udp 2113937151 192.0.2.1 50000 typ host\r\na=end-of-candidates\r\n"
+        let other = line.replacing("192.0.2.1", with: "192.0.2.2")
+        let audio = SampleOffer.audio
+        let remote = try offer(SampleOffer.session + audio + line + SampleOffer.video())
+        #expect(remote.transportIndex == 1 && remote.endOfCandidates)
+        #expect(remote.candidates == ["candidate:1 1 udp 2113937151 192.0.2.1 50000 typ host"])
+        let both = try offer(SampleOffer.session + audio + line + SampleOffer.video(adding: other))
+        #expect(both.candidates == ["candidate:1 1 udp 2113937151 192.0.2.2 50000 typ host"])
+        // Neither does a rejected one say that no candidate follows, nor does it hide those of others.
+        let rejected = audio.replacing("m=audio 9", with: "m=audio 0")
+        #expect(rejected != audio)
+        let later = try offer(SampleOffer.session + rejected + line + SampleOffer.video())
+        #expect(!later.endOfCandidates)
+        let third = try offer(SampleOffer.session + rejected + line + audio + other + SampleOffer.video())
+        #expect(third.candidates == both.candidates)
+    }
+
     /// Lists as long as a description of 64 KiB allows; the suite's time limit is many times their parsing time.
     @Test func longListsTakeLinearTime() throws {
         let types = Array(repeating: "96", count: 20_000).joined(separator: " ")

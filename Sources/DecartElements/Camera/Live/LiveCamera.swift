@@ -214,10 +214,10 @@ final class LiveCamera: @unchecked Sendable {
     /// Keeps the servers for the next view. Any thread.
     /// - Returns: false if no TURN server is among them.
     private func learn(_ links: [ICEServerLink]) -> Bool {
-        let permits = settings.access.connection.permitsRemote
+        let connection = settings.access.connection
         let named = links.compactMap {
-            try? ICEServer(url: $0.url, username: $0.username, credential: $0.credential?.reveal())
-        }.filter { permits($0.host) }
+            connection.serverNamedByPeer($0.url, username: $0.username, credential: $0.credential?.reveal())
+        }
         if !named.isEmpty { self.named.withLock { $0 = named } }
         return named.contains { $0.kind == .turn }
     }
