@@ -3,12 +3,9 @@
 #include <gio/gio.h>
 #include <errno.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-static inline int gst_decart_eventfd_open(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 
 // accept4, which glibc declares only with _GNU_SOURCE. With accept, a child that is made before fcntl would inherit the
 // descriptor. SOCK_CLOEXEC and SOCK_NONBLOCK have these values on Linux; their header would make this module the owner of

@@ -21,6 +21,9 @@ final class ICEAgentCore: @unchecked Sendable {
     /// made, although it sends with MSG_NOSIGNAL.
     private static let makesSocketClass: Void = keepingHostsSIGPIPE { _ = g_type_class_ref(g_socket_get_type()) }
 
+    /// Once per process: closing an agent starts GLib's worker thread, and GLib aborts the process if no descriptor is left then.
+    private static let startsWorker: Void = { _ = g_task_get_type() }()
+
     /// Datagrams that one connection may have read before it is the turn of the others.
     private static let maximumDatagrams = 64
 
@@ -98,8 +101,9 @@ final class ICEAgentCore: @unchecked Sendable {
         onBatchEnd: @escaping @Sendable () -> Void
     ) throws(ICEError) {
         _ = Self.makesSocketClass
-        // For the context of its component, and for the first sockets.
+        // For the context of its component, for that of GLib's worker thread, and for the first sockets.
         guard ProcessLimits.hasDescriptors(8) else { throw .tooManyOpenFiles }
+        _ = Self.startsWorker
         // The agent is created on the caller's thread: no callback runs before gathering starts on the network thread.
         // NICE_AGENT_OPTION_CONSENT_FRESHNESS is not set; see ConsentChecks.
         let options = NICE_AGENT_OPTION_ICE_TRICKLE.rawValue
