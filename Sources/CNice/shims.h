@@ -35,6 +35,13 @@ static inline void gst_decart_nice_configure(NiceAgent *agent, gboolean controll
 // The role, which g_object_set of gst_decart_nice_configure sets too, may have changed meanwhile.
 static inline void gst_decart_nice_force_relay(NiceAgent *agent) { g_object_set(agent, "force-relay", TRUE, NULL); }
 
+// Drops the checks that came before the remote credentials are known. libnice would answer each by a check of its own.
+static inline void gst_decart_nice_forget_checks(NiceAgent *agent, guint stream, const char *fragment,
+                                                 const char *password) {
+    nice_agent_restart_stream(agent, stream);
+    nice_agent_set_local_credentials(agent, stream, fragment, password);
+}
+
 static inline void gst_decart_nice_set_stun_server(NiceAgent *agent, const char *host, guint port) {
     g_object_set(agent, "stun-server", host, "stun-server-port", port, NULL);
 }

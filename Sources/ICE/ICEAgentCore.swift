@@ -253,6 +253,12 @@ final class ICEAgentCore: @unchecked Sendable {
         guard !isClosed, let servers, !gathering.isComplete else { return }
         if relayOnly {
             configuration.policy = .relay
+            // Checks on other paths may have come. Ours in return would nominate these paths, which the remote peer then
+            // prefers to the relay, while libnice drops what comes on them.
+            if remote.credentials == nil {
+                gst_decart_nice_forget_checks(
+                    agent, stream, localCredentials.usernameFragment, localCredentials.password)
+            }
             gst_decart_nice_force_relay(agent)
         }
         limitGathering()

@@ -31,6 +31,37 @@ struct TurnTests {
         await TestPeer.release(right)
     }
 
+    /// A room says that relays are forced after candidates of other kinds have left, and the remote peer has checked these.
+    @Test
+    func relayOnlyAfterChecksHaveCome() async throws {
+        let turn = try TurnServer()
+        let (left, right) = (try TestPeer(controlling: true), try TestPeer(controlling: false))
+        left.agent.gatherCandidates(awaitsServers: true)
+        #expect(await right.gather())
+        #expect(await left.events.first { if case .localCandidate = $0 { true } else { false } } != nil)
+        right.learnCredentials(of: left)
+        for candidate in left.candidates { right.agent.addRemoteCandidate(candidate) }
+        // The check has been answered.
+        #expect(await right.state(.connected))
+        left.agent.addServers([try turn.server("udp")], relayOnly: true)
+        left.learnCredentials(of: right)
+        for candidate in right.candidates { left.agent.addRemoteCandidate(candidate) }
+        #expect(await left.gathered())
+        for candidate in left.candidates where candidate.contains("typ relay") {
+            right.agent.addRemoteCandidate(candidate)
+        }
+        left.agent.endOfRemoteCandidates()
+        right.agent.endOfRemoteCandidates()
+        #expect(await left.state(.ready))
+        #expect(left.agent.selectedPair?.isRelayed == true)
+        #expect(left.send([0x80]))
+        #expect(await right.receives([0x80]))
+        // Both have chosen the same path.
+        #expect(right.send([0x81]))
+        #expect(await left.receives([0x81]))
+        await TestPeer.release(left, right)
+    }
+
     /// One peer uses relay candidates only, the other has no relay.
     @Test
     func relayAgainstHost() async throws {
