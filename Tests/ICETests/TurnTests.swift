@@ -41,8 +41,9 @@ struct TurnTests {
         #expect(await left.events.first { if case .localCandidate = $0 { true } else { false } } != nil)
         right.learnCredentials(of: left)
         for candidate in left.candidates { right.agent.addRemoteCandidate(candidate) }
-        // The check has been answered.
-        #expect(await right.state(.connected))
+        #expect(await right.state(.connecting))
+        // Nothing shows that a check has come. If none has, the rest holds as well.
+        try await Task.sleep(for: .milliseconds(300))
         left.agent.addServers([try turn.server("udp")], relayOnly: true)
         left.learnCredentials(of: right)
         for candidate in right.candidates { left.agent.addRemoteCandidate(candidate) }
