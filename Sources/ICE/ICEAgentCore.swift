@@ -22,7 +22,7 @@ final class ICEAgentCore: @unchecked Sendable {
     private static let makesSocketClass: Void = keepingHostsSIGPIPE { _ = g_type_class_ref(g_socket_get_type()) }
 
     /// Once per process: closing an agent starts GLib's worker thread, and GLib aborts the process if no descriptor is left then.
-    private static let startsWorker: Void = { _ = g_task_get_type() }()
+    private static let startsWorker: Void = { _ = g_type_class_ref(g_task_get_type()) }()
 
     /// Datagrams that one connection may have read before it is the turn of the others.
     private static let maximumDatagrams = 64
