@@ -15,6 +15,9 @@ from checks import Results, compile_c, gstreamer
 from standin import running_standin
 
 EXITS = 12
+# PyGObject calls handlers although the interpreter has ended, as it does with `level` in place of the element: nothing that
+# follows is the element's. It takes a machine so busy that a message comes between that end and the process's.
+AFTER_THE_END = "invalid return from bus sync handler"
 PROGRAM = """
 import os, random, sys, threading
 import gi
@@ -45,7 +48,7 @@ def main():
         environment = {**gstreamer(folder, os.environ), "URL": url, "DECART_API_KEY": "canary-key-4711"}
         for _ in range(EXITS):
             ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
-            if ended.returncode or "ends" not in ended.stdout:
+            if "ends" not in ended.stdout or ended.returncode and AFTER_THE_END not in ended.stderr:
                 ends.append(f"{ended.returncode} {ended.stdout[-100:]}{ended.stderr[-200:]}".strip())
         probe = compile_c(os.path.join(os.path.dirname(os.path.abspath(__file__)), "exit_probe.c"), os.path.join(folder, "probe"),
                           "-Wall", "-Wextra", "-Werror", packages=("gstreamer-1.0", "libcrypto"))
