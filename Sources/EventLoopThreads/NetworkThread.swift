@@ -24,6 +24,7 @@ package final class NetworkThread: Sendable {
         return process != 0 && process != getpid()
     }
 
+    /// All threads that have started; none ends before the process does.
     private static let started = Mutex<[NetworkThread]>([])
 
     /// Stops all threads for good, because the process exits and what they use will be freed. Waits until each has ended

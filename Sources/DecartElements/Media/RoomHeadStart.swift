@@ -1,7 +1,7 @@
 import Signalling
 import WebRTCTransport
 
-/// What is prepared for a room before it is named: the connection to the server of the last room, and candidates.
+/// Prepared before the service names the room: a connection to the server of the process's last room, and ICE candidates.
 struct RoomHeadStart: Sendable {
     var connection: EarlyConnection?
     var gathering: EarlyGathering?

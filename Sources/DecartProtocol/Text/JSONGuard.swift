@@ -64,7 +64,7 @@ package enum JSONGuard {
         guard depth == 0, !inString else { throw ProtocolError(.server, "A message is cut off.") }
     }
 
-    /// Whether each escape is one of RFC 8259 §7, and each half of a surrogate pair has the other one.
+    /// True if each escape is one that RFC 8259 §7 has, and each surrogate is part of a pair.
     private static func areEscapesValid(_ name: ArraySlice<UInt8>) -> Bool {
         var rest = name
         var isHalf = false

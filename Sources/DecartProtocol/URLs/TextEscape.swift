@@ -1,8 +1,9 @@
 /// One escape at the beginning of some bytes: of URLs (`%2B`), of JSON and programming languages (`\u002b`, `\/`, `\x2b`), or
 /// of HTML (`&#43;`, `&amp;`).
 struct TextEscape {
+    /// The UTF-8 text that the escape stands for.
     let bytes: [UInt8]
-    /// Of the escape.
+    /// Number of bytes that the escape itself has.
     let length: Int
 
     static func begins(_ byte: UInt8) -> Bool { "%\\&".utf8.contains(byte) }
@@ -32,7 +33,7 @@ struct TextEscape {
                 self.init(scalar: high, length: 6)
             }
         case "x":
-            // Of a byte, not of a character: what is not ASCII follows as a sequence of UTF-8.
+            // The number of a byte. A character beyond ASCII has several such escapes in a row, one for each byte of its UTF-8.
             guard let byte = Self.number(text.dropFirst().prefix(2), digits: 2).flatMap(UInt8.init(exactly:)) else {
                 return nil
             }

@@ -29,7 +29,7 @@ package struct TextRedactor: Sendable {
 
     private static func forms(_ text: String) -> [[UInt8]] {
         let bytes = Array(text.utf8)
-        // What stands before decides about the first digits, and what follows about the last one.
+        // A base64 digit has six bits: the first ones also depend on the bytes before the text, the last one on those behind.
         let coded = (0..<3).flatMap { before -> [ArraySlice<UInt8>] in
             let whole = [UInt8](repeating: 0, count: before) + bytes
             let digits = Base64.encode(whole).utf8.filter { $0 != UInt8(ascii: "=") }

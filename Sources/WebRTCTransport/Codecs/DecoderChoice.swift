@@ -2,7 +2,7 @@
 package import GStreamerKit
 import Synchronization
 
-/// What is installed, by codec and whatever its rank. To compare the caps of all decoders takes some 10 ms.
+/// The installed decoders of each codec, of any rank. Cached, because comparing the caps of all decoders takes some 10 ms.
 private let installed = Mutex<(version: UInt32, choices: [VideoCodec: [DecoderChoice]])>((0, [:]))
 
 package struct DecoderChoice: Sendable, Equatable {

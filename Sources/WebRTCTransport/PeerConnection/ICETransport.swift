@@ -114,7 +114,7 @@ final class ICETransport: @unchecked Sendable {
         let known = self.servers
         self.servers = (servers, policy)
         guard exchange(&awaitsServers, with: false), let current else { return }
-        // What came before took no time of the connection's.
+        // The time of gathering counts from here: before, it ran beside the dialling of the control channel.
         gatheringStartedAt = nil
         guard known.policy == .all else { return gather(current) }
         began()

@@ -118,7 +118,7 @@ struct Negotiation: Sendable {
     mutating func checkTransport(_ remote: RemoteDescription) throws(PeerConnectionError) {
         var transport = remote.transport
         if let before = remoteTransport {
-            // What was never in each description cannot be of the certificate in use.
+            // The certificate in use has been in every description, so a fingerprint that is new here belongs to another one.
             transport.fingerprints.removeAll { !before.fingerprints.contains($0) }
             guard !transport.fingerprints.isEmpty else {
                 throw PeerConnectionError(

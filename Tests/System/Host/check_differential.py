@@ -700,40 +700,6 @@ def make_elements():
         def stop(self):
             self.work.set()
 
-    class Sink(Gst.Element):
-        """Notes which of the source's frames came last, and EOS."""
-        __gtype_name__ = "DifferentialSink"
-
-        def __init__(self):
-            super().__init__()
-            self.pad = Gst.Pad.new("sink", Gst.PadDirection.SINK)
-            self.pad.set_chain_function_full(self.chain)
-            self.pad.set_event_function_full(self.event)
-            self.add_pad(self.pad)
-            self.newest, self.ended, self.flows = 0, False, []
-
-        def give(self, flow, count):
-            self.flows = [flow] * count
-
-        def chain(self, _pad, _parent, buffer):
-            if self.flows:
-                return self.flows.pop()
-            self.note(*(buffer.extract_dup(320 * row, 1)[0] for row in (44, 132)))
-            return Gst.FlowReturn.OK
-
-        def note(self, *digits):
-            # Black frames have no digits.
-            low, high = ((digit - 32 + 2) // 4 for digit in digits)
-            if min(digits) >= 30:
-                self.newest = max(self.newest, low + DIGITS * high)
-
-        def event(self, pad, _parent, event):
-            if event.type == Gst.EventType.EOS:
-                self.ended = True
-            elif event.type in (Gst.EventType.FLUSH_STOP, Gst.EventType.STREAM_START):
-                self.ended = False
-            return True
-
     class Counting(Gst.Element):
         """Counts buffers, and notes EOS."""
         __gtype_name__ = "DifferentialCounter"
@@ -749,11 +715,14 @@ def make_elements():
         def give(self, flow, count):
             self.flows = [flow] * count
 
-        def chain(self, _pad, _parent, _buffer):
+        def chain(self, _pad, _parent, buffer):
             if self.flows:
                 return self.flows.pop()
-            self.count += 1
+            self.take(buffer)
             return Gst.FlowReturn.OK
+
+        def take(self, _buffer):
+            self.count += 1
 
         def event(self, _pad, _parent, event):
             if event.type == Gst.EventType.EOS:
@@ -761,6 +730,21 @@ def make_elements():
             elif event.type in (Gst.EventType.FLUSH_STOP, Gst.EventType.STREAM_START):
                 self.ended = False
             return True
+
+    class Sink(Counting):
+        """Notes which of the source's frames came last, and EOS."""
+        __gtype_name__ = "DifferentialSink"
+
+        def __init__(self):
+            super().__init__()
+            self.newest = 0
+
+        def take(self, buffer):
+            # Black frames have no digits.
+            digits = [buffer.extract_dup(320 * row, 1)[0] for row in (44, 132)]
+            low, high = ((digit - 32 + 2) // 4 for digit in digits)
+            if min(digits) >= 30:
+                self.newest = max(self.newest, low + DIGITS * high)
     return Source, Sink, Counting
 
 
