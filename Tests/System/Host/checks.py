@@ -1,9 +1,11 @@
 """What the checks share: where the build is, one line for each result, and a pipeline's surroundings."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -109,8 +111,9 @@ def system_path(folder):
     folders = []
     for name, file in (("plugins-bad", os.path.join(system, "libgstgeometrictransform.so")), ("plugins", PLUGIN)):
         folders.append(os.path.join(folder, name))
-        if not os.path.isdir(folders[-1]):
-            os.makedirs(folders[-1])
+        os.makedirs(folders[-1], exist_ok=True)
+        # Several threads of a check may share a folder.
+        with contextlib.suppress(FileExistsError):
             os.symlink(file, os.path.join(folders[-1], os.path.basename(file)))
     return ":".join([*folders, system])
 
@@ -120,7 +123,10 @@ def registry(folder):
     all plugins takes seconds."""
     path, filled = os.path.join(folder, "registry"), os.environ.get("GST_REGISTRY_1_0", "")
     if os.environ.get("DECART_TEST_RUN") and os.path.exists(filled) and not os.path.exists(path):
-        shutil.copy(filled, path)
+        # Complete at once, since a process of another thread may read it.
+        copy = f"{path}.{threading.get_ident()}"
+        shutil.copy(filled, copy)
+        os.replace(copy, path)
     return path
 
 

@@ -10,6 +10,8 @@ import tempfile
 import time
 
 PROGRAM = shutil.which("chromium")
+# What Chromium says about an expression whose page is replaced before its value is known.
+GONE = "Inspected target navigated or closed"
 
 
 class Chromium:
@@ -67,7 +69,10 @@ class Chromium:
         return message
 
     def open(self, url):
+        """Returns when the page before is gone, so that nothing is asked of that one."""
+        self.call("window.isLeft = true")
         self.command("Page.navigate", url=url)
+        self.until("!window.isLeft")
 
     def call(self, expression, timeout=180):
         """The value of a JavaScript expression; waits for a promise."""
@@ -78,13 +83,18 @@ class Chromium:
         return result["result"].get("value")
 
     def until(self, expression, seconds=90):
-        """Waits until the expression is true, and returns it; raises TimeoutError."""
+        """Waits until the expression is true, and returns it; raises TimeoutError. A page may be replaced meanwhile."""
         deadline = time.monotonic() + seconds
-        while not (value := self.call(expression)):
+        while True:
+            try:
+                if value := self.call(expression):
+                    return value
+            except RuntimeError as error:
+                if GONE not in str(error):
+                    raise
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not true within {seconds} s: {expression}")
             time.sleep(0.05)
-        return value
 
     def console_errors(self):
         """Errors and warnings of the console, and exceptions, so far."""
