@@ -219,9 +219,14 @@ package struct CongestionController: Sendable {
     private mutating func judge(
         _ feedback: ResolvedFeedback, roundTrip: Int64, now: Int64
     ) -> DelayBasedController.Signal {
-        guard let least = feedback.arrivals.map({ $0.arrival &- $0.sendTime }).min() else { return .normal }
+        guard
+            let least = feedback.arrivals.min(by: { $0.arrival &- $0.sendTime < $1.arrival &- $1.sendTime })
+        else { return .normal }
         let stood = standing.stands
-        switch standing.update(oneWay: least, roundTrip: roundTrip, isSearching: !delay.hasBackedOff, now: now) {
+        switch standing.update(
+            oneWay: least.arrival &- least.sendTime, ownTime: Int64(Double(least.size) * 8e6 / sustained),
+            roundTrip: roundTrip, isSearching: !delay.hasBackedOff, now: now)
+        {
         case .short: return standing.length > 0 ? .hold : .normal
         case .stands:
             if !stood { beforeQueue = delay.estimate }

@@ -42,6 +42,9 @@ package struct StandingQueue: Sendable {
     }
     /// Jitter and the packets of a frame behind each other are no queue.
     private static let jitter: Int64 = 20_000
+    /// Within the jitter: what a packet takes at 640 kbit/s.
+    private static let shortPacket: Int64 = 15_000
+    private static let longestPacket: Int64 = 100_000
     /// A queue of this length is judged early; during the search, a shorter one is.
     private static let limit: Int64 = 40_000
     private static let firstLimit: Int64 = 30_000
@@ -65,10 +68,16 @@ package struct StandingQueue: Sendable {
     package var stands: Bool { complaints > 0 }
 
     /// Times in µs.
-    /// - Parameter isSearching: the rate grows fast, before the first queue.
-    package mutating func update(oneWay: Int64, roundTrip: Int64, isSearching: Bool = false, now: Int64) -> Verdict {
+    /// - Parameters:
+    ///   - ownTime: what the packet itself takes on a path that is as narrow as the estimate. A packet of a narrow path is
+    ///     late without a queue; if the path carries more than the estimate, the error fades with the growth that follows.
+    ///   - isSearching: the rate grows fast, before the first queue.
+    package mutating func update(
+        oneWay: Int64, ownTime: Int64 = 0, roundTrip: Int64, isSearching: Bool = false, now: Int64
+    ) -> Verdict {
+        let own = min(max(0, ownTime - Self.shortPacket), Self.longestPacket)
         // A step of the remote clock may be as long as it likes.
-        let whole = min(baseline.rise(of: oneWay, now: now), 60_000_000)
+        let whole = min(baseline.rise(of: oneWay, now: now), 60_000_000) - own
         if whole < Self.limit, let updated {
             tolerance -= Int64(Double(tolerance) * min(1, Double(now &- updated) / Self.memory))
         }

@@ -49,6 +49,29 @@ struct CongestionEstimatorTests {
         }
     }
 
+    /// At 300 kbit/s a packet of 1200 bytes takes 32 ms.
+    @Test
+    func whatAPacketTakesItselfIsNoQueue() {
+        for (ownTime, isQueue) in [(32_000, false), (0, true)] as [(Int64, Bool)] {
+            var queue = StandingQueue()
+            var length: Int64 = 0
+            for now in stride(from: Int64(0), to: 10_000, by: 100) {
+                let oneWay: Int64 = now < 2000 ? 20_000 : 52_000
+                _ = queue.update(
+                    oneWay: oneWay, ownTime: now < 2000 ? 3000 : ownTime, roundTrip: 80_000, now: now * 1000)
+                length = max(length, queue.length)
+            }
+            #expect((length > 0) == isQueue)
+        }
+        // A queue on top of it is one.
+        var queue = StandingQueue()
+        let verdicts = stride(from: Int64(0), to: 3_000, by: 100).map { now in
+            queue.update(
+                oneWay: now < 2000 ? 52_000 : 120_000, ownTime: 32_000, roundTrip: 80_000, now: now * 1000)
+        }
+        #expect(verdicts.contains(.stands))
+    }
+
     @Test
     func aQueueThatDrainsIsNoReasonToReduceAgain() {
         var queue = StandingQueue()

@@ -20,6 +20,8 @@ struct SimulatedCall {
     // Encoder.
     var isPaced = true
     var demand: (Int64) -> Int = { _ in .max }
+    /// Frames a second. Another rate comes with another size, and so with a keyframe.
+    var frameRate: (Int64) -> Int64 = { _ in 30 }
     /// Bits produced for each bit of the target.
     var overshoot = 1.0
     /// Padding fills up the probes that the controller asks for.
@@ -88,7 +90,7 @@ struct SimulatedCall {
         var arrivedSince = 0
         var lastTransit: Int64 = 0
         var late: [UInt16] = []
-        var frame: Int64 = 0
+        var (frame, frameRate, firstFrame) = (Int64(0), self.frameRate(0), Int64(0))
         var debt = 0.0
         var probe: (cluster: ProbeCluster, began: Int64, bytesBefore: UInt64)?
 
@@ -97,10 +99,11 @@ struct SimulatedCall {
         }
 
         for now in stride(from: Int64(0), to: end, by: 1000) {
-            // Encoder: a frame every 33 ms, sized around the target; an oversized frame makes the next ones smaller.
-            if now >= frame * 1_000_000 / 30 {
+            // Encoder: frames sized around the target; an oversized frame makes the next ones smaller.
+            if self.frameRate(now) != frameRate { (frame, frameRate, firstFrame) = (0, self.frameRate(now), now) }
+            if now >= firstFrame + frame * 1_000_000 / frameRate {
                 let rate = min(controller.target.target, demand(now))
-                let share = overshoot * Double(rate) / 30 / 8
+                let share = overshoot * Double(rate) / Double(frameRate) / 8
                 var size = share * Double.random(in: 0.8...1.2, using: &random) - debt * 0.1
                 if frame == 0 { size = share * 5 }
                 size = max(200, size)

@@ -134,6 +134,25 @@ extension Simulation {
             #expect(up <= 8 * second, "\(up)")
         }
 
+        /// As above, with the few and small frames of a degraded picture: a packet that takes 30 ms itself is no queue.
+        @Test(arguments: seeds, [50_000, 100_000])
+        func fewFramesInASqueeze(seed: UInt64, interval: Int64) throws {
+            var call = Self.call(seed)
+            call.range = 100_000...3_500_000
+            call.start = 1_400_000
+            (call.oneWay, call.jitter, call.queueLimit, call.canProbe) = (20_000, 2_000, 1_000_000, true)
+            call.feedbackInterval = interval
+            call.capacity = { (8 * second..<28 * second).contains($0) ? 300_000 : 20_000_000 }
+            call.frameRate = { $0 < 9 * second ? 22 : $0 < 11 * second ? 15 : $0 < 28 * second ? 10 : 22 }
+            let result = call.run(until: 45 * second)
+            let mean = result.mean((12 * second)..<(28 * second))
+            let queues = result.samples.filter { (14 * second..<28 * second).contains($0.time) }.map(\.queueing)
+                .sorted()
+            let high = queues[queues.count * 95 / 100]
+            #expect((180_000...330_000).contains(mean), "\(mean)")
+            #expect(high < 300_000, "\(high)")
+        }
+
         /// The path carries less than the start rate, which the spread of the first packets shows before the queue is full.
         @Test(arguments: seeds)
         func aPathThatRefusesTheStart(seed: UInt64) throws {
