@@ -134,7 +134,7 @@ extension Simulation {
             #expect(up <= 8 * second, "\(up)")
         }
 
-        /// As above, with the few and small frames of a degraded picture: a packet that takes 30 ms itself is no queue.
+        /// As above, with the few and small frames of degraded video: a packet that takes 30 ms itself is no queue.
         @Test(arguments: seeds, [50_000, 100_000])
         func fewFramesInASqueeze(seed: UInt64, interval: Int64) throws {
             var call = Self.call(seed)

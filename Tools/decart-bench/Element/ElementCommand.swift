@@ -96,9 +96,13 @@ struct ElementCommand: Command {
             bitrates.bare.add(Double(codecs.bitrate) / 1000)
             bitrates.element.add(Double(session.bitrate) / 1000)
         }
-        return "| \(codec), \(input.name) | \(sources.text()) | \(bare.text()) | \(element.text()) | \(ratios.text(2)) | "
-            + "\(fixed(frames.bare.median ?? .nan)) / \(fixed(frames.element.median ?? .nan)) "
-            + "| \(fixed(bitrates.bare.median ?? .nan, 0)) / \(fixed(bitrates.element.median ?? .nan, 0)) |"
+        return "| \(codec), \(input.name) | \(sources.text()) | \(bare.text()) | \(element.text()) "
+            + "| \(ratios.text(2)) | "
+            + "\(pair(frames.bare, frames.element)) | \(pair(bitrates.bare, bitrates.element, digits: 0)) |"
+    }
+
+    private func pair(_ bare: Samples, _ element: Samples, digits: Int = 1) -> String {
+        "\(fixed(bare.median ?? .nan, digits)) / \(fixed(element.median ?? .nan, digits))"
     }
 
     /// Per cent of a core that the process uses while the pipeline runs, the frames a second that reach its end, and what
