@@ -132,7 +132,7 @@ async ({url, codec, simulcast, red, width, height}) => {
         context.putImageData(noise, width * 3 / 4, height * 3 / 4);
     }, 50);
     const track = canvas.captureStream(20).getVideoTracks()[0];
-    const scales = simulcast ? [['q', 4, 60000], ['h', 2, 150000], ['f', 1, 450000]] : [];
+    const scales = simulcast ? [['q', 4, 160000], ['h', 2, 450000], ['f', 1, 3500000]] : [];
     const layers = scales.map(([rid, scale, bitrate], quality) => [9, write(
         [[1, quality], [2, width / scale], [3, height / scale], [4, bitrate], [7, rid]])]);
     const announce = async (cid, kind, source, more) => {
