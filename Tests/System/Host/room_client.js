@@ -94,10 +94,13 @@ async ({url, codec, simulcast, red, width, height}) => {
         room.offers++;
         send(2, [[1, 'answer'], [2, subscriber.localDescription.sdp], [3, field(offer, 3) ?? 0]]);
     };
+    // As livekit-client asks for it: a browser begins with 300 kbit/s, and stays there if its first probe fails.
+    const starting = sdp => sdp.replace(
+        new RegExp(`a=rtpmap:(\\d+) ${codec}/90000\r\n`, 'gi'), '$&a=fmtp:$1 x-google-start-bitrate=1000\r\n');
     // One message after the other, as descriptions and candidates need it.
     let last = Promise.resolve();
     const handle = async (number, message) => {
-        if (number === 2) await apply(0, {type: 'answer', sdp: text(field(message, 2))});
+        if (number === 2) await apply(0, {type: 'answer', sdp: starting(text(field(message, 2)))});
         if (number === 3) await answer(message);
         if (number === 4) {
             const candidate = JSON.parse(text(field(message, 1))), target = field(message, 2) ?? 0;
