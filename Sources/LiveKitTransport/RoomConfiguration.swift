@@ -14,7 +14,11 @@ package struct RoomConfiguration: Sendable, Equatable {
     /// Further codecs that we can send, in order of preference.
     package var encodable: [VideoCodec] = []
     /// Codecs that we can receive.
-    package var decodable: [VideoCodec] = []
+    package var receivable: [VideoCodec] = []
+    /// What makes further codecs receivable, as a part of a sentence, by their encoding names; absent: nothing does.
+    package var remedies: [String: String] = [:]
+    /// The application gives the input encoded, in `codec`.
+    package var isInputEncoded = false
     /// Simulcast layers, highest resolution first, each with its maximum bitrate; empty: one stream.
     package var layers: [Layer] = []
     /// Joins with one peer connection for both directions, and with two if the server does not know that.

@@ -273,6 +273,8 @@ package struct RoomMachine: Sendable {
             subscriptionRejected(response)
         case .streamStateUpdate(let update):
             subscriptions.update(Array(update.streamStates.prefix(64)))
+            // The session forgets a pause whose end was lost with the signalling connection; this may be another one.
+            if subscriptions.hold == .pausedByNetwork { reportedHold = nil }
             checkHold()
         case .mute(let mute):
             actions += publisher.roomMutes(mute)
@@ -355,12 +357,12 @@ package struct RoomMachine: Sendable {
             return emit(.note("The room rejected a subscription: \(response.err)"))
         }
         let named = format.isEmpty ? "a codec" : format
-        let isDecodable = configuration.decodable.contains { $0.encodingName == format }
-        fail(
-            isDecodable
-                ? "The service sends \(named) in the room, in a form that was not accepted."
-                : "The service sends \(named) in the room, which cannot be decoded here. Install a GStreamer plugin that "
-                    + "decodes it.")
+        let isReceivable = configuration.receivable.contains { $0.encodingName == format }
+        let problem =
+            isReceivable
+            ? "in a form that was not accepted"
+            : "which cannot be received here" + (configuration.remedies[format].map { ": \($0)" } ?? "")
+        fail("The service sends \(named) in the room, \(problem).")
     }
 
     private mutating func checkHold() {

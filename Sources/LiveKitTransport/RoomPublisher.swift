@@ -63,11 +63,13 @@ struct RoomPublisher: Sendable {
     /// The error for a room that allows no codec that we can send. No other attempt would end otherwise.
     var codecProblem: SessionError? {
         guard desired.video, codecs.isEmpty else { return nil }
+        let name = codecs.chosen.encodingName
+        let problem =
+            configuration.isInputEncoded
+            ? "and the input is \(name). Encode it in what the room allows, or decode it in front of the element."
+            : "which this installation cannot send (\(name) was wanted). Install an encoder for it, or change the room."
         return SessionError(
-            .webRTC,
-            "The room allows \(codecs.text) to be published, which this installation cannot send"
-                + " (\(codecs.chosen.encodingName) was wanted). Install an encoder for it, or change the room.",
-            stage: .media, isPermanent: true)
+            .webRTC, "The room allows \(codecs.text) to be published, \(problem)", stage: .media, isPermanent: true)
     }
 
     /// The error for an answer that rejects our video.

@@ -64,6 +64,27 @@ struct RoomStateTests {
         #expect(driver.takeActions().isEmpty)
     }
 
+    /// The message about its end was lost, as with the signalling connection.
+    @Test func mediaEndAHold() throws {
+        var driver = try inRoom()
+        driver.media(.hold(.pausedByNetwork))
+        // Those in flight do not.
+        driver.wait(.seconds(1), flow: .flowing)
+        #expect(driver.snapshot.hold == .pausedByNetwork)
+        driver.wait(.seconds(1), flow: .sending)
+        driver.wait(.seconds(1), flow: .flowing)
+        #expect(driver.snapshot.hold == .pausedByNetwork)
+        driver.wait(.seconds(60), flow: .flowing)
+        #expect(driver.snapshot.hold == nil && driver.takeActions().isEmpty)
+        // It may begin again, and a stall without one is a stall.
+        driver.media(.hold(.pausedByNetwork))
+        driver.wait(.seconds(30), flow: .sending)
+        #expect(driver.warnings().count == 1 && driver.state == .connected)
+        driver.wait(.seconds(10), flow: .flowing)
+        driver.wait(.seconds(20), flow: .sending)
+        #expect(driver.state == .reconnecting)
+    }
+
     /// A path that dies during a hold is lost as any other.
     @Test func aLostPathEndsAHold() throws {
         var driver = try inRoom()

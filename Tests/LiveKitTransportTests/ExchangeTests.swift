@@ -41,7 +41,7 @@ struct ExchangeTests {
         let settings = try #require(Self.settings.first { $0.name == name })
         var configuration = RoomConfiguration(width: 640, height: 352, bitrate: 3_500_000, codec: settings.codec)
         configuration.encodable = [.h264, .vp8]
-        configuration.decodable = [.h264, .vp8, .vp9]
+        configuration.receivable = [.h264, .vp8, .vp9]
         configuration.layers = (0..<settings.layers).map { index in
             .init(rid: ["f", "h", "q"][index], width: 640 >> index, height: 352 >> index, bitrate: 3_000_000 >> index)
         }

@@ -21,7 +21,8 @@ struct RoomDriver {
         var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: .h264)
         (configuration.prefersOneConnection, configuration.publishes) = (false, publishes)
         configuration.encodable = encodable
-        configuration.decodable = [.h264, .vp8]
+        configuration.receivable = [.h264, .vp8]
+        configuration.remedies = ["H265": "install a decoder"]
         machine = RoomMachine(configuration: configuration, token: Secret("first"))
         switch phase {
         case .idle: break

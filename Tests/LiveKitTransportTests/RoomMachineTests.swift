@@ -257,15 +257,19 @@ struct RoomMachineTests {
         #expect(driver.failures().count == 1)
     }
 
-    @Test(arguments: [("video/AV1", "AV1", true), ("video/H264", "H264", false)])
-    func aMissingDecoderIsNamed(mimeType: String, name: String, isMissing: Bool) throws {
+    @Test(arguments: [
+        ("video/H265", "H265 in the room, which cannot be received here: install a decoder."),
+        ("video/AV1", "AV1 in the room, which cannot be received here."),
+        ("video/H264", "H264 in the room, in a form that was not accepted."),
+    ])
+    func aMissingDecoderIsNamed(mimeType: String, expected: String) throws {
         var driver = RoomDriver(at: .connected)
         var worker = RoomDriver.worker
         worker.tracks = [RoomDriver.track("TR_out", mimeType: mimeType)]
         driver.update(worker)
         driver.server(.subscriptionResponse(.with { ($0.err, $0.trackSid) = (.seCodecUnsupported, "TR_out") }))
         let text = try #require(driver.failures().first).message
-        #expect(text.contains(name) && text.contains("Install") == isMissing, "\(text)")
+        #expect(text.hasSuffix(expected), "\(text)")
     }
 
     // MARK: Codecs
@@ -309,6 +313,13 @@ struct RoomMachineTests {
         }
         // Another attempt would meet the same room.
         #expect(error.isPermanent && error.message.contains(types.count == 2 ? "AV1" : "no video"), "\(error.message)")
+        // Whoever gives it encoded has other ways out.
+        var configuration = RoomConfiguration(width: 640, height: 352, bitrate: 1_000_000, codec: .h264)
+        (configuration.prefersOneConnection, configuration.isInputEncoded) = (false, true)
+        var encoded = RoomDriver(configuration)
+        encoded.walkToPublishing(Self.allowing("video/VP8"))
+        let text = encoded.failures().first?.message ?? ""
+        #expect(text.contains("VP8") && text.contains("the input is H264"), "\(text)")
         // Whoever sends no video, does not mind.
         var silent = RoomDriver(encodable: [.vp8])
         silent.handle(.desired(DesiredMedia(video: false, audio: true)))
@@ -410,9 +421,11 @@ struct RoomMachineTests {
         driver.server(paused("TR_out", .active))
         driver.server(paused("TR_elsewhere", .paused))
         #expect(driver.takeActions() == [])
-        driver.server(paused("TR_out", .paused))
-        driver.server(paused("TR_out", .paused))
-        #expect(driver.takeActions() == [.reportHold(.pausedByNetwork)])
+        // The session may have forgotten the first one.
+        for _ in 0..<2 {
+            driver.server(paused("TR_out", .paused))
+            #expect(driver.takeActions() == [.reportHold(.pausedByNetwork)])
+        }
         driver.server(paused("TR_out", .active))
         #expect(driver.takeActions() == [.reportHold(nil)])
     }

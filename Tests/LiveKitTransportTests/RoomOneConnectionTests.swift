@@ -11,7 +11,7 @@ struct RoomOneConnectionTests {
     private func joining(publishes: Bool = true, media: DesiredMedia = DesiredMedia()) -> RoomDriver {
         var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 3_500_000, codec: .h264)
         (configuration.prefersOneConnection, configuration.publishes) = (true, publishes)
-        configuration.decodable = [.h264, .vp8]
+        configuration.receivable = [.h264, .vp8]
         var driver = RoomDriver(configuration)
         driver.handle(.desired(media))
         driver.handle(.open)

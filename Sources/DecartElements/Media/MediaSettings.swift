@@ -53,7 +53,7 @@ extension MediaSettings {
         } else if let encoding, !encoding.codecs.contains(connection.codec), let first = encoding.codecs.first {
             settings.connection.codec = first
         }
-        settings.connection.receivableCodecs = Set(encoding?.codecs ?? VideoCodec.receivable)
+        settings.connection.receivableCodecs = Set(settings.receivableCodecs)
         // No decoder is used, so ignore which ones are installed.
         if encoding != nil {
             settings.connection.usableCodecs = [settings.connection.codec]
@@ -61,6 +61,19 @@ extension MediaSettings {
             settings.connection.pushesVideoOnNetworkThread = true
         }
         return settings
+    }
+
+    /// The codecs that the service may send.
+    var receivableCodecs: [VideoCodec] { encoding?.codecs ?? VideoCodec.receivable }
+
+    /// What makes further codecs receivable, as a part of a sentence, by their encoding names.
+    var remedies: [String: String] {
+        let received = receivableCodecs
+        return VideoCodec.allCases.filter { !received.contains($0) }.reduce(into: [:]) { remedies, codec in
+            let name = codec.encodingName
+            let packages = VideoCodec.decoderPackages(ofEncodings: [name])
+            remedies[name] = encoding != nil ? "the caps behind the element do not allow it" : packages
+        }
     }
 
     /// The codec that the service should send: that of our video, unless it must be decoded and cannot.

@@ -54,7 +54,9 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
                 $0.isAvailable && ($0 != .vp9 || settings.video.layers.isEmpty)
             }
         }
-        configuration.room.decodable = VideoCodec.decodable
+        configuration.room.isInputEncoded = settings.encodedInput != nil
+        configuration.room.receivable = settings.receivableCodecs
+        configuration.room.remedies = settings.remedies
         configuration.room.usesTrailers = path.host.timing != nil
         configuration.early = early.connection
         configuration.trust = settings.servers.trust

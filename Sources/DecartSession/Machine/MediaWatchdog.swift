@@ -16,6 +16,10 @@ struct MediaWatchdog: Sendable, Equatable {
     private(set) var dropsLargeFrames = false
     /// The present silence counts as a stall.
     private(set) var isStalled = false
+    /// Consecutive samples in which media came although none were due.
+    private var samplesDespiteHold = 0
+    /// Media that arrive in fewer samples than this were in flight when the hold began.
+    private static let samplesBeforeEndOfHold = 4
     /// Consecutive samples without media since the generation ended; nil while media are due.
     private var quietSamples: Int?
     /// Media that arrive after fewer quiet samples than this were in flight when the generation ended.
@@ -26,6 +30,9 @@ struct MediaWatchdog: Sendable, Equatable {
     init(interval: Duration) { self.interval = interval }
 
     var expectsMedia: Bool { quietSamples == nil }
+    /// Media flow although the room has announced none: the message about the end of its hold may have been lost with the
+    /// signalling connection.
+    var isHoldOver: Bool { samplesDespiteHold >= Self.samplesBeforeEndOfHold }
 
     private mutating func reset() { (silence, isStalled) = (.zero, false) }
 
@@ -65,6 +72,7 @@ struct MediaWatchdog: Sendable, Equatable {
         receivesPackets = arrived > 0
         let isLossy = receivesPackets && lost > arrived / Self.repairable
         isStarvedByLoss = isLossy && (isStarvedByLoss || traffic.received == last.received)
+        samplesDespiteHold = isHeld && traffic.received != last.received ? samplesDespiteHold + 1 : 0
         if isHeld {
             reset()
         } else if traffic.received != last.received {

@@ -148,6 +148,7 @@ extension SessionMachine {
         let isHeld = attempts[id].map { $0.snapshot.hold != nil && $0.path == .passes } ?? false
         let before = attempts[id]
         attempts[id]?.watchdog.sample(traffic, isHeld: isHeld, now: now)
+        if attempts[id]?.watchdog.isHoldOver == true { attempts[id]?.snapshot.hold = nil }
         if let before { holdChanged(since: before) }
         guard let attempt = attempts[id] else { return }
         let limit = silenceLimit(attempt, hasMedia: traffic.received > 0)

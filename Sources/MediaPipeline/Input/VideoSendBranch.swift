@@ -86,14 +86,13 @@ package final class VideoSendBranch: SendBranch {
     /// Encodes these layers alone, or nothing. Frames of an unwanted stream count as sent: only the service knows why
     /// no participant receives them, and a service that is gone is recognised by what it does not return. Any thread.
     package func setWanted(_ rids: Set<String>) {
-        let (encoder, resumes) = state.withLock { state in
-            let wasWanted = state.isWanted
-            state.wanted = rids
-            return (state.encoder, !wasWanted && state.isWanted)
+        if !rids.isEmpty {
+            let (encoder, wasWanted) = state.withLock { ($0.encoder, $0.isWanted) }
+            encoder?.setWanted(rids)
+            // The next frame is a keyframe, so this precedes it.
+            if !wasWanted { encoder?.requestKeyframe() }
         }
-        guard !rids.isEmpty else { return }
-        encoder?.setWanted(rids)
-        if resumes { encoder?.requestKeyframe() }
+        state.withLock { $0.wanted = rids }
     }
 
     /// Builds the encoder. Called on a queue that may block in GStreamer, as `stop` is.

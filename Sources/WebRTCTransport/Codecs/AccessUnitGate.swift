@@ -38,6 +38,10 @@ struct AccessUnitGate {
         }
     }
 
+    /// Drops all frames up to the next keyframe.
+    /// - Returns: false if that is so already.
+    mutating func waitForKeyframe() -> Bool { !exchange(&needsKeyframe, with: true) }
+
     /// A frame from the depayloader.
     mutating func judge(_ frame: UnsafeRawBufferPointer, time: ClockTime?) -> Verdict {
         switch damage {

@@ -22,6 +22,7 @@ package enum EncodedVideoBin {
         let depayloader = try VideoDecoderBin.makeDepayloader(codec)
         var elements = [depayloader]
         if codec == .h264 {
+            joinSlicelessUnits(depayloader)
             elements.append(try filter(codec, "byte-stream"))
             if let h264Format {
                 let parser = try Element(factory: "h264parse")
@@ -32,6 +33,34 @@ package enum EncodedVideoBin {
         try bin.hold(elements)
         VideoDecoderBin.limitFrames(codec, depayloader)
         return bin
+    }
+
+    /// Joins an access unit without a slice, such as parameter sets that a sender marks as the end of a frame, with the frame
+    /// that follows. Alone it would be a frame that shows nothing, at a time of its own.
+    private static func joinSlicelessUnits(_ depayloader: Element) {
+        /// A sender that never sends a slice must not fill the memory.
+        let maximum = 65_536
+        /// Parameter sets are shorter, so that most frames need not be searched.
+        let longest = 1024
+        // Only for the stream's thread.
+        nonisolated(unsafe) var held: (bytes: [UInt8], isDiscontinuous: Bool)?
+        depayloader.staticPad("src")?.addProbe(.buffer) { item in
+            guard case .buffer(let frame) = item else { return .pass }
+            let hasSlice = frame.size > longest || frame.withBytes(EncodedVideoReader.hasSlice) ?? true
+            guard held != nil || !hasSlice else { return .pass }
+            let bytes = (held?.bytes ?? []) + (frame.withBytes { [UInt8]($0) } ?? [])
+            let isDiscontinuous = frame.isDiscontinuous || held?.isDiscontinuous ?? false
+            guard hasSlice else {
+                held = (bytes.count <= maximum ? bytes : [], isDiscontinuous)
+                return .drop
+            }
+            held = nil
+            let whole = bytes.withUnsafeBytes(Buffer.init(copying:))
+            (whole.pts, whole.dts, whole.duration) = (frame.pts, frame.dts, frame.duration)
+            (whole.isDeltaUnit, whole.isDiscontinuous) = (frame.isDeltaUnit, isDiscontinuous)
+            whole.attachment = frame.attachment
+            return .replace(whole)
+        }
     }
 
     static func filter(_ codec: VideoCodec, _ format: String) throws(GStreamerError) -> Element {

@@ -172,6 +172,14 @@ package struct EncodedVideoReader: Sendable {
         return units
     }
 
+    /// True if a byte-stream of H.264 has a slice.
+    static func hasSlice(_ frame: UnsafeRawBufferPointer) -> Bool {
+        // Types 1 to 5 (H.264 table 7-1).
+        units(in: frame).contains {
+            (UnitType.slice.rawValue...UnitType.instantRefresh.rawValue).contains(frame[$0.lowerBound] & 0x1f)
+        }
+    }
+
     /// The NAL units of the AVC format; those before a damaged length.
     package static func units(in frame: UnsafeRawBufferPointer, lengthSize: Int) -> [Range<Int>] {
         var units: [Range<Int>] = []

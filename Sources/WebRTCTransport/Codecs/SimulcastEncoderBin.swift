@@ -113,8 +113,11 @@ package final class SimulcastEncoderBin: VideoSender {
         for (branch, share) in zip(branches, list) {
             let isSent = share > 0 && wanted?.contains(branch.layer.rid) ?? true
             if isSent { branch.encoder.setBitrate(share) }
-            let wasSent = branch.isSent.exchange(isSent, ordering: .relaxed)
-            if isSent, !wasSent { branch.encoder.bin.staticPad("src")?.send(Event.forceKeyUnitUpstream()) }
+            // The next frame is a keyframe, so this precedes it.
+            if isSent, !branch.isSent.load(ordering: .relaxed) {
+                branch.encoder.bin.staticPad("src")?.send(Event.forceKeyUnitUpstream())
+            }
+            branch.isSent.store(isSent, ordering: .relaxed)
         }
     }
 

@@ -96,7 +96,7 @@ package enum VideoDecoderBin {
                 case .drop: return .drop
                 case .requestKeyframe:
                     // Else one is requested already.
-                    if hasSequenceSet { own.send(Event.forceKeyUnitUpstream()) }
+                    if hasSequenceSet, codec == .h264 { own.send(Event.forceKeyUnitUpstream()) }
                     return .drop
                 }
             }
@@ -122,9 +122,8 @@ package enum VideoDecoderBin {
                 }
             }
             lastTime = time
-            // rtph265depay has no `wait-for-keyframe`.
-            if codec == .h265, packet.isDiscontinuous, hasSequenceSet {
-                hasSequenceSet = false
+            // rtph265depay has no `wait-for-keyframe`. The parameter sets stay, without which x265enc makes a requested keyframe.
+            if codec == .h265, packet.isDiscontinuous, hasSequenceSet, gate.waitForKeyframe() {
                 own.send(Event.forceKeyUnitUpstream())
             }
             guard let since = waitingSince, time >= since else {

@@ -76,6 +76,27 @@ extension ElementTests {
             }
         }
 
+        /// A forced relay without any TURN server is an error at once.
+        @Test(arguments: [true, false]) func aRelayThatNothingNames(isSingle: Bool) throws {
+            try runSession("max-retries=0 ice-transport-policy=relay", ice: RoomICE(), isSingle: isSingle) { pipeline in
+                let error = try #require(pipeline.waitForError())
+                #expect(error.text.contains("needs a TURN server"), "\(error.text)")
+                #expect(pipeline.frames == 0)
+            }
+        }
+
+        /// With an empty `stun-server`, none is asked, whatever the room names.
+        @Test(arguments: [true, false]) func noSTUNServerIsAsked(isSingle: Bool) throws {
+            let theirs = try LoopbackSocket()
+            var ice = RoomICE()
+            ice.servers = [try ICEServer(url: "stun:127.0.0.1:\(theirs.port)")]
+            try runSession("stun-server=\"\"", ice: ice, isSingle: isSingle) { pipeline in
+                #expect(pipeline.waitForFrames(1))
+                #expect(!theirs.hasReceived())
+                #expect(pipeline.takeProblems().isEmpty)
+            }
+        }
+
         /// Only one STUN server is used: `stun-server`, and the room's in its place if that is known before candidates are
         /// gathered.
         @Test(arguments: [true, false]) func oneSTUNServerIsAsked(isSingle: Bool) throws {

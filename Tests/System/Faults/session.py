@@ -282,6 +282,15 @@ class Row:
         """Keeps a figure and its bound for scripts/verify."""
         self.measures.append((what, value, unit, bound, at_most))
 
+    def measure_gap(self, what, since, bound, without=0):
+        """Keeps the longest time between two new frames since a fault, beyond the seconds for which none was due, and its bound,
+        ms. Returns it."""
+        times = [frame.time for frame in list(self.client.frames) if frame.is_new]
+        gap = max((later - earlier for earlier, later in zip(times, times[1:]) if later >= since), default=99)
+        gap = max(gap - without, 0) * 1000
+        self.measure(f"{what}: gap", gap, bound, "ms")
+        return gap
+
     def note(self, text):
         self.notes.append(text)
 

@@ -99,6 +99,23 @@ def row(browser, name, codec, options, words):
         standin.close()
 
 
+def requests(browser):
+    """A page may ask for client tokens and rooms to watch; without CORS a browser shows it no answer."""
+    standin = StandIn("--transport", "livekit")
+    try:
+        browser.open(browser.page)
+        browser.until("document.body && location.protocol === 'http:'")
+        ask = ("fetch('{url}{path}', {{method: 'POST', headers: {{'x-api-key': 'x', 'content-type': 'application/json'}}, body: '{{}}'}})"
+               ".then(async answer => [answer.status, await answer.text()]).catch(error => [0, String(error)])")
+        url = standin.url.replace("ws", "http", 1)
+        status, text = browser.call(ask.format(url=url, path="/v1/client/tokens"), LIMIT)
+        report("a page gets a client token", "" if status == 200 and '"ek_' in text else f"{status}: {text}")
+        status, text = browser.call(ask.format(url=url, path="/watch-stream/unknown"), LIMIT)
+        report("a page reads why a room cannot be watched", "" if status == 404 and text else f"{status}: {text}")
+    finally:
+        standin.close()
+
+
 def restarts(browser):
     """Each restart of the generation shows frames again, whichever way its output returns."""
     standin = StandIn("--allow-browser", "--transport", "livekit")
@@ -140,8 +157,9 @@ def main():
         for name, codec, options, standin in ROWS:
             if not words or any(word in name for word in words):
                 row(browser, name, codec, options, standin)
-        if not words or any(word in "generation restarts" for word in words):
-            restarts(browser)
+        for name, body in (("generation restarts", restarts), ("requests", requests)):
+            if not words or any(word in name for word in words):
+                body(browser)
     except Exception as error:
         report("a room in a browser", f"{type(error).__name__}: {error}")
     finally:

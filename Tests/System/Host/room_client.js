@@ -94,10 +94,13 @@ async ({url, codec, simulcast, red, width, height}) => {
         room.offers++;
         send(2, [[1, 'answer'], [2, subscriber.localDescription.sdp], [3, field(offer, 3) ?? 0]]);
     };
+    // As livekit-client asks for it: a browser begins with 300 kbit/s, and stays there if its first probe fails.
+    const starting = sdp => sdp.replace(
+        new RegExp(`a=rtpmap:(\\d+) ${codec}/90000\r\n`, 'gi'), '$&a=fmtp:$1 x-google-start-bitrate=1000\r\n');
     // One message after the other, as descriptions and candidates need it.
     let last = Promise.resolve();
     const handle = async (number, message) => {
-        if (number === 2) await apply(0, {type: 'answer', sdp: text(field(message, 2))});
+        if (number === 2) await apply(0, {type: 'answer', sdp: starting(text(field(message, 2)))});
         if (number === 3) await answer(message);
         if (number === 4) {
             const candidate = JSON.parse(text(field(message, 1))), target = field(message, 2) ?? 0;
@@ -132,7 +135,7 @@ async ({url, codec, simulcast, red, width, height}) => {
         context.putImageData(noise, width * 3 / 4, height * 3 / 4);
     }, 50);
     const track = canvas.captureStream(20).getVideoTracks()[0];
-    const scales = simulcast ? [['q', 4, 60000], ['h', 2, 150000], ['f', 1, 450000]] : [];
+    const scales = simulcast ? [['q', 4, 160000], ['h', 2, 450000], ['f', 1, 3500000]] : [];
     const layers = scales.map(([rid, scale, bitrate], quality) => [9, write(
         [[1, quality], [2, width / scale], [3, height / scale], [4, bitrate], [7, rid]])]);
     const announce = async (cid, kind, source, more) => {

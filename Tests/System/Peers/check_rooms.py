@@ -128,6 +128,12 @@ CHECKS = [
     # The stand-in closes behind this message, upon which the SDK sometimes joins again.
     Check("leave with action RESUME", TWO, [*FEW, "--resumes", "1"], reconnected, fault="room_leave_resume"),
     Check("room restarted", [], [*FEW, "--resumes", "1"], reconnected, fault="room_restart"),
+    # The same track on the same m-line is not shown again by libwebrtc, unless it is another stream.
+    Check("restarts of the generation by one connection", [],
+          [*FEW, "--restarts", "same", "republish", "new_sid", "new_mid"], lambda report: len(report["restarts"]) == 4),
+    # Encoders of H.264 take even lengths only.
+    Check("odd sizes", [*TWO, "--server-codec", "h264"], [*FEW, "--size", "327x181"],
+          lambda report: report["received"] == "video/H264"),
     Check("two viewers", [], ["--frames", "40" if VERIFYING else "10", "--viewers", "2"],
           lambda report: [each["frames"] >= 10 and each["is_grey"] for each in report["viewers"]] == [True, True]),
     Check("VP8", TWO, FEW, lambda report: report["size"] == [640, 352]),
@@ -186,7 +192,7 @@ def perform(check):
     lossy = ["--rtp-ports", LOSSY_PORTS[check.name]] if check.loses else []
     process, url = start_standin("--control", "0", *lossy, *check.standin, stderr=log)
     control = line_of(process).split()[-1:]
-    fault = ["--fault", check.fault, "--control", *control] if check.fault else []
+    fault = ["--control", *control, *(["--fault", check.fault] if check.fault else [])]
     try:
         done = subprocess.run(
             [sys.executable, os.path.join(HERE, "livekit_peer.py"), url, *check.peer, *fault],
@@ -199,6 +205,8 @@ def perform(check):
         if (done.returncode == 0 and "error" not in report) != check.is_good or not check.holds(report):
             seen = [line for line in report.pop("log").splitlines() if "generation_tick" not in line]
             return f"status {done.returncode}: {json.dumps(report)[:1500]} {seen[-40:]}"
+        if "full_s" in report:
+            measured(f"rooms: {check.name}: full size after publishing", report["full_s"], "s", at_most=2)
         if check.loses:
             measured(f"rooms: {check.name}: concealed by the SDK",
                      round(100 * report["audio"]["concealed"] / max(report["audio"]["samples"], 1), 1), "% of samples",

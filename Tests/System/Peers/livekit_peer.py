@@ -34,6 +34,7 @@ def parse_arguments():
     parser.add_argument("url")
     parser.add_argument("--frames", type=int, default=60)
     parser.add_argument("--codec", choices=["vp8", "vp9", "h264"], default="vp8")
+    parser.add_argument("--size", default=f"{WIDTH}x{HEIGHT}", help="of the frames")
     parser.add_argument("--metadata", action="store_true", help="append a time and a frame number to each frame")
     parser.add_argument("--simulcast", action="store_true")
     parser.add_argument("--tone", type=int, help="Hz of a sine that is published after the video and must return")
@@ -44,6 +45,8 @@ def parse_arguments():
     parser.add_argument("--resumes", type=int, default=0, help="number of reconnects to wait for, each with frames after it")
     parser.add_argument("--fault", metavar="SPEC", help="inject this fault once frames have come, and after each reconnect")
     parser.add_argument("--control", metavar="URL", help="the stand-in's control port")
+    parser.add_argument("--restarts", nargs="*", default=[], metavar="OUTPUT", help="how the output returns when the generation "
+                        "restarts: each time the frames come back")
     parser.add_argument("--until-disconnected", action="store_true", help="wait until the room has disconnected this peer")
     parser.add_argument("--watch", metavar="TOKEN", help="only watch the session with this subscribe token, and print a line "
                         "whenever its video is muted or unmuted, until the end of the standard input")
@@ -78,20 +81,20 @@ class Session:
                 self.acknowledged.set_result(message["success"])
 
 
-async def publish(source, until, sent=None):
+async def publish(source, until, sent=None, size=(WIDTH, HEIGHT)):
     """Captures blue frames with a moving white bar, 20 a second. `sent` gets the time of each frame's number."""
-    number = 0
+    (width, height), number = size, 0
     while not until.is_set():
-        pixels = numpy.empty((HEIGHT, WIDTH, 4), numpy.uint8)
+        pixels = numpy.empty((height, width, 4), numpy.uint8)
         pixels[...] = (*BLUE, 255)
-        left = number * 8 % (WIDTH - 32)
-        pixels[HEIGHT - 32:, left:left + 32] = 255
+        left = number * 8 % (width - 32)
+        pixels[height - 32:, left:left + 32] = 255
         number += 1
         metadata = None
         if sent is not None:
             sent[number] = time.time_ns() // 1000
             metadata = rtc.FrameMetadata(user_timestamp=sent[number], frame_id=number)
-        frame = rtc.VideoFrame(WIDTH, HEIGHT, rtc.VideoBufferType.RGBA, pixels.tobytes())
+        frame = rtc.VideoFrame(width, height, rtc.VideoBufferType.RGBA, pixels.tobytes())
         source.capture_frame(frame, metadata=metadata)
         await asyncio.sleep(0.05)
 
@@ -129,9 +132,13 @@ def watch_stream(options, room_name):
         return json.load(answer)
 
 
-async def inject(options):
-    if options.fault:
-        request = urllib.request.Request(f"{options.control}/control/inject", data=options.fault.encode(), method="POST")
+def is_grey(colour):
+    return max(colour) - min(colour) < 12
+
+
+async def inject(options, fault):
+    if fault:
+        request = urllib.request.Request(f"{options.control}/control/inject", data=fault.encode(), method="POST")
         await asyncio.to_thread(urllib.request.urlopen, request, timeout=options.limit)
 
 
@@ -223,7 +230,7 @@ async def watch(options, room_name, report):
         await asyncio.wait_for(done.wait(), options.limit)
     finally:
         colour = frames[-1] if frames else BLUE
-        report["viewers"].append({"frames": len(frames), **seen, "colour": list(colour), "is_grey": max(colour) - min(colour) < 12})
+        report["viewers"].append({"frames": len(frames), **seen, "colour": list(colour), "is_grey": is_grey(colour)})
         for task in tasks:
             task.cancel()
         await room.disconnect()
@@ -274,6 +281,7 @@ async def audio_statistics(sent, received):
 
 
 async def run(options):
+    publishing = None
     # Tracks of the inference server: a resume keeps them.
     report = {"frames": 0, "tracks": 0}
     room = rtc.Room()
@@ -282,6 +290,7 @@ async def run(options):
     shown = []
     heard = []
     started = time.monotonic()
+    size = [int(length) for length in options.size.split("x")]
 
     tone_received = asyncio.Event()
 
@@ -304,6 +313,8 @@ async def run(options):
                 report["first_frame_s"] = round(time.monotonic() - started, 2)
             report["colour"] = mean_colour(event.frame)
             report["size"] = [event.frame.width, event.frame.height]
+            if "full_s" not in report and report["size"] == size and is_grey(report["colour"]):
+                report["full_s"] = round(time.monotonic() - publishing, 2)
             if report["frames"] >= options.frames:
                 done.set()
 
@@ -337,7 +348,8 @@ async def run(options):
         report["accepted"] = await asyncio.wait_for(session.acknowledged, options.limit)
         await room.connect(info["livekit_url"], info["token"])
         report["connected_s"] = round(time.monotonic() - started, 2)
-        source = rtc.VideoSource(WIDTH, HEIGHT)
+        publishing = time.monotonic()
+        source = rtc.VideoSource(*size)
         track = rtc.LocalVideoTrack.create_video_track("camera", source)
         codec = getattr(rtc.VideoCodec, options.codec.upper())
         features = [rtc.FrameMetadataFeature.FMF_USER_TIMESTAMP, rtc.FrameMetadataFeature.FMF_FRAME_ID]
@@ -346,7 +358,7 @@ async def run(options):
                 source=rtc.TrackSource.SOURCE_CAMERA, simulcast=options.simulcast, video_codec=codec,
                 frame_metadata_features=features if options.metadata else []))
         report["published_s"] = round(time.monotonic() - started, 2)
-        tasks.append(asyncio.ensure_future(publish(source, asyncio.Event(), sent)))
+        tasks.append(asyncio.ensure_future(publish(source, asyncio.Event(), sent, size)))
         if options.tone:
             voice = rtc.AudioSource(48000, 1)
             spoken = rtc.LocalAudioTrack.create_audio_track("voice", voice)
@@ -382,13 +394,20 @@ async def run(options):
                 before = report["frames"]
                 await until(options, lambda: report["frames"] > before + 20)
                 report["frames_after_mute"] = report["frames"] - before
+            for output in options.restarts:
+                starts = session.seen.count("generation_started")
+                await inject(options, f"generation_restart:at=0,delay=1,output={output}")
+                await until(options, lambda count=starts: session.seen.count("generation_started") > count)
+                before = report["frames"]
+                await until(options, lambda: report["frames"] > before + 10)
+                report["restarts"] = [*report.get("restarts", []), output]
             for number in range(options.resumes):
-                await inject(options)
+                await inject(options, options.fault)
                 await until(options, lambda count=number: report.get("reconnected", 0) > count)
                 before = report["frames"]
                 await until(options, lambda: report["frames"] > before + 10)
             if options.until_disconnected:
-                await inject(options)
+                await inject(options, options.fault)
                 await until(options, lambda: "disconnected" in report)
             if options.stay:
                 await asyncio.to_thread(sys.stdin.read)
@@ -417,7 +436,7 @@ def main():
         return 1
     # The noir look is grey: the blue input must have lost its colour.
     colour = report.get("colour", BLUE)
-    report["is_grey"] = max(colour) - min(colour) < 12
+    report["is_grey"] = is_grey(colour)
     print(json.dumps(report))
     good = report["frames"] >= options.frames and report.get("from", "").startswith("inference-server-")
     good = good and {"generation_started", "prompt_ack", "livekit_room_info"} <= set(report["messages"])

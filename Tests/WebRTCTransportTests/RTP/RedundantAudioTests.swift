@@ -216,6 +216,19 @@ struct RedundantAudioTests {
         #expect(receiver.delivered.first == Self.payload(3) && receiver.session.statistics.packetsRecovered == 0)
     }
 
+    /// A LiveKit server ends a track with silence of its own.
+    @Test func silenceOfTheServerIsDropped() throws {
+        var (writer, receiver) = (RedundancyWriter(payloadType: 63), Receiver())
+        let trailer = Array("trailer of a room".utf8)
+        receiver.session.setFiller(FillerTrailer(trailer))
+        for number in 1...3 {
+            let packet = Self.opus(number, number == 2 ? [0xf8, 0xff, 0xfe] + trailer : Self.payload(number))
+            receiver.arrive(try #require(packet.withUnsafeBytes { writer.write($0) }), at: number * 20)
+        }
+        #expect(receiver.delivered == [1, 3].map(Self.payload) && receiver.lost == 0)
+        #expect(receiver.session.statistics.fillerFrames == 1)
+    }
+
     @Test func garbageIsDropped() {
         var receiver = Receiver()
         let tooLong: [UInt8] = [0x80 | 111, 0, 3, 255, 111, 1]
