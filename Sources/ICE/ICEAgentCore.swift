@@ -225,7 +225,7 @@ final class ICEAgentCore: @unchecked Sendable {
         // The closure retains the core until `finishClose` cancels `servers`.
         let setup = ServerSetup(
             network: network, hasIPv4: families.hasIPv4, hasIPv6: families.hasIPv6,
-            opensTunnels: configuration.openTunnel != nil, tunnelsTCP: configuration.tunnelsTCP,
+            opensTunnels: configuration.openTunnel != nil,
             permits: configuration.permitsRemote
         ) { [self] action in
             switch action {

@@ -7,10 +7,8 @@ package struct ICEConfiguration: Sendable {
     package var policy: ICETransportPolicy
     /// The offerer is controlling (RFC 8445 §6.1.1). The connectivity checks resolve a role conflict.
     package var isControlling: Bool
-    /// Opens tunnels for `turns:` servers. If nil, those servers are skipped with a warning.
+    /// Opens tunnels for TURN over TLS and TCP. If nil, `turns:` servers are skipped with a warning.
     package var openTunnel: RelayTunnelOpener?
-    /// TURN servers over plain TCP are reached by tunnels too.
-    package var tunnelsTCP: Bool
     package var network: ICENetwork
     /// Decides on the address of each remote candidate.
     package var permitsRemote: @Sendable (String) -> Bool = { _ in true }
@@ -21,13 +19,12 @@ package struct ICEConfiguration: Sendable {
 
     package init(
         servers: [ICEServer] = [], policy: ICETransportPolicy = .all, isControlling: Bool,
-        openTunnel: RelayTunnelOpener? = nil, tunnelsTCP: Bool = false, network: ICENetwork = ICENetwork()
+        openTunnel: RelayTunnelOpener? = nil, network: ICENetwork = ICENetwork()
     ) {
         self.servers = servers
         self.policy = policy
         self.isControlling = isControlling
         self.openTunnel = openTunnel
-        self.tunnelsTCP = tunnelsTCP
         self.network = network
     }
 }

@@ -1,6 +1,6 @@
 // libnice has no TLS. For a `turns:` server a tunnel outside this target provides it: libnice uses TURN over TCP to a
-// local port, and the tunnel forwards the bytes through TLS. Through an HTTP proxy, TURN over TCP has one too: libnice's
-// own support for proxies resolves no name there and reports no cause.
+// local port, and the tunnel forwards the bytes through TLS. TURN over TCP has one too: libnice's own support for proxies
+// resolves no name there and reports no cause, and it reads without limit what a server sends.
 
 /// A byte pipe to one TURN server, through verified TLS for `turns:`.
 package protocol RelayTunnel: Sendable {

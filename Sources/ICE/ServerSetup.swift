@@ -26,7 +26,6 @@ package final class ServerSetup: @unchecked Sendable {
     private let hasIPv4: Bool
     private let hasIPv6: Bool
     private let opensTunnels: Bool
-    private let tunnelsTCP: Bool
     private let permits: (String) -> Bool
     private var perform: ((Action) -> Void)?
     private var stun: ICEServer?
@@ -42,7 +41,7 @@ package final class ServerSetup: @unchecked Sendable {
     ///   - opensTunnels: without tunnels, `turns:` servers are skipped.
     ///   - permits: decides on each address of the servers that a peer names, also on those of their names.
     package init(
-        network: NetworkThread, hasIPv4: Bool, hasIPv6: Bool, opensTunnels: Bool, tunnelsTCP: Bool = false,
+        network: NetworkThread, hasIPv4: Bool, hasIPv6: Bool, opensTunnels: Bool,
         permits: @escaping (String) -> Bool = { _ in true },
         perform: @escaping (Action) -> Void
     ) {
@@ -50,7 +49,6 @@ package final class ServerSetup: @unchecked Sendable {
         self.hasIPv4 = hasIPv4
         self.hasIPv6 = hasIPv6
         self.opensTunnels = opensTunnels
-        self.tunnelsTCP = tunnelsTCP
         self.permits = permits
         self.perform = perform
     }
@@ -99,7 +97,8 @@ package final class ServerSetup: @unchecked Sendable {
     }
 
     private func isTunnelled(_ server: ICEServer) -> Bool {
-        server.transport == .tls || server.kind == .turn && server.transport == .tcp && tunnelsTCP
+        // A tunnel listens on an IPv4 address.
+        server.transport == .tls || server.kind == .turn && server.transport == .tcp && opensTunnels && hasIPv4
     }
 
     /// Stops everything; no action is called afterwards.

@@ -54,20 +54,9 @@ package enum RoomConnectionEvent: Sendable {
     case muted(Set<MediaKind>)
     /// Participants receive exactly these layers of our video, by RID; a single stream has an empty RID.
     case wanted(Set<String>)
-    /// No video comes for this reason although the path lives; nil: it should come.
-    case hold(MediaHold?)
-    /// No TURN server gave a relay candidate, as with wrong or expired credentials.
-    case relaysMissing
-    /// No packets pass on a path that we need.
-    case pathLost
-    case pathRecovered
-    /// The stay continued after a loss of the signalling connection or of a media path.
-    case resumed
-    /// Media flow, but the signalling connection cannot be opened again; nil: that is over.
-    case isolated(SessionError?)
-    /// The stay is over; emitted once.
-    case failed(SessionError)
-    /// The stay is over, and the same room can be joined again. Emitted once, instead of `failed`.
+    /// Concerns the session. After `closedByPeer` the stay is over; it is emitted once.
+    case media(MediaEvent)
+    /// The stay is over, and the same room can be joined again. Emitted once, instead of `closedByPeer`.
     case lost(SessionError, url: String, token: Secret)
 }
 
@@ -107,10 +96,8 @@ package final class RoomConnection: @unchecked Sendable {
     private var receivesAudio = false
     /// True once an answer to our offer was applied.
     private var isPublished = false
-    private var timers: [RoomTimer: UInt64] = [:]
-    private var timerVersion: UInt64 = 0
+    private let timers: MachineTimers<RoomTimer>
     private var isStopped = false
-    private var addresses: AddressMonitor.Observation?
     private var early: EarlyConnection?
     /// Start of joining the room.
     private var openedAt = ContinuousClock.Instant.now
@@ -123,7 +110,7 @@ package final class RoomConnection: @unchecked Sendable {
         onEvent: @escaping @Sendable (RoomConnectionEvent) -> Void
     ) throws(SessionError) {
         self.configuration = configuration
-        self.scheduler = scheduler
+        (self.scheduler, timers) = (scheduler, MachineTimers(scheduler))
         self.onEvent = onEvent
         (base, nextBase, early) = (url, url, configuration.early)
         codec = configuration.room.codec
@@ -139,22 +126,16 @@ package final class RoomConnection: @unchecked Sendable {
         machine = RoomMachine(configuration: room, token: token)
     }
 
-    package func open() {
-        addresses = AddressMonitor.shared.observe(configuration.peer.network.endpoint) {
-            [weak self, scheduler] addresses in
-            scheduler.async { [weak self] in self?.networkChanged(addresses) }
-        }
-        handle(.open)
-    }
+    package func open() { handle(.request(.open)) }
 
-    private func networkChanged(_ addresses: Set<String>) {
+    /// Reports the loss of each path that uses another address of this host.
+    package func networkChanged(_ addresses: Set<String>) {
         guard !isStopped else { return }
         let paths: [(LiveKitSignalTarget, PeerConnection?)] =
             machine.usesOneConnection ? [(.publisher, offerer)] : [(.publisher, publisher), (.subscriber, subscriber)]
         for (target, peer) in paths {
-            if let peer, peer.hasLostItsAddress(among: addresses) { handle(.pathLost(target)) }
+            if let peer, peer.hasLostItsAddress(among: addresses) { handle(.peer(.pathLost(target))) }
         }
-        handle(.networkChanged)
     }
 
     package var server: ServerPlace { ServerPlace(url) }
@@ -182,7 +163,7 @@ package final class RoomConnection: @unchecked Sendable {
             (self.url, nextBase) = (url, region)
         } catch {
             let error = SessionError(.server, "The room moves to an unusable URL: \(error.message)", stage: .media)
-            return scheduler.async { [weak self] in self?.handle(.failed(error)) }
+            return scheduler.async { [weak self] in self?.handle(.signalling(.failed(error))) }
         }
         configuration.logger.debug("opens the signalling connection again at \(url.host)")
         openChannel(timeout: min(configuration.openTimeout, RecoveryPlan.Room.openTimeout))
@@ -227,8 +208,7 @@ package final class RoomConnection: @unchecked Sendable {
     package func stop() {
         guard !isStopped else { return }
         isStopped = true
-        addresses = nil
-        handle(.stop)
+        handle(.request(.stop))
         dropPeers()
     }
 
@@ -243,17 +223,17 @@ package final class RoomConnection: @unchecked Sendable {
     package func publish(_ desired: DesiredMedia) {
         self.desired = desired
         setSubscriberMedia()
-        handle(.desired(desired))
+        handle(.request(.desired(desired)))
     }
 
     /// Mutes exactly these kinds of our tracks, which stay published; the owner stops their media.
     /// - Parameter endsRoomMute: lifts the room's own mute too.
     package func mute(_ kinds: Set<MediaKind>, endsRoomMute: Bool = false) {
-        handle(.mute(kinds, endsRoomMute: endsRoomMute))
+        handle(.request(.mute(kinds, endsRoomMute: endsRoomMute)))
     }
 
-    /// Resumes the stay, because only then the room restarts ICE on the connection for which it makes the offers.
-    package func restartICE() { handle(.mediaStalled) }
+    /// Resumes the stay at once, because only then the room restarts ICE on the connection for which it makes the offers.
+    package func recover() { handle(.request(.recover)) }
 
     /// The service does not see our media: judges the publisher's path at once.
     package func suspectPath() { publisher?.suspectPath() }
@@ -278,7 +258,7 @@ package final class RoomConnection: @unchecked Sendable {
             hasOpened = true
             // It may as well have refused the room.
             if hasFallenBack { OlderRoomServers.shared.insert(url) }
-            handle(.opened)
+            handle(.signalling(.opened))
         case .text: break
         case .binary(let bytes):
             defer { channel?.messageHandled(size: bytes.count) }
@@ -290,10 +270,10 @@ package final class RoomConnection: @unchecked Sendable {
                 response.message = .requestResponse(refusal)
             }
             log(response)
-            handle(.message(response))
-        case .closed(let code, let reason): handle(.closed(code: code, reason: reason))
-        case .silent(let error): handle(.failed(explained(error)))
-        case .failed(let error): if !asksForReason(of: error) { handle(.failed(explained(error))) }
+            handle(.signalling(.message(response)))
+        case .closed(let code, let reason): handle(.signalling(.closed(code: code, reason: reason)))
+        case .silent(let error): handle(.signalling(.failed(explained(error))))
+        case .failed(let error): if !asksForReason(of: error) { handle(.signalling(.failed(explained(error)))) }
         case .answered: break
         }
     }
@@ -312,7 +292,7 @@ package final class RoomConnection: @unchecked Sendable {
             error.refusal = $0
             scheduler.async { [weak self, error] in
                 guard let self, version == self.channelVersion, !self.isStopped else { return }
-                self.handle(.failed(self.explained(error)))
+                self.handle(.signalling(.failed(self.explained(error))))
             }
         }
         return true
@@ -352,16 +332,13 @@ package final class RoomConnection: @unchecked Sendable {
         switch action {
         case .send(let message): logger.debug("sends \(kind(of: message))")
         case .reportConnected: logger.info("the peer connections are up after \(elapsed)")
-        case .reportResuming(let cause): logger.info("resumes: \(cause)")
+        case .report(.recovering(let error)): logger.info("resumes: \(error.description)")
         case .reportResumed(let time, let attempts):
             logger.info(
                 "resumed after \(Int(time / .milliseconds(1))) ms, \(attempts == 1 ? "1 attempt" : "\(attempts) attempts")"
             )
-        case .reportIsolated(let error?): logger.info("media flow without signalling: \(error.description)")
-        case .reportLost(let error):
-            logger.info("lost after \(elapsed): \(error.description)")
-        case .reportFailed(let error):
-            logger.info("failed after \(elapsed): \(error.description)")
+        case .reportLost(let error): logger.info("lost after \(elapsed): \(error.description)")
+        case .report(.closedByPeer(let error)): logger.info("failed after \(elapsed): \(error.description)")
         case .reportMuted(let kinds): logger.info("the room mutes \(kinds.isEmpty ? "nothing" : kinds.listed)")
         case .note(let text): logger.warning(text)
         default: break
@@ -371,16 +348,16 @@ package final class RoomConnection: @unchecked Sendable {
     private func peer(_ target: LiveKitSignalTarget, _ version: Int, _ event: PeerConnectionEvent) {
         guard !isStopped, version == peerVersion else { return }
         switch event {
-        case .localCandidate(let candidate): handle(.candidateFound(CandidateMessage(candidate), target))
-        case .gatheringComplete: handle(.candidateFound(nil, target))
-        case .relaysMissing: emit(.relaysMissing)
-        case .stateChanged(.connected): handle(.peerConnected(target))
-        case .stateChanged(.failed(.closedByPeer)): handle(.peerClosed)
-        case .stateChanged(.failed(let error)): handle(.peerFailed(SessionError(error)))
+        case .localCandidate(let candidate): handle(.peer(.candidateFound(CandidateMessage(candidate), target)))
+        case .gatheringComplete: handle(.peer(.candidateFound(nil, target)))
+        case .relaysMissing: emit(.media(.relaysMissing))
+        case .stateChanged(.connected): handle(.peer(.peerConnected(target)))
+        case .stateChanged(.failed(.closedByPeer)): handle(.peer(.peerClosed))
+        case .stateChanged(.failed(let error)): handle(.peer(.peerFailed(SessionError(error))))
         case .bitrateTarget(let target): emit(.bitrateTarget(target))
-        case .disconnected: handle(.pathLost(target))
-        case .reconnected: handle(.pathRestored(target))
-        case .iceRestarted(succeeded: true): handle(.iceRestarted(target))
+        case .disconnected: handle(.peer(.pathLost(target)))
+        case .reconnected: handle(.peer(.pathRestored(target)))
+        case .iceRestarted(succeeded: true): handle(.peer(.iceRestarted(target)))
         case .iceConnected, .iceRestarted, .stateChanged, .codecArrived, .streamArrived: break
         }
     }
@@ -389,20 +366,15 @@ package final class RoomConnection: @unchecked Sendable {
 
     private func perform(_ action: RoomAction) {
         switch action {
-        case .send(let message):
-            channel?.send(LiveKitSignalRequest.with { $0.message = message }.serializedBytes())
+        case .send(let message): channel?.send(LiveKitSignalRequest.with { $0.message = message }.serializedBytes())
         case .close:
             channel?.close()
             channel = nil
             channelVersion += 1
-        case .connect:
-            connect()
-        case .join(let request):
-            connect(request)
-        case .makePeer:
-            makePeer()
-        case .useServers(let servers, let relayOnly):
-            useServers(servers, relayOnly: relayOnly)
+        case .connect: connect()
+        case .join(let request): connect(request)
+        case .makePeer: makePeer()
+        case .useServers(let servers, let relayOnly): useServers(servers, relayOnly: relayOnly)
         case .dropPeer:
             hasFallenBack = true
             peerVersion += 1
@@ -413,63 +385,44 @@ package final class RoomConnection: @unchecked Sendable {
         case .addReceivers(let counts):
             receivesAudio = receivesAudio || counts[.audio] ?? 0 > 0
             offerer?.addReceivers(counts)
-        case .resume(let request):
-            resume(request)
-        case .makePeers(let servers, let relayOnly):
-            makePeers(servers, relayOnly: relayOnly)
-        case .setFillerTrailer(let bytes):
-            subscriber?.setFillerTrailer(bytes)
-        case .want(let rids):
-            emit(.wanted(rids))
+        case .resume(let request): resume(request)
+        case .makePeers(let servers, let relayOnly): makePeers(servers, relayOnly: relayOnly)
+        case .setFillerTrailer(let bytes): subscriber?.setFillerTrailer(bytes)
+        case .want(let rids): emit(.wanted(rids))
         case .useCodec(let codec):
             self.codec = codec
             configuration.logger.info("the room wants \(codec.encodingName)")
-        case .makeOffer(let kinds):
-            makeOffer(kinds)
+        case .makeOffer(let kinds): makeOffer(kinds)
         case .setServers(let servers, let relayOnly):
             let list = iceServers(with: servers)
             let policy = relayOnly ? .relay : configuration.peer.iceTransportPolicy
             publisher?.setServers(list, policy: policy)
             subscriber?.setServers(list, policy: policy)
-        case .restartICE(let kinds):
-            makeOffer(kinds, restartsICE: true)
-        case .rollbackOffer:
-            offerer?.rollbackOffer()
-        case .applyAnswer(let sdp):
-            applyAnswer(sdp)
+        case .restartICE(let kinds): makeOffer(kinds, restartsICE: true)
+        case .rollbackOffer: offerer?.rollbackOffer()
+        case .applyAnswer(let sdp): applyAnswer(sdp)
         case .makeAnswer(let offer, let id):
             do throws(PeerConnectionError) {
                 try answer(offer, id)
             } catch {
-                handle(.answerFailed(SessionError(error)))
+                handle(.peer(.answerFailed(SessionError(error))))
             }
         case .applyCandidate(let candidate, let target):
             let peer = target == .subscriber ? subscriber : offerer
             peer?.addRemoteCandidate(candidate.map(ICECandidate.init))
         case .schedule(let timer, let delay):
-            schedule(timer, delay)
-        case .cancel(let timer):
-            timers[timer] = nil
+            timers.schedule(timer, after: delay) { [weak self] in self?.handle(.timerFired(timer)) }
+        case .cancel(let timer): timers.cancel(timer)
         case .reportConnected:
             let times = (publisher ?? subscriber)?.statistics()
             emit(.connected(ice: times?.iceTime, dtls: times?.dtlsTime))
-        case .reportMuted(let kinds):
-            emit(.muted(kinds))
-        case .reportHold(let hold):
-            emit(.hold(hold))
-        case .reportPaths(let areLost):
-            emit(areLost ? .pathLost : .pathRecovered)
+        case .reportMuted(let kinds): emit(.muted(kinds))
         case .reportResumed:
             base = nextBase
-            emit(.resumed)
-        case .reportIsolated(let error):
-            emit(.isolated(error))
-        case .reportFailed(let error):
-            emit(.failed(error))
-        case .reportLost(let error):
-            emit(.lost(error, url: base, token: machine.token))
-        case .reportResuming, .note:
-            break
+            emit(.media(.recovered))
+        case .report(let event): emit(.media(event))
+        case .reportLost(let error): emit(.lost(error, url: base, token: machine.token))
+        case .note: break
         }
     }
 
@@ -484,7 +437,7 @@ package final class RoomConnection: @unchecked Sendable {
                 audio: kinds.contains(.audio) ? .sendonly : maySend && self.receivesAudio ? .inactive : nil,
                 codec: self.codec)
             let reason = restartsICE ? "the room is resumed" : nil
-            self.handle(.offerMade(sdp: try offerer.createOffer(restartsICE: restartsICE, reason: reason)))
+            self.handle(.peer(.offerMade(sdp: try offerer.createOffer(restartsICE: restartsICE, reason: reason))))
         }
     }
 
@@ -495,7 +448,7 @@ package final class RoomConnection: @unchecked Sendable {
             try offerer.setAnswer(sdp) { machine.isWanted(msid: $0) }
         } catch {
             guard isPublished else {
-                return handle(error.code == .rejected ? .videoRejected : .peerFailed(SessionError(error)))
+                return handle(.peer(error.code == .rejected ? .videoRejected : .peerFailed(SessionError(error))))
             }
             offerer.rollbackOffer()
             return configuration.logger.warning("ignored an unusable answer to a later offer: \(error.message)")
@@ -620,31 +573,20 @@ package final class RoomConnection: @unchecked Sendable {
         }
         // Emit this before the answer is sent, so that the pipeline exists when the first packet arrives.
         if subscriber.negotiatedCodec != nil || subscriber.audioDirection != nil { emit(.subscribed) }
-        handle(.answerMade(sdp: answer, offer: id))
+        handle(.peer(.answerMade(sdp: answer, offer: id)))
     }
 
     private func attempt(_ body: () throws(PeerConnectionError) -> Void) {
         do throws(PeerConnectionError) {
             try body()
         } catch {
-            handle(.peerFailed(SessionError(error)))
+            handle(.peer(.peerFailed(SessionError(error))))
         }
     }
 
     private func emit(_ event: RoomConnectionEvent) {
         guard !isStopped else { return }
         onEvent(event)
-    }
-
-    private func schedule(_ timer: RoomTimer, _ delay: Duration) {
-        timerVersion &+= 1
-        let version = timerVersion
-        timers[timer] = version
-        scheduler.schedule(after: delay) { [weak self] in
-            guard let self, self.timers[timer] == version else { return }
-            self.timers[timer] = nil
-            self.handle(.timerFired(timer))
-        }
     }
 }
 

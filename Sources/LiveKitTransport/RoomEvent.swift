@@ -19,12 +19,34 @@ package enum RoomTimer: Sendable, Hashable, CaseIterable {
 }
 
 package enum RoomEvent: Sendable, Equatable {
+    case request(RoomRequest)
+    case signalling(RoomSignallingEvent)
+    case peer(RoomPeerEvent)
+    case timerFired(RoomTimer)
+}
+
+/// Requests of the session and the application.
+package enum RoomRequest: Sendable, Equatable {
     /// Starts joining the room.
     case open
+    case desired(DesiredMedia)
+    /// The application mutes exactly these kinds, and may lift the room's own mute.
+    case mute(Set<MediaKind>, endsRoomMute: Bool)
+    /// Resumes the stay, at once, and until it is restored.
+    case recover
+    case stop
+}
+
+/// Events of the signalling connection.
+package enum RoomSignallingEvent: Sendable, Equatable {
     case opened
     case message(LiveKitSignalResponse)
     case closed(code: Int?, reason: String)
     case failed(SessionError)
+}
+
+/// Events of the peer connections.
+package enum RoomPeerEvent: Sendable, Equatable {
     case offerMade(sdp: String)
     /// Answer of the subscriber connection.
     case answerMade(sdp: String, offer: UInt32)
@@ -43,15 +65,6 @@ package enum RoomEvent: Sendable, Equatable {
     case pathRestored(LiveKitSignalTarget)
     /// ICE has restarted. This alone does not show that media pass where they did not before.
     case iceRestarted(LiveKitSignalTarget)
-    /// Packets pass on all paths, but no media arrive.
-    case mediaStalled
-    /// The addresses of this machine have changed.
-    case networkChanged
-    case timerFired(RoomTimer)
-    case desired(DesiredMedia)
-    /// The application mutes exactly these kinds, and may lift the room's own mute.
-    case mute(Set<MediaKind>, endsRoomMute: Bool)
-    case stop
 }
 
 package enum RoomAction: Sendable, Equatable {
@@ -98,17 +111,11 @@ package enum RoomAction: Sendable, Equatable {
     case reportConnected
     /// The room mutes exactly these kinds.
     case reportMuted(Set<MediaKind>)
-    /// Why no video comes although the path lives; nil: it should come.
-    case reportHold(MediaHold?)
-    /// A media path that we need is lost, or all of them carry packets again.
-    case reportPaths(areLost: Bool)
-    /// The media continue while the signalling connection is opened again.
-    case reportResuming(cause: String)
+    /// `pathLost`: a path that we need; `pathRecovered`: all of them carry packets; `recovering`: the first one of a resume
+    /// waits for `recover`; `hold`; `closedByPeer`: the stay is over.
+    case report(MediaEvent)
     /// The stay continues.
     case reportResumed(after: Duration, attempts: Int)
-    /// Media flow, but the signalling connection cannot be opened again; nil: that is over.
-    case reportIsolated(SessionError?)
-    case reportFailed(SessionError)
     /// The stay is over, and the same room can be joined again with its token.
     case reportLost(SessionError)
     case note(String)

@@ -9,10 +9,10 @@
 // track, and again when our media change; the server makes the subscriber's offer whenever our subscriptions change. A
 // viewer then has a subscriber only. Only one offer of ours is in flight at a time.
 //
-// A connected stay resumes after the loss of its signalling connection or of a media path, and when media stall;
-// `RoomResume` is one such resume. While media flow, it has no limit. A stay that the server ends without sending us away is
-// lost (`reportLost`): the session joins the same room again. Any other end is a failure, after which the session gets
-// another room.
+// A connected stay that has lost its signalling connection or a media path reports it (`recovering`), and the
+// session decides: it requests to recover, which is carried out until the stay is restored (`RoomResume`), and it ends
+// what takes too long. A stay that the server ends without sending us away is lost (`reportLost`): the session joins the
+// same room again. Any other end is a failure, after which the session gets another room.
 package import DecartProtocol
 import DecartSession
 import LiveKitProtocol
@@ -41,8 +41,6 @@ package struct RoomMachine: Sendable {
     private var isClosedByServer = false
     /// Until this time the server may restart ICE after a resume.
     private var restartsUntil: Duration = .zero
-    /// `reportIsolated` was emitted for the present resume, and again each time this long after.
-    private var isolatedAt: Duration?
     /// Peer connections on which no packets pass.
     private var lostPaths: Set<LiveKitSignalTarget> = []
     /// Those of them on which ICE has restarted since: a resume does not wait for their media.
@@ -97,11 +95,40 @@ package struct RoomMachine: Sendable {
 
     private mutating func process(_ event: RoomEvent) {
         switch event {
+        case .request(let request): process(request)
+        case .signalling(let event): process(event)
+        case .peer(let event): process(event)
+        case .timerFired(let timer): fired(timer)
+        }
+    }
+
+    private mutating func process(_ request: RoomRequest) {
+        switch request {
         case .open:
             guard usesOneConnection else { return emit(.connect) }
             emit(.makePeer)
             emit(.addReceivers(desired.audio ? [.video: 1, .audio: 1] : [.video: 1]))
             actions += publisher.offerEarly()
+        case .desired(let desired):
+            guard desired != self.desired else { return }
+            let hadAudio = self.desired.audio
+            publisher.desired = desired
+            if hadAudio != desired.audio { apply(subscriptions.setAudio(desired.audio)) }
+            publish()
+            checkConnected()
+        case .mute(let kinds, let endsRoomMute):
+            publisher.muted = kinds
+            if endsRoomMute { publisher.mutedByRoom = [] }
+            if isInRoom { actions += publisher.updateMutes() }
+        case .recover: recover()
+        case .stop:
+            if hasSignalling { emit(.send(.leave(leaveRequest))) }
+            end()
+        }
+    }
+
+    private mutating func process(_ event: RoomSignallingEvent) {
+        switch event {
         case .opened:
             if phase == .opening { phase = .joining }
             for candidate in exchange(&early, with: []) { emit(.send(.trickle(candidate))) }
@@ -122,8 +149,12 @@ package struct RoomMachine: Sendable {
                 error(
                     "The room closed its signalling connection"
                         + (parts.isEmpty ? "." : " (\(parts.joined(separator: ": "))).")))
-        case .failed(let error):
-            signallingLost(error)
+        case .failed(let error): signallingLost(error)
+        }
+    }
+
+    private mutating func process(_ event: RoomPeerEvent) {
+        switch event {
         case .offerMade(let sdp):
             let offer = description("offer", sdp, id: publisher.nextOfferID())
             if usesOneConnection { openOffer = offer }
@@ -138,47 +169,37 @@ package struct RoomMachine: Sendable {
         case .peerConnected(let target):
             connected.insert(target)
             checkConnected()
-        case .videoRejected:
-            fail(publisher.rejection)
+        case .videoRejected: fail(publisher.rejection)
         case .peerFailed(let error):
             if resume != nil { lose(error) } else { fail(error) }
-        case .peerClosed:
-            closedByServer()
+        case .peerClosed: closedByServer()
         case .answerFailed(let error):
             // For example, another server process has taken over, and has another certificate.
-            if phase == .connected || resume != nil { lose(error) } else { fail(error) }
-        case .timerFired(.farewell):
-            if phase == .connected || resume != nil { lose(closedMedia) } else { fail(closedMedia) }
+            endStay(error)
         case .pathLost(let target):
             guard lostPaths.insert(target).inserted else { return }
             restartedPaths.remove(target)
-            if lostPaths.count == 1 { emit(.reportPaths(areLost: true)) }
+            if lostPaths.count == 1 { emit(.report(.pathLost)) }
             pathLost(target)
         case .pathRestored(let target):
             guard lostPaths.remove(target) != nil else { return }
-            if lostPaths.isEmpty { emit(.reportPaths(areLost: false)) }
+            if lostPaths.isEmpty { emit(.report(.pathRecovered)) }
             if lostPaths.isEmpty, phase == .connected { emit(.cancel(.restore)) }
             checkRestored()
         case .iceRestarted(let target):
             restartedPaths.insert(target)
             if waitingPaths.isEmpty, phase == .connected { emit(.cancel(.restore)) }
             checkRestored()
-        case .mediaStalled:
-            guard phase == .connected, !participantSID.isEmpty else { return }
-            beginResume("No media arrive from the room.", .rrSubscriberFailed, restartsICE: true)
-        case .networkChanged:
-            // The wait, or the dial, was meant for the former network.
-            guard let resume, resume.step < .joining else { return }
-            if resume.step == .opening { emit(.close) }
-            self.resume?.step = .waiting
-            openAgain()
-        case .timerFired(.ping):
-            actions += keepalive.ping(now)
-        case .timerFired(.pong):
-            signallingLost(error("The room did not answer a ping; the signalling connection is lost."))
-        case .timerFired(.resume):
-            openAgain()
-        case .timerFired(.restore):
+        }
+    }
+
+    private mutating func fired(_ timer: RoomTimer) {
+        switch timer {
+        case .ping: actions += keepalive.ping(now)
+        case .pong: signallingLost(error("The room did not answer a ping; the signalling connection is lost."))
+        case .farewell: endStay(closedMedia)
+        case .resume: openAgain()
+        case .restore:
             guard let resume else {
                 // The server did not restart the path that its resume interrupted.
                 if let target = waitingPaths.first { pathLost(target) }
@@ -189,25 +210,11 @@ package struct RoomMachine: Sendable {
             }
             let silence = error("\(resume.cause) The room did not answer the request to resume.")
             if lostPaths.isEmpty { openLater(resume, after: silence) } else { fail(silence) }
-        case .timerFired(.answer):
+        case .answer:
             publisher.rollBack()
             emit(.rollbackOffer)
             emit(.note("The room did not answer an offer that changes the published tracks"))
             offerIfDue()
-        case .desired(let desired):
-            guard desired != self.desired else { return }
-            let hadAudio = self.desired.audio
-            publisher.desired = desired
-            if hadAudio != desired.audio { apply(subscriptions.setAudio(desired.audio)) }
-            publish()
-            checkConnected()
-        case .mute(let kinds, let endsRoomMute):
-            publisher.muted = kinds
-            if endsRoomMute { publisher.mutedByRoom = [] }
-            if isInRoom { actions += publisher.updateMutes() }
-        case .stop:
-            if hasSignalling { emit(.send(.leave(leaveRequest))) }
-            end()
         }
     }
 
@@ -225,8 +232,7 @@ package struct RoomMachine: Sendable {
 
     private mutating func received(_ message: LiveKitSignalResponse.Message) {
         switch message {
-        case .join(let join):
-            joined(join)
+        case .join(let join): joined(join)
         case .trackPublished(let published):
             actions += publisher.published(published)
             offerIfDue()
@@ -244,8 +250,7 @@ package struct RoomMachine: Sendable {
             } else {
                 emit(.note("The room rejected a request: \(reason)"))
             }
-        case .answer(let answer):
-            answered(answer)
+        case .answer(let answer): answered(answer)
         case .offer(let offer):
             guard phase != .joining, !usesOneConnection else { return emit(.note("Ignored: an unexpected offer")) }
             openOffer = description("offer", offer.sdp, id: offer.id)
@@ -258,36 +263,29 @@ package struct RoomMachine: Sendable {
                 emit(.note("Ignored: a candidate that cannot be read"))
             }
             if trickle.final { emit(.applyCandidate(nil, trickle.target)) }
-        case .update(let update):
-            subscribe(to: update.participants)
-        case .leave(let leave):
-            left(leave)
+        case .update(let update): subscribe(to: update.participants)
+        case .leave(let leave): left(leave)
         case .refreshToken(let fresh):
             if !fresh.isEmpty, fresh.utf8.count <= 8192 { token = Secret(fresh) }
         case .roomMoved(let moved):
             if !moved.token.isEmpty, moved.token.utf8.count <= 8192 { token = Secret(moved.token) }
             subscribe(to: moved.otherParticipants)
-        case .pongResp(let pong):
-            keepalive.received(pong, now)
-        case .subscriptionResponse(let response):
-            subscriptionRejected(response)
+        case .pongResp(let pong): keepalive.received(pong, now)
+        case .subscriptionResponse(let response): subscriptionRejected(response)
         case .streamStateUpdate(let update):
             subscriptions.update(Array(update.streamStates.prefix(64)))
             // The session forgets a pause whose end was lost with the signalling connection; this may be another one.
             if subscriptions.hold == .pausedByNetwork { reportedHold = nil }
             checkHold()
-        case .mute(let mute):
-            actions += publisher.roomMutes(mute)
+        case .mute(let mute): actions += publisher.roomMutes(mute)
         case .mediaSectionsRequirement(let requirement):
             guard usesOneConnection else { return emit(.note("Ignored: a message for clients with one connection")) }
             let (videos, audios) = (Int(requirement.numVideos), Int(requirement.numAudios))
             if videos > 0 || audios > 0 { emit(.addReceivers([.video: videos, .audio: audios])) }
             publisher.demandOffer()
             offerIfDue()
-        case .reconnect, .pong, .roomUpdate, .connectionQuality, .trackSubscribed, .subscriptionPermissionUpdate:
-            break
-        case .subscribedQualityUpdate(let update):
-            actions += publisher.wanted(update)
+        case .reconnect, .pong, .roomUpdate, .connectionQuality, .trackSubscribed, .subscriptionPermissionUpdate: break
+        case .subscribedQualityUpdate(let update): actions += publisher.wanted(update)
         }
     }
 
@@ -339,14 +337,12 @@ package struct RoomMachine: Sendable {
     private mutating func apply(_ changes: [RoomSubscriptions.Change]) {
         for change in changes {
             switch change {
-            case .subscribe(let update):
-                emit(.send(.subscription(update)))
+            case .subscribe(let update): emit(.send(.subscription(update)))
             // Only a viewer ends here, because a room with viewers may stay open indefinitely. The service
             // informs a publisher.
             case .left(leavesNothing: true) where !configuration.publishes:
                 return fail("The session has ended: its video track left the room.")
-            case .left:
-                emit(.note("The inference server left the room"))
+            case .left: emit(.note("The inference server left the room"))
             }
         }
     }
@@ -368,7 +364,7 @@ package struct RoomMachine: Sendable {
     private mutating func checkHold() {
         guard subscriptions.hold != reportedHold else { return }
         reportedHold = subscriptions.hold
-        emit(.reportHold(reportedHold))
+        emit(.report(.hold(reportedHold)))
     }
 
     /// True if we subscribed to the track, which its `msid` (`stream track`) identifies: no other participant's video is
@@ -408,8 +404,7 @@ package struct RoomMachine: Sendable {
             publisher.beginAgain()
             emit(.dropPeer)
             emit(.connect)
-        case .opening, .joining, .publishing, .ended:
-            fail(error)
+        case .opening, .joining, .publishing, .ended: fail(error)
         }
     }
 
@@ -423,13 +418,12 @@ package struct RoomMachine: Sendable {
             beginResume(
                 "No packets pass on a media path of the room.",
                 target == .subscriber ? .rrSubscriberFailed : .rrPublisherFailed)
-        case .resuming(let resume) where resume.step == .restoring:
-            restartICEIfNeeded()
-        case .resuming, .opening, .joining, .publishing, .ended:
-            break
+        case .resuming(let resume) where resume.step == .restoring: restartICEIfNeeded()
+        case .resuming, .opening, .joining, .publishing, .ended: break
         }
     }
 
+    /// Waits for the request to recover.
     private mutating func beginResume(
         _ cause: String, _ reason: LiveKitReconnectReason, restartsICE: Bool = false, regions: [String] = []
     ) {
@@ -438,32 +432,38 @@ package struct RoomMachine: Sendable {
             cause: cause, reason: reason, restartsICE: restartsICE, regions: regions, now: now)
         phase = .resuming(resume)
         restartedPaths = []
-        emit(.reportResuming(cause: cause))
-        openLater(resume, after: nil)
+        interrupted(error(cause))
     }
 
-    private mutating func openLater(_ resume: RoomResume, after error: SessionError?) {
+    private mutating func interrupted(_ cause: SessionError) {
+        emit(.report(.recovering(cause)))
         actions += publisher.signallingLost() + keepalive.lost()
         openOffer = nil
         emit(.cancel(.restore))
         emit(.close)
-        var resume = resume
-        guard let wait = resume.nextWait(mediaPass: lostPaths.isEmpty, now: now, jitter: jitter) else {
-            return fail(error ?? self.error(resume.cause))
-        }
-        self.resume = resume
-        reportIsolation(resume, error)
-        guard wait > .zero else { return openAgain() }
-        emit(.schedule(.resume, after: wait))
     }
 
-    /// The session may set another one up beside this stay.
-    private mutating func reportIsolation(_ resume: RoomResume, _ error: SessionError?) {
-        guard resume.isOverdue(now: now), isolatedAt.map({ now - $0 >= RecoveryPlan.Room.resumeLimit }) ?? true else {
-            return
+    private mutating func recover() {
+        guard let resume else {
+            guard phase == .connected, !participantSID.isEmpty else { return }
+            return beginResume("No media arrive from the room.", .rrSubscriberFailed, restartsICE: true)
         }
-        isolatedAt = now
-        emit(.reportIsolated(error ?? self.error(resume.cause)))
+        // The wait, or the dial, was meant for the former network.
+        guard resume.step < .joining else { return }
+        if resume.step == .opening { emit(.close) }
+        self.resume?.step = .waiting
+        if resume.attempts == 0 { self.resume?.nextWait(mediaPass: true, jitter: 0) }
+        openAgain()
+    }
+
+    /// The present attempt has failed.
+    private mutating func openLater(_ resume: RoomResume, after error: SessionError) {
+        interrupted(error)
+        var resume = resume
+        let wait = resume.nextWait(mediaPass: lostPaths.isEmpty, jitter: jitter)
+        self.resume = resume
+        guard wait > .zero else { return openAgain() }
+        emit(.schedule(.resume, after: wait))
     }
 
     private mutating func openAgain() {
@@ -511,7 +511,6 @@ package struct RoomMachine: Sendable {
         phase = .connected
         restartsUntil = now + RecoveryPlan.Room.restartTime
         emit(.cancel(.restore))
-        if isolatedAt.take() != nil { emit(.reportIsolated(nil)) }
         emit(.reportResumed(after: now - resume.startedAt, attempts: resume.attempts))
         actions += keepalive.resumed() + publisher.announceAgain() + publisher.repeatMutes()
         for request in resume.held { emit(.send(request)) }
@@ -575,7 +574,11 @@ package struct RoomMachine: Sendable {
     private mutating func fail(_ error: SessionError) {
         if hasSignalling { emit(.send(.leave(leaveRequest))) }
         end()
-        emit(.reportFailed(error))
+        emit(.report(.closedByPeer(error)))
+    }
+
+    private mutating func endStay(_ error: SessionError) {
+        if phase == .connected || resume != nil { lose(error) } else { fail(error) }
     }
 
     /// Ends the stay; the same room may be joined again.

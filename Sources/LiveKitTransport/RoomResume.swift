@@ -1,5 +1,5 @@
-// One resume of a stay in a room, as a value: the signalling connection or a media path was lost, and the same
-// participant opens another signalling connection while its media continue.
+// One resume of a stay in a room, as a value: the signalling connection or a media path was lost, and on request the same
+// participant opens another signalling connection while its media continue. It has no limit: the session sets one.
 //
 //   waiting ─retry→ opening ─opened→ joining ─first message→ restoring ─offers answered, paths restored→ done
 //      ↑                                                       │ lost again
@@ -9,7 +9,7 @@ import Recovery
 
 struct RoomResume: Sendable, Equatable {
     enum Step: Int, Sendable, Comparable {
-        /// The next attempt waits for its time.
+        /// The next attempt waits for its time, the first one for a request.
         case waiting
         case opening
         /// The signalling connection is open; the server's first message accepts or refuses.
@@ -44,20 +44,17 @@ struct RoomResume: Sendable, Equatable {
     }
 
     /// Begins the next attempt.
-    /// - Returns: the wait before it, which a jitter of 1 shortens by a fifth; nil: too much time has passed without media.
-    mutating func nextWait(mediaPass: Bool, now: Duration, jitter: Double) -> Duration? {
+    /// - Returns: the wait before it, which a jitter of 1 shortens by a fifth.
+    @discardableResult
+    mutating func nextWait(mediaPass: Bool, jitter: Double) -> Duration {
         let share = jitter.isFinite ? min(max(jitter, 0), 1) : 0
         let waits = RecoveryPlan.Room.waits
         var wait = waits[min(attempts, waits.count - 1)] * (1 - 0.2 * share)
         if !mediaPass { wait = min(wait, RecoveryPlan.Room.longestWaitWithoutMedia) }
-        guard mediaPass || !isOverdue(now: now + wait) else { return nil }
         attempts += 1
         step = .waiting
         return wait
     }
-
-    /// True once a session should not rely on this resume alone.
-    func isOverdue(now: Duration) -> Bool { now - startedAt >= RecoveryPlan.Room.resumeLimit }
 
     /// The URL of the present attempt: the regions in turn, then the room's own, which is nil.
     var url: String? {

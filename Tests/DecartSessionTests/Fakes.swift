@@ -125,7 +125,7 @@ final class FakeMedia: MediaTransport {
     var stops: Int { state.withLock { $0.stops } }
 
     func start(_ start: MediaStart) { state.withLock { $0.start = start } }
-    func restartICE() { state.withLock { $0.restarts += 1 } }
+    func recover() { state.withLock { $0.restarts += 1 } }
     func requestKeyframe() { state.withLock { $0.keyframeRequests += 1 } }
     func rollbackOffer() {}
     func apply(answer sdp: String) { state.withLock { $0.answers.append(sdp) } }

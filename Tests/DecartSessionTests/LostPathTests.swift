@@ -53,7 +53,7 @@ struct LostPathTests {
     @Test func mediaAreDueAgainAfterTheRecovery() throws {
         var (driver, old) = try lose()
         driver.handle(.channelAnswered(old))
-        #expect(driver.takeActions() == [.restartICE(old)])
+        #expect(driver.takeActions() == [.recover(old)])
         driver.wait(.seconds(2))
         driver.handle(.media(old, .pathRecovered))
         driver.wait(.seconds(4))
@@ -63,6 +63,38 @@ struct LostPathTests {
         #expect(driver.warnings().count == 1 && driver.state == .connected)
         driver.wait(.seconds(2))
         #expect(driver.state == .reconnecting)
+    }
+
+    /// Media arrive, and the path towards the service is dead: a restart of ICE that does not end the loss ends the attempt.
+    @Test(arguments: [true, false]) func aRestartThatFails(isAnswered: Bool) throws {
+        var (driver, old) = try MachineDriver.keepingMedia()
+        driver.media(.pathLost)
+        driver.handle(.channelAnswered(old))
+        #expect(driver.takeActions() == [.probeChannel(old), .recover(old)])
+        driver.media(.offer(sdp: "restart"))
+        if isAnswered {
+            driver.server(.answer(sdp: "answer"))
+            driver.wait(.seconds(60))
+            #expect(driver.state == .connected && driver.warnings().isEmpty)
+            driver.media(.restartFailed)
+        } else {
+            driver.wait(.milliseconds(4999))
+            #expect(driver.state == .connected && driver.warnings().isEmpty)
+            driver.wait(.milliseconds(1))
+        }
+        #expect(driver.state == .reconnecting && driver.hasEnded(old) && driver.warnings().count == 1)
+        #expect(driver.warnings().first?.message.contains("no other network path") == true)
+    }
+
+    /// A restart on a path that carries packets may fail: in a stall, or after the end of a loss.
+    @Test func aRestartThatIsNotNeededMayFail() throws {
+        var (driver, old) = try MachineDriver.keepingMedia()
+        driver.media(.restartFailed)
+        driver.media(.pathLost)
+        driver.media(.pathRecovered)
+        driver.media(.restartFailed)
+        driver.wait(.seconds(60))
+        #expect(driver.takeActions() == [.probeChannel(old)] && driver.state == .connected)
     }
 
     @Test func goesOnDuringTheDial() throws {
@@ -156,7 +188,7 @@ struct LostPathTests {
         var (driver, attempt) = try lose()
         driver.handle(.channelAnswered(attempt))
         driver.handle(.channelAnswered(attempt))
-        #expect(driver.takeActions() == [.restartICE(attempt)])
+        #expect(driver.takeActions() == [.recover(attempt)])
         driver.media(.offer(sdp: "restart"))
         #expect(driver.takeActions() == [.send(attempt, .offer(sdp: "restart"))])
         driver.server(.answer(sdp: "answer"))
@@ -186,7 +218,7 @@ struct LostPathTests {
         var (driver, old) = try lostAndDialling()
         _ = driver.takeActions()
         driver.handle(.channelMessage(old, .generationTick(seconds: 9)))
-        #expect(driver.takeActions().contains(.restartICE(old)) && driver.attempt != old)
+        #expect(driver.takeActions().contains(.recover(old)) && driver.attempt != old)
     }
 
     // MARK: Addresses

@@ -170,12 +170,23 @@ struct RoomStateTests {
 
     // MARK: A successor beside a room without signalling
 
-    @Test func anotherSessionIsSetUpBesideAnIsolatedOne() throws {
-        var driver = try inRoom()
+    private func isolated(
+        change: (inout SessionConfiguration) -> Void = { _ in }
+    ) throws -> (driver: MachineDriver, old: AttemptID) {
+        var driver = try inRoom(change: change)
         let old = driver.attempt
-        driver.media(.isolated(Self.lost))
+        driver.media(.recovering(Self.lost))
+        #expect(driver.takeActions() == [.recover(old)])
+        driver.wait(.milliseconds(29_999))
+        #expect(driver.takeActions().isEmpty)
+        driver.wait(.milliseconds(1))
+        return (driver, old)
+    }
+
+    @Test func anotherSessionIsSetUpBesideAnIsolatedOne() throws {
+        var (driver, old) = try isolated()
         #expect(driver.opens() == 1 && driver.warnings().count == 1 && driver.state == .connected)
-        driver.handle(.media(old, .isolated(Self.lost)))
+        driver.handle(.media(old, .recovering(Self.lost)))
         #expect(driver.opens() == 1)
         driver.handle(.channelOpened(driver.attempt, transport: nil, upgrade: nil))
         driver.acknowledgeAll()
@@ -187,24 +198,85 @@ struct RoomStateTests {
 
     /// The running session goes on where another one is refused, or is no longer needed.
     @Test func theIsolatedSessionGoesOn() throws {
-        var driver = try inRoom()
-        let old = driver.attempt
-        driver.media(.isolated(Self.lost))
+        var (driver, old) = try isolated()
         let full = SessionError(.concurrencyLimit, "Concurrent session limit reached.", stage: .initialState)
         driver.handle(.channelFailed(driver.attempt, full))
-        driver.wait(.seconds(30))
+        driver.wait(.milliseconds(29_999))
         #expect(driver.state == .connected && driver.opens() == 1 && driver.failures().isEmpty)
-        driver.handle(.media(old, .isolated(Self.lost)))
+        driver.wait(.milliseconds(1))
         #expect(driver.opens() == 2)
         let next = driver.attempt
-        driver.handle(.media(old, .isolated(nil)))
+        driver.handle(.media(old, .recovered))
         #expect(driver.actions.contains(.closeChannel(next)) && driver.state == .connected)
+        driver.wait(.seconds(300))
+        #expect(driver.opens() == 2)
         // A permanent refusal is not repeated.
-        driver.handle(.media(old, .isolated(Self.lost)))
+        driver.handle(.media(old, .recovering(Self.lost)))
+        driver.wait(.seconds(30))
         driver.handle(
             .channelFailed(
                 driver.attempt, SessionError(.invalidAPIKey, "The key is wrong.", stage: .upgrade, isPermanent: true)))
-        driver.handle(.media(old, .isolated(Self.lost)))
+        driver.wait(.seconds(300))
         #expect(driver.opens() == 3 && driver.state == .connected && driver.failures().isEmpty)
+    }
+
+    /// The element cannot keep media while it reconnects: the session relies on the room alone.
+    @Test func anIsolatedSessionWithoutASuccessor() throws {
+        var (driver, old) = try isolated { $0.keepsMediaWhileReconnecting = false }
+        driver.wait(.seconds(300))
+        #expect(driver.opens() == 0 && driver.warnings().isEmpty && driver.state == .connected)
+        driver.flow = .nothing
+        driver.handle(.media(old, .pathLost))
+        driver.wait(.seconds(30))
+        #expect(driver.warnings() == [Self.lost] && driver.state == .reconnecting && driver.hasEnded(old))
+    }
+
+    /// The media of an isolated session end too.
+    @Test func anIsolatedSessionLosesItsPath() throws {
+        var (driver, old) = try isolated()
+        driver.handle(.channelFailed(driver.attempt, Self.lost))
+        _ = driver.takeActions()
+        driver.flow = .nothing
+        driver.handle(.media(old, .pathLost))
+        driver.wait(.milliseconds(4999))
+        #expect(driver.state == .connected)
+        driver.wait(.milliseconds(1))
+        #expect(driver.warnings() == [Self.lost] && driver.state == .reconnecting && driver.hasEnded(old))
+    }
+
+    /// Each attempt to recover that fails is reported; only the first one and a changed network are answered.
+    @Test func aChangedNetworkHurriesTheRoom() throws {
+        var driver = try inRoom()
+        let id = driver.attempt
+        driver.handle(.networkChanged(lost: nil))
+        #expect(driver.takeActions().isEmpty)
+        for _ in 0..<3 { driver.media(.recovering(Self.lost)) }
+        #expect(driver.takeActions() == [.recover(id)])
+        driver.handle(.networkChanged(lost: nil))
+        #expect(driver.takeActions() == [.recover(id)])
+        driver.media(.recovered)
+        driver.handle(.networkChanged(lost: nil))
+        #expect(driver.takeActions().isEmpty && driver.state == .connected)
+    }
+
+    /// The room is recovered in each role in which its frames count.
+    @Test func aSuspendedOrLingeringRoomIsRecovered() throws {
+        var driver = try inRoom()
+        let lingering = driver.attempt
+        driver.handle(.channelFailed(lingering, SessionError(.webSocket, "reset", stage: .channel)))
+        #expect(driver.state == .reconnecting && !driver.hasEnded(lingering))
+        _ = driver.takeActions()
+        driver.handle(.media(lingering, .recovering(Self.lost)))
+        #expect(driver.takeActions() == [.recover(lingering)])
+
+        driver = try inRoom()
+        let suspended = driver.attempt
+        driver.flow = .sending
+        driver.media(.pathLost)
+        driver.wait(.seconds(6))
+        #expect(driver.state == .reconnecting && !driver.hasEnded(suspended))
+        _ = driver.takeActions()
+        driver.handle(.media(suspended, .recovering(Self.lost)))
+        #expect(driver.takeActions() == [.recover(suspended)])
     }
 }

@@ -29,7 +29,7 @@ struct SecretsTests {
     /// What a peer may write into which event.
     enum Place: CaseIterable {
         case error, promptAck, imageAck, endOfGeneration, unknownType, closeReason, upgrade, silence, malformed
-        case mediaFailure, closedByRoom, lost, isolated
+        case mediaFailure, closedByRoom, lost, recovering
 
         func put(_ text: String, _ world: World) throws {
             let channel = try #require(world.reported.channels.last)
@@ -50,7 +50,8 @@ struct SecretsTests {
             case .mediaFailure: media.onEvent(.failed(other))
             case .closedByRoom: media.onEvent(.closedByPeer(other))
             case .lost: media.onEvent(.lost(other, again: .room(url: "wss://room.example", token: Secret("again"))))
-            case .isolated: media.onEvent(.isolated(other))
+            // It is told once the session ends for it.
+            case .recovering: for event in [MediaEvent.pathLost, .recovering(other)] { media.onEvent(event) }
             }
         }
     }
@@ -77,7 +78,7 @@ struct SecretsTests {
                 _ = world.with { $0.updatePrompt(PromptUpdate(prompt: try? Prompt(Self.prompt))) }
                 world.scheduler.run()
                 try place.put("[\(form)]", world)
-                world.scheduler.advance(.seconds(2))
+                world.scheduler.advance(place == .recovering ? .seconds(31) : .seconds(2))
 
                 let notified = world.reported
                 let errors = notified.snapshots.compactMap(\.lastError).map { "\($0) \($0.refusal ?? "")" }

@@ -33,7 +33,7 @@ struct StallTests {
         #expect(driver.takeActions().isEmpty)
         driver.wait(.seconds(1))
         let warning = try #require(driver.warnings().first)
-        #expect(driver.takeActions() == [.report(.warning(warning)), .requestKeyframe(id), .restartICE(id)])
+        #expect(driver.takeActions() == [.report(.warning(warning)), .requestKeyframe(id), .recover(id)])
         #expect(warning.code == .webRTC && warning.stage == .media && !warning.isPermanent)
         #expect(warning.message.contains("for 5 s") && warning.message.contains("15 s (media-timeout)"))
         #expect(driver.state == .connected && driver.snapshot.lastError == warning && driver.snapshot.retries == 0)
@@ -82,7 +82,7 @@ struct StallTests {
         var driver = try silent { $0.mediaTimeout = nil }
         #expect(dials(&driver, after: .seconds(3600)) == 0)
         #expect(driver.warnings().map { $0.message.hasSuffix("The session continues.") } == [true])
-        #expect(driver.actions.contains(.restartICE(driver.attempt)))
+        #expect(driver.actions.contains(.recover(driver.attempt)))
     }
 
     @Test func gapsOfThreeSecondsAreNoStall() throws {
@@ -120,7 +120,7 @@ struct StallTests {
         driver.media(.offer(sdp: "with audio"))
         driver.wait(.seconds(3.5))
         #expect(driver.actions.contains(.requestKeyframe(driver.attempt)))
-        #expect(!driver.actions.contains(.restartICE(driver.attempt)))
+        #expect(!driver.actions.contains(.recover(driver.attempt)))
     }
 
     @Test func aRoomIsResumed() throws {
@@ -130,7 +130,7 @@ struct StallTests {
         driver.wait(.seconds(2))
         driver.wait(.seconds(5.5), flow: .sending)
         #expect(driver.actions.contains(.requestKeyframe(driver.attempt)))
-        #expect(driver.actions.contains(.restartICE(driver.attempt)) && driver.state == .connected)
+        #expect(driver.actions.contains(.recover(driver.attempt)) && driver.state == .connected)
     }
 
     // MARK: A path that is lost
@@ -203,7 +203,7 @@ struct StallTests {
         _ = driver.takeActions()
         (driver.flow.packetsReceived, driver.flow.packetsLost) = (arrived, lost)
         driver.wait(.seconds(5.5))
-        #expect(driver.actions.contains(.restartICE(driver.attempt)))
+        #expect(driver.actions.contains(.recover(driver.attempt)))
         driver.wait(.seconds(10))
         #expect(driver.state == .reconnecting)
     }

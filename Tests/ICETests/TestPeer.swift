@@ -11,13 +11,13 @@ final class TestPeer: Sendable {
 
     init(
         controlling: Bool, servers: [ICEServer] = [], policy: ICETransportPolicy = .all,
-        network: NetworkThread = .shared, openTunnel: RelayTunnelOpener? = nil, tunnelsTCP: Bool = false,
+        network: NetworkThread = .shared, openTunnel: RelayTunnelOpener? = nil,
         local: ICENetwork = ICENetwork(), checkRetransmissions: UInt32? = nil, tcpHeadStart: Duration = .seconds(2)
     ) throws {
         let (events, datagrams) = (events, datagrams)
         var configuration = ICEConfiguration(
             servers: servers, policy: policy, isControlling: controlling, openTunnel: openTunnel,
-            tunnelsTCP: tunnelsTCP, network: local)
+            network: local)
         if let checkRetransmissions { configuration.checkRetransmissions = checkRetransmissions }
         configuration.tcpHeadStart = tcpHeadStart
         agent = try ICEAgent(

@@ -76,8 +76,7 @@ struct TurnOverTLSTests {
             : try ICEServer(url: "turn://test:pass@turn.test:\(turn.port)?transport=tcp")
         func peer(controlling: Bool) throws -> TestPeer {
             try TestPeer(
-                controlling: controlling, servers: [server], policy: .relay, openTunnel: tunnels.opener,
-                tunnelsTCP: true)
+                controlling: controlling, servers: [server], policy: .relay, openTunnel: tunnels.opener)
         }
         let (left, right) = (try peer(controlling: true), try peer(controlling: false))
         #expect(await TestPeer.connect(left, right), "\(left.warnings) \(right.warnings)")
@@ -94,6 +93,14 @@ struct TurnOverTLSTests {
         let tunnels = Tunnels(
             .system, route: NetworkRoute(proxy: try ProxyURL("http://canary:canary@127.0.0.1:\(proxy.port)")))
         try await expectWarning(tunnels, ICEServer(url: "turns://test:canary@turn.test:9"), "HTTP 407")
+    }
+
+    /// A server that sends what is not TURN is left at once, whatever it sends later.
+    @Test(.timeLimit(.minutes(1)))
+    func aServerOverTCPThatSendsOtherBytes() async throws {
+        let zeros = try Flood()
+        try await expectWarning(Tunnels(.system), zeros.server, "not TURN")
+        #expect(eventually { zeros.isLeft })
     }
 
     @Test
@@ -130,6 +137,33 @@ struct TurnOverTLSTests {
     private func peer(_ tunnels: Tunnels, controlling: Bool, _ server: ICEServer) throws -> TestPeer {
         try TestPeer(controlling: controlling, servers: [server], policy: .relay, openTunnel: tunnels.opener)
     }
+}
+
+/// Sends zeros without end to the clients of a TCP port.
+private final class Flood: Sendable {
+    private let socket: LoopbackSocket
+    private let ended = Atomic(0)
+    let server: ICEServer
+
+    init() throws {
+        socket = try LoopbackSocket(stream: true)
+        server = try ICEServer(url: "turn://test:canary@127.0.0.1:\(socket.port)?transport=tcp")
+        let listener = dup(socket.descriptor)
+        detachThread { [weak self] in
+            defer { close(listener) }
+            let zeros = [UInt8](repeating: 0, count: 1 << 16)
+            while case let client = accept(listener, nil, nil), client >= 0 {
+                while send(client, zeros, zeros.count, CInt(MSG_NOSIGNAL)) > 0 {}
+                close(client)
+                self?.ended.wrappingAdd(1, ordering: .relaxed)
+            }
+        }
+    }
+
+    deinit { shutdown(socket.descriptor, CInt(SHUT_RDWR)) }
+
+    /// A client has closed its connection.
+    var isLeft: Bool { ended.load(ordering: .relaxed) > 0 }
 }
 
 /// Opens tunnels as the element does, and records their ports.

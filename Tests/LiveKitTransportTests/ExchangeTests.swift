@@ -77,6 +77,7 @@ private struct Replay {
     private var timers: [RoomTimer: Duration] = [:]
     private var connected: Set<LiveKitSignalTarget> = []
     private var seen: [String] = []
+    private var isRecovering = false
 
     init(_ configuration: RoomConfiguration, audio: Bool) {
         self.configuration = configuration
@@ -95,30 +96,38 @@ private struct Replay {
         switch text {
         case "join":
             machine = RoomMachine(configuration: configuration, token: Secret("first"))
-            (connected, timers) = ([], [:])
-            handle(.desired(desired))
-            handle(.open)
-            handle(.opened)
-        case "reopen": handle(.opened)
-        case "cut": handle(.failed(SessionError(.network, "The connection was reset.", stage: .media)))
-        case "stall": handle(.mediaStalled)
+            (connected, timers, isRecovering) = ([], [:], false)
+            handle(.request(.desired(desired)))
+            handle(.request(.open))
+            handle(.signalling(.opened))
+        case "reopen": handle(.signalling(.opened))
+        case "cut":
+            let error = SessionError(.network, "The connection was reset.", stage: .media)
+            handle(.signalling(.failed(error)))
+        case "stall": handle(.request(.recover))
         case "audio on", "audio off":
             desired.audio = text == "audio on"
-            handle(.desired(desired))
-        case "close 1000": handle(.closed(code: 1000, reason: ""))
+            handle(.request(.desired(desired)))
+        case "close 1000": handle(.signalling(.closed(code: 1000, reason: "")))
         default:
             let bytes = try #require(Base64.decode(text))
             let response = try LiveKitSignalResponse(serializedBytes: bytes)
-            handle(.message(response))
+            handle(.signalling(.message(response)))
             return (response.message.flatMap { Mirror(reflecting: $0).children.first?.label } ?? "unknown", seen)
         }
         return (text, seen)
     }
 
     private mutating func handle(_ event: RoomEvent) {
-        for action in machine.handle(event, now: now) {
+        let actions = machine.handle(event, now: now)
+        for action in actions {
             if let text = Self.describe(action) { seen.append(text) }
             follow(action)
+        }
+        // The session requests it once for each resume.
+        if actions.contains(where: { if case .report(.recovering) = $0 { true } else { false } }), !isRecovering {
+            isRecovering = true
+            handle(.request(.recover))
         }
     }
 
@@ -126,17 +135,18 @@ private struct Replay {
         switch action {
         case .schedule(let timer, let delay): timers[timer] = now + delay
         case .cancel(let timer): timers[timer] = nil
-        case .makeOffer, .restartICE: handle(.offerMade(sdp: "our offer"))
+        case .makeOffer, .restartICE: handle(.peer(.offerMade(sdp: "our offer")))
         case .makeAnswer(_, let id):
-            handle(.answerMade(sdp: "our answer", offer: id))
+            handle(.peer(.answerMade(sdp: "our answer", offer: id)))
             connect(.subscriber)
         case .applyAnswer: connect(.publisher)
+        case .reportResumed: isRecovering = false
         default: break
         }
     }
 
     private mutating func connect(_ target: LiveKitSignalTarget) {
-        if connected.insert(target).inserted { handle(.peerConnected(target)) }
+        if connected.insert(target).inserted { handle(.peer(.peerConnected(target))) }
     }
 
     // MARK: The words of the table
@@ -168,12 +178,13 @@ private struct Replay {
         case .applyCandidate(let candidate, let target): "\(candidate == nil ? "end" : "candidate") of \(target)"
         case .reportConnected: "connected"
         case .reportMuted(let kinds): "muted by the room: \(kinds.isEmpty ? "nothing" : kinds.listed)"
-        case .reportHold(let hold): "hold: \(hold.map { "\($0)" } ?? "none")"
-        case .reportPaths(let areLost): areLost ? "paths lost" : "paths restored"
-        case .reportResuming(let cause): "resuming: \(cause)"
+        case .report(.hold(let hold)): "hold: \(hold.map { "\($0)" } ?? "none")"
+        case .report(.pathLost): "paths lost"
+        case .report(.pathRecovered): "paths restored"
+        case .report(.recovering(let error)): "resuming: \(error.message)"
         case .reportResumed(_, let attempts): "resumed by attempt \(attempts)"
-        case .reportIsolated(let error): "isolated: \(error?.message ?? "no longer")"
-        case .reportFailed(let error): "failed: \(error.message)"
+        case .report(.closedByPeer(let error)): "failed: \(error.message)"
+        case .report(let event): "\(event)"
         case .reportLost(let error): "lost: \(error.message)"
         case .note(let text): "note: \(text)"
         }

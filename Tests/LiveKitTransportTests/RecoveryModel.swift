@@ -34,6 +34,7 @@ struct RecoveryModel {
 
     var udp = Link()
     var answersRestarts = true
+    var findsNoPath = false
     /// TCP carries control channels and, once ICE has restarted without UDP, media.
     private var tcp = true
     private var cableReturnsAt: Duration?
@@ -43,6 +44,7 @@ struct RecoveryModel {
     private var events: [SessionEvent] = []
     private var channels: [AttemptID: Channel] = [:]
     private var paths: [AttemptID: Path] = [:]
+    private var restartEnds: [AttemptID: Duration] = [:]
     private var lossAt = Duration.zero
     private var lastFrame = Duration.zero
 
@@ -52,6 +54,7 @@ struct RecoveryModel {
     private(set) var lostAt: Duration?
     private(set) var warnings: [Duration] = []
     private(set) var dials = 0
+    private(set) var recoveries = 0
     private(set) var longestGap = Duration.zero
     private(set) var endedAt: Duration?
 
@@ -106,6 +109,10 @@ struct RecoveryModel {
     private mutating func advance() {
         if let time = cableReturnsAt, now >= time { (udp, tcp, cableReturnsAt) = (Link(), true, nil) }
         for id in channels.keys.sorted() { advanceChannel(id) }
+        for (id, end) in restartEnds where end <= now {
+            restartEnds[id] = nil
+            handle(.media(id, .restartFailed))
+        }
         var hasFrame = false
         for id in paths.keys.sorted() where advancePath(id) { hasFrame = true }
         if hasFrame {
@@ -213,10 +220,17 @@ struct RecoveryModel {
             channels[id] = nil
             if id == first { endedAt = now - lossAt }
         case .startMedia(let id, _): handle(.media(id, .offer(sdp: "offer")))
-        case .restartICE(let id): handle(.media(id, .offer(sdp: "restart")))
-        case .applyAnswer(let id, _): connect(id)
+        case .recover(let id):
+            recoveries += 1
+            handle(.media(id, .offer(sdp: "restart")))
+        case .applyAnswer(let id, _):
+            if findsNoPath, paths[id] != nil {
+                restartEnds[id] = now + RecoveryPlan.ICE.restartTimeout
+            } else {
+                connect(id)
+            }
         case .sampleMedia(let id): if let path = paths[id] { handle(.mediaSampled(id, path.traffic)) }
-        case .stopMedia(let id): paths[id] = nil
+        case .stopMedia(let id): (paths[id], restartEnds[id]) = (nil, nil)
         case .schedule(let timer, let delay): timers[timer] = now + delay
         case .cancel(let timer): timers[timer] = nil
         case .report(.warning): warnings.append(now - lossAt)

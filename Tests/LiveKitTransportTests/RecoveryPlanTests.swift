@@ -74,15 +74,28 @@ struct RecoveryPlanTests {
         #expect(model.longestGap <= RecoveryPlan.Path.busyLimit + .seconds(1))
     }
 
-    /// A service that answers no restart: consent ends the path, whatever arrives.
+    /// A service that answers no restart.
     @Test func uplinkDeadWithoutARestart() throws {
         var model = try RecoveryModel.connected()
         (model.udp.up, model.answersRestarts) = (false, false)
-        // The last response may be as old as the time between two checks.
-        model.run(for: RecoveryPlan.Path.consentTimeout - RecoveryPlan.Path.interval * 1.2)
+        model.run(for: RecoveryPlan.Path.uplinkLimit.busy + RecoveryPlan.Session.stallTimeout - RecoveryModel.step)
         #expect(model.keepsSession && model.state == .connected && model.dials == 0)
         model.run(for: .seconds(60))
-        #expect(!model.keepsSession && model.state == .connected && model.dials == 1)
+        let limit = RecoveryPlan.Path.uplinkLimit.other + RecoveryPlan.Session.stallTimeout
+        #expect(!model.keepsSession && model.state == .connected && model.dials == 1 && model.warnings.count == 1)
+        #expect(try #require(model.endedAt) <= limit + RecoveryModel.step)
+    }
+
+    /// A service that answers the restart, and no path is found.
+    @Test func uplinkDeadOnAllPaths() throws {
+        var model = try RecoveryModel.connected()
+        (model.udp.up, model.findsNoPath) = (false, true)
+        model.run(for: .seconds(60))
+        let end = try #require(model.endedAt)
+        let restart = RecoveryPlan.ICE.restartTimeout
+        #expect(end >= RecoveryPlan.Path.uplinkLimit.busy + restart)
+        #expect(end <= RecoveryPlan.Path.uplinkLimit.other + restart + RecoveryModel.step)
+        #expect(!model.keepsSession && model.dials == 1)
     }
 
     @Test func addressChanged() throws {
@@ -106,50 +119,33 @@ struct RecoveryPlanTests {
         #expect(try #require(model.endedAt) > warned && model.longestGap <= RecoveryModel.step * 2)
     }
 
-    /// The stay continues alone for `resumeLimit`; then the session sets another one up beside it.
+    /// The room is resumed at once and without an end; after `resumeLimit` the session sets another one up beside it.
     @Test func signallingOfARoomDead() throws {
-        var room = RoomDriver(at: .connected)
-        room.published("camera", "TR_in")
-        room.update(RoomDriver.worker)
-        _ = room.takeActions()
-        let loss = room.now
-        room.handle(.closed(code: 1006, reason: ""))
-        var isolatedAt: Duration?
-        var attempts = 0
-        while room.now - loss < RecoveryPlan.Room.resumeLimit * 2 - .seconds(1) {
-            for action in room.takeActions() {
-                switch action {
-                case .resume:
-                    attempts += 1
-                    room.handle(.failed(SessionError(.network, "refused", stage: .media)))
-                case .reportIsolated(let error?):
-                    #expect(isolatedAt == nil && !error.isPermanent)
-                    isolatedAt = room.now - loss
-                case .reportFailed, .reportLost: Issue.record("The stay ended: \(action)")
-                default: break
-                }
-            }
-            room.wait(.milliseconds(50))
-        }
-        let isolated = try #require(isolatedAt)
-        let limit = RecoveryPlan.Room.resumeLimit
-        #expect(
-            isolated >= limit
-                && isolated <= limit + RecoveryPlan.Room.waits[RecoveryPlan.Room.waits.count - 1] + .milliseconds(100))
-        #expect(attempts > RecoveryPlan.Room.waits.count)
-        // A server that comes back ends it.
-        room.wait(.seconds(2))
-        room.reopen()
-        let actions = room.takeActions()
-        #expect(actions.contains(.reportIsolated(nil)))
-
         var model = try RecoveryModel.connected()
         let error = SessionError(.network, "refused", stage: .media)
-        model.handle(.media(model.first, .isolated(error)))
-        #expect(model.dials == 1 && model.warnings == [.zero] && model.keepsSession)
-        model.handle(.media(model.first, .isolated(nil)))
-        model.run(for: .seconds(10))
-        #expect(model.keepsSession && model.state == .connected && model.states == [.connected])
+        for _ in 0..<Int(RecoveryPlan.Room.resumeLimit / .seconds(1)) {
+            model.handle(.media(model.first, .recovering(error)))
+            #expect(model.dials == 0 && model.warnings.isEmpty)
+            model.run(for: .seconds(1))
+        }
+        #expect(model.recoveries == 1 && model.dials == 1 && model.keepsSession)
+        #expect(model.warnings == [RecoveryPlan.Room.resumeLimit])
+        // A server that comes back ends it.
+        model.handle(.media(model.first, .recovered))
+        model.run(for: .seconds(100))
+        #expect(model.keepsSession && model.state == .connected && model.states == [.connected] && model.dials == 1)
+    }
+
+    /// No frames are sent, so nothing but the limit ends the session.
+    @Test func signallingAndPathOfARoomDead() throws {
+        var model = try RecoveryModel.connected()
+        model.handle(.mute(true))
+        model.handle(.media(model.first, .pathLost))
+        model.handle(.media(model.first, .recovering(SessionError(.network, "refused", stage: .media))))
+        model.run(for: RecoveryPlan.Room.resumeLimit - RecoveryModel.step)
+        #expect(model.keepsSession && model.dials == 0)
+        model.run(for: .seconds(30))
+        #expect(!model.keepsSession && model.dials == 1 && model.warnings.count == 1 && model.state == .connected)
     }
 
     // MARK: The page
@@ -178,7 +174,14 @@ struct RecoveryPlanTests {
                     "for \(seconds(Plan.Session.suspensionTimeout)) s",
                 ]
             ),
-            ("| the uplink", ["after \(seconds(busy)) s (few reports: \(seconds(few)) s)"]),
+            (
+                "| the uplink",
+                [
+                    "after \(seconds(busy)) s (few reports: \(seconds(few)) s)",
+                    "no answer in \(seconds(Plan.Session.stallTimeout)) s, no path in "
+                        + "\(seconds(Plan.ICE.restartTimeout)) s",
+                ]
+            ),
             (
                 "| the downlink",
                 ["after \(seconds(Plan.Path.feedbackLimit)) s (few reports: \(seconds(Plan.Path.busyLimit)) s)"]

@@ -12,6 +12,8 @@ struct RoomDriver {
     private(set) var now: Duration = .zero
     private(set) var timers: [RoomTimer: Duration] = [:]
     private var actions: [RoomAction] = []
+    private var isRecovering = false
+    var recovers = true
     /// Limit within one wait.
     private static let maximumTimers = 1_000
 
@@ -41,15 +43,26 @@ struct RoomDriver {
 
     // MARK: Events
 
+    mutating func handle(_ request: RoomRequest) { handle(.request(request)) }
+    mutating func handle(_ event: RoomSignallingEvent) { handle(.signalling(event)) }
+    mutating func handle(_ event: RoomPeerEvent) { handle(.peer(event)) }
+
+    /// A session requests to recover at once.
     mutating func handle(_ event: RoomEvent) {
+        var isInterrupted = false
         for action in machine.handle(event, now: now) {
             actions.append(action)
             switch action {
             case .schedule(let timer, let delay): timers[timer] = now + delay
             case .cancel(let timer): timers[timer] = nil
+            case .report(.recovering): isInterrupted = true
+            case .reportResumed: isRecovering = false
             default: break
             }
         }
+        guard isInterrupted, !isRecovering else { return }
+        isRecovering = true
+        if recovers { handle(.recover) }
     }
 
     mutating func server(_ message: LiveKitSignalResponse.Message) {
@@ -77,7 +90,7 @@ struct RoomDriver {
             }
             now = max(now, due)
             timers[timer] = nil
-            handle(.timerFired(timer))
+            handle(RoomEvent.timerFired(timer))
         }
         now = end
     }
@@ -182,7 +195,7 @@ struct RoomDriver {
     }
 
     mutating func failures() -> [SessionError] {
-        takeActions().compactMap { if case .reportFailed(let error) = $0 { error } else { nil } }
+        takeActions().compactMap { if case .report(.closedByPeer(let error)) = $0 { error } else { nil } }
     }
 
     mutating func losses() -> [SessionError] {

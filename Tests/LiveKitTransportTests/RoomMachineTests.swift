@@ -25,8 +25,8 @@ struct RoomMachineTests {
     /// A machine that has joined, and the track that it has announced.
     private static func join(_ configuration: RoomConfiguration) -> (RoomMachine, LiveKitAddTrackRequest?) {
         var machine = RoomMachine(configuration: configuration, token: Secret("t"))
-        _ = machine.handle(.opened, now: .zero)
-        let actions = machine.handle(.message(.with { $0.join = RoomDriver.join }), now: .zero)
+        _ = machine.handle(.signalling(.opened), now: .zero)
+        let actions = machine.handle(.signalling(.message(.with { $0.join = RoomDriver.join })), now: .zero)
         let track = actions.lazy.compactMap { action -> LiveKitAddTrackRequest? in
             if case .send(.addTrack(let track)) = action { track } else { nil }
         }.first
@@ -43,7 +43,7 @@ struct RoomMachineTests {
             $0.cid = "camera"
             $0.track.sid = "TR_\n" + String(repeating: "x", count: 100)
         }
-        _ = machine.handle(.message(.with { $0.trackPublished = published }), now: .zero)
+        _ = machine.handle(.signalling(.message(.with { $0.trackPublished = published })), now: .zero)
         // IDs from a peer are limited to one short line.
         #expect(machine.trackSID == "TR_ " + String(repeating: "x", count: 60) + "…")
     }
@@ -66,7 +66,7 @@ struct RoomMachineTests {
             $0.track.sid = "TR_1"
             $0.track.packetTrailerFeatures = answer
         }
-        _ = machine.handle(.message(.with { $0.trackPublished = published }), now: .zero)
+        _ = machine.handle(.signalling(.message(.with { $0.trackPublished = published })), now: .zero)
         #expect(machine.carriesTrailers == uses)
     }
 
@@ -307,7 +307,7 @@ struct RoomMachineTests {
         driver.walkToPublishing(join)
         let actions = driver.takeActions()
         #expect(!actions.contains { if case .send(.addTrack) = $0 { true } else { false } })
-        guard case .reportFailed(let error) = actions.last else {
+        guard case .report(.closedByPeer(let error)) = actions.last else {
             Issue.record("no failure")
             return
         }
@@ -424,10 +424,10 @@ struct RoomMachineTests {
         // The session may have forgotten the first one.
         for _ in 0..<2 {
             driver.server(paused("TR_out", .paused))
-            #expect(driver.takeActions() == [.reportHold(.pausedByNetwork)])
+            #expect(driver.takeActions() == [.report(.hold(.pausedByNetwork))])
         }
         driver.server(paused("TR_out", .active))
-        #expect(driver.takeActions() == [.reportHold(nil)])
+        #expect(driver.takeActions() == [.report(.hold(nil))])
     }
 
     /// Also from its first announcement on.
@@ -437,14 +437,14 @@ struct RoomMachineTests {
         var worker = RoomDriver.worker
         worker.tracks = [RoomDriver.track("TR_out", muted: true)]
         driver.update(worker)
-        #expect(driver.takeActions() == [RoomDriver.subscription("TR_out", true), .reportHold(.mutedBySender)])
+        #expect(driver.takeActions() == [RoomDriver.subscription("TR_out", true), .report(.hold(.mutedBySender))])
         driver.update(RoomDriver.worker)
-        #expect(driver.takeActions() == [.reportHold(nil)])
+        #expect(driver.takeActions() == [.report(.hold(nil))])
         driver.update(worker)
         // The next track is not muted.
         worker.tracks.append(RoomDriver.track("TR_next"))
         driver.update(worker)
-        #expect(driver.takeActions().last == .reportHold(nil))
+        #expect(driver.takeActions().last == .report(.hold(nil)))
     }
 
     // MARK: Candidates
@@ -514,7 +514,9 @@ struct RoomMachineTests {
         driver.wait(.seconds(19))
         #expect(driver.failures().isEmpty)
         driver.wait(.seconds(2))
-        let causes = driver.takeActions().compactMap { if case .reportResuming(let cause) = $0 { cause } else { nil } }
+        let causes = driver.takeActions().compactMap {
+            if case .report(.recovering(let error)) = $0 { error.message } else { nil }
+        }
         #expect(causes == ["The room did not answer a ping; the signalling connection is lost."])
     }
 
@@ -566,7 +568,7 @@ struct RoomMachineTests {
     /// The connection ends while a pong is awaited.
     @Test func noTimerOutlivesTheEnd() {
         let ends: [RoomEvent] = [
-            .stop, .peerFailed(SessionError(.webRTC, "no path", stage: .media)),
+            .request(.stop), .peer(.peerFailed(SessionError(.webRTC, "no path", stage: .media))),
         ]
         for end in ends {
             var driver = RoomDriver(at: .connected)
@@ -591,7 +593,7 @@ struct RoomMachineTests {
         #expect(actions.prefix(2) == [leaveRequest, .close])
         let end: SessionError? =
             switch actions.last {
-            case .reportFailed(let error)? where action != .reconnect: error
+            case .report(.closedByPeer(let error))? where action != .reconnect: error
             // The room may be joined again.
             case .reportLost(let error)? where action == .reconnect: error
             default: nil
@@ -605,15 +607,17 @@ struct RoomMachineTests {
 
     @Test func otherEnds() {
         let events: [RoomEvent] = [
-            .closed(code: 1006, reason: "x"), .failed(SessionError(.network, "gone", stage: .media)),
-            .peerFailed(SessionError(.webRTC, "no path", stage: .media)),
-            .message(
-                .with {
-                    $0.requestResponse = .with {
-                        $0.reason = .notAllowed
-                        $0.addTrack = .with { $0.cid = "camera" }
-                    }
-                }),
+            .signalling(.closed(code: 1006, reason: "x")),
+            .signalling(.failed(SessionError(.network, "gone", stage: .media))),
+            .peer(.peerFailed(SessionError(.webRTC, "no path", stage: .media))),
+            .signalling(
+                .message(
+                    .with {
+                        $0.requestResponse = .with {
+                            $0.reason = .notAllowed
+                            $0.addTrack = .with { $0.cid = "camera" }
+                        }
+                    })),
         ]
         for event in events {
             var driver = RoomDriver(at: .publishing)

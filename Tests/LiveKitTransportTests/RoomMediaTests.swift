@@ -188,7 +188,7 @@ struct RoomMediaTests {
         driver.wait(.seconds(11))
         let actions = driver.takeActions()
         #expect(actions.contains(.rollbackOffer))
-        #expect(!actions.contains { if case .reportFailed = $0 { true } else { false } })
+        #expect(!actions.contains { if case .report(.closedByPeer) = $0 { true } else { false } })
         driver.server(.answer(.with { $0.sdp = "late" }))
         #expect(!driver.takeActions().contains(.applyAnswer(sdp: "late")))
         driver.handle(.desired(DesiredMedia()))

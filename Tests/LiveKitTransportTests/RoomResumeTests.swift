@@ -22,7 +22,7 @@ struct RoomResumeTests {
             })
     }
 
-    private func failure(status: Int) -> RoomEvent {
+    private func failure(status: Int) -> RoomSignallingEvent {
         .failed(SessionError(.server, "HTTP \(status)", stage: .media, httpStatus: status))
     }
 
@@ -30,9 +30,17 @@ struct RoomResumeTests {
         if case .reportResumed = action { true } else { false }
     }
 
+    private func isRecovering(_ action: RoomAction) -> Bool {
+        if case .report(.recovering) = action { true } else { false }
+    }
+
+    private func recovering(_ cause: String) -> RoomAction {
+        .report(.recovering(SessionError(.webRTC, cause, stage: .media)))
+    }
+
     private func isEnd(_ action: RoomAction) -> Bool {
         switch action {
-        case .reportFailed, .reportLost: true
+        case .report(.closedByPeer), .reportLost: true
         default: false
         }
     }
@@ -61,7 +69,7 @@ struct RoomResumeTests {
         driver.handle(.closed(code: 1006, reason: ""))
         #expect(
             driver.takeActions() == [
-                .reportResuming(cause: "The room closed its signalling connection (1006)."), .close, resume,
+                recovering("The room closed its signalling connection (1006)."), .close, resume,
             ])
         #expect(driver.machine.token == Secret("second"))
         driver.handle(.opened)
@@ -86,7 +94,7 @@ struct RoomResumeTests {
         #expect(driver.takeActions() == [.makeAnswer(offer: "restart", id: 5)])
         // The stay can be resumed any number of times.
         driver.handle(.failed(SessionError(.network, "reset", stage: .media)))
-        #expect(driver.takeActions() == [.reportResuming(cause: "reset"), .close, resume])
+        #expect(driver.takeActions() == [recovering("reset"), .close, resume])
     }
 
     /// Servers without the message `reconnect` continue with any other one.
@@ -105,7 +113,9 @@ struct RoomResumeTests {
             { _ in }, { $0.handle(.opened) }, { $0.walkToPublishing() }, { $0.walkToOffered() },
         ]
         for walk in walks {
-            for event in [RoomEvent.closed(code: 1006, reason: ""), .message(.with { $0.message = leave(.resume) })] {
+            for event in [
+                RoomSignallingEvent.closed(code: 1006, reason: ""), .message(.with { $0.message = leave(.resume) }),
+            ] {
                 var driver = RoomDriver()
                 walk(&driver)
                 _ = driver.takeActions()
@@ -129,51 +139,51 @@ struct RoomResumeTests {
 
     // MARK: Attempts
 
-    /// While media flow, nothing is torn down; the session learns that it should not rely on this stay alone.
-    @Test func attemptsHaveABackOffAndNoLimitWhileMediaFlow() {
-        var driver = connected()
-        driver.handle(.closed(code: 1006, reason: ""))
-        var reports: [Duration] = []
-        var times: [Duration] = []
-        for _ in 0..<100 {
-            guard driver.takeActions().contains(resume) else { break }
-            times.append(driver.now)
-            driver.handle(.failed(SessionError(.network, "refused", stage: .media)))
-            if driver.takeActions().contains(where: { if case .reportIsolated(_?) = $0 { true } else { false } }) {
-                reports.append(driver.now)
-            }
-            if let due = driver.timers[.resume] { driver.wait(due - driver.now) }
+    /// Nothing is torn down, and nothing begins by itself: the session decides.
+    @Test func aResumeWaitsForTheSession() {
+        let losses: [(inout RoomDriver) -> Void] = [
+            { $0.handle(.closed(code: 1006, reason: "")) }, { $0.server(self.leave(.resume)) },
+            { $0.handle(.pathLost(.publisher)) }, { $0.handle(.recover) },
+        ]
+        for loss in losses {
+            var driver = connected()
+            driver.recovers = false
+            loss(&driver)
+            let actions = driver.takeActions().filter { $0 != .report(.pathLost) }
+            #expect(actions.count == 2 && isRecovering(actions[0]) && actions[1] == .close, "\(actions)")
+            driver.wait(.seconds(600))
+            driver.handle(.opened)
+            #expect(driver.takeActions().isEmpty && driver.timers.isEmpty)
+            driver.handle(.recover)
+            #expect(driver.takeActions().contains { if case .resume = $0 { true } else { false } })
         }
-        #expect(
-            times.prefix(6) == [
-                .zero, .milliseconds(250), .milliseconds(750), .milliseconds(1750),
-                .milliseconds(3750), .milliseconds(5750),
-            ])
-        #expect(times.count == 100 && zip(times.dropFirst(4), times.dropFirst(5)).allSatisfy { $1 - $0 == .seconds(2) })
-        #expect(reports.prefix(2) == [.milliseconds(31_750), .milliseconds(61_750)])
-        driver.reopen()
-        let actions = driver.takeActions()
-        #expect(actions.contains(.reportIsolated(nil)) && actions.contains(where: isResumed))
-        // The end of the media ends the stay then.
-        driver.handle(.closed(code: 1006, reason: ""))
-        driver.wait(.seconds(40))
-        driver.handle(.pathLost(.publisher))
-        driver.handle(.failed(SessionError(.network, "refused", stage: .media)))
-        #expect(driver.failures().map(\.message) == ["refused"])
-        #expect(driver.timers.isEmpty)
     }
 
-    @Test func theLastAttemptNamesItsFailure() {
+    /// The session limits them. Each one names its failure.
+    @Test(arguments: [true, false]) func attemptsHaveABackOffAndNoLimit(mediaPass: Bool) {
         var driver = connected()
-        driver.handle(.pathLost(.publisher))
-        driver.handle(.closed(code: 1006, reason: ""))
-        var failures: [SessionError] = []
-        for _ in 0..<100 where failures.isEmpty {
-            driver.handle(.failed(SessionError(.network, "refused", stage: .media)))
-            failures = driver.failures()
+        if mediaPass { driver.handle(.closed(code: 1006, reason: "")) } else { driver.handle(.pathLost(.publisher)) }
+        _ = driver.takeActions()
+        var times = [driver.now]
+        for count in 0..<100 {
+            driver.handle(.failed(SessionError(.network, "refused \(count)", stage: .media)))
+            let reports = driver.takeActions().filter(isRecovering)
+            #expect(reports.count == 1 && "\(reports)".contains("refused \(count)"), "\(reports)")
             if let due = driver.timers[.resume] { driver.wait(due - driver.now) }
+            #expect(driver.takeActions().contains { if case .resume = $0 { true } else { false } })
+            times.append(driver.now)
         }
-        #expect(failures.map(\.message) == ["refused"])
+        let longest = mediaPass ? Duration.seconds(2) : .milliseconds(500)
+        let waits = zip(times, times.dropFirst()).map { $1 - $0 }
+        #expect(waits.prefix(4) == [.milliseconds(250), .milliseconds(500), min(.seconds(1), longest), longest])
+        #expect(waits.dropFirst(4).allSatisfy { $0 == longest })
+        driver.reopen()
+        if !mediaPass {
+            driver.handle(.offerMade(sdp: "new credentials"))
+            driver.server(.answer(.with { $0.sdp = "theirs" }))
+            driver.handle(.pathRestored(.publisher))
+        }
+        #expect(driver.takeActions().contains(where: isResumed))
     }
 
     @Test(arguments: [401, 403, 404])
@@ -221,7 +231,8 @@ struct RoomResumeTests {
         #expect(driver.takeActions().isEmpty)
         // Media flow, so another attempt follows.
         driver.wait(.milliseconds(251))
-        #expect(driver.takeActions() == [.close, resume])
+        let actions = driver.takeActions()
+        #expect(actions.first.map(isRecovering) == true && actions.dropFirst() == [.close, resume])
         driver.handle(.pathLost(.publisher))
         driver.handle(.opened)
         _ = driver.takeActions()
@@ -255,18 +266,16 @@ struct RoomResumeTests {
 
     @Test func aChangeOfNetworkEndsTheWait() {
         var driver = connected()
-        driver.handle(.networkChanged)
-        #expect(driver.takeActions().isEmpty)
         driver.handle(.closed(code: 1006, reason: ""))
         driver.handle(failure(status: 503))
         _ = driver.takeActions()
-        driver.handle(.networkChanged)
+        driver.handle(.recover)
         #expect(driver.takeActions() == [resume] && driver.timers[.resume] == nil)
         // A dial that hangs in the former network is given up.
-        driver.handle(.networkChanged)
+        driver.handle(.recover)
         #expect(driver.takeActions() == [.close, resume])
         driver.handle(.opened)
-        driver.handle(.networkChanged)
+        driver.handle(.recover)
         #expect(driver.takeActions().isEmpty)
     }
 
@@ -366,7 +375,7 @@ struct RoomResumeTests {
     func aLostPathRestartsICE(target: LiveKitSignalTarget, reason: LiveKitReconnectReason) {
         var driver = connected()
         driver.handle(.pathLost(target))
-        #expect(driver.takeActions().contains(.reportPaths(areLost: true)))
+        #expect(driver.takeActions().contains(.report(.pathLost)))
         driver.handle(.failed(SessionError(.network, "unreachable", stage: .media)))
         driver.wait(.milliseconds(250))
         #expect(driver.takeActions().last == .resume(RoomResumeRequest(sid: "PA_me", reason: reason)))
@@ -386,7 +395,7 @@ struct RoomResumeTests {
         }
         driver.handle(.pathRestored(target))
         let end = driver.takeActions()
-        #expect(end.contains(where: isResumed) && end.contains(.reportPaths(areLost: false)))
+        #expect(end.contains(where: isResumed) && end.contains(.report(.pathRecovered)))
         #expect(driver.timers[.restore] == nil)
     }
 
@@ -400,15 +409,15 @@ struct RoomResumeTests {
         #expect(!driver.takeActions().contains(where: isResumed))
         driver.handle(.iceRestarted(.publisher))
         let end = driver.takeActions()
-        #expect(end.contains(where: isResumed) && !end.contains(.reportPaths(areLost: false)))
+        #expect(end.contains(where: isResumed) && !end.contains(.report(.pathRecovered)))
         #expect(driver.timers[.restore] == nil)
         // Another loss on the same path begins no second resume before its media pass again.
         driver.handle(.pathLost(.publisher))
         #expect(driver.takeActions().isEmpty)
         driver.handle(.pathRestored(.publisher))
-        #expect(driver.takeActions() == [.reportPaths(areLost: false)])
+        #expect(driver.takeActions() == [.report(.pathRecovered)])
         driver.handle(.pathLost(.publisher))
-        #expect(driver.takeActions().contains(.reportPaths(areLost: true)))
+        #expect(driver.takeActions().contains(.report(.pathLost)))
         // The restart before this loss does not count.
         driver.reopen()
         #expect(!driver.takeActions().contains(where: isResumed))
@@ -426,11 +435,10 @@ struct RoomResumeTests {
     /// (livekit/client-sdk-js, `RTCEngine.resumeConnection`).
     @Test func aStallRestartsICEOnBothConnections() {
         var driver = connected()
-        driver.handle(.mediaStalled)
-        driver.handle(.mediaStalled)
+        driver.handle(.recover)
         #expect(
             driver.takeActions() == [
-                .reportResuming(cause: "No media arrive from the room."), .close,
+                recovering("No media arrive from the room."), .close,
                 .resume(RoomResumeRequest(sid: "PA_me", reason: .rrSubscriberFailed)),
             ])
         driver.reopen()
@@ -443,7 +451,7 @@ struct RoomResumeTests {
     @Test func aStallThatCannotBeResumedChangesNothing() {
         var driver = RoomDriver(at: .publishing)
         _ = driver.takeActions()
-        driver.handle(.mediaStalled)
+        driver.handle(.recover)
         #expect(driver.takeActions().isEmpty)
     }
 
@@ -543,10 +551,10 @@ struct RoomResumeTests {
         #expect(driver.takeActions().contains(where: isResumed))
         driver.wait(.milliseconds(10))
         driver.handle(.pathLost(.subscriber))
-        #expect(driver.takeActions() == [.reportPaths(areLost: true)])
+        #expect(driver.takeActions() == [.report(.pathLost)])
         driver.server(.offer(.with { ($0.sdp, $0.id) = ("restart", 5) }))
         driver.handle(.pathRestored(.subscriber))
-        #expect(driver.takeActions() == [.makeAnswer(offer: "restart", id: 5), .reportPaths(areLost: false)])
+        #expect(driver.takeActions() == [.makeAnswer(offer: "restart", id: 5), .report(.pathRecovered)])
         #expect(driver.timers[.restore] == nil)
         // A server that does not restart it is asked to.
         driver.handle(.pathLost(.subscriber))
@@ -563,7 +571,7 @@ struct RoomResumeTests {
         driver.server(leave(.resume))
         #expect(
             driver.takeActions() == [
-                .reportResuming(cause: "The room asked to resume (connectionTimeout)."), .close, resume,
+                recovering("The room asked to resume (connectionTimeout)."), .close, resume,
             ])
         driver.reopen()
         // The server's side of the path has failed, whatever ours looks like.

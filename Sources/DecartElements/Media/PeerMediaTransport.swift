@@ -103,7 +103,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         offerIfDue()
     }
 
-    func restartICE() {
+    func recover() {
         guard let connection, isConnected, !isOffering else { return }
         do {
             let sdp = try connection.createOffer(restartsICE: true, reason: "no media arrive")
@@ -116,7 +116,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
 
     func suspectPath() { connection?.suspectPath() }
 
-    func usesOther(than addresses: Set<String>) -> Bool {
+    func networkChanged(_ addresses: Set<String>) -> Bool {
         connection?.hasLostItsAddress(among: addresses) ?? false
     }
 
@@ -192,6 +192,7 @@ final class PeerMediaTransport: ElementMedia, @unchecked Sendable {
         case .bitrateTarget(let target): path.apply(target: target)
         case .disconnected: path.onEvent(.pathLost)
         case .reconnected: path.onEvent(.pathRecovered)
+        case .iceRestarted(succeeded: false): path.onEvent(.restartFailed)
         case .iceConnected, .iceRestarted, .stateChanged, .codecArrived, .streamArrived:
             break
         }

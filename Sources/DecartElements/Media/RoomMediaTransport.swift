@@ -96,9 +96,14 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
     func apply(candidate: CandidateMessage?) {}
     func rollbackOffer() {}
 
-    func restartICE() { room?.restartICE() }
+    func recover() { room?.recover() }
 
     func suspectPath() { room?.suspectPath() }
+
+    func networkChanged(_ addresses: Set<String>) -> Bool {
+        room?.networkChanged(addresses)
+        return false
+    }
 
     func stop() {
         path.count(connections, isLast: true)
@@ -148,15 +153,10 @@ final class RoomMediaTransport: ElementMedia, @unchecked Sendable {
             path.setMuted(muted.union(kinds))
             path.onEvent(.videoMuted(kinds.contains(.video)))
         case .wanted(let rids): path.setWanted(rids)
-        case .hold(let hold): path.onEvent(.hold(hold))
-        case .relaysMissing: path.onEvent(.relaysMissing)
-        case .pathLost: path.onEvent(.pathLost)
-        case .pathRecovered: path.onEvent(.pathRecovered)
-        case .resumed: path.host.totals.countResume()
-        case .isolated(let error): path.onEvent(.isolated(error))
+        case .media(let event):
+            if event == .recovered { path.host.totals.countResume() }
+            path.onEvent(event)
         case .lost(let error, let url, let token): path.onEvent(.lost(error, again: .room(url: url, token: token)))
-        // Whoever closed the room may name the cause on the control channel.
-        case .failed(let error): path.onEvent(.closedByPeer(error))
         }
     }
 

@@ -11,7 +11,7 @@ struct ServerAccess: Sendable {
     /// The service is on another machine, so it may not name servers on this one or its link.
     var refusesLocal = false
 
-    /// TURN over TLS or through an HTTP proxy: the ICE agent requests a tunnel, and the target Signalling opens it.
+    /// TURN over TLS or TCP: the ICE agent requests a tunnel, and the target Signalling opens it.
     var tunnelOpener: RelayTunnelOpener {
         { [trust, route, refusesLocal] server, onEvent in
             ServerTunnel(

@@ -284,6 +284,5 @@ extension MediaAccess {
         connection.network = network
         if !isLocal { connection.permitsRemote = { !HTTPURL.isLocal(host: $0) } }
         connection.openTunnel = servers.tunnelOpener
-        connection.tunnelsTCP = route.proxy != nil
     }
 }

@@ -42,9 +42,7 @@ package final class SessionController: @unchecked Sendable {
     /// Media paths that are stopping, until `stopped` arrives.
     private var stopping: [UInt64: any MediaTransport] = [:]
     private var completions: [@Sendable () -> Void] = []
-    /// Version of each scheduled timer. A timer that fires after it was cancelled or rescheduled has another version.
-    private var timers: [TimerID: UInt64] = [:]
-    private var timerVersion: UInt64 = 0
+    private let timers: MachineTimers<TimerID>
 
     private let published: Mutex<SessionSnapshot>
     private let requests = Atomic<RequestID>(0)
@@ -66,7 +64,7 @@ package final class SessionController: @unchecked Sendable {
         log = SessionLog(logger, configuration)
         redactor = TextRedactor(configuration.secrets.map { $0.reveal() } + [configuration.initial.text])
         published = Mutex(machine.snapshot)
-        self.scheduler = scheduler
+        (self.scheduler, timers) = (scheduler, MachineTimers(scheduler))
         self.makeChannel = makeChannel
         self.makeMedia = makeMedia
         self.onChange = onChange
@@ -107,7 +105,7 @@ package final class SessionController: @unchecked Sendable {
     package func networkChanged(_ addresses: Set<String>) {
         scheduler.async { [weak self] in
             guard let self else { return }
-            let lost = self.media.filter { $0.value.transport.usesOther(than: addresses) }.keys.max()
+            let lost = self.media.filter { $0.value.transport.networkChanged(addresses) }.keys.max()
             self.handle(.networkChanged(lost: lost))
         }
     }
@@ -177,10 +175,8 @@ package final class SessionController: @unchecked Sendable {
         case .binary(let bytes):
             defer { channels[id]?.messageHandled(size: bytes.count) }
             handle(.channelMalformed(id, reason: "a binary message"))
-        case .silent(let error):
-            handle(.channelSilent(id, error))
-        case .answered:
-            handle(.channelAnswered(id))
+        case .silent(let error): handle(.channelSilent(id, error))
+        case .answered: handle(.channelAnswered(id))
         case .closed(let code, let reason):
             channelGone(id)
             handle(.channelClosed(id, code: code, reason: reason))
@@ -209,32 +205,21 @@ package final class SessionController: @unchecked Sendable {
 
     private func perform(_ action: SessionAction) {
         switch action {
-        case .openChannel(let id, let path, let timeout):
-            openChannel(id, path, timeout)
-        case .send(let id, let message):
-            send(message, id)
+        case .openChannel(let id, let path, let timeout): openChannel(id, path, timeout)
+        case .send(let id, let message): send(message, id)
         case .closeChannel(let id):
             guard let channel = channels.removeValue(forKey: id) else { return }
             closing[id] = channel
             channel.close()
-        case .startMedia(let id, let start):
-            startMedia(id, start)
-        case .applyAnswer(let id, let sdp):
-            media[id]?.transport.apply(answer: sdp)
-        case .applyOffer(let id, let sdp):
-            media[id]?.transport.apply(offer: sdp)
-        case .rollbackOffer(let id):
-            media[id]?.transport.rollbackOffer()
-        case .restartICE(let id):
-            media[id]?.transport.restartICE()
-        case .requestKeyframe(let id):
-            media[id]?.transport.requestKeyframe()
-        case .suspectPath(let id):
-            media[id]?.transport.suspectPath()
-        case .probeChannel(let id):
-            channels[id]?.probe()
-        case .applyCandidate(let id, let candidate):
-            media[id]?.transport.apply(candidate: candidate)
+        case .startMedia(let id, let start): startMedia(id, start)
+        case .applyAnswer(let id, let sdp): media[id]?.transport.apply(answer: sdp)
+        case .applyOffer(let id, let sdp): media[id]?.transport.apply(offer: sdp)
+        case .rollbackOffer(let id): media[id]?.transport.rollbackOffer()
+        case .recover(let id): media[id]?.transport.recover()
+        case .requestKeyframe(let id): media[id]?.transport.requestKeyframe()
+        case .suspectPath(let id): media[id]?.transport.suspectPath()
+        case .probeChannel(let id): channels[id]?.probe()
+        case .applyCandidate(let id, let candidate): media[id]?.transport.apply(candidate: candidate)
         case .sampleMedia(let id):
             guard let traffic = media[id]?.transport.traffic else { return }
             enqueue(.mediaSampled(id, traffic))
@@ -243,11 +228,9 @@ package final class SessionController: @unchecked Sendable {
             stopping[version] = transport
             transport.stop()
         case .schedule(let timer, let delay):
-            schedule(timer, delay)
-        case .cancel(let timer):
-            timers[timer] = nil
-        case .report:
-            break
+            timers.schedule(timer, after: delay) { [weak self] in self?.handle(.timerFired(timer)) }
+        case .cancel(let timer): timers.cancel(timer)
+        case .report: break
         }
     }
 
@@ -290,17 +273,6 @@ package final class SessionController: @unchecked Sendable {
     /// Queues an event, so that the actions that are being performed come first.
     private func enqueue(_ event: SessionEvent) {
         scheduler.async { [weak self] in self?.handle(event) }
-    }
-
-    private func schedule(_ timer: TimerID, _ delay: Duration) {
-        timerVersion &+= 1
-        let version = timerVersion
-        timers[timer] = version
-        scheduler.schedule(after: delay) { [weak self] in
-            guard let self, self.timers[timer] == version else { return }
-            self.timers[timer] = nil
-            self.handle(.timerFired(timer))
-        }
     }
 
     // MARK: Completion

@@ -21,7 +21,7 @@ extension MediaEvent {
         case .failed(let error): .failed(error.mappingText(change))
         case .closedByPeer(let error): .closedByPeer(error.mappingText(change))
         case .lost(let error, let again): .lost(error.mappingText(change), again: again)
-        case .isolated(let error): .isolated(error?.mappingText(change))
+        case .recovering(let error): .recovering(error.mappingText(change))
         default: self
         }
     }

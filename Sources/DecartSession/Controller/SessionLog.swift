@@ -39,7 +39,7 @@ struct SessionLog {
             let limit = configuration.retry.maximumRetries.map(String.init) ?? "unlimited"
             logger.info("retry \(snapshot.retries) of \(limit) in \(delay.text)")
         case .report(let report): reported(report)
-        case .restartICE: logger.info("no media arrive, and the control channel answers: restarts ICE")
+        case .recover: logger.info("recovers the media path")
         case .closeChannel, .probeChannel, .applyAnswer, .applyOffer, .rollbackOffer, .applyCandidate, .sampleMedia,
             .requestKeyframe, .suspectPath, .schedule, .cancel:
             break

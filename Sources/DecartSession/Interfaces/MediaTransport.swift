@@ -47,14 +47,17 @@ package enum MediaEvent: Sendable, Equatable {
     case pathLost
     /// Packets pass again after `pathLost`.
     case pathRecovered
+    /// ICE could not be restarted.
+    case restartFailed
+    /// Nothing can be agreed with the room, for this reason, while its media may flow; `recover` ends that. Emitted again
+    /// for each attempt to recover that has failed.
+    case recovering(SessionError)
+    case recovered
     case failed(SessionError)
     /// The service closed the media path. Its control channel may name the cause, and may do so later.
     case closedByPeer(SessionError)
     /// The stay in a room is over, and the same room can be joined again with these parameters.
     case lost(SessionError, again: MediaStart)
-    /// Media flow, but nothing else can be agreed with the room, for longer than a session should rely on; nil: that is
-    /// over. Emitted repeatedly while it lasts.
-    case isolated(SessionError?)
     /// Completes `stop`; the last event.
     case stopped
 }
@@ -82,7 +85,8 @@ package struct MediaTraffic: Sendable, Equatable {
     }
 }
 
-/// A media path to the service, for one attempt.
+/// A media path to the service, for one attempt. It reports what is lost, and how far it can be restored; the session alone
+/// decides what follows, and when.
 package protocol MediaTransport: AnyObject, Sendable {
     /// Called once, before all other methods.
     func start(_ start: MediaStart)
@@ -95,8 +99,9 @@ package protocol MediaTransport: AnyObject, Sendable {
     /// nil marks the end of candidates.
     func apply(candidate: CandidateMessage?)
 
-    /// Restarts ICE: offers to do so (`offer` follows), or resumes the stay in a room.
-    func restartICE()
+    /// Offers to restart ICE (`offer` follows), or resumes the stay in a room, at once and until it is restored
+    /// (`recovering`, `recovered`).
+    func recover()
 
     /// Media are missing: requests a keyframe from the service, and sends one.
     func requestKeyframe()
@@ -105,8 +110,9 @@ package protocol MediaTransport: AnyObject, Sendable {
     /// arrive there.
     func suspectPath()
 
-    /// True if the path uses an address of this host that is not among `addresses`.
-    func usesOther(than addresses: Set<String>) -> Bool
+    /// Called when the addresses or routes of this host have changed.
+    /// - Returns: true if the path used an address that is not among them, and cannot recover.
+    func networkChanged(_ addresses: Set<String>) -> Bool
 
     /// Polled twice a second while connected. `sent` counts at the element's input, so that a silent input differs from
     /// a dead path.
@@ -117,8 +123,8 @@ package protocol MediaTransport: AnyObject, Sendable {
 }
 
 extension MediaTransport {
-    package func restartICE() {}
+    package func recover() {}
     package func requestKeyframe() {}
     package func suspectPath() {}
-    package func usesOther(than addresses: Set<String>) -> Bool { false }
+    package func networkChanged(_ addresses: Set<String>) -> Bool { false }
 }

@@ -102,6 +102,8 @@ struct Attempt: Sendable {
     /// Another session is set up because this one's room cannot be reached; nil: there is no need.
     enum Successor: Sendable, Equatable { case expected, failed, refused }
     var successor: Successor?
+    /// Why nothing can be agreed with the room at present.
+    var interruption: SessionError?
     /// The last time that the room was joined again, and why.
     private(set) var rejoin: (at: Duration, cause: SessionError)?
     /// Set once the service has closed the media path.
@@ -190,7 +192,7 @@ struct Attempt: Sendable {
         rejoin = (now, cause)
         snapshot.hold = nil
         snapshot.isMutedByService = false
-        (path, recoveredAt, mediaClosed) = (.passes, nil, nil)
+        (path, recoveredAt, mediaClosed, interruption) = (.passes, nil, nil, nil)
         self.watchdog = watchdog
         if case .ended = generation { self.watchdog.pause() }
     }
@@ -262,7 +264,8 @@ extension TimerID {
     static func all(of id: AttemptID) -> [TimerID] {
         [
             .opening(id), .statusTimeout(id), .initialAck(id), .roomInfo(id), .mediaConnect(id), .mediaClosed(id),
-            .renegotiationAnswer(id), .mediaSample(id), .stable(id), .held(id), .suspension(id), .takeover(id),
+            .renegotiationAnswer(id), .mediaSample(id), .stable(id), .held(id), .recovery(id), .suspension(id),
+            .takeover(id),
         ]
     }
 }

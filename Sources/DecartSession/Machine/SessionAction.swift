@@ -27,6 +27,8 @@ package enum TimerID: Sendable, Hashable {
     case stable(AttemptID)
     /// The next message about a hold that lasts.
     case held(AttemptID)
+    /// Limits the recovery of a room.
+    case recovery(AttemptID)
     /// Limits the wait for packets of a suspended attempt.
     case suspension(AttemptID)
     /// Gives packets of a suspended attempt time to arrive before this next attempt proceeds.
@@ -85,8 +87,8 @@ package enum SessionAction: Sendable, Equatable {
     /// Applies the service's offer to the same path; the media event `answer` follows.
     case applyOffer(AttemptID, sdp: String)
     case rollbackOffer(AttemptID)
-    /// The media event `offer` follows, except in a room.
-    case restartICE(AttemptID)
+    /// The media event `offer` follows, or a room is resumed.
+    case recover(AttemptID)
     case requestKeyframe(AttemptID)
     /// Judges the path at once: the media event `pathLost` follows if it is lost.
     case suspectPath(AttemptID)

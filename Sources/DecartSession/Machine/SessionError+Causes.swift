@@ -48,6 +48,9 @@ extension SessionError {
     static let addressLost = SessionError(
         .webRTC, "The address of this host that the connection used is gone; a new session begins.", stage: .media)
 
+    static let pathLost = SessionError(
+        .webRTC, "Packets do not reach the service, and no other network path was found.", stage: .media)
+
     static func noRooms(_ text: String) -> SessionError {
         let cause = "The service has no LiveKit rooms; set transport=webrtc or auto. It reported: "
         return SessionError(.server, cause + text.printable(limit: 500), stage: .media, isPermanent: true)

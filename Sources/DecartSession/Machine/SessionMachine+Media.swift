@@ -6,6 +6,8 @@ extension SessionMachine {
     mutating func media(_ event: MediaEvent, _ id: AttemptID) {
         guard let attempt = attempts[id] else { return }
         switch (attempt.role, event) {
+        case (_, .recovering(let error)): recovering(attempt, error)
+        case (_, .recovered): recovered(id)
         case (.suspended, .pathRecovered): resumeSuspended()
         case (.suspended, .failed), (.suspended, .closedByPeer), (.suspended, .lost), (.lingering, .failed),
             (.lingering, .closedByPeer), (.lingering, .lost):
@@ -38,10 +40,10 @@ extension SessionMachine {
             guard attempt.step == .connected else { return }
             attempts[id]?.pathLost()
             emit(.probeChannel(id))
+            if attempt.successor != nil { emit(.schedule(.recovery(id), after: configuration.stallTimeout)) }
         case .pathRecovered: attempts[id]?.pathRecovered(now)
+        case .restartFailed: restartFailed(attempt)
         case .lost(let error, let again): rejoin(attempt, after: error, again)
-        case .isolated(let error?): beginSuccessor(beside: attempt, after: error)
-        case .isolated(nil): endSuccessor()
         case .failed(let error):
             attemptFailed(id, attempt.causeOfEnd ?? attempt.causeOfRejoin(else: error))
         case .closedByPeer(let error):
@@ -49,7 +51,7 @@ extension SessionMachine {
             let error = attempt.causeOfRejoin(else: error)
             attempts[id]?.mediaClosed = error
             emit(.schedule(.mediaClosed(id), after: RecoveryPlan.Channel.mediaClosedDelay))
-        case .stopped: break
+        case .recovering, .recovered, .stopped: break
         }
     }
 
@@ -58,7 +60,9 @@ extension SessionMachine {
             return report(.note("Ignored: an offer while another waits for its answer"))
         }
         if attempts[id]?.offers.isRenegotiating == true {
-            emit(.schedule(.renegotiationAnswer(id), after: configuration.renegotiationTimeout))
+            let isLost = attempts[id]?.path != .passes
+            let limit = isLost ? configuration.stallTimeout : configuration.renegotiationTimeout
+            emit(.schedule(.renegotiationAnswer(id), after: limit))
         }
         emit(.send(id, .offer(sdp: sdp)))
         for candidate in candidates { emit(.send(id, .iceCandidate(candidate))) }
@@ -102,8 +106,29 @@ extension SessionMachine {
         holdChanged(since: attempt)
         emit(.stopMedia(id))
         emit(.startMedia(id, again))
-        for timer in [TimerID.mediaSample(id), .stable(id)] { emit(.cancel(timer)) }
+        for timer in [TimerID.mediaSample(id), .stable(id), .recovery(id)] { emit(.cancel(timer)) }
         emit(.schedule(.mediaConnect(id), after: RecoveryPlan.Room.rejoinTimeout))
+    }
+
+    /// A room recovers at once; the session does not rely on it for longer than a limit.
+    private mutating func recovering(_ attempt: Attempt, _ error: SessionError) {
+        attempts[attempt.id]?.interruption = error
+        guard attempt.interruption == nil else { return }
+        emit(.recover(attempt.id))
+        emit(.schedule(.recovery(attempt.id), after: RecoveryPlan.Room.resumeLimit))
+    }
+
+    private mutating func recovered(_ id: AttemptID) {
+        attempts[id]?.interruption = nil
+        emit(.cancel(.recovery(id)))
+        if attempts[id]?.role == .current { endSuccessor() }
+    }
+
+    mutating func recoveryIsOverdue(_ id: AttemptID) {
+        guard let attempt = live(id), let error = attempt.interruption else { return }
+        guard attempt.path == .passes else { return attemptFailed(id, attempt.causeOfEnd ?? error) }
+        emit(.schedule(.recovery(id), after: RecoveryPlan.Room.resumeLimit))
+        beginSuccessor(beside: attempt, after: error)
     }
 
     /// Sets another session up beside one whose media flow, in case that these end too.
@@ -202,7 +227,13 @@ extension SessionMachine {
     private mutating func restartICE(_ attempt: Attempt) {
         // A room has its own offers.
         let mayOffer = !configuration.isViewer && attempt.offers.refusalOfRemoteOffer == nil
-        if attempt.transport == .livekit || mayOffer { emit(.restartICE(attempt.id)) }
+        if attempt.transport == .livekit || mayOffer { emit(.recover(attempt.id)) }
+    }
+
+    /// A lost path that cannot be restored is no longer waited for, whatever arrives on it.
+    mutating func restartFailed(_ attempt: Attempt) {
+        guard attempt.path != .passes else { return }
+        attemptFailed(attempt.id, attempt.causeOfEnd ?? .pathLost)
     }
 
     /// The media path is lost, but messages arrive: the service may restart ICE with us. A room does so by itself.

@@ -141,6 +141,8 @@ extension SessionMachine {
     }
 
     mutating func networkChanged(_ lost: AttemptID?) {
+        // The wait of a room, or its dial, was meant for the former network.
+        for attempt in attempts.all where attempt.interruption != nil { emit(.recover(attempt.id)) }
         if let lost, let attempt = live(lost, at: .connected) {
             guard configuration.keepsMediaWhileReconnecting, attempt.causeOfEnd == nil else { return }
             return attemptFailed(lost, .addressLost, loss: .address)

@@ -28,6 +28,7 @@ extension SessionMachine {
             attemptFailed(id, attempt.causeOfEnd ?? error)
         case .renegotiationAnswer(let id):
             guard let attempt = live(id), attempts[id]?.offers.rollback() == true else { return }
+            guard attempt.path == .passes else { return restartFailed(attempt) }
             emit(.rollbackOffer(id))
             // The warning about a stall covers the restart of ICE that it causes.
             if !attempt.watchdog.isStalled { report(.warning(.renegotiationTimeout)) }
@@ -38,6 +39,7 @@ extension SessionMachine {
         case .stable(let id):
             if live(id, at: .connected)?.role == .current { backOff.reset() }
         case .held(let id): announceHold(id)
+        case .recovery(let id): recoveryIsOverdue(id)
         case .suspension(let id):
             if suspended?.id == id { endSuspended() }
         case .takeover(let id):

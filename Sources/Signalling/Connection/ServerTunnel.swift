@@ -1,4 +1,5 @@
-// A byte pipe through TLS, an HTTP proxy or both, for libraries that know neither. It knows neither TURN nor media.
+// A byte pipe to a TURN server through TLS, an HTTP proxy or both, for libraries that know neither. What the server sends
+// has a bound. It knows of TURN nothing but its frames.
 import DecartProtocol
 package import DecartSession
 import EventLoopThreads
@@ -90,8 +91,14 @@ private final class Tunnel: @unchecked Sendable {
         pipes[id] = pipe
         pipe.onEnd = { [self] error in
             pipes[id] = nil
-            guard let error else { return }
-            fail(ConnectFailure.error(error, host: destination.host, port: destination.port, proxy: proxy))
+            switch error {
+            case nil: break
+            case .network(let error):
+                fail(ConnectFailure.error(error, host: destination.host, port: destination.port, proxy: proxy))
+            case .frames:
+                let server = "\(destination.host):\(destination.port)"
+                fail(SessionError(.network, "\(server) sends what is not TURN. Check the port.", stage: .connect))
+            }
         }
     }
 
@@ -113,10 +120,24 @@ private final class Tunnel: @unchecked Sendable {
     }
 }
 
-/// Two streams that forward to each other. Each reads only as fast as the other can write.
+/// Two streams that forward to each other. Each reads only as fast as the other can write, and the remote one at most at a
+/// rate that media never reach: a library that reads until nothing is left would do nothing else.
 private final class Pipe {
-    /// Called once; the error if the remote end could not be opened.
-    var onEnd: ((NetworkError?) -> Void)?
+    enum Failure {
+        /// The remote end could not be opened.
+        case network(NetworkError)
+        /// It sends something else than TURN.
+        case frames
+    }
+
+    private static let period = Duration.milliseconds(250)
+    private static let limit = (bytes: 2 << 20, frames: 5_000)
+
+    /// Called once.
+    var onEnd: ((Failure?) -> Void)?
+    private var frames = TURNFrames()
+    /// Bytes and frames of the remote end in the present period; nil: none.
+    private var received: (bytes: Int, frames: Int)?
     private let near: ByteStream
     private var far: ByteStream?
     private var connector: Connector?
@@ -130,7 +151,7 @@ private final class Pipe {
         connector = Connector(to: destination, tls: tls, on: near.thread) { result in
             switch result {
             case .success(let far): self.join(far)
-            case .failure(let error): self.end(error)
+            case .failure(let error): self.end(.network(error))
             }
         }
     }
@@ -145,17 +166,36 @@ private final class Pipe {
     private func received(_ event: ByteStream.Event, from: ByteStream, to other: ByteStream?) {
         switch event {
         case .received(let bytes):
+            if from !== near, !admit(bytes) { return end(.frames) }
             other?.write(bytes)
-            if other?.isWritable == false { from.setReading(false) }
-        case .writable: other?.setReading(true)
+            if other?.isWritable == false || from !== near && isOverLimit { from.setReading(false) }
+        case .writable: if other === near || !isOverLimit { other?.setReading(true) }
         case .ended: end(nil)
         case .connected, .secured: break
         }
     }
 
+    private var isOverLimit: Bool {
+        received.map { $0.bytes > Self.limit.bytes || $0.frames > Self.limit.frames } ?? false
+    }
+
+    /// - Returns: false if the bytes are no frames of TURN.
+    private func admit(_ bytes: ArraySlice<UInt8>) -> Bool {
+        guard let number = frames.follow(bytes) else { return false }
+        if received == nil {
+            near.thread.later(after: Self.period) { [weak self] in
+                guard let self else { return }
+                self.received = nil
+                if self.near.isWritable { self.far?.setReading(true) }
+            }
+        }
+        received = ((received?.bytes ?? 0) + bytes.count, (received?.frames ?? 0) + number)
+        return true
+    }
+
     func close() { end(nil) }
 
-    private func end(_ error: NetworkError?) {
+    private func end(_ error: Failure?) {
         connector?.cancel()
         connector = nil
         // Bytes that one end sent before it ended may still wait at the other.

@@ -9,20 +9,39 @@ package struct FullPacketWatch: Sendable {
     private var count = (lost: 0, arrived: 0)
     private var since: Int64?
     private var hasVanished = false
+    private var reported: (highest: UInt32, lost: Int, full: UInt32)?
 
     package init() {}
 
     /// Returns true once: when no packet of full length arrives.
     package mutating func update(_ feedback: ResolvedFeedback, now: Int64) -> Bool {
+        update(full: feedback.full, received: feedback.received, now: now)
+    }
+
+    /// The same for a remote peer that sends no transport-cc: as many packets are lost as packets of full length were sent.
+    /// - Parameter full: those sent up to the report's highest sequence number; nil: not known any more.
+    package mutating func update(_ report: ReceptionReport, full: UInt32?, now: Int64) -> Bool {
+        let before = reported
+        reported = full.map { (report.highestSequence, report.packetsLost, $0) }
+        guard let before, let full else { return false }
+        let (sent, sentFull) = (Int(report.highestSequence &- before.highest), Int(full &- before.full))
+        guard (1..<SentPacketHistory.capacity).contains(sent), sentFull > 0 else { return false }
+        let lost = report.packetsLost - before.lost
+        // The newest packet that was lost is not in the report yet.
+        let vanish = abs(lost - sentFull) <= max(1, sentFull / 10)
+        return update(full: vanish ? (sentFull, 0) : (0, 1), received: max(0, sent - lost), now: now)
+    }
+
+    private mutating func update(full: (lost: Int, received: Int), received: Int, now: Int64) -> Bool {
         guard !hasVanished else { return false }
-        guard feedback.full.received == 0 else {
+        guard full.received == 0 else {
             (count, since) = ((0, 0), nil)
             return false
         }
-        if since == nil, feedback.full.lost > 0 { since = now }
+        if since == nil, full.lost > 0 { since = now }
         guard let since else { return false }
-        count.lost += feedback.full.lost
-        count.arrived += feedback.received
+        count.lost += full.lost
+        count.arrived += received
         hasVanished = count.lost >= Self.least.lost && count.arrived >= Self.least.arrived && now &- since >= Self.time
         return hasVanished
     }

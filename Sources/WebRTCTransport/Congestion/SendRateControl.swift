@@ -14,6 +14,7 @@ package final class SendRateControl: @unchecked Sendable {
     private var controller: CongestionController
     private var resolver = FeedbackAdapter()
     private var fullPackets = FullPacketWatch()
+    private var hasTransportFeedback = false
     /// Set once the path is seen to lose each packet of full length. Network thread only.
     private(set) var fullPacketsVanish = false
     /// The latest report about our stream. Network thread only.
@@ -37,8 +38,13 @@ package final class SendRateControl: @unchecked Sendable {
     /// - Parameters:
     ///   - size: bytes before protection.
     ///   - sequence: the transport-wide sequence number; nil: it has none.
-    package func willSend(rtp size: Int, sequence: UInt16?, _ purpose: PacketPurpose, now: Duration) {
-        outgoing.withLock { $0.history.record(sequence: sequence, size: size, purpose, now: now.inMicroseconds) }
+    ///   - number: the packet's own number in the stream whose reports count; nil: it belongs to another one.
+    package func willSend(
+        rtp size: Int, sequence: UInt16?, _ purpose: PacketPurpose, number: UInt16? = nil, now: Duration
+    ) {
+        outgoing.withLock {
+            $0.history.record(sequence: sequence, size: size, purpose, number: number, now: now.inMicroseconds)
+        }
     }
 
     package var bytesSent: UInt64 { outgoing.withLock(\.history.totalBytes) }
@@ -58,13 +64,18 @@ package final class SendRateControl: @unchecked Sendable {
             let (resolved, total) = outgoing.withLock {
                 (resolver.resolve(feedback, with: &$0.history), $0.history.totalBytes)
             }
+            hasTransportFeedback = true
             if fullPackets.update(resolved, now: now) { fullPacketsVanish = true }
             news = controller.feedback(resolved, totalBytes: total, now: now) ?? news
         }
         for report in compound.receptionReports where report.ssrc == ssrc {
-            let (trip, total) = outgoing.withLock {
-                ($0.senderReports.roundTrip(of: report, now: now), $0.history.totalBytes)
+            let (trip, total, full) = outgoing.withLock {
+                (
+                    $0.senderReports.roundTrip(of: report, now: now), $0.history.totalBytes,
+                    $0.history.fullPackets(upTo: UInt16(truncatingIfNeeded: report.highestSequence))
+                )
             }
+            if !hasTransportFeedback, fullPackets.update(report, full: full, now: now) { fullPacketsVanish = true }
             lastReport = report
             lastRoundTrip = trip.map { .microseconds($0) } ?? lastRoundTrip
             news = controller.report(report, roundTrip: trip, totalBytes: total, now: now) ?? news

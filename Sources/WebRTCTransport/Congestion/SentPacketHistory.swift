@@ -31,19 +31,31 @@ package struct SentPacketHistory: Sendable {
     package private(set) var paddingBytes: UInt64 = 0
     /// Bytes of the longest packet of media.
     private var longest = 0
+    /// By the media's own sequence number: how many packets of full length were sent up to it.
+    private var full: [(number: UInt16, count: UInt32)]
+    private var fullCount: UInt32 = 0
 
     package init() {
         ring = Array(repeating: Entry(sequence: 0, fate: .unknown, size: 0, sendTime: 0), count: Self.capacity)
+        full = Array(repeating: (0, 0), count: Self.capacity)
     }
 
-    /// `sequence` is nil if transport-cc is not negotiated.
-    package mutating func record(sequence: UInt16?, size: Int, _ purpose: PacketPurpose = .media, now: Int64) {
+    /// - Parameters:
+    ///   - sequence: nil: transport-cc is not negotiated.
+    ///   - number: the sequence number of the media that are reported; nil: the packet carries none.
+    package mutating func record(
+        sequence: UInt16?, size: Int, _ purpose: PacketPurpose = .media, number: UInt16? = nil, now: Int64
+    ) {
         let bytes = UInt64(clamping: size)
         totalBytes &+= bytes
         switch purpose {
         case .media: longest = max(longest, size)
         case .retransmission: retransmittedBytes &+= bytes
         case .padding: paddingBytes &+= bytes
+        }
+        if let number {
+            if isFull(size) { fullCount &+= 1 }
+            full[Int(number) & (Self.capacity - 1)] = (number, fullCount)
         }
         guard let sequence else { return }
         ring[Int(sequence) & (Self.capacity - 1)] = Entry(
@@ -56,7 +68,15 @@ package struct SentPacketHistory: Sendable {
     }
 
     /// True for a packet that is about as long as a payloader makes them, which a frame of several packets has.
-    package func isFull(_ entry: Entry) -> Bool { Int(entry.size) > max(Self.leastFull, longest - 32) }
+    package func isFull(_ entry: Entry) -> Bool { isFull(Int(entry.size)) }
+
+    private func isFull(_ size: Int) -> Bool { size > max(Self.leastFull, longest - 32) }
+
+    /// The packets of full length that were sent up to that number; nil: it is not known any more.
+    package func fullPackets(upTo number: UInt16) -> UInt32? {
+        let entry = full[Int(number) & (Self.capacity - 1)]
+        return entry.number == number ? entry.count : nil
+    }
 
     package mutating func setFate(_ fate: Fate, of sequence: UInt16) {
         let index = Int(sequence) & (Self.capacity - 1)

@@ -5,10 +5,8 @@ import Recovery
 package struct PeerConnectionConfiguration: Sendable {
     package var iceServers: [ICEServer] = []
     package var iceTransportPolicy: ICETransportPolicy = .all
-    /// Opens tunnels to `turns:` servers; nil: these are skipped with a warning.
+    /// Opens tunnels to TURN servers over TLS and TCP; nil: `turns:` servers are skipped with a warning.
     package var openTunnel: RelayTunnelOpener?
-    /// TURN servers over plain TCP need a tunnel too.
-    package var tunnelsTCP = false
     /// Sends datagrams of at most 1000 bytes in place of 1200, for a path that loses longer ones without a word.
     package var sendsSmallPackets = false
     /// Decides on the address of each remote candidate, and of each server that a peer names: a service must not lead
@@ -85,7 +83,7 @@ package struct PeerConnectionConfiguration: Sendable {
     func ice(isControlling: Bool) -> ICEConfiguration {
         var ice = ICEConfiguration(
             servers: iceServers, policy: iceTransportPolicy, isControlling: isControlling, openTunnel: openTunnel,
-            tunnelsTCP: tunnelsTCP, network: network)
+            network: network)
         ice.permitsRemote = permitsRemote
         return ice
     }

@@ -244,7 +244,7 @@ final class RTPSender: @unchecked Sendable {
         else { return }
         rateControl.willSend(
             rtp: length, sequence: writer.hasTransportSequence ? writer.transportSequence : nil, purpose,
-            now: now)
+            number: packet.bigEndian32(at: 8) == identity.ssrc ? packet.bigEndian16(at: 2) : nil, now: now)
         guard let protected = srtp.protectRTP(buffer, length: length) else { return }
         batch.append(UnsafeRawBufferPointer(rebasing: buffer[..<protected]))
         writer.keep()

@@ -134,6 +134,45 @@ struct FullPacketWatchTests {
         #expect(verdict { _ in ((0, 0), 4) } == nil, "short packets alone")
     }
 
+    /// Reports of 500 ms about a stream of 8 full packets and 4 short ones each: the losses beside what was lost before.
+    private func verdict(reports lost: (_ step: Int) -> Int) -> Int? {
+        var (watch, history) = (FullPacketWatch(), SentPacketHistory())
+        var (number, total) = (UInt32(65_500), 0)
+        return (0..<50).first { step in
+            for index in 0..<12 {
+                number += 1
+                history.record(
+                    sequence: nil, size: index < 8 ? 1150 : 400, number: UInt16(truncatingIfNeeded: number), now: 0)
+            }
+            total += lost(step)
+            let report = ReceptionReport(
+                ssrc: 1, fractionLost: 0, packetsLost: total, highestSequence: number, lastSenderReport: 0,
+                delaySinceLastSenderReport: 0)
+            let full = history.fullPackets(upTo: UInt16(truncatingIfNeeded: number))
+            return watch.update(report, full: full, now: Int64(step) * 500_000)
+        }
+    }
+
+    @Test func reportsSaySoToo() {
+        #expect(verdict(reports: { _ in 8 }) == 3)
+        // The last packet of a report may be counted in the next one.
+        #expect(verdict(reports: { $0 % 2 == 0 ? 7 : 9 }) == 3)
+        #expect(verdict(reports: { _ in 6 }) == nil, "some full packets arrive")
+        #expect(verdict(reports: { _ in 12 }) == nil, "an outage")
+        #expect(verdict(reports: { _ in 0 }) == nil)
+        #expect(verdict(reports: { $0 % 3 == 0 ? 1 : 8 }) == nil, "bursts of losses")
+        #expect(verdict(reports: { $0 == 9 ? -1_000_000 : 8_000_000 }) == nil, "nonsense")
+    }
+
+    @Test func aNumberThatIsForgottenIsNotKnown() {
+        var history = SentPacketHistory()
+        history.record(sequence: nil, size: 1150, number: 5, now: 0)
+        #expect(history.fullPackets(upTo: 5) == 1 && history.fullPackets(upTo: 6) == nil)
+        history.record(
+            sequence: nil, size: 1150, number: 5 + UInt16(SentPacketHistory.capacity), now: 0)
+        #expect(history.fullPackets(upTo: 5) == nil)
+    }
+
     @Test func saysSoOnce() {
         var (watch, said) = (FullPacketWatch(), 0)
         for step in 0..<100 {

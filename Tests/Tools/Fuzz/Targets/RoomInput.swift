@@ -13,20 +13,22 @@ func roomInput(_ bytes: [UInt8]) {
     for parts in [[bytes], [Array(bytes[..<half]), Array(bytes[half...])]] {
         let messages = parts.compactMap { try? LiveKitSignalResponse(serializedBytes: $0) }
         guard messages.count == parts.count else { continue }
+        let (opened, offer) = (RoomEvent.signalling(.opened), RoomEvent.peer(.offerMade(sdp: "v=0")))
         let beginnings = [
-            [RoomEvent.opened], [.opened, .message(.with { $0.join = .init() }), .offerMade(sdp: "v=0")],
+            [opened], [opened, .signalling(.message(.with { $0.join = .init() })), offer],
         ]
         // A connected stay that resumes: after its loss, and after the server's first message.
         let connected: [RoomEvent] = [
-            .opened,
-            .message(.with { $0.join = .with { ($0.participant.sid, $0.subscriberPrimary) = ("PA_me", true) } }),
-            .message(.with { $0.trackPublished = .with { ($0.cid, $0.track.sid) = ("camera", "TR_in") } }),
-            .offerMade(sdp: "v=0"), .message(.with { $0.answer.sdp = "v=0" }), .peerConnected(.publisher),
-            .peerConnected(.subscriber),
+            opened,
+            .signalling(
+                .message(.with { $0.join = .with { ($0.participant.sid, $0.subscriberPrimary) = ("PA_me", true) } })),
+            .signalling(.message(.with { $0.trackPublished = .with { ($0.cid, $0.track.sid) = ("camera", "TR_in") } })),
+            offer, .signalling(.message(.with { $0.answer.sdp = "v=0" })), .peer(.peerConnected(.publisher)),
+            .peer(.peerConnected(.subscriber)),
         ]
-        let resuming = connected + [.pathLost(.publisher), .opened]
-        let stays = [resuming, resuming + [.message(.with { $0.reconnect = .init() }), .offerMade(sdp: "v=0")]]
-        let joining: [RoomEvent] = [.open, .offerMade(sdp: "v=0")]
+        let resuming = connected + [.peer(.pathLost(.publisher)), .request(.recover), opened]
+        let stays = [resuming, resuming + [.signalling(.message(.with { $0.reconnect = .init() })), offer]]
+        let joining: [RoomEvent] = [.request(.open), offer]
         let all =
             (beginnings + stays).map { (isSingle: false, events: $0) }
             + (beginnings + stays).map { (isSingle: true, events: joining + $0) }
@@ -34,7 +36,8 @@ func roomInput(_ bytes: [UInt8]) {
             var configuration = RoomConfiguration(width: 1280, height: 704, bitrate: 1_000_000, codec: .vp8)
             configuration.prefersOneConnection = isSingle
             var machine = RoomMachine(configuration: configuration, token: Secret("t"))
-            for event in events + messages.map({ .message($0) }) + [.timerFired(.ping), .stop] {
+            let received = messages.map { RoomEvent.signalling(.message($0)) }
+            for event in events + received + [.timerFired(.ping), .request(.stop)] {
                 for order in machine.handle(event, now: .seconds(1)) {
                     if case .send(let message) = order {
                         let bytes = LiveKitSignalRequest.with { $0.message = message }.serializedBytes()
