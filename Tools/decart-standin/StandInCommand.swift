@@ -37,6 +37,7 @@ struct StandInCommand: Command {
     private var serverCodec = RoomOptions().codec
     private var roomCodec: [RoomCodec] = []
     private var noPacketTrailers = false
+    private var timeTrailers = false
     private var web = false
     private var webHost: String?
     private var showPrompts = false
@@ -147,6 +148,9 @@ struct StandInCommand: Command {
             .flag(
                 "no-packet-trailers", \.noPacketTrailers,
                 "Rooms carry no trailers of frames (LiveKit's frame metadata)."),
+            .flag(
+                "time-trailers", \.timeTrailers,
+                "These trailers have the time and no number of the frame, as those of Decart's SDK for JavaScript."),
         ]
     }
 
@@ -320,6 +324,7 @@ struct StandInCommand: Command {
         configuration.media.network.listensForTCP = iceTCP
         configuration.rooms.servesSingleConnections = !noSingleConnection
         configuration.rooms.carriesTrailers = !noPacketTrailers
+        configuration.rooms.trailersHaveTimeAlone = timeTrailers
         configuration.rooms.codec = serverCodec
         if !roomCodec.isEmpty { configuration.rooms.allowedCodecs = Set(roomCodec) }
         configuration.faults = try parsing("--fault") { try FaultPlan(parsing: fault).faults }

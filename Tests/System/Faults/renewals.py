@@ -1,5 +1,6 @@
 """Rows for sessions that end by their token, and for accounts whose sessions are all in use."""
 
+import base64
 import collections
 import statistics
 import subprocess
@@ -7,7 +8,7 @@ import threading
 import time
 
 import netlab
-from session import StandIn, row
+from session import Client, StandIn, row
 
 RENEWALS = 2
 # s, of a session, and how long before its end the next one begins: a busy machine needs seconds to connect.
@@ -91,6 +92,54 @@ def prompt_in_overlap(run):
     results = client.all("decart-prompt-result", since, id=result["id"])
     run.expect(len(results) == 1, f"{len(results)} results")
     run.expect(not client.all("warning"), f"warnings: {[w['text'] for w in client.all('warning')]}")
+    run.finish()
+
+
+def waits(fault, text, least=0):
+    """The service refuses the first session for want of a place. The element waits for one, which is no retry."""
+    def body(run):
+        run.network()
+        run.standin = StandIn(run, "--fault", f"{fault},count=1")
+        client = run.start(look=None)
+        waited = client.frame().time - client.message("started")["t"]
+        run.expect(waited > least, f"the first frame came after {waited:.1f} s: it did not wait as long as the service said")
+        warnings = client.all("warning")
+        run.expect(len(warnings) == 1 and text in warnings[0]["text"]
+                   and warnings[0]["details"].get("code") == "CONCURRENCY_LIMIT", f"warnings: {warnings}")
+        statuses = [message["service-status"] for message in client.all("decart-state")]
+        run.expect("waiting-for-session" in statuses and statuses[-1] == "ready", f"service-status: {statuses}")
+        run.expect(not any(message["retries"] for message in client.all("decart-state")), "the wait counts as a retry")
+        run.finish(dials=2)
+    return body
+
+
+# The words of the service of October 2026. Without the type, this text would be a failure.
+row("F29 no capacity", 12, "the service has no capacity (error_type capacity, retry_after 9 s, close 1013)")(
+    waits("error_type:type=capacity,reason=Please wait.,delay=9", "Please wait.", 7.5))
+row("F29 close 1013", 8, "the service closes with 1013 before a session begins")(waits("close_1013_at_join:reason=busy", "1013: busy"))
+
+
+@row("F29 ended for good", 6, "the service closes with 1008, and a client token's claim exp has passed")
+def ended(run):
+    run.network()
+    run.standin = StandIn(run)
+    token = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (
+        b'{"alg":"EdDSA"}', b'{"exp":1760000000}', b"canary"))
+    for properties, code, text, dials in (
+            (("query-items=fault=close_1008_at_join:reason=policy",), "WEBSOCKET_ERROR", "(1008: policy)", 1),
+            ((f"api-key={token}",), "INVALID_API_KEY", "has expired", 0)):
+        before = run.lab.dials()
+        run.client = Client(run, *properties)
+        error = run.client.message("error")
+        run.expect(error["details"].get("code") == code and error["details"].get("permanent") and text in error["text"], f"{error}")
+        run.expect(not run.client.all("warning"), f"warnings: {run.client.all('warning')}")
+        run.expect(run.lab.dials() - before == dials, f"{run.lab.dials() - before} dials, not {dials}")
+        run.client.send("stop")
+        run.client.process.wait(20)
+    # With a backend, the element asks for another one, and the old one is not used.
+    run.client = None
+    client = run.start(f"api-key={token}", *KEYS, look=None)
+    run.expect(not client.all("warning"), f"warnings: {client.all('warning')}")
     run.finish()
 
 

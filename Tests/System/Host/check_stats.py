@@ -2,7 +2,7 @@
 """Compares REFERENCE.md and MODELS.md with running sessions, the sources and gst-inspect-1.0.
 
 Runs a session of each kind against a stand-in: on a direct connection, in a room, a viewer, with audio, with simulcast,
-with timestamps=capture. The fields of `stats` and their types must be those of the section "Statistics" of
+with timestamps=capture. Each attempt to connect has one message with its phases. The fields of `stats` and their types must be those of the section "Statistics" of
 REFERENCE.md, in both directions over all kinds. A table describes the structures that its first column or its heading
 names in backticks, else the flat fields. Then a session loses its connection twice and restarts through READY: no
 counter may fall. The sessions run side by side.
@@ -12,6 +12,7 @@ Prints "ok NAME" or "not ok NAME: why". Uses loopback only.
 
 import concurrent.futures
 import contextlib
+import itertools
 import os
 import re
 import sys
@@ -24,7 +25,7 @@ from standin import StandIn
 
 LIMIT = 90  # s, for every wait
 SIZE = "width=320 height=176 framerate=20"
-VIDEO = "videotestsrc is-live=true ! video/x-raw,width=320,height=176,framerate=20/1"
+VIDEO = "videotestsrc name=source is-live=true ! video/x-raw,width=320,height=176,framerate=20/1"
 AUDIO = "audiotestsrc is-live=true ! session. session.audio_src ! fakesink"
 TYPES = {"guint64": "uint64", "gint64": "int64", "gdouble": "double", "gchararray": "string", "gboolean": "boolean",
          "gint": "int", "guint": "uint", "GstStructure": "structure"}
@@ -105,6 +106,16 @@ def counters(stats):
 
 # --- Sessions ---------------------------------------------------------------------------------------------------------
 
+def alternate(source):
+    """Lets frames that are small once encoded follow large ones, five of each."""
+    count = itertools.count()
+
+    def next_frame(_pad, _info):
+        source.set_property("pattern", ("black", "snow")[next(count) // 5 % 2])
+        return Gst.PadProbeReturn.OK
+    source.get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, next_frame)
+
+
 class Session:
     def __init__(self, url, options="", more="", element=f"{VIDEO} ! decarttransform prompt=lego"):
         self.pipeline = Gst.parse_launch(
@@ -113,6 +124,15 @@ class Session:
 
     def play(self):
         self.pipeline.set_state(Gst.State.PLAYING)
+
+    def attempts(self):
+        """What the messages `decart-attempt` that have not been read yet have in them."""
+        found, bus = [], self.pipeline.get_bus()
+        while message := bus.pop_filtered(Gst.MessageType.ELEMENT):
+            structure = message.get_structure()
+            if structure.get_name() == "decart-attempt":
+                found.append({name: structure.get_value(name) for name in names_in(structure)})
+        return found
 
     @property
     def stats(self):
@@ -143,6 +163,8 @@ def receives(stats):
 
 
 OLDER = "a room of an older server"
+# As Decart's SDK for JavaScript sends them. A frame's size is known by its time then.
+TIMES = "timestamps=capture, trailers with the time alone"
 
 KINDS = {
     # kind: options, further elements, connections, condition for a complete structure
@@ -155,6 +177,8 @@ KINDS = {
                   lambda stats: " " in stats.get_value("track-layers")),
     "timestamps=capture": ("timestamps=capture", "", {"room"},
                            lambda stats: stats.get_value("glass-to-glass-p90") > 0),
+    TIMES: ("timestamps=capture", "", {"room"},
+            lambda stats: stats.get_value("glass-to-glass-p90") > 0 and stats.get_value("ingest-hold") >= 0),
     OLDER: ("transport=livekit", AUDIO, {"publisher", "subscriber"},
             lambda stats: stats.get_value("audio-buffers-received") > 20),
 }
@@ -190,17 +214,19 @@ class Comparison:
                [f"{structure}/{field}" for structure, field in sorted(self.manual.keys() - self.seen)])
 
 
-def compare_kinds(standin, older):
+def compare_kinds(standin, others):
     comparison = Comparison()
     # Four at a time: they wait for real time more than they compute.
     kinds = list(KINDS.items())
     for index in range(0, len(kinds), 4):
-        group = [(kind, Session((older if kind == OLDER else standin).url, options, more), connections, condition)
+        group = [(kind, Session(others.get(kind, standin).url, options, more), connections, condition)
                 for kind, (options, more, connections, condition) in kinds[index:index + 4]]
         try:
             if index == 0:
                 comparison.add("before the start", group[0][1].stats, set())
-            for _, session, _, _ in group:
+            for kind, session, _, _ in group:
+                if kind == TIMES:
+                    alternate(session.pipeline.get_by_name("source"))
                 session.play()
             for kind, session, connections, condition in group:
                 try:
@@ -306,6 +332,21 @@ def live_long(standin, transport):
         drift = abs((last - first) - (ended - begun)) / 1e6
         measured(f"stats: {transport}: the sum of time-in-state beside the clock", drift, "ms", at_most=100)
         report(f"{transport}: no counter falls over 2 reconnects and a restart", life.problems[:5])
+        compare_attempts(transport, session.attempts())
+
+
+def compare_attempts(transport, attempts):
+    """Two reconnects and a restart are four attempts, each of which connects."""
+    documented = {name for heading, _, cells in tables("docs/REFERENCE.md") if heading == "decart-attempt"
+                  for name in in_backticks(cells[0])}
+    problems = [] if len(attempts) == 4 else [f"{len(attempts)} messages"]
+    for attempt in attempts:
+        differing = documented ^ set(attempt)
+        total, *parts = (attempt[f"{name}-time"] for name in ("total", "channel", "media", "open", "upgrade", "ack", "ice", "dtls"))
+        if differing or not attempt["success"] or attempt["error-code"] or attempt["transport"] != transport or not all(
+                0 < part <= total for part in parts) or (attempt["room-time"] > 0) != (transport == "livekit"):
+            problems.append(f"{sorted(differing)} {attempt}")
+    report(f"{transport}: each attempt has its phases in one message", problems)
 
 
 # --- The other pages --------------------------------------------------------------------------------------------------
@@ -397,10 +438,10 @@ def main():
         check_errors()
         check_models()
         # `drop` ends all sessions of a stand-in.
-        with (StandIn() as kinds, StandIn("--no-single-connection") as older, StandIn() as direct, StandIn() as room,
-              concurrent.futures.ThreadPoolExecutor() as pool):
+        with (StandIn() as kinds, StandIn("--no-single-connection") as older, StandIn("--time-trailers") as times,
+              StandIn() as direct, StandIn() as room, concurrent.futures.ThreadPoolExecutor() as pool):
             list(pool.map(lambda part: report.perform(*part), [
-                ("the kinds of sessions", compare_kinds, kinds, older), ("webrtc: reconnects", live_long, direct, "webrtc"),
+                ("the kinds of sessions", compare_kinds, kinds, {OLDER: older, TIMES: times}), ("webrtc: reconnects", live_long, direct, "webrtc"),
                 ("livekit: reconnects", live_long, room, "livekit")]))
     sys.exit(report.failed)
 

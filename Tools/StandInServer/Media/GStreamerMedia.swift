@@ -266,7 +266,9 @@ final class GStreamerMedia: PipelineMedia, SessionMedia, @unchecked Sendable {
             return try echo.receive(from: connection, self)
         }
         let decoder = try VideoDecoderBin.make(codec: codec, keepsTrailers: room != nil)
-        let painting = try PaintingBin(painter: painter, faults: faults, keepsTrailers: takesTrailers)
+        let painting = try PaintingBin(
+            painter: painter, faults: faults, keepsTrailers: takesTrailers,
+            trailersHaveTimeAlone: room?.trailersHaveTimeAlone ?? false)
         own(painting.painted)
         frames = painting.painted
         pipeline.add([decoder, painting.bin])

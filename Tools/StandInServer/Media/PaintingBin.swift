@@ -1,5 +1,6 @@
 // Stands between decoder and encoder and paints frames on the pipeline's streaming thread.
 import GStreamerKit
+import WebRTCTransport
 
 /// Takes raw video; painted I420 frames leave through a pad that belongs to no element. With links all the way round,
 /// the pipeline would be a ring, for which a bin cannot order state changes. If frames arrive faster than they can be
@@ -11,7 +12,9 @@ struct PaintingBin {
     let painted: Pad
 
     /// - Parameter keepsTrailers: Painted frames keep the trailers of their input frames; those for viewers do in any case.
-    init(painter: FramePainter, faults: MediaFaults, keepsTrailers: Bool = false) throws {
+    init(
+        painter: FramePainter, faults: MediaFaults, keepsTrailers: Bool = false, trailersHaveTimeAlone: Bool = false
+    ) throws {
         let hold = max(0, Int(painter.delay / .nanoseconds(1)))
         let thinking = hold > 0 ? "\(AudioEcho.holding(hold)) ! " : ""
         let bin = try Bin(
@@ -69,7 +72,11 @@ struct PaintingBin {
             Self.stamp(output, now: size?.currentRunningTime)
             painter.noteSent()
             painter.viewers.show(output, caps)
-            if !keepsTrailers { output.attachment = nil }
+            if !keepsTrailers {
+                output.attachment = nil
+            } else if trailersHaveTimeAlone, let trailer = output.attachment {
+                output.attachment = FrameTrailer(timestamp: FrameTrailer(reading: trailer).timestamp).bytes
+            }
             _ = painted.pushIfLinked(output)
         }
     }

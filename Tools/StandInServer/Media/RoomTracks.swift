@@ -18,6 +18,7 @@ package struct RoomTracks: Sendable {
     package var isSingle: Bool
     /// The participant gets the trailers of the frames.
     package var takesTrailers: Bool
+    package var trailersHaveTimeAlone = false
     /// Ends the room's own frames.
     package var fillerTrailer: [UInt8] = []
     /// The codecs that the room allows, in lower case; nil: all.

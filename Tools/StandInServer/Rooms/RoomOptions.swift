@@ -7,6 +7,8 @@ package struct RoomOptions: Sendable, Equatable {
     package var servesSingleConnections = true
     /// Rooms carry the trailers of frames (`FrameTrailer`), and the transformed frame has that of its input frame.
     package var carriesTrailers = true
+    /// Those trailers have the time and nothing else, as those of the service's own SDKs.
+    package var trailersHaveTimeAlone = false
     /// Codec of the transformed video.
     package var codec = ServerCodec.query
     /// The video codecs that rooms allow; nil: all.

@@ -169,6 +169,7 @@ final class RoomParticipant: @unchecked Sendable {
         var tracks = RoomTracks(
             codec: room.codec, participantSID: room.identity.inferenceSID, isSingle: options.isSingle,
             takesTrailers: options.takesTrailers && services.rooms.options.carriesTrailers)
+        tracks.trailersHaveTimeAlone = services.rooms.options.trailersHaveTimeAlone
         tracks.fillerTrailer = room.fillerTrailer
         tracks.allowedCodecs = services.rooms.options.allowedNames
         tracks.hidesCandidates = hasFault(.noCandidates)

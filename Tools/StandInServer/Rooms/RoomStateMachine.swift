@@ -333,8 +333,9 @@ package struct RoomStateMachine {
         track.codecs = codecs(of: request, track)
         track.simulcast = track.layers.count > 1
         if stay.options.carriesTrailers {
-            for feature in request.packetTrailerFeatures.prefix(8) where !track.packetTrailerFeatures.contains(feature)
-            {
+            let alone = stay.options.trailersHaveTimeAlone
+            for feature in request.packetTrailerFeatures.prefix(8)
+            where !track.packetTrailerFeatures.contains(feature) && (!alone || feature == .ptfUserTimestamp) {
                 track.packetTrailerFeatures.append(feature)
             }
         }
