@@ -204,6 +204,8 @@ struct SmallTypesTests {
             ),
             (#"{"detail":{"message":"No","error_type":"invalid_model"}}"#, "No", "invalid_model"),
             (#"{"error":"No","error_type":"removed_model"}"#, "No", "removed_model"),
+            (#"{"type":"about:blank","title":"No stream","status":404}"#, "No stream", nil),
+            (#"{"title":"No","detail":"The camera is away"}"#, "The camera is away", nil),
         ] as [(String, String, String?)])
     func refusalBodies(text: String, expected: String, type: String?) throws {
         let body = try #require(RefusalBody(decoding: [UInt8](text.utf8)))

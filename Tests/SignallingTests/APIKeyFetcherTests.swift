@@ -126,6 +126,18 @@ struct APIKeyFetcherTests {
         }
     }
 
+    @Test(arguments: [
+        ("Basic realm=\"keys\"", "Basic authentication: check the user name and password in api-key-url."),
+        ("Bearer", "check api-key-headers."), ("Negotiate", "negotiate authentication, which is not supported"),
+    ])
+    func anAuthenticationThatIsWantedIsNamed(challenge: String, excerpt: String) async throws {
+        let script = script(Self.answer("401 No", "", extra: ["WWW-Authenticate: \(challenge)"]))
+        try await withBackend(script) { server in
+            let error = try await failure(fetcher(server.port), timeout: .seconds(9))
+            #expect(error.message.contains(excerpt))
+        }
+    }
+
     @Test func silenceTimesOut() async throws {
         try await withBackend(script(nil)) { server in
             // The configured limit is longer than the wait of this test.

@@ -69,6 +69,9 @@ struct RefusalTests {
         Row(
             head: "500 No", body: #"{"detail":"insufficient credits"}"#, isPermanent: false, code: .server, status: 500,
             contains: "is unavailable"),
+        Row(
+            head: "400 No", body: #"{"title":"Bad model"}"#, type: "application/problem+json", isPermanent: true,
+            code: .invalidOptions, status: 400, contains: "(HTTP 400: Bad model). Check model"),
         Row(head: "426 Upgrade", isPermanent: false, code: .webSocket, status: 426, contains: "426"),
     ]
 

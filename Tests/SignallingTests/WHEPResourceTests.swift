@@ -179,6 +179,17 @@ struct WHEPResourceTests {
         }
     }
 
+    /// A proxy that wants TLS often redirects so, by which other clients turn the offer into a GET.
+    @Test(arguments: [301, 302, 303]) func aRedirectThatIsNotFollowedNamesItsHost(status: Int) async throws {
+        try await with({ _ in
+            Self.response("\(status) Moved", ["Location: https://media.example/canary-path?canary"])
+        }) { server, resource in
+            let error = try failure(await start(resource))
+            #expect(error.message.contains("(HTTP \(status), to https://media.example)"))
+            #expect(!"\(error)".contains("canary") && server.requests.count == 1)
+        }
+    }
+
     @Test(arguments: [
         ("Basic realm=\"go2rtc\"", "Basic authentication"), ("Bearer", "whep-token"),
         ("Digest realm=\"a\", qop=\"auth\"", "digest"),
@@ -212,10 +223,21 @@ struct WHEPResourceTests {
         await other.stop()
     }
 
+    @Test func anotherOriginThatWantsAuthenticationIsNamed() async throws {
+        let other = try RawServer(.http { _ in Self.response("401 No", ["WWW-Authenticate: Basic"]) })
+        let target = "Location: http://127.0.0.1:\(other.port)/moved"
+        try await with({ _ in Self.response("307 Moved", [target]) }) { _, resource in
+            let error = try failure(await start(resource))
+            #expect(error.message.hasPrefix("The URL redirects to 127.0.0.1, which wants authentication (HTTP 401)"))
+        }
+        await other.stop()
+    }
+
     /// MediaMTX answers with an object, go2rtc with a line of text.
     @Test(arguments: [
         (400, "application/json", #"{"error":"codecs not supported by client"}"#, "codecs not supported by client)"),
         (500, "text/plain; charset=utf-8", "codecs not matched: H265 => H264\n", "codecs not matched: H265 => H264)"),
+        (404, "application/problem+json;a=b", #"{"title":"Off","status":404}"#, "no such stream now (HTTP 404: Off)"),
         (404, "text/plain", "no stream for canary-token-1b7e and key=canary-query-9c2d", "no stream for "),
         (401, "text/plain", "Bad.", "(HTTP 401: Bad). "),
     ])

@@ -8,7 +8,7 @@ package struct RefusalBody: Sendable, Equatable {
     /// Returns nil unless the body is such an object.
     package init?(decoding bytes: [UInt8]) {
         guard let body = try? JSONValue(decoding: bytes) else { return nil }
-        let causes = ["detail", "error", "message"].compactMap { body[$0] }
+        let causes = ["detail", "error", "message", "title"].compactMap { body[$0] }
         guard let text = causes.compactMap(Self.text).first else { return nil }
         self.text = text
         type = ([body] + causes).compactMap { $0["error_type"]?.string }.first

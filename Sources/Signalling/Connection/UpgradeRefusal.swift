@@ -84,16 +84,11 @@ package struct UpgradeRefusal {
 
     /// The text of the body, redacted, and the cause that the body names. Its text alone names the cause of a 4xx only.
     private var cause: (text: String?, type: ServiceErrorType?) {
-        let content = head.fields.first("Content-Type")?.lowercased() ?? ""
-        guard content.hasPrefix("application/json") || content.hasPrefix("text/plain") else { return (nil, nil) }
-        let answer = RefusalBody(decoding: body)
-        var text = answer?.text ?? String(decoding: body.prefix(4096), as: UTF8.self)
-        // Bodies often end with a line feed or a point, which would stand before the closing bracket of the sentence.
-        while let last = text.last, last.isWhitespace || last == "." { text.removeLast() }
+        guard let answer = head.refusal(in: body) else { return (nil, nil) }
         let isRefusal = (400..<500).contains(head.status) && head.status != 401
         return (
-            text.isEmpty ? nil : url.redacting(text).printable(limit: 200),
-            ServiceErrorType(answer?.type, text: isRefusal ? text : "")
+            url.redacting(answer.text).printable(limit: 200),
+            ServiceErrorType(answer.type, text: isRefusal ? answer.text : "")
         )
     }
 }

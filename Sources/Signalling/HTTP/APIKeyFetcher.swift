@@ -2,7 +2,7 @@
 // query, a header, the key or any text of the response.
 package import DecartProtocol
 package import DecartSession
-import Network
+package import Network
 
 package struct APIKeyFetcher: Sendable {
     private let url: HTTPURL
@@ -48,17 +48,18 @@ package struct APIKeyFetcher: Sendable {
 
 /// Interprets the backend's response.
 package struct KeyAnswer {
-    let status: Int
+    let head: HTTPResponseHead
     let body: [UInt8]
     let host: String
+    private var status: Int { head.status }
 
-    package init(status: Int, body: [UInt8], host: String) {
-        (self.status, self.body, self.host) = (status, body, host)
+    package init(head: HTTPResponseHead, body: [UInt8], host: String) {
+        (self.head, self.body, self.host) = (head, body, host)
     }
 
     static func result(of outcome: HTTPExchange.Outcome, host: String, port: Int) -> Result<ClientToken, SessionError> {
         if case .answer(let head, let body) = outcome {
-            return KeyAnswer(status: head.status, body: body, host: host).result
+            return KeyAnswer(head: head, body: body, host: host).result
         }
         var error = outcome.error(
             tooLong: "the response of \(host) exceeds the size limit.",
@@ -88,8 +89,8 @@ package struct KeyAnswer {
             error.code = .invalidAPIKey
             error.isPermanent = true
             error.message =
-                "\(what) rejected the request (HTTP \(status)). Check api-key-headers, or the user name and password in "
-                + "api-key-url."
+                "\(what) rejected the request (HTTP \(status)). "
+                + head.remedy(basic: "the user name and password in api-key-url", bearer: "api-key-headers")
         case 300...399:
             error.code = .network
             error.message = "\(what) redirects (HTTP \(status)); redirects are not followed. Correct api-key-url."

@@ -198,10 +198,22 @@ package final class WHEPResource: @unchecked Sendable {
         let server = "The WHEP server \(url.host)"
         var error = SessionError(.server, "", stage: .connect, httpStatus: status)
         switch status {
+        case 301...303:
+            let target = head.fields.first("Location").flatMap(url.resolving)
+            let address = target.map { ", to \($0.isSecure ? "https" : "http")://\($0.hostHeader)" } ?? ""
+            error.message =
+                "\(server) redirects the offer (HTTP \(status)\(address)), which is followed with 307 and 308 alone. Set that "
+                + "URL in source=whep:."
         case 300...399:
             error.message = "\(server) redirects to an unusable address, or too often (HTTP \(status))."
+        case 401 where !url.hasOrigin(of: configuration.url):
+            error.message =
+                "The URL redirects to \(url.host), which wants authentication (HTTP 401\(details)). A token or password goes "
+                + "to \(configuration.url.host) alone: set the other URL in source=whep:."
         case 401, 403:
-            error.message = "\(server) rejected the request (HTTP \(status)\(details)). \(Self.remedy(head))"
+            error.message =
+                "\(server) rejected the request (HTTP \(status)\(details)). "
+                + head.remedy(basic: Self.passwordInURL, bearer: "whep-token")
         case 404, 409, 410:
             error.message = "\(server) has no such stream now (HTTP \(status)\(details)). Check the URL and the camera."
         case 405, 415, 501:
@@ -224,29 +236,9 @@ package final class WHEPResource: @unchecked Sendable {
 
     /// The text of the body, bounded and redacted.
     private func cause(_ head: HTTPResponseHead, _ body: [UInt8]) -> String? {
-        let type = head.fields.first("Content-Type")?.lowercased() ?? ""
-        guard type.hasPrefix("application/json") || type.hasPrefix("text/plain") else { return nil }
-        let answer = RefusalBody(decoding: body)?.text ?? String(decoding: body.prefix(4096), as: UTF8.self)
         let token = configuration.token.map { [$0] } ?? []
-        guard var text = configuration.url.redacting(answer, token)?.printable(limit: 200) else { return nil }
-        // Bodies often end with a line feed or a point, which would stand before the closing bracket of the sentence.
-        while let last = text.last, last.isWhitespace || last == "." { text.removeLast() }
-        return text.isEmpty ? nil : text
+        return head.refusal(in: body).flatMap { configuration.url.redacting($0.text, token)?.printable(limit: 200) }
     }
 
-    /// Names the property for the authentication scheme that the server requires (RFC 9110 11.6.1).
-    private static func remedy(_ head: HTTPResponseHead) -> String {
-        let inURL = "the user name and password in the URL, source=whep:https://user:password@host/…"
-        // Parameters of a challenge have an equals sign; the first word of all others is a scheme.
-        let schemes = head.fields.list("WWW-Authenticate").compactMap {
-            $0.split(separator: " ").first.map { $0.lowercased() }
-        }.filter { !$0.contains("=") }
-        let others = schemes.filter { $0.utf8.count <= 32 && $0.utf8.allSatisfy(\.isTokenCharacter) }
-        if schemes.contains("basic") { return "It wants Basic authentication: check \(inURL)." }
-        if schemes.contains("bearer") { return "It wants a Bearer token: check whep-token." }
-        return others.isEmpty
-            ? "Check whep-token, or \(inURL)."
-            : "It wants \(others.prefix(4).joined(separator: ", ")) authentication, which is not supported: let it take "
-                + "Basic or Bearer."
-    }
+    private static let passwordInURL = "the user name and password in the URL, source=whep:https://user:password@host/…"
 }

@@ -17,7 +17,7 @@ func check(_ error: SessionError) {
 
 func httpInput(_ bytes: [UInt8]) {
     guard let (head, body, _) = httpReadersInput(bytes).messages.first else { return }
-    switch KeyAnswer(status: head.status, body: body, host: "backend.example").result {
+    switch KeyAnswer(head: head, body: body, host: "backend.example").result {
     case .success(let token):
         precondition("\(token.key)" == "<redacted>")
         precondition([token.sessionLimit, token.key.sessionLimit].allSatisfy { ($0 ?? .seconds(1)) > .zero })
