@@ -14,16 +14,15 @@ enum DescribedSource {
             throw GStreamerError(.badDescription, "it must have exactly one unlinked source pad")
         }
         bin.add(try GhostPad(name: "src", target: last))
-        for element in bin.allElements where element.factoryName == "rtspsrc" { splitLocation(element) }
+        for element in bin.allElements where element.factoryName == "rtspsrc" {
+            guard let url = element.string("location").flatMap({ try? RTSPURL($0) }) else { continue }
+            let own = element.string("user-id").flatMap { user in
+                element.string("user-pw").map { BasicCredentials(user: Secret(user), password: Secret($0)) }
+            }
+            // Those of the URL come first, as in the element.
+            guard let credentials = url.credentials ?? own else { continue }
+            _ = RTSPRequests(of: element, to: url, credentials)
+        }
         return bin
-    }
-
-    /// rtspsrc reports the progress of its connection with the location.
-    private static func splitLocation(_ element: Element) {
-        guard let url = element.string("location").flatMap({ try? RTSPURL($0) }), let credentials = url.credentials
-        else { return }
-        element.set("location", GValueBox(url.location.reveal()))
-        element.set("user-id", GValueBox(credentials.user.reveal()))
-        element.set("user-pw", GValueBox(credentials.password.reveal()))
     }
 }

@@ -3,6 +3,8 @@ package struct BasicCredentials: Sendable, Equatable {
     package let user: Secret
     package let password: Secret
 
+    package init(user: Secret, password: Secret) { (self.user, self.password) = (user, password) }
+
     /// Accepts `user:password`, both percent-encoded (RFC 3986 §3.2.1), the password optional.
     init?(userInfo: Substring) {
         let parts = userInfo.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)

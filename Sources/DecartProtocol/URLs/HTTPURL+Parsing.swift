@@ -4,10 +4,12 @@ extension HTTPURL {
     /// - Parameters:
     ///   - property: the property that holds the URL, for the error.
     ///   - schemes: accepted schemes in lower case, with a flag for the encrypted ones.
+    ///   - ports: those of the schemes without and with encryption.
     ///   - reserved: names that the query must not contain.
     init(
         parsing text: String, property: String,
-        schemes: [(name: String, isSecure: Bool)] = [("https", true), ("http", false)], reserved: [String] = [],
+        schemes: [(name: String, isSecure: Bool)] = [("https", true), ("http", false)],
+        ports: (plain: Int, secure: Int) = (80, 443), reserved: [String] = [],
         code: DecartErrorCode = .invalidOptions
     ) throws(ProtocolError) {
         func refuse(_ reason: String) -> ProtocolError { ProtocolError(code, "\(property) \(reason).") }
@@ -45,7 +47,7 @@ extension HTTPURL {
         path = slash == rest.endIndex ? "" : String(rest[slash...])
         guard let (host, port) = Self.hostAndPort(authority) else { throw refuse("has no valid host and port") }
         self.host = host
-        self.port = port ?? (isSecure ? 443 : 80)
+        self.port = port ?? (isSecure ? ports.secure : ports.plain)
         guard !path.utf8.contains(where: { "\"<>\\^`{|}".utf8.contains($0) }),
             !query.utf8.contains(where: { "\"<>\\^`{|}".utf8.contains($0) })
         else { throw refuse("has a character that must be percent-encoded") }

@@ -6,6 +6,9 @@ package struct RTSPURL: Sendable, Equatable {
         ("rtspsu", true),
     ]
 
+    /// GStreamer's, with TLS too.
+    private static let defaultPort = 554
+
     /// **Secret**, because a camera may take its password in the query. It has no user name and no password.
     package let location: Secret
     package let credentials: BasicCredentials?
@@ -22,13 +25,18 @@ package struct RTSPURL: Sendable, Equatable {
     package init(_ text: String) throws(ProtocolError) {
         let bare: String
         (bare, credentials) = try HTTPURL.withoutCredentials(text, property: "source=rtsp:")
-        http = try HTTPURL(parsing: bare, property: "source=rtsp:", schemes: Self.schemes)
+        http = try HTTPURL(
+            parsing: bare, property: "source=rtsp:", schemes: Self.schemes, ports: (Self.defaultPort, Self.defaultPort))
         location = Secret(bare)
         usesUDP = bare.prefix { $0 != ":" }.lowercased().hasSuffix("u")
     }
 
     package var host: String { http.host }
     package var isSecure: Bool { http.isSecure }
+    var isLocal: Bool { http.isLocal }
+
+    /// True if the credentials of one URL may go to the other one.
+    func hasOrigin(of other: RTSPURL) -> Bool { http.hasOrigin(of: other.http) }
 
     /// Removes the credentials and the query from a text, in which the camera may repeat them.
     package func redacting(_ text: String) -> String {

@@ -47,6 +47,15 @@ public class Element: GObject, @unchecked Sendable {
         return ElementState(current)
     }
 
+    /// The URI at which a source or sink is now, which a redirect may have changed; nil for other elements. **May have secrets.**
+    package var location: String? {
+        guard decart_instance_is(raw, gst_uri_handler_get_type()) != 0,
+            let uri = gst_uri_handler_get_uri(OpaquePointer(raw))
+        else { return nil }
+        defer { g_free(uri) }
+        return String(cString: uri)
+    }
+
     @discardableResult public func syncStateWithParent() -> Bool { gst_element_sync_state_with_parent(element) != 0 }
     public func setLockedState(_ locked: Bool) { gst_element_set_locked_state(element, locked ? 1 : 0) }
 

@@ -111,6 +111,23 @@ import Testing
         #expect(driver.opened == 1 && driver.extensions == 6)
     }
 
+    /// Once for the camera, however often its views begin again.
+    @Test func audioThatCannotBeReceivedIsNamedOnce() {
+        var driver = Driver()
+        driver.handle(.audioUnusable(view: 1, reason: "early"))
+        driver.walkToLive(.seconds(6))
+        let earlier = driver.warnings.count
+        driver.handle(.audioUnusable(view: 1, reason: "it is G722"))
+        driver.handle(.audioUnusable(view: 1, reason: "it is G722"))
+        driver.handle(.audioUnusable(view: 7, reason: "of another view"))
+        #expect(driver.warnings.dropFirst(earlier) == ["The camera stays without audio: it is G722."])
+        driver.wait(.seconds(6))
+        driver.handle(.audioUnusable(view: 2, reason: "it is G722"))
+        #expect(driver.opened == 2 && driver.warnings.count == earlier + 1)
+        driver.handle(.audioUnusable(view: 2, reason: "it is L16"))
+        #expect(driver.warnings.count == earlier + 2)
+    }
+
     @Test func theLeadIsBounded() {
         #expect(Machine.lead(.seconds(6)) == .seconds(2))
         #expect(Machine.lead(.seconds(300)) == .seconds(30))

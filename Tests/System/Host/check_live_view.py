@@ -230,6 +230,11 @@ class Case:
         self.ends.callback(server.kill)
         return server
 
+    def rtsp_answers(self, answer):
+        server = rtsp_server.Answers(answer)
+        self.ends.callback(server.end)
+        return server
+
     def server_of(self, *cameras):
         """A server with a view of each of these cameras, one after the other."""
         return self.server(lambda number, offer: cameras[number - 1].answer(offer) if number <= len(cameras) else 404)
@@ -573,12 +578,14 @@ def check_rtsp(case):
 
 def check_rtsp_streams(case):
     """What cameras send, and what they refuse."""
-    for options in (("--codec", "h265-b"), ("--codec", "h264-b", "--audio", "pcma"), ("--codec", "vp8")):
+    for options, properties, wanted in ((("--codec", "h265-b"), "", []), (("--codec", "h264-b", "--audio", "pcma"), "", []), (
+            ("--codec", "vp8", "--audio", "l16"), "audio-source=camera", ["stays without audio: it is L16"])):
         port = rtsp_server.free_port()
         case.rtsp(port, *options)
-        element = case.element(f"source=rtsp://127.0.0.1:{port}/camera").play()
+        element = case.element(f"source=rtsp://127.0.0.1:{port}/camera {properties}").play()
         shown = element.shows_camera()
-        report(f"RTSP: {' '.join(options)} is shown", "" if shown and not element.warnings else element.summary())
+        told = len(element.warnings) == len(wanted) and all(words in text for words, text in zip(wanted, element.warnings))
+        report(f"RTSP: {' '.join(options)} is shown", "" if shown and told else element.summary())
         element.stop()
     user = ("--user", "user", "--password", "canary")
     for what, options, name, wanted in (
@@ -606,6 +613,41 @@ def check_rtsp_streams(case):
     case.rtsp(port)
     element = case.element(f"source=\"uridecodebin uri=rtsp://127.0.0.1:{port}/camera\"").play()
     report("a described uridecodebin shows an RTSP camera", "" if element.shows_camera() else element.summary())
+
+
+def check_rtsp_redirects(case):
+    """The URL's user name and password follow a redirect to the same server, and go to no other one."""
+    port = rtsp_server.free_port()
+    case.rtsp(port)
+    word = "Basic " + base64.b64encode(b"us@er:canary:p").decode()
+    wants = ["401 Unauthorized", 'WWW-Authenticate: Basic realm="camera"']
+    other = case.rtsp_answers(lambda path, authorization: wants)
+
+    def answer(path, authorization):
+        if path == "/new" and authorization != word:
+            return wants
+        target = {"/old": server.url("/new"), "/new": f"rtsp://127.0.0.1:{port}/camera", "/away": other.url("/camera"),
+                  "/circle": server.url("/circle")}.get(path)
+        if target:
+            return ["302 Moved Temporarily", f"Location: {target}"]
+        return ["403 Forbidden"]
+
+    server = case.rtsp_answers(answer)
+    wanted = {"/old": "", "/away": "it redirects to 127.0.0.1, which wants a user name and a password (401)",
+              "/circle": "it redirects too often", "/closed": "it refuses a request: Forbidden (403)"}
+    urls = {path: server.url(path, "us%40er:canary%3Ap@") for path in wanted}
+    elements = {path: case.element(f"source={url}").play() for path, url in urls.items()}
+    described = case.element(f'source="rtspsrc location={urls["/away"]} protocols=tcp ! decodebin"').play()
+    shown = elements["/old"].shows_camera()
+    report("RTSP: two redirects are followed, with the password to the same server", "" if shown and not elements["/old"].warnings
+           and ("DESCRIBE", "/new", word) in server.requests else (server.requests, elements["/old"].summary()))
+    for path, words in list(wanted.items())[1:]:
+        told = elements[path].wait(lambda own: own.warnings) and words in elements[path].warnings[0]
+        report(f"RTSP: {path} is named", "" if told and not elements[path].errors else elements[path].summary())
+    ended = described.wait(lambda own: own.errors)
+    asked = [authorization for method, _, authorization in other.requests if method == "DESCRIBE"]
+    report("RTSP: a redirect leads the password to no other server", "" if ended and asked == [None, None] else other.requests)
+    report("RTSP: redirects show no password", [text for each in (described, *elements.values()) for text in leaks(each)])
 
 
 def check_rtsps(case):
@@ -843,7 +885,7 @@ def check_mistakes(case):
 CASES = {"extensions": check_extensions, "rtsp": check_rtsp, "refused extension": check_refused_extension,
          "encoded late": check_encoded_late, "whep": check_whep, "g711": check_g711, "encoded": check_encoded,
          "rtsp streams": check_rtsp_streams, "trickle": check_trickle, "restarts": check_restarts, "basic": check_basic,
-         "refusals": check_refusals,
+         "refusals": check_refusals, "rtsp redirects": check_rtsp_redirects,
          "nginx": check_nginx, "null": check_null, "encoded in": check_encoded_in, "encoded rtsp": check_encoded_rtsp,
          "fingerprint": check_wrong_fingerprint, "rtsps": check_rtsps, "guide": check_guide, "links": check_links,
          "mistakes": check_mistakes}

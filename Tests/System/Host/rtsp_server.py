@@ -7,11 +7,14 @@ Prints "ready" when it listens.
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
+import threading
 
 import gi
 
@@ -26,6 +29,7 @@ VIDEO = {
 }
 AUDIO = {
     "aac": "audio/x-raw,rate=48000,channels=1 ! avenc_aac ! aacparse ! rtpmp4gpay",
+    "l16": "audio/x-raw,rate=44100,channels=1 ! rtpL16pay",
     "pcma": "audio/x-raw,rate=8000,channels=1 ! alawenc ! rtppcmapay",
 }
 
@@ -52,6 +56,39 @@ class Server:
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+
+class Answers(socketserver.ThreadingTCPServer):
+    """An RTSP server of this process that has no streams: it answers OPTIONS, and other requests with the lines that
+    `answer(path, authorization)` returns, the status first."""
+    daemon_threads = True
+
+    def __init__(self, answer):
+        self.answer, self.requests = answer, []  # (method, path, authorization)
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def url(self, path, user=""):
+        return f"rtsp://{user}127.0.0.1:{self.server_address[1]}{path}"
+
+    def end(self):
+        self.shutdown()
+        self.server_close()
+
+
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        with contextlib.suppress(OSError):
+            while (line := self.rfile.readline().decode().split()):
+                fields = {}
+                while (field := self.rfile.readline().decode().strip()):
+                    name, _, fields[name.lower()] = (part.strip() for part in field.partition(":"))
+                request = (line[0], "/" + line[1].partition("://")[2].partition("/")[2], fields.get("authorization"))
+                self.server.requests.append(request)
+                lines = (["200 OK", "Public: OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN"] if line[0] == "OPTIONS"
+                         else self.server.answer(*request[1:]))
+                head = [f"RTSP/1.0 {lines[0]}", f"CSeq: {fields['cseq']}", *lines[1:], "", ""]
+                self.wfile.write("\r\n".join(head).encode())
 
 
 def main():

@@ -2,6 +2,7 @@
 // pads that stay. They know packets; they must not know where these come from.
 //
 // Every method runs on the camera's queue, which may block in GStreamer, unless it says otherwise.
+import DecartProtocol
 import GStreamerKit
 import Log
 import WebRTCTransport
@@ -14,6 +15,8 @@ final class CameraReceivers: @unchecked Sendable {
         let audio: StreamJoint?
         /// Called with the first frame, on any thread.
         let onFirst: @Sendable () -> Void
+        /// Called with the reason why the camera's audio cannot be received, on any thread.
+        let onUnusableAudio: @Sendable (_ reason: String) -> Void
     }
     private struct Receiver<Codec> {
         let codec: Codec
@@ -128,13 +131,19 @@ final class CameraReceivers: @unchecked Sendable {
         remove(audio)
         audio = nil
         do throws(GStreamerError) {
-            guard let decoder = try AudioDecoderBin.make(encodingName: name) else { return }
+            guard let decoder = try AudioDecoderBin.make(encodingName: name) else {
+                return joints.onUnusableAudio(Self.unusable(name))
+            }
             let entry = joint.makeEntry {}
             audio = Receiver(codec: name, elements: [decoder], entry: entry)
             try audioIsolator.link(to: try bin.insert([decoder], before: entry))
             logger.info("camera: audio \(name)")
         } catch {
-            logger.warning("camera: its audio cannot be decoded: \(error.message)")
+            joints.onUnusableAudio("it cannot be decoded: \(error.message.withoutFinalPoint)")
         }
+    }
+
+    static func unusable(_ encodingName: String) -> String {
+        "it is \(encodingName.printable(limit: 32)), which is not received. It must be AAC, G.711 or Opus"
     }
 }

@@ -171,7 +171,8 @@ final class LiveCamera: @unchecked Sendable {
     private func makeView(_ number: Int, _ withAudio: Bool) throws -> any LiveView {
         let onEvent = { @Sendable [weak self] (event: LiveViewMachine.Event) -> Void in self?.enqueue(event) }
         let joints = CameraReceivers.Joints(
-            video: video, audio: withAudio ? audio : nil, onFirst: { onEvent(.firstFrame(view: number)) })
+            video: video, audio: withAudio ? audio : nil, onFirst: { onEvent(.firstFrame(view: number)) },
+            onUnusableAudio: { onEvent(.audioUnusable(view: number, reason: $0)) })
         let exchange: any OfferExchange
         switch settings.service {
         case .signals(let requests):

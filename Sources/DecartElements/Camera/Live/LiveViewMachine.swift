@@ -57,6 +57,8 @@ package struct LiveViewMachine: Sendable {
         /// The new duration counts from now; nil: without limit.
         case extended(view: Int, Duration?)
         case extensionRefused(view: Int, reason: String)
+        /// The camera has audio, which is wanted and cannot be received.
+        case audioUnusable(view: Int, reason: String)
         /// The application asks for an extension now.
         case extend
         /// - Parameter frames: number of frames so far; nil: none are due, because the element does not play.
@@ -120,6 +122,8 @@ package struct LiveViewMachine: Sendable {
     private var phase = Phase.idle
     private var view = 0
     private var isExtending = false
+    /// Has been reported; the views after it are those of the same camera.
+    private var causeOfSilence: String?
     /// Number of frames at the last look, and when it had changed.
     private var lastFrames: (count: UInt64?, at: Duration) = (nil, .zero)
     private var timers: [Timer: Int] = [:]
@@ -163,6 +167,10 @@ package struct LiveViewMachine: Sendable {
             guard number == view, isExtending else { return [] }
             isExtending = false
             return [.warn("The live view is not extended: \(reason). A new one begins at its end.")]
+        case .audioUnusable(let number, let reason):
+            guard number == view, phase != .idle, phase != .waiting, reason != causeOfSilence else { return [] }
+            causeOfSilence = reason
+            return [.warn("The camera stays without audio: \(reason).")]
         case .extend:
             guard phase == .live, timers[.expiry] != nil else { return [] }
             return extend()

@@ -20,6 +20,8 @@ final class RTSPView: LiveView, @unchecked Sendable {
     private struct State {
         var video: VideoCodec?
         var hasAudio = false
+        /// The encoding of audio that is wanted and cannot be received.
+        var unusableAudio: String?
         /// Encodings of video that cannot be received.
         var unusable: [String] = []
         var isDescribed = false
@@ -29,6 +31,7 @@ final class RTSPView: LiveView, @unchecked Sendable {
     private let parent: Bin
     private let bin = Bin()
     private let source: Element
+    private let requests: RTSPRequests
     private let receivers: CameraReceivers
     private let takesAudio: Bool
     /// The codecs in which video is forwarded encoded; nil: it is decoded.
@@ -62,11 +65,18 @@ final class RTSPView: LiveView, @unchecked Sendable {
             })
         source = try Element(
             factory: "rtspsrc", typeName: "GstDecartRTSPSource", hiding: ["location", "user-id", "user-pw"])
+        requests = RTSPRequests(of: source, to: camera.url, camera.url.credentials)
         try configure()
         bin.suppressSourceAndSinkFlags()
         bin.add(source)
         source.connect("select-stream") { [weak self] arguments in
             GValueBox(arguments.last?.caps.flatMap { self?.select($0) } ?? false)
+        }
+        source.connect("no-more-pads") { [weak self, onUnusableAudio = joints.onUnusableAudio] _ in
+            if let state = self?.state.withLock(\.self), !state.hasAudio, let name = state.unusableAudio {
+                onUnusableAudio(CameraReceivers.unusable(name))
+            }
+            return nil
         }
         source.connect("pad-added") { [weak self] arguments in
             if let pad = arguments.first?.pad { self?.link(pad) }
@@ -75,11 +85,6 @@ final class RTSPView: LiveView, @unchecked Sendable {
     }
 
     private func configure() throws(GStreamerError) {
-        source.set("location", GValueBox(camera.url.location.reveal()))
-        if let credentials = camera.url.credentials {
-            source.set("user-id", GValueBox(credentials.user.reveal()))
-            source.set("user-pw", GValueBox(credentials.password.reveal()))
-        }
         source.set("user-agent", GValueBox(camera.userAgent))
         if !camera.url.usesUDP { source.set("protocols", "tcp") }
         // Over UDP, time for packets that overtake others.
@@ -117,12 +122,24 @@ final class RTSPView: LiveView, @unchecked Sendable {
     func redacting(_ text: String) -> String { camera.url.redacting(text) }
 
     private func reason(_ code: ElementProblem.Code?, _ text: String, _ debug: String) -> String {
+        let (state, redirects) = (state.withLock(\.self), requests.redirects)
+        if let refusal = redirects.refusal { return refusal }
         switch code {
+        case .resourceNotAuthorized where redirects.otherHost != nil:
+            return
+                "it redirects to \(redirects.otherHost ?? ""), which wants a user name and a password (401): those of "
+                + "source= go to \(camera.url.host) alone"
         case .resourceNotAuthorized where camera.url.credentials != nil:
             return "it refuses the user name or the password (401)"
         case .resourceNotAuthorized: return "it wants a user name and a password (401): source=rtsp://user:password@…"
         case .resourceNotFound: return "it has no stream at this path (404)"
         default: break
+        }
+        // "…:\nForbidden (403)"
+        if text.hasPrefix("Unhandled error"), let answer = debug.split(whereSeparator: \.isNewline).last,
+            answer.hasSuffix(")")
+        {
+            return "it refuses a request: \(String(answer).printable(limit: 100))"
         }
         // "…: Failed to connect. (System error: Connection refused)"
         let cause = debug.split(separator: "(").last.flatMap { $0.hasSuffix(")") ? $0.dropLast() : nil }
@@ -131,7 +148,6 @@ final class RTSPView: LiveView, @unchecked Sendable {
             let certificate = camera.url.isSecure ? ", or its certificate is not trusted (ca-file)" : ""
             return "it cannot be reached\(certificate)\(suffix)"
         }
-        let state = state.withLock(\.self)
         if state.isDescribed, state.video == nil {
             if let encodedCodecs, !state.unusable.isEmpty {
                 let taken = encodedCodecs.map(\.encodingName).joined(separator: " or ")
@@ -163,10 +179,10 @@ final class RTSPView: LiveView, @unchecked Sendable {
                 state.video = codec
                 return (true, true)
             }
-            guard format.string("media") == "audio", takesAudio, !state.hasAudio,
-                AudioDecoderBin.isDecodable(encodingName: name)
-            else { return (false, false) }
-            state.hasAudio = true
+            guard format.string("media") == "audio", takesAudio, !state.hasAudio else { return (false, false) }
+            state.hasAudio = AudioDecoderBin.isDecodable(encodingName: name)
+            if !state.hasAudio { state.unusableAudio = name }
+            guard state.hasAudio else { return (false, false) }
             return (true, false)
         }
         if isFirstVideo { onEvent(.granted(view: number, LiveViewGrant(answer: ""))) }
