@@ -332,7 +332,7 @@ package final class RoomConnection: @unchecked Sendable {
         switch action {
         case .send(let message): logger.debug("sends \(kind(of: message))")
         case .reportConnected: logger.info("the peer connections are up after \(elapsed)")
-        case .report(.recovering(let error)): logger.info("resumes: \(error.description)")
+        case .report(.recovering(let error)): logger.info("resumes: \(error.message)")
         case .reportResumed(let time, let attempts):
             logger.info(
                 "resumed after \(Int(time / .milliseconds(1))) ms, \(attempts == 1 ? "1 attempt" : "\(attempts) attempts")"
