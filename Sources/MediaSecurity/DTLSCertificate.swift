@@ -29,6 +29,10 @@ package final class DTLSCertificate: @unchecked Sendable {
 
     package static func generate(_ kind: KeyKind = .p256) throws(DTLSError) -> DTLSCertificate {
         guard OpenSSLLibrary.isPrepared else { throw .drained(.setup, "OpenSSL could not be initialised") }
+        return try OpenSSLLibrary.use { () throws(DTLSError) in try make(kind) }
+    }
+
+    private static func make(_ kind: KeyKind) throws(DTLSError) -> DTLSCertificate {
         ERR_clear_error()
         let key =
             switch kind {

@@ -37,21 +37,29 @@ package final class TLSClientContext: @unchecked Sendable {
     /// Blocks, because it reads files.
     /// - Parameter protocols: the protocols to offer by ALPN; empty: no ALPN.
     package init(roots: Roots, protocols: [String]) throws(TLSError) {
+        context = try OpenSSLLibrary.use { () throws(TLSError) in try Self.make(roots, protocols) }
+    }
+
+    private static func make(_ roots: Roots, _ protocols: [String]) throws(TLSError) -> OpaquePointer {
         ErrorQueue.clear()
         let store = try TrustStore.make(roots)
-        context = try makeContext(TLS_client_method(), minimum: .tls12, maximum: .tls13)
+        let context = try makeContext(TLS_client_method(), minimum: .tls12, maximum: .tls13)
         SSL_CTX_set1_cert_store(context, store.pointer)
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nil)
         SSL_CTX_set_verify_depth(context, 10)
         gst_decart_ctx_set_max_cert_list(context, TLSSession.maximumHandshakeBytes / 4)
-        guard !protocols.isEmpty else { return }
+        guard !protocols.isEmpty else { return context }
         // RFC 7301 §3.1: names with a length byte each.
         let names = protocols.map { Array($0.utf8) }
         let list = names.flatMap { [UInt8(truncatingIfNeeded: $0.count)] + $0 }
         guard names.allSatisfy({ (1...255).contains($0.count) }), let length = UInt32(exactly: list.count),
             // This function returns 0 on success.
             SSL_CTX_set_alpn_protos(context, list, length) == 0
-        else { throw .drained(.setup) }
+        else {
+            SSL_CTX_free(context)
+            throw .drained(.setup)
+        }
+        return context
     }
 
     deinit { SSL_CTX_free(context) }
