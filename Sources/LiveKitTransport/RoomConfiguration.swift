@@ -15,7 +15,8 @@ package struct RoomConfiguration: Sendable, Equatable {
     package var encodable: [VideoCodec] = []
     /// Codecs that we can receive.
     package var receivable: [VideoCodec] = []
-    /// What makes further codecs receivable, as a part of a sentence, by their encoding names; absent: nothing does.
+    /// By encoding name: why a codec cannot be received, or which packages decode it, as the end of a sentence; absent:
+    /// not known.
     package var remedies: [String: String] = [:]
     /// The application gives the input encoded, in `codec`.
     package var isInputEncoded = false

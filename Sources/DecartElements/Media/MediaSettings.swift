@@ -66,13 +66,14 @@ extension MediaSettings {
     /// The codecs that the service may send.
     var receivableCodecs: [VideoCodec] { encoding?.codecs ?? VideoCodec.receivable }
 
-    /// What makes further codecs receivable, as a part of a sentence, by their encoding names.
+    /// By encoding name: why a codec cannot be received, or which packages decode it, as the end of a sentence.
     var remedies: [String: String] {
         let received = receivableCodecs
         return VideoCodec.allCases.filter { !received.contains($0) }.reduce(into: [:]) { remedies, codec in
             let name = codec.encodingName
-            let packages = VideoCodec.decoderPackages(ofEncodings: [name])
-            remedies[name] = encoding != nil ? "the caps behind the element do not allow it" : packages
+            remedies[name] =
+                encoding != nil
+                ? "the caps behind the element do not allow it" : VideoCodec.decoderPackages(ofEncodings: [name])
         }
     }
 

@@ -1,4 +1,5 @@
-// What the answers say with which HTTP servers refuse a request. The caller removes its secrets from the texts.
+// The cause and the authentication scheme that an HTTP response names when it refuses a request. The caller removes its
+// secrets from the texts.
 import DecartProtocol
 import Network
 
