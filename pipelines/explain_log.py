@@ -20,6 +20,8 @@ CAUSES = [
     ("no-key", "set DECART_API_KEY or api-key-file", ["No API key: set", "The API key is empty", "that api-key-file names",
       "there is no key. Set"]),
     ("key", "check the API key", ["rejected the API key", "Check the key and whether it permits"]),
+    # Also the request that was under way when the service ended the session and its room, for a cause of its own.
+    ("room-token", "the service's room refuses the token of the service: try again later", ["rejected the token of the room"]),
     ("credits", "top up the account's credits", ["the account is out of credits"]),
     ("key-url", "check api-key-url and that backend", ["No API key from api-key-url"]),
     ("base-url", "correct base-url",
@@ -209,7 +211,7 @@ PATTERNS = [(cause, remedy, re.compile("|".join(".*".join(map(re.escape, text.sp
             for cause, remedy, texts in CAUSES]
 # Failures of a neighbour that follow from another cause, which counts if there is one.
 CONSEQUENCES = {"negotiation", "not-linked", "element", "network", "connection-lost", "media", "media-timeout", "no-answer",
-                "service", "unlinked", "link"}
+                "service", "unlinked", "link", "room-token"}
 
 
 def own_remedy(text):
