@@ -56,7 +56,8 @@ package protocol SessionMedia: AnyObject, Sendable {
     /// Adds faults while media flow; ignores faults that cannot begin late.
     func add(_ faults: [Fault])
 
-    /// Idempotent. No event follows `completion`, which is called once for each call.
+    /// Idempotent. `completion` is called once for each call, on any thread, when the media are released too, which the
+    /// caller therefore must not keep. No event follows it.
     func stop(completion: @escaping @Sendable () -> Void)
 }
 
