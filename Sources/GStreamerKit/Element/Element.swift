@@ -93,7 +93,9 @@ public class Element: GObject, @unchecked Sendable {
         var parent = gst_object_get_parent(gstObject)
         while let object = parent {
             defer { gst_object_unref(object) }
-            if decart_instance_is(object, decart_type_element()) != 0, isMeant(Element(borrowing: object)) { return true }
+            if decart_instance_is(object, decart_type_element()) != 0, isMeant(Element(borrowing: object)) {
+                return true
+            }
             parent = gst_object_get_parent(object)
         }
         return false
