@@ -1,6 +1,7 @@
 import GStreamerKit
 import MediaPipeline
 import Testing
+import WebRTCTransport
 
 /// Tests on virtual time with numbers for frames; no element, no clock. Times are in ms.
 @Suite struct OutputSchedulerTests {
@@ -91,6 +92,45 @@ import Testing
         #expect(output.next() == "wait")
         output.scheduler.orient(portrait: true)
         #expect(output.next() == "negotiate" && output.scheduler.beginNegotiation().height == 640)
+    }
+
+    /// Some muxers write no start offsets, so both streams begin at one time.
+    @Test func videoBeginsWithTheAudio() {
+        func output(audioAt time: ClockTime, _ change: (inout OutputConfiguration) -> Void = { _ in }) -> Output {
+            let output = self.output(change)
+            _ = output.scheduler.playout.begin(.audio, at: time * Self.ms)
+            return output
+        }
+        var black = output(audioAt: 40)
+        #expect([black.next(200), black.next(245)] == ["black at 40 discont", "black at 196"])
+        var later = output(audioAt: 230)
+        #expect([later.next(200), later.next(229), later.next(230)] == ["wait 30", "wait 1", "black at 230 discont"])
+        var longAgo = output(audioAt: 40)
+        #expect(longAgo.next(2000) == "black at 1951 discont")
+        // Frames of the service keep their times, and none leaves before the beginning.
+        var behind = output(audioAt: 40)
+        behind.frame(1, at: 160, now: 162)
+        #expect([behind.next(162), behind.next(162)] == ["black at 40 discont", "1 at 160"])
+        var before = output(audioAt: 240)
+        before.frame(1, at: 160, now: 162)
+        #expect([before.next(162), before.next(162), before.next(240)] == ["wait 0", "wait 78", "1 at 240 discont"])
+    }
+
+    /// Nothing stands in for encoded frames, for those of `fallback=none`, and for those that have the input's times.
+    @Test func someFramesBeginWithoutTheAudio() {
+        for change in [
+            { $0.fallback = .none }, { $0.isEncoded = true }, { ($0.captureLatency, $0.latency) = (0, 0) },
+        ] as [(inout OutputConfiguration) -> Void] {
+            for audio in [40, 240] as [ClockTime] {
+                var output = self.output(change)
+                let isCapture = output.scheduler.timeline.isCapture
+                if isCapture { _ = output.scheduler.setDelay(0, path: 1) }
+                _ = output.scheduler.playout.begin(.audio, at: audio * Self.ms)
+                output.frame(1, at: 160, now: 162)
+                let isDropped = audio > 160 && output.scheduler.configuration.fallback == .none
+                #expect(output.next(162) == (isDropped ? "wait 0" : "1 at 160 discont"), "audio at \(audio)")
+            }
+        }
     }
 
     /// A muted input says nothing of its orientation, and its black frames come back.

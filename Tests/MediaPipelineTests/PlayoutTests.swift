@@ -21,4 +21,19 @@ import WebRTCTransport
         playout.end(.video)
         #expect(playout.delay == 0 && playout.promised == 200 * Self.ms)
     }
+
+    @Test func aStreamBeginsWithTheOneBeforeIt() {
+        let playout = Playout()
+        func begin(_ kind: MediaKind, _ time: ClockTime) -> ClockTime {
+            playout.begin(kind, at: time * Self.ms) / Self.ms
+        }
+        #expect(begin(.audio, 100) == 100 && begin(.video, 250) == 100)
+        #expect(begin(.video, 400) == 400, "it begins again, behind a flush")
+        playout.end(.audio)
+        #expect(begin(.audio, 300) == 400, "the other one begins a little later")
+        playout.end(.audio)
+        #expect(begin(.audio, 1500) == 1500, "or began long ago")
+        playout.reset()
+        #expect(begin(.video, 2000) == 2000)
+    }
 }

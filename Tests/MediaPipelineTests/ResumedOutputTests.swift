@@ -77,6 +77,25 @@ import WebRTCTransport
         }
     }
 
+    /// An application may deactivate a pad in PLAYING, and activate it again.
+    @Test func aPadThatIsActivatedAgainGoesOn() throws {
+        let (element, host) = try OutputHost.make()
+        let (pipeline, sink) = (Pipeline(), Sink())
+        pipeline.add([element])
+        host.output.configure { $0.preferred = OutputFormat(width: 64, height: 36, framerate: (30, 1)) }
+        let source = try #require(element.staticPad("src"))
+        try source.link(sink.pad)
+        pipeline.setState(.playing)
+        host.output.set(playing: true)
+        defer { pipeline.setState(.null) }
+        for round in 1...3 {
+            let before = sink.buffers.value
+            try #require(sink.buffers.wait(.seconds(20)) { $0 > before + 2 }, "no frames in round \(round)")
+            source.setActive(false)
+            source.setActive(true)
+        }
+    }
+
     /// A pad that is deactivated while the flush passes: neither waits for the other.
     @Test func theEndOfAPadWins() throws {
         for _ in 0..<50 {

@@ -316,6 +316,7 @@ final class DecartSource: ElementImplementation {
             if change == .nullToReady { postBuildError() }
             return change == .nullToReady ? .failure : chainUp()
         }
+        if change.isStart, handle.unowned.isInsideStoppingBin { return chainUp() }
         switch change {
         // In this change the transform checks that the codecs it needs are installed: the link decides which.
         case .nullToReady: return updateBypass(parts) ? chainUp() : .failure

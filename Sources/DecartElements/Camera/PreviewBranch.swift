@@ -48,9 +48,14 @@ final class PreviewBranch: @unchecked Sendable {
             if FlowDuty(pad.push(buffer), of: .preview) == .tryAgain { needsStream.store(true, ordering: .relaxed) }
             return .ok
         }
-        self.entry.setEventFunction { .handled(pad.push($0)) }
+        // One that the consumer does not take would be an error of the queue's with the next frame.
+        self.entry.setEventFunction { [weak self] event in
+            if !pad.push(event) { self?.needsStream.store(true, ordering: .relaxed) }
+            return .handled(true)
+        }
         self.entry.setQueryFunction { pad.isLinked ? pad.ask($0) : .forward }
-        self.pad.setEventFunction { .handled(entry.push($0)) }
+        // A flush of the consumer's would stop the tee, and its end would wait for the queue.
+        self.pad.setEventFunction { .handled([.flushStart, .flushStop].contains($0.kind) || entry.push($0)) }
         self.pad.setQueryFunction { entry.ask($0) }
     }
 

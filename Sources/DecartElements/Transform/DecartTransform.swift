@@ -359,6 +359,7 @@ final class DecartTransform: ElementImplementation {
     // MARK: State changes
 
     func changeState(_ change: StateChange, chainUp: () -> StateChangeReturn) -> StateChangeReturn {
+        if change.isStart, handle.unowned.isInsideStoppingBin { return chainUp() }
         switch change {
         case .nullToReady:
             // Before a camera starts, whose threads are lost too.

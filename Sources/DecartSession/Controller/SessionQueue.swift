@@ -35,12 +35,12 @@ package final class SessionQueue: SessionScheduler {
     package var isCurrent: Bool { queue.isCurrent }
 
     /// Drops the work that waits, runs `last` and then returns. On this queue it returns at once, and `last` runs after
-    /// the current work item; elsewhere too if that item takes longer than a second, because the caller is the application.
+    /// the current work item; elsewhere too if that item takes longer than 0.8 s, because the caller is the application.
     /// Call it only once.
     package func end(_ last: @escaping @Sendable () -> Void) {
         isOver.store(true, ordering: .releasing)
         let work = { @Sendable [kept = Kept(object: keep())] in withExtendedLifetime(kept) { last() } }
-        if isCurrent { queue.async(work) } else { queue.sync(within: .seconds(1), work) }
+        if isCurrent { queue.async(work) } else { queue.sync(within: .milliseconds(800), work) }
     }
 
     // @unchecked: the object is only kept alive and never accessed.

@@ -61,12 +61,12 @@ extension Message {
     }
 }
 
-private typealias BusBox = FunctionBox<(Message) -> Void>
+private typealias BusBox = FunctionBox<@Sendable (Message) -> Void>
 
 extension Bus {
     /// Installs a handler that runs on the posting thread and consumes every message. The bus retains the handler, so
     /// it must capture its owner weakly.
-    public func setSyncHandler(_ handler: @escaping (Message) -> Void) {
+    public func setSyncHandler(_ handler: @escaping @Sendable (Message) -> Void) {
         gst_bus_set_sync_handler(
             raw.assumingMemoryBound(to: GstBus.self),
             { _, message, data in

@@ -76,13 +76,24 @@ public class Element: GObject, @unchecked Sendable {
     }
 
     /// True if a bin around the element, at any level, was made by this factory.
-    public func isInside(factory name: String) -> Bool {
+    public func isInside(factory name: String) -> Bool { isInside { $0.factoryName == name } }
+
+    /// A bin around the element, at any level, is on its way down to READY or NULL. GStreamer takes a bin that is further down
+    /// up to PAUSED first, and what is around it does not stop if that fails.
+    package var isInsideStoppingBin: Bool {
+        isInside { bin in
+            let (current, next, target) = (
+                bin.element.pointee.current_state, bin.element.pointee.next_state, bin.element.pointee.target_state
+            )
+            return next != GST_STATE_VOID_PENDING && target.rawValue < min(current.rawValue, GST_STATE_PAUSED.rawValue)
+        }
+    }
+
+    private func isInside(_ isMeant: (Element) -> Bool) -> Bool {
         var parent = gst_object_get_parent(gstObject)
         while let object = parent {
             defer { gst_object_unref(object) }
-            if decart_instance_is(object, decart_type_element()) != 0,
-                Element(borrowing: object).factoryName == name
-            {
+            if decart_instance_is(object, decart_type_element()) != 0, isMeant(Element(borrowing: object)) {
                 return true
             }
             parent = gst_object_get_parent(object)

@@ -141,6 +141,9 @@ public enum StateChange: Sendable, Equatable {
         default: self = .other
         }
     }
+
+    /// The element checks and acquires what it needs.
+    package var isStart: Bool { self == .nullToReady || self == .readyToPaused }
 }
 
 /// An implementation's access to its own element. It holds no reference, because the element owns the implementation.

@@ -2,11 +2,11 @@
 // finalised, so a closure must capture its element weakly or unowned.
 internal import CGStreamer
 
-private typealias ChainBox = FunctionBox<(Buffer) -> FlowReturn>
-private typealias ListBox = FunctionBox<([Buffer]) -> FlowReturn>
-private typealias EventBox = FunctionBox<(Event) -> EventHandling>
-private typealias QueryBox = FunctionBox<(QueryRef) -> QueryHandling>
-private typealias ActivateBox = FunctionBox<(Bool) -> Bool>
+private typealias ChainBox = FunctionBox<@Sendable (Buffer) -> FlowReturn>
+private typealias ListBox = FunctionBox<@Sendable ([Buffer]) -> FlowReturn>
+private typealias EventBox = FunctionBox<@Sendable (Event) -> EventHandling>
+private typealias QueryBox = FunctionBox<@Sendable (QueryRef) -> QueryHandling>
+private typealias ActivateBox = FunctionBox<@Sendable (Bool) -> Bool>
 
 public enum EventHandling: Sendable {
     /// The function has consumed the event, which is not forwarded; the value is the event's result.
@@ -19,7 +19,7 @@ public enum EventHandling: Sendable {
 public enum QueryHandling: Sendable { case answered, refused, forward }
 
 extension Pad {
-    public func setChainFunction(_ function: @escaping (Buffer) -> FlowReturn) {
+    public func setChainFunction(_ function: @escaping @Sendable (Buffer) -> FlowReturn) {
         gst_pad_set_chain_function_full(
             pad,
             { pad, _, buffer in
@@ -29,7 +29,7 @@ extension Pad {
     }
 
     /// Without this function, the chain function gets the buffers of a list one by one.
-    public func setChainListFunction(_ function: @escaping ([Buffer]) -> FlowReturn) {
+    public func setChainListFunction(_ function: @escaping @Sendable ([Buffer]) -> FlowReturn) {
         gst_pad_set_chain_list_function_full(
             pad,
             { pad, _, list in
@@ -43,7 +43,7 @@ extension Pad {
             }, retained(ListBox(function)), releaseBox)
     }
 
-    public func setEventFunction(_ function: @escaping (Event) -> EventHandling) {
+    public func setEventFunction(_ function: @escaping @Sendable (Event) -> EventHandling) {
         gst_pad_set_event_function_full(
             pad,
             { pad, parent, event in
@@ -56,7 +56,7 @@ extension Pad {
             }, retained(EventBox(function)), releaseBox)
     }
 
-    public func setQueryFunction(_ function: @escaping (QueryRef) -> QueryHandling) {
+    public func setQueryFunction(_ function: @escaping @Sendable (QueryRef) -> QueryHandling) {
         gst_pad_set_query_function_full(
             pad,
             { pad, parent, query in
@@ -70,7 +70,7 @@ extension Pad {
     }
 
     /// Called with true when the pad is activated in push mode, and with false when it is deactivated.
-    public func setActivateFunction(_ function: @escaping (Bool) -> Bool) {
+    public func setActivateFunction(_ function: @escaping @Sendable (Bool) -> Bool) {
         gst_pad_set_activatemode_function_full(
             pad,
             { pad, _, mode, active in
@@ -80,12 +80,12 @@ extension Pad {
     }
 
     /// Starts the pad's streaming thread, which calls `function` repeatedly until the task is paused.
-    public func startTask(_ function: @escaping () -> Void) {
+    public func startTask(_ function: @escaping @Sendable () -> Void) {
         gst_pad_start_task(
             pad,
             { data in
                 guard let data else { return }
-                Unmanaged<FunctionBox<() -> Void>>.fromOpaque(data).takeUnretainedValue().function()
+                Unmanaged<FunctionBox<@Sendable () -> Void>>.fromOpaque(data).takeUnretainedValue().function()
             }, retained(FunctionBox(function)), releaseBox)
     }
     /// Resumes a paused task. The pad must have one: without it, GStreamer starts a task that does nothing, again and again.

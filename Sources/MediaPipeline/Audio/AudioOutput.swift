@@ -53,6 +53,10 @@ final class AudioOutput: Sendable {
         var clock = RunningClock()
         /// Running time of the next sample to push.
         var next: ClockTime?
+        /// Downstream can take the stream, so that it begins.
+        var hasBegun = false
+        /// Where the stream begins; nil as soon as a buffer is there.
+        var origin: ClockTime?
         /// Subtracted from arrival times, ns.
         var shift: Int64 = 0
         var steady = SteadyShift()
@@ -305,8 +309,7 @@ final class AudioOutput: Sendable {
             let shift = state.shift
             if let chunk = state.chunks.first, let time = chunk.buffer.pts {
                 return place(
-                    chunk.buffer, chunk.duration, at: OutputTimeline.move(time, by: shift),
-                    isAdaptive: state.isAdaptive(line), &state)
+                    chunk.buffer, chunk.duration, at: OutputTimeline.move(time, by: shift), line, &state)
             }
             if state.isEnding { return .eos }
             return mayFill
@@ -317,14 +320,26 @@ final class AudioOutput: Sendable {
         }
     }
 
+    /// Returns the time of the next buffer, which is `time` if none has left. Samples begin with the video; a GAP event that
+    /// stands in for packets begins nothing.
+    private func start(_ time: ClockTime, _ state: inout State) -> ClockTime {
+        let next = state.next ?? time
+        guard !state.hasBegun, state.packetCaps == nil, source.pad.isLinked else { return next }
+        let begin = state.playout.begin(.audio, at: next)
+        (state.hasBegun, state.origin, state.next) = (true, begin, begin)
+        return begin
+    }
+
     /// Aligns the next buffer with the last sample pushed: drops late audio, fills a short gap with silence.
     private func place(
-        _ chunk: Buffer, _ duration: ClockTime, at time: ClockTime, isAdaptive: Bool, _ state: inout State
+        _ chunk: Buffer, _ duration: ClockTime, at time: ClockTime, _ line: OutputTimeline, _ state: inout State
     ) -> Step {
-        let next = state.next ?? time
+        var next = start(time, &state)
+        // With `timestamps=capture`, all that comes back of a file leaves.
+        if line.isCapture, let origin = state.origin { next = min(origin, time) }
         let isRaw = state.packetCaps == nil
         if time &+ (isRaw ? Self.tolerance : Self.packetTolerance.early) < next {
-            guard isAdaptive, time &+ duration > next else {
+            guard state.isAdaptive(line), time &+ duration > next else {
                 state.chunks.removeFirst()
                 state.counters.late &+= 1
                 return .wait(0)
@@ -347,12 +362,13 @@ final class AudioOutput: Sendable {
     private func fill(_ state: inout State, slack: ClockTime, now: ClockTime?) -> Step {
         guard let now else { return .wait(20_000_000) }
         // The first silence is due immediately.
-        let next = state.next ?? (now > slack ? now &- slack : 0)
+        let next = start(now > slack ? now &- slack : 0, &state)
         let due = next &+ slack
         guard due <= now else { return .wait(min(due &- now, 1_000_000_000)) }
         // Silence for the time of a downstream stall would only add delay: continue at the present.
         if now &- due > Self.longestFill { state.isDiscontinuous = true }
-        return fillIn(AudioFormat.packet, at: state.isDiscontinuous ? now &- slack : next, &state)
+        let isBehind = state.isDiscontinuous && state.origin == nil
+        return fillIn(AudioFormat.packet, at: isBehind ? now &- slack : next, &state)
     }
 
     private func fillIn(_ duration: ClockTime, at time: ClockTime, _ state: inout State) -> Step {
@@ -372,7 +388,7 @@ final class AudioOutput: Sendable {
         buffer.dts = nil
         buffer.duration = duration
         buffer.isDiscontinuous = state.isDiscontinuous
-        state.isDiscontinuous = false
+        (state.isDiscontinuous, state.origin) = (false, nil)
         state.next = time &+ duration
         return buffer
     }

@@ -73,6 +73,8 @@ package struct OutputScheduler<Payload> {
     private var needsSegment = false
     /// Time of the last frame or gap that left.
     package private(set) var lastTime: ClockTime?
+    /// Where the stream begins, known as soon as something is to leave.
+    private var origin: ClockTime?
     package var isActive = false
     package var isPlaying = false
     /// End the stream after the queued frames.
@@ -327,7 +329,7 @@ package struct OutputScheduler<Payload> {
     /// Starts over if the running time has gone back: until it reached the last time again, nothing would leave.
     private mutating func follow(_ now: ClockTime?) {
         guard isPlaying, let now, clock.follow(now) else { return }
-        (lastTime, isDiscontinuous, needsSegment) = (nil, true, true)
+        (lastTime, origin, isDiscontinuous, needsSegment) = (nil, nil, true, true)
         if lastFrameTime != nil { lastFrameTime = moved(now) }
         for index in frames.indices { (frames[index].arrival, frames[index].display) = (now, now &+ Playout.margin) }
     }
@@ -344,6 +346,7 @@ package struct OutputScheduler<Payload> {
             return .wait(0)
         }
         let time = outputTime(frame, now)
+        if let lead = lead(to: time) { return lead }
         let place = place(at: time)
         if place == .later, let lastFrame { return .push(.frame(lastFrame), stamp(nil)) }
         frames.removeFirst()
@@ -355,11 +358,37 @@ package struct OutputScheduler<Payload> {
         return .push(.frame(frame.payload), stamp)
     }
 
+    private mutating func begin(at time: ClockTime) -> ClockTime {
+        let begin = origin ?? playout.begin(.video, at: time)
+        origin = begin
+        return begin
+    }
+
+    /// Returns what stands in for frames before the first one, if the audio has begun before it. With `timestamps=capture`,
+    /// each frame belongs to one of the input, and none is added.
+    private mutating func lead(to time: ClockTime?) -> Step? {
+        guard lastTime == nil, let time, case let begin = begin(at: time), !configuration.isEncoded,
+            !timeline.isCapture, begin &+ interval <= time
+        else { return nil }
+        return fallback(now: begin).map { standIn($0, at: begin) }
+    }
+
+    private mutating func standIn(_ content: Content, at time: ClockTime) -> Step {
+        isFilling = true
+        counters.fallbackFrames &+= 1
+        return .push(content, leave(at: time))
+    }
+
     private enum Place { case here, later, nowhere }
 
     /// Places a frame on the grid of downstream's rate: at the next point; later, so that the last frame is repeated
-    /// there; or nowhere, if the point nearest to it is taken.
+    /// there; or nowhere, if the point nearest to it is taken, or before the stream's beginning.
     private func place(at time: ClockTime?) -> Place {
+        if lastTime == nil, !configuration.isEncoded, !timeline.isCapture, let time, let origin,
+            time &+ interval / 2 < origin
+        {
+            return .nowhere
+        }
         guard convertsRate, let lastTime, let time else { return .here }
         let next = lastTime &+ interval
         if time &+ interval / 2 < next { return .nowhere }
@@ -403,14 +432,13 @@ package struct OutputScheduler<Payload> {
         let due = next &+ (isFilling ? min(reach, fillAfter) : fillAfter)
         guard due <= now else { return .wait(min(due &- now, 1_000_000_000)) }
         // Frames missed during a stall of downstream are not made up for.
-        let time = max(next, now &- min(now, reach))
-        isFilling = true
-        guard let content = fallback(now: now) else {
-            lastTime = time
-            return .gap(at: time, duration: interval)
+        var time = max(next, now &- min(now, reach))
+        if let content = fallback(now: now) {
+            if lastTime == nil { time = begin(at: time) }
+            return time <= now ? standIn(content, at: time) : .wait(time &- now)
         }
-        counters.fallbackFrames &+= 1
-        return .push(content, leave(at: time))
+        (lastTime, isFilling) = (time, true)
+        return .gap(at: time, duration: interval)
     }
 
     private func fallback(now: ClockTime) -> Content? {

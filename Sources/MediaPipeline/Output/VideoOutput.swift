@@ -250,11 +250,12 @@ package final class VideoOutput: Sendable {
         state.withLock { state in
             if active {
                 let configuration = state.scheduler.configuration
-                let counters = state.scheduler.counters
+                let (counters, isPlaying) = (state.scheduler.counters, state.scheduler.isPlaying)
                 state = State(
                     scheduler: OutputScheduler(configuration, counters: counters, playout: playout),
                     encoding: state.encoding)
-                state.scheduler.isActive = true
+                // An application may deactivate the pad and activate it again in PLAYING.
+                (state.scheduler.isActive, state.scheduler.isPlaying) = (true, isPlaying)
             } else {
                 state.scheduler.deactivate()
                 state.black = nil

@@ -7,6 +7,8 @@ package final class Playout: Sendable {
     private struct State: Sendable {
         var delays: [MediaKind: PlayoutDelay] = [:]
         var promised: ClockTime = Playout.step
+        /// Output times.
+        var begins: [MediaKind: ClockTime] = [:]
 
         var delay: ClockTime { delays.values.map(\.current).max() ?? 0 }
     }
@@ -48,7 +50,22 @@ package final class Playout: Sendable {
     /// The least latency, ns, that has covered the delay so far.
     package var promised: ClockTime { state.withLock(\.promised) }
 
-    package func end(_ kind: MediaKind) { state.withLock { $0.delays[kind] = nil } }
+    package func end(_ kind: MediaKind) { state.withLock { ($0.delays[kind], $0.begins[kind]) = (nil, nil) } }
+
+    /// ns; streams that begin further apart belong to different moments.
+    private static let longestLead: ClockTime = 1_000_000_000
+
+    /// Returns where a stream begins that would begin at this output time: for the first time, where the other one has begun,
+    /// if that is near. A muxer that writes no start offsets (mp4mux of GStreamer 1.22 with fragments) would shift one of
+    /// them for good. Neither stream waits for the other to begin.
+    package func begin(_ kind: MediaKind, at time: ClockTime) -> ClockTime {
+        state.withLock { state in
+            let other = state.begins[kind] == nil ? state.begins.first { $0.key != kind }?.value : nil
+            let begin = other.map { max($0, time) &- min($0, time) <= Self.longestLead ? $0 : time } ?? time
+            state.begins[kind] = begin
+            return begin
+        }
+    }
 
     package func reset() { state.withLock { $0 = State() } }
 }

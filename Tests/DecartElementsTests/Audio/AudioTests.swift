@@ -456,6 +456,24 @@ extension ElementTests {
             }
         }
 
+        /// A muxer may write no start offsets, as mp4mux of GStreamer 1.22 with fragments.
+        @Test func bothStreamsBeginTogether() throws {
+            try TransformPipeline.run(with: { try .withAudio($0, "fallback=freeze") }) { pipeline, _ in
+                let audioOut = try pipeline.watchAudio()
+                let video = Watched<UInt64?>(nil)
+                try #require(pipeline.pipeline.child(named: "out")?.staticPad("sink")).addProbe(.buffer) { item in
+                    if case .buffer(let buffer) = item { video.change { $0 = $0 ?? buffer.pts } }
+                    return .pass
+                }
+                pipeline.play()
+                #expect(audioOut.waitForTone(440) && video.wait { $0 != nil })
+                let begins = [audioOut.seen.value.first, video.value].compactMap(\.self)
+                let distance = (begins.max() ?? 0) - (begins.min() ?? 0)
+                // Where the machine has no time for one of them, they begin at different moments.
+                #expect(begins.count == 2 && (distance < 50_000_000 || distance > 1_000_000_000), "\(begins)")
+            }
+        }
+
         /// A muxer waits for data on every pad, so silence replaces audio that does not arrive.
         @Test func aMuxerGoesOnWithoutSound() throws {
             try TemporaryFolder.with { folder in

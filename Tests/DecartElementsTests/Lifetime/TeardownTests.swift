@@ -24,6 +24,29 @@ extension ElementTests {
             }
         }
 
+        /// For the way down, GStreamer takes a bin in a lower state up to PAUSED first: an element whose settings are wrong must
+        /// not keep its pipeline in PLAYING.
+        @Test(
+            .indifferentToTransport,
+            arguments: [ElementState.ready, .null],
+            [
+                "videotestsrc is-live=true ! decarttransform name=t auto-connect=false api-key=x ! fakesink",
+                "decartsrc name=t source=test auto-connect=false api-key=x ! fakesink",
+                "videotestsrc is-live=true ! ( decarttransform name=t auto-connect=false api-key=x ) ! fakesink",
+            ])
+        func withWrongSettings(state: ElementState, description: String) throws {
+            try #require(ElementTests.isReady)
+            let pipeline = try Pipeline(description: description)
+            let element = try #require(pipeline.child(named: "t"))
+            #expect(pipeline.setState(.playing) != .failure)
+            #expect(element.setState(state) == .success)
+            element.set("base-url", "nonsense://")
+            #expect(pipeline.setState(.null) == .success && pipeline.state() == .null && element.state() == .null)
+            // The settings are checked again with the next start.
+            #expect(pipeline.setState(.playing) == .failure)
+            #expect(pipeline.setState(.null) == .success)
+        }
+
         @Test func whileTheNetworkKeepsSilent() throws {
             try SilentServer.with(.ignores) { server in
                 for delay in [0, 50, 300] { try stopAfter(milliseconds: delay, url: server.url) { true } }

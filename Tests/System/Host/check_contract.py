@@ -170,6 +170,14 @@ def a_consumer_of_the_preview_cannot_stop_the_camera():
             host["q"].sync_state_with_parent()
             host.more(previewed, 10, "frames of the preview")
         host.end()
+    # A flush before the first frame: the pad takes no event.
+    host = Host("decartsrc name=d source=test ! fakesink name=out sync=true").play().connected()
+    preview = host.element.request_pad_simple("preview")
+    preview.send_event(Gst.Event.new_flush_start())
+    sent = host.stat("frames-sent")
+    host.wait("frames sent during a flush", lambda: host.stat("frames-sent") > sent + 40)
+    preview.send_event(Gst.Event.new_flush_stop(True))
+    host.end()
 
 
 @case(in_gate=True)

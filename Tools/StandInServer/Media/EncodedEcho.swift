@@ -1,5 +1,6 @@
 // Returns encoded frames as they came: nothing is decoded. For clients whose frames must come back bit by bit.
 import GStreamerKit
+import Synchronization
 import WebRTCTransport
 
 /// Frames pass two pads that belong to no element, as those of `PaintingBin` do.
@@ -18,28 +19,26 @@ struct EncodedEcho {
         bin = try EncodedVideoBin.makeReceiver(codec)
         let end = Pad(name: "echo", direction: .sink)
         let echoed = Pad(name: "echoed", direction: .source)
-        // Used only by the one streaming thread that pushes into this pad.
-        var caps: Caps?
-        // Delta frames dropped since a pause ended; nil: a keyframe has come since then.
-        var droppedDeltas: Int?
+        // The caps of the frames, and the delta frames dropped since a pause ended; nil: a keyframe has come since then.
+        let state = Mutex<(caps: Caps?, droppedDeltas: Int?)>((nil, nil))
         end.setEventFunction { event in
-            caps = event.caps ?? caps
+            if let caps = event.caps { state.withLock { $0.caps = caps } }
             if [.streamStart, .caps, .segment].contains(event.kind) { echoed.push(event) }
             return .handled(true)
         }
         end.setChainFunction { [end = end.unowned] frame in
-            if painter.isPaused {
-                droppedDeltas = 0
-                return .ok
+            let isPaused = painter.isPaused
+            let (caps, dropped) = state.withLock { state in
+                let dropped = isPaused ? 0 : frame.isDeltaUnit ? state.droppedDeltas : nil
+                state.droppedDeltas = isPaused ? 0 : dropped.map { $0 + 1 }
+                return (state.caps, dropped)
             }
             // A keyframe that came before the message which ends the pause was dropped. LiveKit's server, too, forwards from
             // the next keyframe on.
-            if let dropped = droppedDeltas, frame.isDeltaUnit {
-                if dropped % 15 == 0 { end.push(Event.forceKeyUnitUpstream()) }
-                droppedDeltas = dropped + 1
+            if let dropped {
+                if !isPaused, dropped % 15 == 0 { end.push(Event.forceKeyUnitUpstream()) }
                 return .ok
             }
-            droppedDeltas = nil
             faults.frameArrived()
             painter.pass()
             if !faults.isOn(.silent) {

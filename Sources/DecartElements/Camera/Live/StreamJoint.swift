@@ -36,11 +36,10 @@ package final class StreamJoint: Sendable {
     /// - Parameter onFirst: called on the view's streaming thread, before the first frame is forwarded.
     package func makeEntry(onFirst: @escaping @Sendable () -> Void) -> Pad {
         let entry = Pad(name: "received", direction: .sink)
-        var isFirst = true
+        let first = Mutex<(@Sendable () -> Void)?>(onFirst)
         entry.setChainFunction { [weak self] buffer in
             guard let self else { return .ok }
-            if isFirst { onFirst() }
-            isFirst = false
+            first.withLock { exchange(&$0, with: nil) }?()
             self.frames.wrappingAdd(1, ordering: .relaxed)
             _ = self.source.push(buffer)
             return .ok
