@@ -12,7 +12,7 @@ struct EncodedEcho {
 
     /// The echo takes each profile, whatever is installed, because nothing is decoded.
     static func prepare(_ configuration: inout PeerConnectionConfiguration) {
-        (configuration.usableCodecs, configuration.h264) = ([.h264, .vp8], .any)
+        (configuration.usableCodecs, configuration.h264) = ([.h264, .vp8, .vp9], .any)
     }
 
     init(_ codec: VideoCodec, painter: FramePainter, faults: MediaFaults) throws {

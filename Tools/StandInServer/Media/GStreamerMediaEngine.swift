@@ -9,7 +9,7 @@ package struct MediaOptions: Sendable {
     package var adaptsBitrate = true
     /// Ports of media, and whether passive TCP candidates are offered.
     package var network = ICENetwork()
-    /// Encoded frames (H.264 and VP8) go back as they came; nothing is decoded, and no look applies.
+    /// Encoded frames (H.264, VP8 and VP9) go back as they came; nothing is decoded, and no look applies.
     package var echoesEncoded = false
     /// Simulated inference time of a frame.
     package var delay = Duration.zero
